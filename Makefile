@@ -54,7 +54,7 @@ test: java setup  ## all tests, with real brokers and real Spark, about 15 minut
 	@echo "test: a dot is a test that passed. The end shows each failure and the command that repeats the test." >&2
 	$(PYTEST) -q -n $(WORKERS)
 
-test-long: java setup  ## all tests, with many repetitions of rare events: WORKERS=3
+test-long: java setup  ## the same, with many more repetitions of rare events: WORKERS=3
 	RECONCILER_TEST_LONG=1 $(PYTEST) -q -n $(WORKERS)
 
 test-unit: setup  ## tests without network and Spark, under a minute

@@ -41,6 +41,7 @@ from bench.apply_cluster import (
     log_starts,
 )
 from bench.sizes import FULL, QUICK, Apply
+from reconciler.apply.context import ApplyContext
 from reconciler.apply.executor import apply
 from reconciler.journal.journal import file_journal
 from reconciler.kafka.connect import Connection
@@ -124,14 +125,16 @@ class Workload(ABC):
         elif contender == COMMAND:
             seconds = apply_command.measure(self.cluster, self.policy(), self.action_count())
         else:
-            with closing(KafkaGateway(KafkaSession(connection(self.cluster)))) as gateway:
+            with closing(KafkaSession(connection(self.cluster))) as session:
+                gateway = KafkaGateway(session)
                 actions = self.actions(gateway)
             seconds = measure_seconds(lambda: execute(self.cluster, actions, self.folder))
         self.check_effect(contender)
         return seconds
 
     def _recheck_with_new_gateway(self) -> None:
-        with closing(KafkaGateway(KafkaSession(connection(self.cluster)))) as gateway:
+        with closing(KafkaSession(connection(self.cluster))) as session:
+            gateway = KafkaGateway(session)
             self.recheck(gateway)
 
     def measure(self) -> Seconds:
@@ -141,8 +144,8 @@ class Workload(ABC):
         """
         seconds: Seconds = {contender: [] for contender in CONTENDERS}
         for number in range(self.sizes.repetitions):
-            first = number % len(CONTENDERS)
-            for contender in CONTENDERS[first:] + CONTENDERS[:first]:
+            offset = number % len(CONTENDERS)
+            for contender in CONTENDERS[offset:] + CONTENDERS[:offset]:
                 seconds[contender].append(self.turn(contender))
                 last_s = seconds[contender][-1]
                 progress(f"{self.title()}, {number + 1} of {self.sizes.repetitions}: {contender} {last_s:.2f} s")
@@ -334,7 +337,7 @@ class Elections(Workload):
     def title(self) -> str:
         return f"{self.action_count():,} elections"
 
-    def prepare(self, contender: str) -> None:  # noqa: ARG002  a recheck leaves its partitions to the next contender
+    def prepare(self, contender: str) -> None:  # noqa: ARG002  a recheck moves no leader
         if self.cluster.count_non_preferred(self.partitions) < len(self.partitions):
             self.cluster.rotate_replicas(self.partitions)
 
@@ -416,15 +419,18 @@ def batches(items: Sequence[Any], size: int = PARTITIONS_PER_REQUEST) -> Iterato
 def execute(cluster: ApplyCluster, actions: Sequence[Operation], folder: Path) -> None:
     """Apply the actions with the executor; each of them must succeed."""
     journal = file_journal(folder / f"{time.monotonic_ns()}.jsonl")
-    with closing(KafkaGateway(KafkaSession(connection(cluster)))) as gateway:
+    with closing(KafkaSession(connection(cluster))) as session:
+        gateway = KafkaGateway(session)
         outcomes = apply(
             actions,
-            gateway=gateway,
-            journal=journal,
-            run_id="bench",
-            plan_digest="bench",
-            clock=lambda: time.time_ns() // 1_000_000,
-            sleep=time.sleep,
+            ApplyContext(
+                gateway=gateway,
+                journal=journal,
+                run_id="bench",
+                plan_digest="bench",
+                clock=lambda: time.time_ns() // 1_000_000,
+                sleep=time.sleep,
+            ),
         )
         statuses = [outcome.status for outcome in outcomes]
     assert statuses == [Status.APPLIED] * len(actions), {status: statuses.count(status) for status in set(statuses)}

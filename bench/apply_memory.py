@@ -17,21 +17,22 @@ from typing import Any
 from bench import plan_file
 from bench.processes import memory_mib
 from reconciler.apply import results
+from reconciler.apply.context import ApplyContext
 from reconciler.apply.executor import apply
 from reconciler.journal.journal import file_journal
 from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import ItemResult, ResponseAction
+from reconciler.model.ports import ItemResult
 from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
 from reconciler.plan import plan_file as plans
 
 HEAD = ("apply without a network", "seconds", "peak MiB, plan read", "peak MiB, applied", "peak MiB, results written")
-DONE = ItemResult(ResponseAction.DONE, "NONE")
+DONE = ItemResult("NONE")
 
 
 class FakeGateway:
-    """A `model.ports.Gateway` that carries out every deletion of `bench.plan_file`."""
+    """A `model.ports.Gateway` that executes every deletion of `bench.plan_file`."""
 
     def __init__(self, size: int) -> None:
         self._deleted = bytearray(size)
@@ -102,12 +103,14 @@ def measure(path: Path, size: int) -> dict[str, Any]:
     outcomes: list[Outcome] = list(
         apply(
             plan.actions,
-            gateway=FakeGateway(size),
-            journal=file_journal(path.with_name("journal.jsonl")),
-            run_id="bench",
-            plan_digest="bench",
-            clock=lambda: time.time_ns() // 1_000_000,
-            sleep=time.sleep,
+            ApplyContext(
+                gateway=FakeGateway(size),
+                journal=file_journal(path.with_name("journal.jsonl")),
+                run_id="bench",
+                plan_digest="bench",
+                clock=lambda: time.time_ns() // 1_000_000,
+                sleep=time.sleep,
+            ),
         )
     )
     applied_s, applied_mib = time.perf_counter() - start, peak_mib()

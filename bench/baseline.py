@@ -125,4 +125,4 @@ def _read_log(servers: str, numbers: Sequence[int]) -> dict[str, int]:
 
 
 def _batches(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
-    return (items[begin : begin + size] for begin in range(0, len(items), size))
+    return (items[start : start + size] for start in range(0, len(items), size))

@@ -1,4 +1,4 @@
-"""What both bench clusters share: three brokers, topics in batches, and commits of many groups.
+"""Functions for both bench clusters: three brokers, topics in batches, and commits of many groups.
 
 The content of the clusters is in `scan_cluster` and `apply_cluster`.
 """
@@ -42,11 +42,11 @@ def bench_brokers(name: str, *, heap_mib: int, properties: Mapping[str, str], pr
 def create_topics(servers: str, topics: Sequence[NewTopic], *, batch_size: int, progress: Progress) -> None:
     """Create topics in batches, then wait until every broker's metadata shows their leaders."""
     admin = admin_client(servers)
-    for begin in range(0, len(topics), batch_size):
-        batch = list(topics[begin : begin + batch_size])
+    for start_index in range(0, len(topics), batch_size):
+        batch = list(topics[start_index : start_index + batch_size])
         for future in admin.create_topics(batch, operation_timeout=TIMEOUT_S, request_timeout=TIMEOUT_S).values():
             future.result()
-        progress(f"created {begin + len(batch):,} of {len(topics):,} topics")
+        progress(f"created {start_index + len(batch):,} of {len(topics):,} topics")
     wait_for_leaders(servers, [topic.topic for topic in topics])
 
 
@@ -69,7 +69,7 @@ def commit_offsets(
     pending: list[tuple[str, Sequence[TopicPartition], Future[Any]]] = []
     completed = 0
 
-    def complete(*, down_to: int) -> None:
+    def complete_pending(*, down_to: int) -> None:
         nonlocal completed
         while len(pending) > down_to:
             group, partitions, future = pending.pop(0)
@@ -84,8 +84,8 @@ def commit_offsets(
 
     for group, partitions in commits:
         pending.append((group, partitions, _commit(next(clients), group, partitions)))
-        complete(down_to=_REQUESTS_IN_FLIGHT)
-    complete(down_to=0)
+        complete_pending(down_to=_REQUESTS_IN_FLIGHT)
+    complete_pending(down_to=0)
 
 
 def flush(producer: Producer) -> None:

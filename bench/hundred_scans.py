@@ -87,7 +87,7 @@ def scan_request(now_ms: int) -> ScanRequest:
                 offsets=True,
                 instants_ms=(now_ms - 60_000,),
                 readers=True,
-                named_groups=frozenset({"bench-members", "bench-alone"}),
+                named_groups=frozenset({"bench-members", "bench-standalone"}),
             ),
         ),
         groups=(GroupRequest(groups=(Selector("*"),), activity=True),),
@@ -116,15 +116,15 @@ def topic_names(topics: int) -> list[str]:
     return [f"bench-live-{number}" for number in range(topics)]
 
 
-def traffic(servers: str, topics: int, partitions: int) -> None:
+def run_traffic(servers: str, topics: int, partitions: int) -> None:
     """Produce, consume and commit until standard input ends."""
     names = topic_names(topics)
     client.create_topics(servers, [Topic(name, partitions) for name in names])
-    leave = threading.Event()
+    stop_event = threading.Event()
 
     def produce() -> None:
         batch = 0
-        while not leave.wait(0.2):
+        while not stop_event.wait(0.2):
             batch += 1
             for name in names:
                 client.produce(servers, name, {number: [Record(b"x" * 100)] * 5 for number in range(partitions)})
@@ -134,19 +134,21 @@ def traffic(servers: str, topics: int, partitions: int) -> None:
     with ExitStack() as stack:
         for member in range(2):
             stack.enter_context(client.member(servers, "bench-members", names[: member + 5]))
-        member_thread = threading.Thread(target=consumer_protocol_member, args=(servers, names, leave), daemon=True)
+        member_thread = threading.Thread(
+            target=consumer_protocol_member, args=(servers, names, stop_event), daemon=True
+        )
         member_thread.start()
-        stack.enter_context(client.standalone_committer(servers, "bench-alone", {(names[1], 0): 1}, every_s=0.5))
+        stack.enter_context(client.standalone_committer(servers, "bench-standalone", {(names[1], 0): 1}, every_s=0.5))
         producer_thread = threading.Thread(target=produce, daemon=True)
         producer_thread.start()
         print("running", flush=True)
         sys.stdin.read()
-        leave.set()
+        stop_event.set()
         producer_thread.join(TIMEOUT_S)
         member_thread.join(TIMEOUT_S)
 
 
-def consumer_protocol_member(servers: str, names: list[str], leave: threading.Event) -> None:
+def consumer_protocol_member(servers: str, names: list[str], stop_event: threading.Event) -> None:
     """Run a member of the consumer protocol, which has no session timeout on the client."""
     consumer = Consumer(
         {
@@ -158,7 +160,7 @@ def consumer_protocol_member(servers: str, names: list[str], leave: threading.Ev
         }
     )
     consumer.subscribe(names)
-    while not leave.is_set():
+    while not stop_event.is_set():
         consumer.poll(0.05)
     consumer.close()
 
@@ -219,7 +221,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.traffic:
         servers, topics, partitions = options.traffic
-        traffic(servers, int(topics), int(partitions))
+        run_traffic(servers, int(topics), int(partitions))
         return
     sizes = (QUICK if options.quick else FULL).hundred_scans
     sizes = replace(sizes, scans=options.scans or sizes.scans)

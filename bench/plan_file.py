@@ -121,18 +121,22 @@ def step(name: str, size: int, folder: Path) -> dict[str, Any]:
         case _:
             measured_processes = resource.RUSAGE_CHILDREN
             output = command(name, old, new)
-    used = resource.getrusage(measured_processes)
+    usage = resource.getrusage(measured_processes)
     seconds = (
-        used.ru_utime + used.ru_stime if measured_processes == resource.RUSAGE_CHILDREN else time.process_time() - start
+        usage.ru_utime + usage.ru_stime
+        if measured_processes == resource.RUSAGE_CHILDREN
+        else time.process_time() - start
     )
-    peak = used.ru_maxrss / 1024
+    peak = usage.ru_maxrss / 1024
     return {"step": name, "seconds": seconds, "read_s": read_s, "peak_mib": peak, "output": output}
 
 
 def command(name: str, old: Path, new: Path) -> str:
     """Run the command line as a process and count its output."""
-    words = [str(old) if word == "OLD" else str(new) if word == "NEW" else word for word in name.split()[1:]]
-    with subprocess.Popen([sys.executable, "-m", "reconciler", *words], stdout=subprocess.PIPE) as process:
+    arguments = [
+        str(old) if argument == "OLD" else str(new) if argument == "NEW" else argument for argument in name.split()[1:]
+    ]
+    with subprocess.Popen([sys.executable, "-m", "reconciler", *arguments], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         size = 0
         while block := process.stdout.read(1 << 20):
@@ -182,9 +186,11 @@ def main() -> None:
 def render(size: int, figures: Mapping[str, dict[str, Any]]) -> Iterator[str]:
     """Render the lines of the section."""
     empty_mib, plan_mib = figures["empty"]["peak_mib"], figures["read in full"]["peak_mib"]
-    yield f"{size:,} record deletions, {PARTITIONS} partitions per topic; every tenth one has a lagging group that the policy ignores."
-    yield "Each step ran once, in a new process. Memory is the peak of the process with its imports. Seconds are CPU time, because the"
-    yield "machine had other work."
+    yield (
+        f"{size:,} record deletions, {PARTITIONS} partitions per topic; every tenth one has a lagging group that "
+        "the policy ignores. Each step ran once, in a new process. Memory is the peak of the process with its "
+        "imports. Seconds are CPU time, because the machine had other work."
+    )
     yield ""
     rows = [
         (
@@ -198,9 +204,11 @@ def render(size: int, figures: Mapping[str, dict[str, Any]]) -> Iterator[str]:
     ]
     yield from results.table(("step", "CPU time", "peak memory", "goal", "output"), rows)
     yield ""
-    yield f"A plan in memory costs {(plan_mib - empty_mib) * 2**20 / size:,.0f} bytes per action. In memory: planning, because limits apply to the full"
-    yield "plan, `apply`, `show`, `explain`, and the text and Markdown reports. Streamed: writing, `plan diff`, and the reviewed plan of"
-    yield "`plan --within`."
+    yield (
+        f"A plan in memory costs {(plan_mib - empty_mib) * 2**20 / size:,.0f} bytes per action. In memory: planning, "
+        "because limits apply to the full plan, `apply`, `show`, `explain`, and the text and Markdown reports. "
+        "Streamed: writing, `plan diff`, and the reviewed plan of `plan --within`."
+    )
 
 
 if __name__ == "__main__":

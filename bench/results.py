@@ -11,24 +11,27 @@ import platform
 import re
 import statistics
 import subprocess
+import textwrap
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
 FILE = Path(__file__).with_name("RESULTS.md")
+LINE_LENGTH = 100
 
 
 def write(name: str, title: str, lines: Iterable[str], *, file: Path = FILE) -> None:
     """Replace the section `name`, or add it at the end.
 
-    `lines` are Markdown without the heading.
+    `lines` are Markdown without the heading: table rows, and paragraphs, which are wrapped.
     """
-    begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
-    section = "\n".join([begin, f"## {title}", "", *lines, end])
+    begin_mark, end_mark = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+    wrapped = [line if line.startswith("|") else textwrap.fill(line, LINE_LENGTH) for line in lines]
+    section = "\n".join([begin_mark, f"## {title}", "", *wrapped, end_mark])
     text = file.read_text(encoding="utf-8") if file.is_file() else "# Measured\n"
-    if begin in text:
-        text = re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _match: section, text, flags=re.DOTALL)
+    if begin_mark in text:
+        text = re.sub(f"{re.escape(begin_mark)}.*?{re.escape(end_mark)}", lambda _match: section, text, flags=re.DOTALL)
     else:
         text = f"{text.rstrip()}\n\n{section}\n"
     draft = file.with_suffix(".new")

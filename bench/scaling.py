@@ -165,4 +165,4 @@ def _column(unit: UnitCosts, target: ClusterSize, cores: Sequence[int]) -> dict[
 def sections() -> dict[str, str]:
     """Render the generated parts of docs/scaling.md by name."""
     unit = unit_costs(json.loads(FIGURES.read_text(encoding="utf-8"))["figures"])
-    return {"units": "\n".join(cost_table(unit)), "reckoning": "\n".join(estimate_table(unit))}
+    return {"units": "\n".join(cost_table(unit)), "estimate": "\n".join(estimate_table(unit))}

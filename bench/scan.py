@@ -119,9 +119,12 @@ def section(bench: Bench) -> list[str]:
     return [
         results.machine(DEFAULT_VERSION),
         "",
-        "Three brokers, one replica of each partition. Every partition has a record of ten days ago and one of now. The groups commit on the first",
-        f"{bench.cluster.commit_topics * PARTITIONS_PER_TOPIC:,} partitions, and a quarter of them lags by one record. The scan and the baseline take turns",
-        "on the same cluster. Median (lowest–highest, runs).",
+        (
+            "Three brokers, one replica of each partition. Every partition has a record of ten days ago and one "
+            f"of now. The groups commit on the first {bench.cluster.commit_topics * PARTITIONS_PER_TOPIC:,} partitions, "
+            "and a quarter of them lags by one record. The scan and the baseline take turns on the same cluster. "
+            "Median (lowest–highest, runs)."
+        ),
         "",
         *results.table(HEAD, [row for name in PHASES for row in bench.rows.get(name, ())]),
         *([] if not missing else ["", f"Not measured yet: {', '.join(missing)} (`python -m bench.scan --only …`)."]),

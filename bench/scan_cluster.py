@@ -127,7 +127,7 @@ def log_sizes(servers: str) -> dict[int, int]:
     """Number of offsets in each partition of the commit log."""
     partitions = sorted(client.partition_states(servers, COMMIT_LOG))
     watermarks = ((number, client.watermarks(servers, COMMIT_LOG, number)) for number in partitions)
-    return {number: end - begin for number, (begin, end) in watermarks}
+    return {number: end - start for number, (start, end) in watermarks}
 
 
 def log_records(servers: str) -> int:
@@ -142,10 +142,10 @@ def _produce(servers: str, names: Sequence[str]) -> None:
     for a topic that was unknown once.
     """
     now_ms = time.time_ns() // 1_000_000
-    for begin in range(0, len(names), _TOPICS_PER_PRODUCER):
+    for start in range(0, len(names), _TOPICS_PER_PRODUCER):
         pending = [
             (name, partition, timestamp_ms)
-            for name in names[begin : begin + _TOPICS_PER_PRODUCER]
+            for name in names[start : start + _TOPICS_PER_PRODUCER]
             for partition in range(PARTITIONS_PER_TOPIC)
             for timestamp_ms in (now_ms - 10 * DAY_MS, now_ms)
         ]

@@ -9,15 +9,14 @@
 TARGET is a Spark master or an sc:// address.
 """
 
-import gc
 import json
 import math
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +35,10 @@ from reconciler.model.selector import Selector
 from reconciler.plan import planner
 from reconciler.sandbox import client
 from reconciler.scan import requests
+from reconciler.scan.requests import Chunk
 from reconciler.scan.scan import SparkTarget, close, scan
 from reconciler.scan.session import PendingSession
-from reconciler.scan.task_rows import RUN, Chunk, ScanTask, read_chunk
+from reconciler.scan.task_rows import RUN, ScanTask, gc_paused, read_chunk
 
 TIMEOUT_S = 60.0
 
@@ -112,7 +112,7 @@ def measure_log_reader(servers: str, runs: int) -> dict[str, list[float]]:
     seconds: list[float] = []
     cpu_seconds: list[float] = []
     for _ in range(runs):
-        with _gc_paused():
+        with gc_paused():
             start, cpu_start = time.perf_counter(), time.process_time()
             batch = read_commit_log(session, partitions, origins={})
             seconds.append(time.perf_counter() - start)
@@ -129,7 +129,7 @@ def measure_chunks(servers: str, runs: int, manifests: str) -> dict[str, list[fl
     session = KafkaSession(Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S))
     request = scan_request(manifests)
     topics = list_topics(session)
-    topics = describe_topics(session, topics, requests.selected_topics(request, topics.topics))
+    topics = describe_topics(session, topics, requests.select_topics(request, topics.topics))
     groups = list_groups(session, hidden=True)
     partition_requests = list(requests.partition_requests(request, topics))
     task = ScanTask(
@@ -145,16 +145,18 @@ def measure_chunks(servers: str, runs: int, manifests: str) -> dict[str, list[fl
         log_limit_s=math.inf,
     )
     first_chunks: dict[str, Chunk] = {
-        "partition": requests.partition_chunks(partition_requests, requests.counted_topics(request, topics), topics)[0],
+        "partition": requests.partition_chunks(partition_requests, requests.topics_to_count(request, topics), topics)[
+            0
+        ],
         "commit": requests.commit_chunks(requests.commit_groups(request, groups))[0],
         "record": requests.log_chunks(log_sizes(servers))[0],
     }
     costs: dict[str, list[float]] = {name: [] for name in first_chunks}
     for _ in range(runs + 1):
         for name, chunk in first_chunks.items():
-            with _gc_paused():
+            with gc_paused():
                 start = time.process_time()
-                batches = list(read_chunk(task, 0, chunk, now_s=time.time(), isolated=False))
+                batches = list(read_chunk(task, chunk, isolated=False))
                 cpu_s = time.process_time() - start
             costs[name].append(cpu_s * 1e6 / _records(batches))
     return {name: values[1:] for name, values in costs.items()}
@@ -164,16 +166,6 @@ def _records(batches: Sequence[pa.RecordBatch]) -> int:
     """Number of partitions, commits or records that the task read, from its own report."""
     rows = pa.Table.from_batches(batches).to_pylist()
     return sum(row["records"] or 0 for row in rows if row["subject"] == RUN)
-
-
-@contextmanager
-def _gc_paused() -> Iterator[None]:
-    """Pause the garbage collector during the block, as the tasks do."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def measure(kind: str, *arguments: str) -> Any:

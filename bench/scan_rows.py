@@ -93,7 +93,7 @@ class Bench:
 def full_plan(bench: Bench, goal: str) -> None:
     """Measure `plan` as a process against two of Kafka's tools.
 
-    They run in turns, so that both meet the same load.
+    They alternate, so that the load of the machine is the same for both.
     """
     sizes, plans, tools = bench.sizes, [], []
     for turn in range(max(sizes.scan_runs, sizes.tool_runs)):
@@ -166,42 +166,44 @@ def plan_over_connect(bench: Bench) -> None:
     log = bench.folder / "plans"
     log.mkdir(exist_ok=True)
     with connect_server(log) as remote:
-        _first, *warm = (plan(bench, "--spark-remote", remote).seconds for _ in range(bench.sizes.scan_runs + 1))
-    bench.figures[f"plan_s {bench.cluster.groups} groups connect"] = warm
+        _first_run, *warm_seconds = (
+            plan(bench, "--spark-remote", remote).seconds for _ in range(bench.sizes.scan_runs + 1)
+        )
+    bench.figures[f"plan_s {bench.cluster.groups} groups connect"] = warm_seconds
     bench.add_row(
         f"`plan` over a warm Connect server, {bench.cluster.partitions:,} partitions, {bench.cluster.groups:,} groups",
-        results.summarize(warm, " s"),
+        results.summarize(warm_seconds, " s"),
     )
 
 
 def session_start(bench: Bench) -> None:
     """Measure the start of a session in new processes, cold and with a warm Connect server."""
-    cold = [measure_in_process("session", SPARK_MASTER) for _ in range(bench.sizes.scan_runs)]
-    bare = [measure_in_process("session", SPARK_MASTER, "bare") for _ in range(bench.sizes.scan_runs)]
-    first = statistics.median(run["first_row_s"] for run in cold)
-    bench.figures["session_s cold"] = [run["session_s"] for run in cold]
+    cold_runs = [measure_in_process("session", SPARK_MASTER) for _ in range(bench.sizes.scan_runs)]
+    runs_without_archive = [measure_in_process("session", SPARK_MASTER, "bare") for _ in range(bench.sizes.scan_runs)]
+    first_row_s = statistics.median(run["first_row_s"] for run in cold_runs)
+    bench.figures["session_s cold"] = [run["session_s"] for run in cold_runs]
     bench.add_row(
         f"start of a cold session, `{SPARK_MASTER}`",
-        results.summarize([run["session_s"] for run in cold], " s"),
-        f"first row from a Python worker after {first:.1f} s",
+        results.summarize([run["session_s"] for run in cold_runs], " s"),
+        f"first row from a Python worker after {first_row_s:.1f} s",
         goal="≤ 6 s",
     )
-    first = statistics.median(run["first_row_s"] for run in bare)
+    first_row_s = statistics.median(run["first_row_s"] for run in runs_without_archive)
     bench.add_row(
         "the same without the archive of classes, as on a machine's first run",
-        results.summarize([run["session_s"] for run in bare], " s"),
-        f"first row from a Python worker after {first:.1f} s",
+        results.summarize([run["session_s"] for run in runs_without_archive], " s"),
+        f"first row from a Python worker after {first_row_s:.1f} s",
         goal="≤ 6 s",
     )
     log = bench.folder / "connect"
     log.mkdir(exist_ok=True)
     with connect_server(log) as remote:
-        _first, *warm = (measure_in_process("session", remote) for _ in range(bench.sizes.scan_runs + 1))
-    first = statistics.median(run["first_row_s"] for run in warm)
+        _first_run, *warm_runs = (measure_in_process("session", remote) for _ in range(bench.sizes.scan_runs + 1))
+    first_row_s = statistics.median(run["first_row_s"] for run in warm_runs)
     bench.add_row(
         "start of a session, warm Connect server",
-        results.summarize([run["session_s"] for run in warm], " s", digits=2),
-        f"first row from a Python worker after {first:.1f} s",
+        results.summarize([run["session_s"] for run in warm_runs], " s", digits=2),
+        f"first row from a Python worker after {first_row_s:.1f} s",
         goal="≤ 1 s",
     )
 
@@ -262,10 +264,7 @@ def unit_costs(bench: Bench) -> None:
 
 
 def commit_log(bench: Bench) -> None:
-    """Measure the reading of the commit log.
-
-    A scan, the reader without Spark, and Kafka's own reader take part.
-    """
+    """Measure how fast a scan, the reader without Spark, and Kafka's tool read the commit log."""
     bench.cluster.grow_log(bench.sizes.records)
     records = log_records(bench.cluster.servers)
     runs = str(bench.sizes.scan_runs)

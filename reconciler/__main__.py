@@ -4,33 +4,35 @@ import os
 import sys
 
 from reconciler.cli.app import run
-from reconciler.cli.console import flush_or_discard_stdout, unfailing_stderr
+from reconciler.cli.console import discard_stdout, unfailing_stderr
 
 
 def main() -> None:
     """Run the command line and end the process with its exit code.
 
-    Standard error never fails: an error line that cannot be written must not change the exit code (Python ends with 120 where it cannot
-    flush a standard stream at exit).
+    A standard stream that cannot be written must not change the exit code: Python ends with 120 if it
+    cannot flush one at exit.
     """
     _open_closed_streams()
     sys.stderr = unfailing_stderr()
     code = run(sys.argv[1:])
-    flush_or_discard_stdout()
+    try:
+        sys.stdout.flush()
+    except OSError:
+        discard_stdout()
     sys.exit(code)
 
 
 def _open_closed_streams() -> None:
-    """Open /dev/null as each standard stream that is closed, on its own number: the next file would get the number otherwise."""
+    """Open /dev/null as each standard stream that is closed.
+
+    Otherwise the next file would get the number of the stream.
+    """
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         try:
             os.fstat(number)
         except OSError:
-            null = os.open(os.devnull, os.O_RDWR)
-            if null != number:
-                os.dup2(null, number)
-                os.close(null)
-            os.set_inheritable(number, True)
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets the lowest free number, which is this one
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - until the process ends
 

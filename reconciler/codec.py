@@ -1,15 +1,15 @@
 """Reads and writes the model's dataclasses as JSON: strict, one line each, ASCII, with a JSON Schema.
 
-A Codec is a pydantic TypeAdapter over dataclasses that know nothing of pydantic. What a dataclass is in a file follows from its
-fields, their types and bounds (model/bounds.py) and its `__post_init__`. A text is accepted only if its value is written as the
-same text again, so an unknown, missing or repeated field and a second spelling of a value are refused by one comparison.
+A dataclass's fields, their types and bounds (model/bounds.py) and its `__post_init__` say what it is in a file; pydantic compiles
+them. A text is accepted only if its value is written as the same text again: this one comparison refuses unknown, missing and
+repeated fields, and a second spelling of a value.
 """
 
 import dataclasses
 import inspect
 import json
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
 from types import UnionType
@@ -26,9 +26,9 @@ from pydantic import (
     WithJsonSchema,
 )
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, SchemaValidator, core_schema
 
-from reconciler.model.bounds import Bounds, Instant, Int64
+from reconciler.model.bounds import Bounds, InstantMs, Int64
 from reconciler.model.names import Address
 from reconciler.text.escape import harmless_json
 from reconciler.text.formatting import format_exact_instant
@@ -37,9 +37,7 @@ T = TypeVar("T")
 Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
-"""A JSON value as ASCII text without spaces. Raises ValueError for NaN."""
+_compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 
 
 class Codec(Generic[T]):
@@ -48,35 +46,37 @@ class Codec(Generic[T]):
     `tag`: the class attribute that tells several classes apart; its name in the file is in lower case.
     A class may name attributes, properties and methods without arguments in `DERIVED`. They are written beside the fields, for
     people who read the file: a text in which one says something else than the fields is refused.
-    `shared`: equal texts, tuples and nested values of one file become one object, which halves the memory of a large plan.
+    `shared`: equal tuples and nested values of one file become one object, which halves the memory of a large plan.
     `omit_none`: a field that is None is left out.
     """
 
     def __init__(self, *types: type[T], tag: str = "", shared: bool = False, omit_none: bool = False) -> None:
         self._types = types
         self._tag = tag
-        self._omit_none = omit_none
-        self._forms: list[Any] = [Annotated[cls, _Record(shared, omit_none)] for cls in types]
+        self._record = _Record(shared, omit_none)
 
     @cached_property
-    def _writers(self) -> Mapping[type[Any], TypeAdapter[T]]:
-        return {cls: TypeAdapter(form) for cls, form in zip(self._types, self._forms, strict=True)}
+    def _adapters(self) -> Mapping[type[Any], TypeAdapter[T]]:
+        return {cls: TypeAdapter(cast(Any, Annotated[cls, self._record])) for cls in self._types}
 
     @cached_property
-    def _reader(self) -> TypeAdapter[T]:
+    def _validator(self) -> Any:
         if not self._tag:
-            return next(iter(self._writers.values()))
-        choices = {getattr(cls, self._tag): form for cls, form in zip(self._types, self._forms, strict=True)}
-        return TypeAdapter(Annotated[Any, _Tagged(self._tag.lower(), choices)])
+            return self._adapters[self._types[0]].validator
+        choices = {getattr(cls, self._tag): adapter.core_schema for cls, adapter in self._adapters.items()}
+        return SchemaValidator(core_schema.tagged_union_schema(choices, self._tag.lower()))
 
     def encode(self, value: T) -> str:
         """Return the value as one line. Raises ValueError for a value that is not of its field's type, and for half a surrogate pair."""
         try:
-            written = self._writers[type(value)].dump_json(
-                value, ensure_ascii=True, by_alias=True, exclude_none=self._omit_none, warnings="error"
-            )
+            return self._encode(value, "error")
         except ValueError as error:
             raise ValueError(f"this {type(value).__name__} cannot be written as JSON: {error}") from None
+
+    def _encode(self, value: T, warnings: Any) -> str:
+        written = self._adapters[type(value)].serializer.to_json(
+            value, ensure_ascii=True, by_alias=True, exclude_none=self._record.omit_none, warnings=warnings
+        )
         return harmless_json(written.decode("ascii"))
 
     def fields(self, value: T) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class Codec(Generic[T]):
     def validate(self, text: str | bytes) -> T:
         """Return the value of a text whose spelling the caller compares with `compare`. Raises ValueError naming the field."""
         try:
-            return self._reader.validate_json(text)
+            return cast(T, self._validator.validate_json(text))
         except ValidationError as error:
             raise ValueError(_reason(error, tagged=bool(self._tag))) from None
 
@@ -96,7 +96,7 @@ class Codec(Generic[T]):
         `newer`: the text is of a newer minor version of its format, and may hold more fields.
         """
         value = self.validate(text)
-        written = self.encode(value)
+        written = self._encode(value, False)  # the types are right: the value was validated
         if text != written:
             compare(text, written, newer=newer)
         return value
@@ -104,12 +104,12 @@ class Codec(Generic[T]):
     def schemas(self) -> tuple[list[Schema], Schema]:
         """Return the JSON Schema of each class as it is written, and the definitions that they refer to."""
         definitions: Schema = {}
-        made = []
-        for writer in self._writers.values():
-            schema = writer.json_schema(mode="serialization", schema_generator=_WithoutTitles)
+        schemas = []
+        for adapter in self._adapters.values():
+            schema = adapter.json_schema(mode="serialization", schema_generator=_WithoutTitles)
             definitions |= schema.pop("$defs", {})
-            made.append(schema)
-        return made, definitions
+            schemas.append(schema)
+        return schemas, definitions
 
 
 def compare(text: str, written: str, *, newer: bool = False, exact: bool = True) -> None:
@@ -141,7 +141,7 @@ def shorten(value: object) -> str:
 
 def json_lines(values: Iterable[Any]) -> Iterator[str]:
     """Yield JSON values as the entries of a field of `document`."""
-    return (harmless_json(compact(value)) for value in values)
+    return (harmless_json(_compact(value)) for value in values)
 
 
 def document(fields: Iterable[tuple[str, Any]]) -> Iterator[str]:
@@ -154,7 +154,7 @@ def document(fields: Iterable[tuple[str, Any]]) -> Iterator[str]:
         yield f'{separator}"{name}": '
         separator = ",\n"
         if not isinstance(value, Iterator):
-            yield harmless_json(compact(value))
+            yield harmless_json(_compact(value))
             continue
         start = "[\n"
         for entry in value:
@@ -201,15 +201,13 @@ class _Record:
 
     def _computed(self, source: type[Any], name: str, handler: GetCoreSchemaHandler) -> core_schema.ComputedField:
         attribute = inspect.getattr_static(source, name)
-        schema: CoreSchema
-        if isinstance(attribute, property):
-            schema = handler.generate_schema(self._form(get_type_hints(attribute.fget)["return"]))
-        elif callable(attribute):
-            returned = handler.generate_schema(self._form(get_type_hints(attribute)["return"]))
-            call = core_schema.plain_serializer_function_ser_schema(operator.call, return_schema=returned)
+        function = attribute.fget if isinstance(attribute, property) else attribute
+        if not callable(function):
+            return core_schema.computed_field(name, core_schema.literal_schema([attribute]), alias=name.lower())
+        schema = handler.generate_schema(self._form(get_type_hints(function)["return"]))
+        if function is attribute:
+            call = core_schema.plain_serializer_function_ser_schema(operator.call, return_schema=schema)
             schema = core_schema.any_schema(serialization=call)
-        else:
-            schema = core_schema.literal_schema([attribute])
         return core_schema.computed_field(name, schema, alias=name.lower())
 
     def _form(self, hint: Any) -> Any:
@@ -227,21 +225,9 @@ class _Record:
             form = hint
         else:
             form = origin[tuple(argument if argument is ... else self._form(argument) for argument in arguments)]
-        if self.shared and (hint is str or origin is tuple or dataclasses.is_dataclass(hint)):
+        if self.shared and (origin is tuple or dataclasses.is_dataclass(hint)):
             return Annotated[form, AfterValidator(_share)]
         return form
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Tagged:
-    """How pydantic reads one of several dataclasses: by the value of the field `name`."""
-
-    name: str
-    choices: Mapping[str, Any]
-
-    def __get_pydantic_core_schema__(self, _source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        choices = {value: handler.generate_schema(form) for value, form in self.choices.items()}
-        return core_schema.tagged_union_schema(choices, self.name)
 
 
 class _WithoutTitles(GenerateJsonSchema):
@@ -256,24 +242,13 @@ _share = lru_cache(maxsize=4096, typed=True)(lambda value: value)
 
 def _name(field: "dataclasses.Field[Any]", hint: Any) -> str:
     name: str = field.metadata.get("name", field.name)
-    is_instant = any(isinstance(item, Instant) for part in (hint, *get_args(hint)) for item in get_args(part))
-    return name.removesuffix("_ms") if is_instant else name
+    return name.removesuffix("_ms") if InstantMs in (hint, *get_args(hint)) else name
 
 
-def _bounded(kind: type, mark: object) -> Any:
-    match mark:
-        case Bounds(low=low, high=high) if kind is int:
-            return Annotated[int, Field(ge=low, le=high)]
-        case Bounds(low=low, high=high):
-            return Annotated[kind, Field(min_length=low, max_length=high)]
-        case Instant():
-            return Annotated[
-                int,
-                PlainValidator(_parse_instant),
-                PlainSerializer(format_exact_instant, return_type=str),
-                WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2026-11-21T10:00:00Z"]}),
-            ]
-    raise TypeError(f"no form for {kind} with {mark}")
+def _bounded(kind: type, bounds: Bounds) -> Any:
+    if kind is int:
+        return Annotated[int, Field(ge=bounds.low, le=bounds.high)]
+    return Annotated[kind, Field(min_length=bounds.low, max_length=bounds.high)]
 
 
 def _parse_instant(value: object) -> int:
@@ -300,26 +275,24 @@ def _parse_number(value: object) -> float:
     return value  # an int stays an int, so that it is written as the same text again
 
 
+def _form(parse: Callable[[object], Any], write: Callable[[Any], Any], **schema: Any) -> Any:
+    written = Any if write is _parse_number else str
+    return Annotated[Any, PlainValidator(parse), PlainSerializer(write, return_type=written), WithJsonSchema(schema)]
+
+
 _FORMS: Mapping[Any, Any] = {
     int: _bounded(*get_args(Int64)),
-    float: Annotated[
-        float,
-        PlainValidator(_parse_number),
-        PlainSerializer(_parse_number, return_type=Any),
-        WithJsonSchema({"type": "number"}),
-    ],
-    Address: Annotated[
-        Address,
-        PlainValidator(_parse_address),
-        PlainSerializer(str, return_type=str),
-        WithJsonSchema(
-            {
-                "type": "string",
-                "description": "KIND/POLICY/SUBJECT.",
-                "examples": ["RetentionFloor/orders-gdpr/orders[3]"],
-            }
-        ),
-    ],
+    float: _form(_parse_number, _parse_number, type="number"),
+    InstantMs: _form(
+        _parse_instant, format_exact_instant, type="string", format="date-time", examples=["2026-11-21T10:00:00Z"]
+    ),
+    Address: _form(
+        _parse_address,
+        str,
+        type="string",
+        description="KIND/POLICY/SUBJECT.",
+        examples=["RetentionFloor/orders-gdpr/orders[3]"],
+    ),
 }
 
 

@@ -1,19 +1,29 @@
-"""Checks a cluster against its manifests: what they require, and what the cluster allows. Reads only."""
+"""Checks what a cluster allows against what its manifests require. Reads only."""
 
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from reconciler import pipeline
-from reconciler.kafka import doctor
-from reconciler.kafka.doctor import DoctorReport
-from reconciler.kafka.permissions import RequiredAccess, Selection
-from reconciler.manifest.manifest_set import ClusterManifests
+from reconciler.kafka import doctor, permissions
+from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
+from reconciler.kafka.journal_topic import create_command
+from reconciler.kafka.permissions import Permission, RequiredAccess, Role, Selection
 from reconciler.model.selector import Selector
-from reconciler.pipeline import RunOptions
+from reconciler.model.snapshot import Unknown
+from reconciler.operations import OPERATIONS
+from reconciler.pipeline import Run, wall_clock_ms
 from reconciler.plan import planner
 from reconciler.policies import Policy
 from reconciler.policies.cluster import Cluster
+from reconciler.report.tree import Item, Report, Section, Severity
+from reconciler.text.escape import display_name, escape_sentence, quoted
+from reconciler.text.formatting import approximate_duration, count, first_few
+
+_NAMES_SHOWN = 5
+_COMMENTS = {
+    Role.PLAN: "reads: plan, drift, and pull requests",
+    Role.APPLY: "also deletes these records and groups, without elections",
+    Role.ELECTIONS: "also elects leaders; ALTER on the cluster can grant everything, so keep this principal apart",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,22 +35,40 @@ class ClusterCheck:
     required: RequiredAccess
     report: DoctorReport
 
+    def passes(self, purpose: Role) -> bool:
+        """Whether a principal of this purpose has everything that it needs."""
+        items = (item for section in doctor_report(self, purpose).sections for item in section.items)
+        return all(item.severity is Severity.PLAIN for item in items)
 
-def check_cluster(manifests: ClusterManifests, run: RunOptions, *, elections_only: bool = False) -> ClusterCheck:
-    """Check everything that these manifests require, or only what their elections require.
+    def acl_commands(self, principal: str) -> Iterator[str]:
+        """Yield shell commands for the principals `principal`-plan, -apply and -elections."""
+        required, report = self.required, self.report
+        roles = [Role.PLAN]
+        roles += [Role.APPLY] if required.purges or required.removals else []
+        roles += [Role.ELECTIONS] if required.elections else []
+        yield f"# Cluster {display_name(self.cluster)} ({display_name(report.cluster_id)})"
+        for purpose in roles:
+            yield f"# {principal}-{purpose}: {_COMMENTS[purpose]}"
+            granted = permissions.grants(required, purpose, topics=report.topics, groups=report.groups)
+            yield from permissions.commands(f"{principal}-{purpose}", granted, bootstrap_servers=self.bootstrap_servers)
+
+
+def check_cluster(run: Run, *, elections_only: bool = False) -> ClusterCheck:
+    """Check everything that the manifests require, or only what their elections require.
 
     Raises ClusterUnreachable and WrongCluster.
     """
-    policies = [p for p in manifests.policies if not elections_only or p.write_access().resource == "cluster"]
-    required = required_access(manifests.cluster, policies, observed_at_ms=run.clock())
-    with closing(pipeline.open_session(manifests.cluster, run)) as session:
-        run.progress("reading versions, clocks and permissions")
-        return ClusterCheck(
-            cluster=manifests.cluster.metadata.name,
-            bootstrap_servers=session.connection.bootstrap_servers,
-            required=required,
-            report=doctor.run_checks(session, required),
-        )
+    cluster = run.manifests.cluster
+    policies = [p for p in run.manifests.policies if not elections_only or p.OPERATION.RIGHT.resource == "cluster"]
+    required = required_access(cluster, policies, observed_at_ms=wall_clock_ms())
+    session = run.session
+    run.progress("reading versions, clocks and permissions")
+    return ClusterCheck(
+        cluster=cluster.metadata.name,
+        bootstrap_servers=session.connection.bootstrap_servers,
+        required=required,
+        report=doctor.run_checks(session, required),
+    )
 
 
 def required_access(cluster: Cluster, policies: Sequence[Policy], *, observed_at_ms: int) -> RequiredAccess:
@@ -48,23 +76,106 @@ def required_access(cluster: Cluster, policies: Sequence[Policy], *, observed_at
     spec = cluster.spec
     journal = (Selector(spec.journal.topic),) if spec.journal.topic else ()
     protected = {"topic": (*(spec.protect.topics or ()), *journal), "group": spec.protect.groups or (), "cluster": ()}
-    accesses = [policy.write_access() for policy in policies]
-
-    def selections(resource: str) -> tuple[Selection, ...]:
-        return tuple(
+    selections: dict[str, list[Selection]] = {resource: [] for resource in protected}
+    for policy in policies:
+        resource = policy.OPERATION.RIGHT.resource
+        selections[resource].append(
             Selection(
-                selectors=tuple(access.selectors),
-                excluding=(*access.excluding, *protected[resource]),
-                patterns_skip_underscore=access.patterns_skip_underscore,
+                selectors=policy.selectors,
+                excluding=(*policy.excluding, *protected[resource]),
+                patterns_skip_underscore=policy.PATTERNS_SKIP_UNDERSCORE,
             )
-            for access in accesses
-            if access.resource == resource
         )
-
     return RequiredAccess(
         needs=planner.scan_request(policies, observed_at_ms),
-        purges=selections("topic"),
-        removals=selections("group"),
-        elections=bool(selections("cluster")),
+        purges=tuple(selections["topic"]),
+        removals=tuple(selections["group"]),
+        elections=bool(selections["cluster"]),
         journal_topic=spec.journal.topic,
+        requests=tuple(sorted(operation.API for operation in OPERATIONS)),
     )
+
+
+def doctor_report(check: ClusterCheck, purpose: Role) -> Report:
+    """Build the report of a check for one purpose: facts first, then the rights of each role.
+
+    What the purpose lacks has the severity ERROR, what could not be read WARNING, all else PLAIN.
+    """
+    results = check.report
+    heading = (
+        f"Cluster {display_name(check.cluster)} ({display_name(results.cluster_id)}): "
+        f"{count(len(results.brokers), 'broker')} ({', '.join(map(str, results.brokers))}), "
+        f"{count(len(results.topics), 'topic')}, {count(len(results.groups), 'group')}"
+    )
+    facts = [_item("client", results.client), *_versions(results.versions), _clock(results.clock)]
+    facts += [_item("MISSING", escape_sentence(sentence)) for sentence in results.unseen]
+    if results.journal_missing and check.required.journal_topic is not None:
+        command = create_command(display_name(check.required.journal_topic))
+        facts.append(_item("MISSING", f"the journal's topic does not exist; to create it: {command}"))
+    sections = {heading: facts}
+    for role in Role:
+        items = [item for right in results.rights if right.purpose is role for item in _right(right, purpose)]
+        sections[f"Rights to {'elect' if role is Role.ELECTIONS else role}"] = items
+    sections["More than planning needs"] = [_item("note", sentence) for sentence in results.beyond]
+    return Report(
+        sections=tuple(
+            Section(heading=(title,), items=tuple(items), labelled=False) for title, items in sections.items()
+        ),
+        footer=(("Least-privilege grants: reconciler doctor --acls",),),
+    )
+
+
+def _item(label: str, sentence: str, severity: Severity = Severity.PLAIN) -> Item:
+    return Item(sign=f"{label:<8}", subject=(sentence,), severity=Severity.ERROR if label == "MISSING" else severity)
+
+
+def _versions(versions: Sequence[BrokerVersion]) -> Iterator[Item]:
+    """Yield an item for each version of brokers, and for each broker that is too old."""
+    if not versions:
+        yield _item("unknown", "no broker reported its protocol versions")
+    brokers: dict[str, list[str]] = {}
+    for version in versions:
+        kafka = "Apache Kafka 4.0 or later" if version.kafka_4 else "Apache Kafka before 4.0"
+        ranges = ", ".join(f"{name} {low}..{high}" for name, (low, high) in sorted(version.operations.items()))
+        brokers.setdefault(f"{kafka}; {ranges}", []).append(display_name(version.broker))
+        if version.lacking:
+            yield _item("MISSING", f"{display_name(version.broker)} does not support {', '.join(version.lacking)}")
+    for protocols, names in brokers.items():
+        yield _item("brokers", f"{first_few(names)}: {protocols}")
+
+
+def _clock(clock: ClockSkew) -> Item:
+    age_ms = clock.age_ms
+    if isinstance(age_ms, Unknown):
+        return _item("clock", f"not compared: {escape_sentence(age_ms.reason)}")
+    if clock.behind:
+        behind = approximate_duration(-age_ms)
+        return _item("MISSING", f"this machine's clock is at least {behind} behind a broker's: set it")
+    verdict = (
+        "the clocks agree"
+        if clock.proven
+        else "no group has committed since, or this machine's clock is ahead, which makes groups look idle: compare it"
+    )
+    return _item("clock", f"a broker's newest timestamp is {approximate_duration(max(0, age_ms))} old: {verdict}")
+
+
+def _right(right: Permission, purpose: Role) -> Iterator[Item]:
+    needed = right.purpose in (Role.PLAN, purpose)
+    if right.held:
+        resources = "the cluster" if right.resource == "cluster" else count(right.total, right.resource)
+        yield _item("ok", f"{right.operation} on {resources}")
+    if right.missing:
+        label = "MISSING" if needed else "absent"
+        yield _item(label, f"{right.operation} on {_resources(right, right.missing)}: {right.breaks}")
+    if right.unread:
+        names = [name for name, _reason in right.unread]
+        reason = escape_sentence(right.unread[0][1])
+        severity = Severity.WARNING if needed else Severity.PLAIN
+        yield _item("unknown", f"{right.operation} on {_resources(right, names)}: {reason}", severity)
+
+
+def _resources(right: Permission, names: Sequence[str]) -> str:
+    if right.resource == "cluster":
+        return "the cluster"
+    escape = quoted if right.resource == "group" else display_name
+    return f"{right.resource} {first_few([escape(name) for name in names], limit=_NAMES_SHOWN)}"

@@ -1,45 +1,52 @@
-"""The exception tree. An exception means "cannot go on"; what fails for one subject is data (Blocked, Unread, Outcome).
+"""The exceptions that end a command, and the exit codes of the process.
 
-    ReconcilerError                exit 1   anything below, caught once, in cli/
-    ├── UsageError                 exit 64  the words of the command line do not fit together
-    ├── ManifestsInvalid           exit 1   carries every diagnostic of the run
-    ├── SecretMissing              exit 1   a ${env:…} or ${file:…} of a Cluster leads nowhere
-    ├── ClusterUnreachable         exit 1   no broker answered: what was tried and for how long
-    ├── ScanFailed                 exit 1   Spark could not run the scan at all
-    ├── JournalUnavailable         exit 1   the journal cannot be read or written
-    ├── SandboxError               exit 1   local brokers could not be fetched, started or found
-    ├── Refused                    exit 3   a limit or a protection; nothing was done
-    └── PlanUnusable               exit 4   stale, expired, tampered with, unknown format
-        └── WrongCluster           exit 4   the brokers are not the cluster that the manifest or the plan names
-
-Each message names the subject, the number, the limit and the next step, in one line.
+What fails for one subject is no exception but data (Blocked, Unknown, Outcome). Each message names
+the subject, the number, the limit and the next step, in one line. cli/ catches the exceptions once.
 """
 
 from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any
+
+
+class ExitCode(IntEnum):
+    """The exit codes of the process."""
+
+    DONE = 0
+    ERROR = 1
+    ACTIONS = 2
+    """There are actions or drift, for --detailed-exitcode and drift."""
+    REFUSED = 3
+    PLAN_UNUSABLE = 4
+    PARTLY = 5
+    """Something was or may have been written, and something was not done."""
+    USAGE = 64
+    INTERRUPTED = 130
+    """A signal ended the command before anything was written."""
 
 
 class ReconcilerError(Exception):
-    """Root of the tree; `exit_code` is what the process answers when nothing caught it earlier."""
+    """Base of all; `exit_code` is that of the process."""
 
-    exit_code = 1
+    exit_code = ExitCode.ERROR
 
 
 class UsageError(ReconcilerError):
     """The words of the command line do not fit together."""
 
-    exit_code = 64
+    exit_code = ExitCode.USAGE
 
 
 class ManifestsInvalid(ReconcilerError):
-    """At least one error diagnostic; `diagnostics` holds all of the run in file order (load.diagnostics.Diagnostic)."""
+    """`diagnostics`: those of the whole run in file order (manifest.diagnostics.Diagnostic)."""
 
-    def __init__(self, diagnostics: Sequence[object]) -> None:
+    def __init__(self, diagnostics: Sequence[Any]) -> None:
         super().__init__(f"{len(diagnostics)} problem(s) in the manifests")
         self.diagnostics = tuple(diagnostics)
 
 
 class SecretMissing(ReconcilerError):
-    """A reference of a Cluster manifest leads nowhere; the message names each with its key, and never a value."""
+    """A `${env:…}` or `${file:…}` of a Cluster has no value; the message never holds a value."""
 
 
 class ClusterUnreachable(ReconcilerError):
@@ -47,32 +54,32 @@ class ClusterUnreachable(ReconcilerError):
 
 
 class ScanFailed(ReconcilerError):
-    """Spark could not start or lost the scan as a whole; a broker that is away is not this, it is Unread."""
+    """Spark could not start, or lost the whole scan. An unavailable broker is Unknown instead."""
 
 
 class JournalUnavailable(ReconcilerError):
-    """The journal cannot be read or written, so neither the purge clock nor the audit trail can be trusted."""
+    """The journal, with the purge clock and the audit trail, cannot be read or written."""
 
 
 class SandboxError(ReconcilerError):
     """Local brokers could not be fetched, started or found."""
 
 
+class OutputUnwritten(ReconcilerError):
+    """A result could not be written to standard output or to a file."""
+
+
 class Refused(ReconcilerError):
     """A limit or a protection refuses the plan as a whole; nothing was done."""
 
-    exit_code = 3
+    exit_code = ExitCode.REFUSED
 
 
 class PlanUnusable(ReconcilerError):
     """The plan file is stale, expired, tampered with or of an unknown format; nothing was done."""
 
-    exit_code = 4
-
-
-class OutputUnwritten(ReconcilerError):
-    """What there is to tell could not be written where it was wanted."""
+    exit_code = ExitCode.PLAN_UNUSABLE
 
 
 class WrongCluster(PlanUnusable):
-    """The brokers answered with another cluster id than the manifest or the plan names; nothing was done."""
+    """The brokers have another cluster id than the manifest or the plan; nothing was done."""

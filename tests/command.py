@@ -24,58 +24,66 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "reconciler", *arguments]
 
 
-def environment(**more: str) -> dict[str, str]:
-    """The environment of this process, without variables that change the command line, plus `more`.
+def environment(**variables: str) -> dict[str, str]:
+    """The environment of this process, without variables that change the command line, plus
+    `variables`.
 
     PYTHONUNBUFFERED would hide a buffer that cannot be flushed at exit. pytest-xdist sets COLUMNS
     in its workers.
     """
     removed = ("RECONCILER_", "KAFKA_", "PYTHONUNBUFFERED", "COLUMNS", "LINES")
-    return {name: value for name, value in os.environ.items() if not name.startswith(removed)} | more
+    return {name: value for name, value in os.environ.items() if not name.startswith(removed)} | variables
 
 
-def reconciler(folder: Path, *arguments: str, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line in this process, in `folder`, with the variables `more`."""
-    return _text(output(folder, *arguments, stdin=stdin.encode(), **more))
+def reconciler(folder: Path, *arguments: str, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line in this process, in `folder`, with more environment variables."""
+    return _decode(output(folder, *arguments, stdin=stdin.encode(), **variables))
 
 
-def reconciler_process(folder: Path, *arguments: str, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line as a new process, in `folder`, with the variables `more`."""
-    answer = subprocess.run(
+def reconciler_process(
+    folder: Path, *arguments: str, stdin: str = "", **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the command line as a new process, in `folder`, with more environment variables."""
+    result = subprocess.run(
         command(*arguments),
         cwd=folder,
-        env=environment(**more),
+        env=environment(**variables),
         input=stdin.encode(),
         capture_output=True,
         timeout=TIMEOUT_S,
         check=False,
     )
-    return _text(answer)
+    return _decode(result)
 
 
-def output(folder: Path, *arguments: str, stdin: bytes = b"", **more: str) -> subprocess.CompletedProcess[bytes]:
+def output(folder: Path, *arguments: str, stdin: bytes = b"", **variables: str) -> subprocess.CompletedProcess[bytes]:
     """Run the command line in this process and return its output as bytes."""
-    variables = environment(**{"RECONCILER_SPARK_MASTER": "local[2]"} | more)
-    if "SPARK_REMOTE" not in more:
-        variables.pop("SPARK_REMOTE", None)
-    with _folder(folder), _variables(variables), _logging(), _streams(stdin) as written:
+    process_variables = environment(**{"RECONCILER_SPARK_MASTER": "local[2]"} | variables)
+    if "SPARK_REMOTE" not in variables:
+        process_variables.pop("SPARK_REMOTE", None)
+    with (
+        _change_directory(folder),
+        _replace_environment(process_variables),
+        _restore_logging(),
+        _redirect_streams(stdin) as streams,
+    ):
         code = run(arguments)
-    return subprocess.CompletedProcess(list(arguments), code, *written)
+    return subprocess.CompletedProcess(list(arguments), code, *streams)
 
 
-def _text(answer: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedProcess[str]:
-    return subprocess.CompletedProcess(answer.args, answer.returncode, answer.stdout.decode(), answer.stderr.decode())
+def _decode(result: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedProcess[str]:
+    return subprocess.CompletedProcess(result.args, result.returncode, result.stdout.decode(), result.stderr.decode())
 
 
 @contextmanager
-def _streams(stdin: bytes) -> Iterator[list[bytes]]:
+def _redirect_streams(stdin: bytes) -> Iterator[list[bytes]]:
     """Redirect the standard streams of this process to files, none of which is a terminal.
 
     The redirection is by file descriptor, so that it includes the output of the Kafka client's C
     library. The list has the contents of stdout and stderr after the block.
     """
     before = (sys.stdin, sys.stdout, sys.stderr)
-    written: list[bytes] = []
+    outputs: list[bytes] = []
     with ExitStack() as files:
         streams = [files.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
         streams[0].write(stdin)
@@ -90,7 +98,7 @@ def _streams(stdin: bytes) -> Iterator[list[bytes]]:
             for descriptor, mode in enumerate("rww")
         )
         try:
-            yield written
+            yield outputs
         finally:
             for stream in (sys.stdin, sys.stdout, sys.stderr):
                 stream.close()
@@ -100,11 +108,11 @@ def _streams(stdin: bytes) -> Iterator[list[bytes]]:
                 os.close(copy)
             for stream in streams[1:]:
                 stream.seek(0)
-                written.append(stream.read())
+                outputs.append(stream.read())
 
 
 @contextmanager
-def _folder(folder: Path) -> Iterator[None]:
+def _change_directory(folder: Path) -> Iterator[None]:
     before = Path.cwd()
     os.chdir(folder)
     try:
@@ -114,7 +122,7 @@ def _folder(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _variables(variables: dict[str, str]) -> Iterator[None]:
+def _replace_environment(variables: dict[str, str]) -> Iterator[None]:
     before = dict(os.environ)
     os.environ.clear()
     os.environ.update(variables)
@@ -126,7 +134,7 @@ def _variables(variables: dict[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def _logging() -> Iterator[None]:
+def _restore_logging() -> Iterator[None]:
     """Restore the loggers of this process, which the command line changes."""
     root, own = logging.getLogger(), logging.getLogger("reconciler")
     before = [(logger, logger.handlers[:], logger.propagate, logger.level) for logger in (root, own)]

@@ -21,7 +21,8 @@ from tests.repeats import LONG
 from tests.schedule import GroupScheduling, sort_key
 from tests.spark import shared_server
 
-# A shell that starts the tests in the background makes them, and every command that they start, deaf to Ctrl-C.
+# A shell that starts the tests in the background makes the tests, and all commands that they
+# start, ignore Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 # A run that is terminated ends its servers as after Ctrl-C.

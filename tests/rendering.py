@@ -1,4 +1,7 @@
-"""Reports of whole documents in one call each, for tests: `text(plan)` is `write_lines(plan_report(plan))`."""
+"""Renders whole documents with one call each, for tests.
+
+`text(plan)` is `write_lines(plan_report(plan))`.
+"""
 
 from collections.abc import Iterator, Sequence
 

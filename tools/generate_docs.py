@@ -1,6 +1,7 @@
-"""The generated parts of the docs: a table of fields for each kind, and a catalogue of M codes and of B codes.
+"""Renders the generated parts of the docs: tables of fields, and catalogues of M codes and B codes.
 
-Pure. The text comes from the models, from `CODES` and from `REASONS`; the caller passes the broken examples and their output.
+The text comes from the models, from `CODES` and from `REASONS`. The caller passes the broken
+examples and their output. No function reads or writes a file.
 """
 
 import json
@@ -21,7 +22,10 @@ _BLOCK_GROUPS = {"1": "B1: any kind", "2": "B2: retention floors", "3": "B3: gro
 
 
 def fill_sections(text: str, sections: Mapping[str, str]) -> str:
-    """Replace the text between `<!-- generated: NAME -->` and `<!-- end -->`. Raises KeyError for an unknown name."""
+    """Replace the text between `<!-- generated: NAME -->` and `<!-- end -->`.
+
+    Raises KeyError for an unknown name.
+    """
     return _SECTION.sub(lambda match: f"{match[1]}\n{sections[match['name']]}\n{match[3]}", text)
 
 
@@ -31,15 +35,16 @@ def wrap(paragraph: str) -> str:
 
 
 def field_tables() -> Mapping[str, str]:
-    """`fields KIND` → a Markdown table of all fields of that kind."""
+    """Map `fields KIND` to a Markdown table of all fields of that kind."""
     kinds = (json.loads(text) for name, text in schemas().items() if name != "manifest.json")
     return {f"fields {schema['title']}": _table(schema) for schema in kinds}
 
 
 def error_catalogue(examples: Mapping[str, tuple[Mapping[str, str], str]]) -> str:
-    """An entry for each M code: its title, its meaning and, where `examples` has the code, a broken example and its output.
+    """Render each M code with its title, its meaning, and its broken example with the output.
 
-    `examples`: code → (file name → text, output). A name that begins with `$ ` is a command line instead of a file.
+    `examples`: code → (file name → text, output). A name that begins with `$ ` is a command line
+    instead of a file.
     """
     entries = []
     for code, entry in CODES.items():
@@ -53,7 +58,7 @@ def error_catalogue(examples: Mapping[str, tuple[Mapping[str, str], str]]) -> st
 
 
 def block_catalogue() -> str:
-    """An entry for each B code, below a heading for each group of codes."""
+    """Render each B code, below a heading for each group of codes."""
     entries = []
     group = None
     for code, entry in REASONS.items():
@@ -65,7 +70,7 @@ def block_catalogue() -> str:
 
 
 def _example_input(name: str, content: str) -> str:
-    """A file, or a command line where the text of a file is not the point."""
+    """Render a file of an example, or its command line."""
     if name.startswith("$ "):
         return f"\n```console\n{name}\n```\n"
     return f"\n```yaml\n# {name}\n{content.rstrip()}\n```\n"

@@ -114,13 +114,13 @@ class Judge:
                 continue
             function = mutant.rpartition("__mutmut_")[0]
             calling = [(item, seconds) for item, functions, seconds in calls if function in functions]
-            affordable = list(_affordable(calling))
+            affordable_tests = list(_within_budget(calling))
             seconds = sum(seconds for _item, seconds in calling)
-            first = killers.setdefault(function, [])
-            tests = [*first, *(item for item in affordable if item not in first)]
+            first_tests = killers.setdefault(function, [])
+            tests = [*first_tests, *(item for item in affordable_tests if item not in first_tests)]
             self.verdicts[mutant], killer = self._verdict(mutant, tests, seconds) if tests else ("no test", None)
             if killer is not None:
-                first[:] = [killer, *(item for item in first if item is not killer)]
+                first_tests[:] = [killer, *(item for item in first_tests if item is not killer)]
             if function in imported and self.verdicts[mutant] in ("survived", "no test"):
                 self.verdicts[mutant] = "imported"
             if number % 25 == 0:
@@ -139,7 +139,7 @@ class Judge:
         )
 
     def _calls(self, items: Sequence[pytest.Item]) -> list[tuple[pytest.Item, frozenset[str], float]]:
-        """Each test with the functions that it calls and its seconds, the quickest first.
+        """Return each test with the functions that it calls and its seconds, the quickest first.
 
         The tests run once, in a fork, so that they leave no trace in this process.
         """
@@ -163,15 +163,15 @@ class Judge:
         rows = []
         for item, next_item in zip(items, [*items[1:], None], strict=True):
             state()._stats.clear()
-            started = time.process_time()  # wall time depends on the load of the machine
+            start = time.process_time()  # wall time depends on the load of the machine
             reports = runtestprotocol(item, nextitem=next_item, log=False)
-            seconds = time.process_time() - started
+            seconds = time.process_time() - start
             failed = any(report.failed for report in reports)
             rows.append({"calls": sorted(state()._stats), "s": seconds, "failed": failed})
         return rows
 
     def _verdict(self, mutant: str, tests: Sequence[pytest.Item], seconds: float) -> tuple[str, pytest.Item | None]:
-        """The verdict on a mutant, and the test that killed it."""
+        """Return the verdict on a mutant, and the test that killed it."""
         read_fd, write_fd = os.pipe()
         child = os.fork()
         if child == 0:
@@ -193,7 +193,7 @@ class Judge:
         return "killed", tests[int(index)] if index else None
 
 
-def _affordable(calling: Iterable[tuple[pytest.Item, float]]) -> Iterator[pytest.Item]:
+def _within_budget(calling: Iterable[tuple[pytest.Item, float]]) -> Iterator[pytest.Item]:
     """Select the tests whose slow ones stay within the budget; `calling` has the quickest first."""
     slow_s = 0.0
     for number, (item, seconds) in enumerate(calling):

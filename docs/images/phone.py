@@ -1,8 +1,9 @@
-"""Renders a Markdown file as GitHub shows it on a phone: `python docs/images/phone.py COMMENT.md PICTURE.png`.
+"""Renders a Markdown file as GitHub shows it on a phone: `python docs/images/phone.py COMMENT.md
+PICTURE.png`.
 
-It made the pictures in this folder and needs Chromium on PATH. It follows GitHub as far as the
-comments need it (CommonMark, tables, raw HTML, font sizes, a width of 390 points), without emoji,
-mentions and the sanitizer.
+The pictures in this folder are its output. It needs Chromium on PATH. It follows GitHub as far as
+the comments need it (CommonMark, tables, raw HTML, font sizes, a width of 390 points), without
+emoji, mentions and the sanitizer.
 """
 
 import shutil

@@ -1,4 +1,4 @@
-"""Carrying out a plan: rechecks before each send, batches, retries, proof by reading back, the journal and the results.
+"""Carries out a plan: rechecks each action, sends it, reads back and records the outcome.
 
-Nothing is decided here about what should happen: each action is sent as it was planned, or not at all.
+An action is sent as it was planned, or not at all.
 """

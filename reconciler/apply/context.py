@@ -1,48 +1,52 @@
-"""What every batch of one run shares: gateway and journal, the clock, when to stop, and the intent before each request."""
+"""State and settings of one run of the applier: gateway, journal, clock, stop, intents under way."""
 
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from threading import Event
 from typing import Any
 
-from reconciler.apply.tuning import Tuning
 from reconciler.errors import JournalUnavailable
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, Journal
-from reconciler.operations.attempt import Attempt, StepResult
+from reconciler.operations.attempt import Attempt
 
 _LOG = logging.getLogger(__name__)
-
 _SLICE_MS = 100
-_LOOKS = 3
-
-
-def _ignore() -> None:
-    return
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """Which attempts may go out, what becomes of the others, and from when on the facts grow old."""
+class Tuning:
+    """How often, how long and in what portions to try. Measured starting points; none changes what may be done."""
 
-    ready: list[Attempt[Any]]
-    steps: list[StepResult]
-    read_at_ms: int
-
-
-LookFn = Callable[[Sequence[Attempt[Any]]], Look]
+    batch_max: int | None = None
+    """Most subjects in one request, whatever `Operation.BATCH_SIZE` allows; fewer are under way on a stop."""
+    lanes_at_once: int = 8
+    window: int = 20_000
+    """Actions under way at once, which bounds memory; the plan itself is the caller's."""
+    attempts: int = 6
+    """Rounds of recheck and send for one action, the first included."""
+    backoff_ms: int = 250
+    backoff_max_ms: int = 8_000
+    look_ages_ms: int = 10_000
+    """How long facts are good for a request; after a longer look or a slow journal there is another look."""
+    recheck_ages_ms: int = 30 * 60_000
+    """How long the recheck of the whole plan is good for: consumers that the plan does not name,
+    protections and limits are not read again before each request.
+    """
+    effect_wait_ms: int = 10_000
+    """How long to wait until the cluster shows the effect of a batch before the next one is sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyContext:
     """One run of the applier. Times are epoch milliseconds, None: never.
 
-    `stop`: asked before each request; true means that nothing new is sent. `sending`: called once
-    intents are stored and before their request goes out. `checked_at_ms`: when the recheck began.
-    `expires_at_ms`: when the plan expires. `removed_groups`: groups that this run has removed.
+    `sleep`: seconds. `stop`: read before each request; true means that nothing new is sent.
+    `progress`: shows one line. `sending`: called before each request, from any thread, once its
+    intents are stored. `checked_at_ms`: when the recheck began. `expires_at_ms`: when the plan
+    expires. `removed_groups`: groups that this run removed, or that its recheck found removed.
     """
 
     gateway: Gateway
@@ -51,15 +55,15 @@ class ApplyContext:
     plan_digest: str
     clock: Callable[[], int]
     sleep: Callable[[float], None]
-    stop: Callable[[], bool]
-    tuning: Tuning
-    sending: Callable[[], None] = _ignore
+    stop: Callable[[], bool] = lambda: False
+    progress: Callable[[str], None] = lambda _line: None
+    sending: Callable[[], None] = lambda: None
+    tuning: Tuning = field(default_factory=Tuning)
     checked_at_ms: int | None = None
     expires_at_ms: int | None = None
     removed_groups: set[str] = field(default_factory=set)
     _sent: dict[Address, bool] = field(default_factory=dict)
     """Attempts under way with their intent stored, and whether their request may have gone out."""
-    _halted: Event = field(default_factory=Event)
     _reasons: list[str] = field(default_factory=list)
 
     @property
@@ -68,7 +72,7 @@ class ApplyContext:
 
     @property
     def stopping(self) -> bool:
-        return self._halted.is_set() or self.stop()
+        return bool(self._reasons) or self.stop()
 
     @property
     def reason(self) -> str:
@@ -76,56 +80,40 @@ class ApplyContext:
         return self._reasons[0] if self._reasons else "interrupted"
 
     def halt(self, reason: str) -> None:
-        """Send nothing more, in any lane. Logged at once: it may be that no outcome tells of it."""
+        """Send nothing more, in any lane. Logs at once, because there may be no outcome that says why."""
         if reason not in self._reasons:
             _LOG.warning("%s", reason)
         self._reasons.append(reason)
-        self._halted.set()
 
     def purges_of_other_runs(self) -> Mapping[TopicPartition, int]:
-        """Return when other runs last purged each partition: `every` is between two purges, not two tries of one."""
+        """Return when other runs last purged each partition: `every` is not between two tries of one purge."""
         return self.journal.last_purges(except_run=self.run_id)
 
-    def store_intents(
-        self, attempts: Sequence[Attempt[Any]], look: LookFn, *, read_at_ms: int
-    ) -> tuple[list[Attempt[Any]], list[StepResult]]:
-        """Store the intents of `attempts` and return those to send at once, and what becomes of the rest.
-
-        `read_at_ms`: from when on the facts behind `attempts` grow old. Where the look or the journal
-        took too long, there is another look. A run that was stopped meanwhile, or whose recheck is
-        too old by now, sends nothing.
-        """
-        if not attempts or not self._may_send() or not self._record_intents(attempts):
-            return [], list(attempts)
-        self._sent.update((attempt.action.address, False) for attempt in attempts)
-        ready = [replace(attempt, intended=True) for attempt in attempts]
-        steps: list[StepResult] = []
-        fresh = False
-        try:
-            ready, steps = self._recheck_after_intents(ready)
-            for number in range(_LOOKS):
-                if number:
-                    again = look(ready)
-                    ready, read_at_ms = again.ready, again.read_at_ms
-                    steps += again.steps
-                # A clock may be set back, too.
-                if fresh := 0 <= self.clock() - read_at_ms <= self.tuning.look_ages_ms:
-                    break
-        except JournalUnavailable as error:
-            self.halt(str(error))
-            return [], [*steps, *ready]
-        if not fresh:
-            limit_s = self.tuning.look_ages_ms / 1000
-            reason = (
-                f"the look before the request took longer than {limit_s:.0f} s, {_LOOKS} times in a row: "
-                "a smaller --batch may help"
+    def may_send(self) -> bool:
+        """Whether a request may go out now; an old recheck or an expired plan stops the run."""
+        # The machine may have slept in the middle of the run.
+        now_ms, limit_ms = self.clock(), self.tuning.recheck_ages_ms
+        if not self.stopping and self.checked_at_ms is not None and now_ms - self.checked_at_ms > limit_ms:
+            minutes = (now_ms - self.checked_at_ms) // 60_000
+            self.halt(
+                f"the recheck was {minutes} min ago, and it is good for {limit_ms // 60_000} min: apply the plan again"
             )
-            return [], [*steps, *(attempt.retry_later(reason) for attempt in ready)]
-        if not ready or not self._may_send():
-            return [], [*steps, *ready]
-        self._sent.update((attempt.action.address, True) for attempt in ready)
+        if not self.stopping and self.expires_at_ms is not None and now_ms >= self.expires_at_ms:
+            self.halt("the plan expired during this run: plan again")
+        return not self.stopping
+
+    def record_intents(self, attempts: Sequence[Attempt[Any]]) -> bool:
+        """Store the intents. False: the journal did not take them, so the run stops and sends nothing."""
+        actions = [attempt.action for attempt in attempts]
+        if not self._record(self.journal.record_intents, actions):
+            return False
+        self._sent.update((action.address, False) for action in actions)
+        return True
+
+    def announce(self, attempts: Iterable[Attempt[Any]]) -> None:
+        """Note that the requests of these attempts go out now."""
+        self._sent.update((attempt.action.address, True) for attempt in attempts)
         self.sending()
-        return ready, steps
 
     def with_intent(self, attempt: Attempt[Any]) -> Attempt[Any]:
         """Return the attempt as a batch left it in its middle: intent stored, request perhaps sent."""
@@ -139,80 +127,25 @@ class ApplyContext:
         for attempt in batch:
             self._sent.pop(attempt.action.address, None)
 
-    def record_outcomes(self, outcomes: Sequence[Outcome]) -> None:
+    def record_outcomes(self, outcomes: Iterable[Outcome]) -> None:
         """Store outcomes. What was done stays done if that fails, but nothing more is sent."""
-        recordable = [
-            outcome
-            for outcome in outcomes
-            if outcome.sends or outcome.intended or outcome.status is not Status.NOT_ATTEMPTED
-        ]
-        if not recordable:
-            return
-        try:
-            self.journal.record_outcomes(
-                recordable, run_id=self.run_id, plan_digest=self.plan_digest, at_ms=self.clock()
-            )
-        except JournalUnavailable as error:
-            self.halt(str(error))
+        recordable = [o for o in outcomes if o.sends or o.intended or o.status is not Status.NOT_ATTEMPTED]
+        if recordable:
+            self._record(self.journal.record_outcomes, recordable)
 
     def back_off(self, round_number: int) -> None:
-        """Wait before round `round_number` (1 is the second), longer each time, with jitter."""
+        """Wait before a round, longer each time, with jitter; a stop ends the wait. 1 is the second round."""
         longest = min(self.tuning.backoff_max_ms, self.tuning.backoff_ms * 2 ** (round_number - 1))
-        self._pause(random.randint(longest // 2, longest))  # noqa: S311 - jitter, not a secret
-
-    def _recheck_after_intents(self, ready: Sequence[Attempt[Any]]) -> tuple[list[Attempt[Any]], list[StepResult]]:
-        actions = [attempt.action for attempt in ready]
-        failures = type(actions[0]).recheck_after_intents(actions, self)
-        holding: list[Attempt[Any]] = []
-        steps: list[StepResult] = []
-        for attempt in ready:
-            failure = failures.get(attempt.action.subject)
-            if failure is None:
-                holding.append(attempt)
-            elif attempt.possible:
-                # Of a request that may have been carried out "waiting" would be untrue.
-                steps.append(attempt.retry_later(failure.detail))
-            else:
-                steps.append(attempt.outcome(failure.status, failure.detail))
-        return holding, steps
-
-    def _may_send(self) -> bool:
-        if self.stopping:
-            return False
-        if (reason := self._too_late()) is not None:
-            self.halt(reason)
-            return False
-        return True
-
-    def _record_intents(self, attempts: Sequence[Attempt[Any]]) -> bool:
-        """Store the intents. False: the journal did not take them, so the run stops and sends nothing."""
-        try:
-            self.journal.record_intents(
-                [attempt.action for attempt in attempts],
-                run_id=self.run_id,
-                plan_digest=self.plan_digest,
-                at_ms=self.clock(),
-            )
-        except JournalUnavailable as error:
-            self.halt(str(error))
-            return False
-        return True
-
-    def _too_late(self) -> str | None:
-        """A machine may sleep in the middle of a run: what was checked before it is no ground for a request."""
-        now_ms, limit_ms = self.clock(), self.tuning.recheck_ages_ms
-        if self.checked_at_ms is not None and now_ms - self.checked_at_ms > limit_ms:
-            minutes = (now_ms - self.checked_at_ms) // 60_000
-            return (
-                f"the recheck was {minutes} min ago, and it is good for {limit_ms // 60_000} min: apply the plan again"
-            )
-        if self.expires_at_ms is not None and now_ms >= self.expires_at_ms:
-            return "the plan expired during this run: plan again"
-        return None
-
-    def _pause(self, wait_ms: int) -> None:
-        """Sleep in slices, so that a stop is heard."""
+        wait_ms = random.randint(longest // 2, longest)  # noqa: S311 - jitter, not a secret
         while wait_ms > 0 and not self.stopping:
             part = min(wait_ms, _SLICE_MS)
             self.sleep(part / 1000)
             wait_ms -= part
+
+    def _record(self, store: Callable[..., None], values: Sequence[Any]) -> bool:
+        try:
+            store(values, run_id=self.run_id, plan_digest=self.plan_digest, at_ms=self.clock())
+        except JournalUnavailable as error:
+            self.halt(str(error))
+            return False
+        return True

@@ -4,7 +4,7 @@ The file is written whole or not at all. `schema()` describes it; the outcomes t
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -17,7 +17,9 @@ from reconciler.model.outcome import Outcome, Status
 
 FORMAT_VERSION = "2.0"
 SCHEMA_ID = "urn:kafka-reconciler:schema:results:2"
-EXIT_DONE, EXIT_ERROR, EXIT_REFUSED, EXIT_STALE, EXIT_PARTLY = 0, 1, 3, 4, 5
+EXIT_PARTLY = 5
+_UNDONE = {Status.FAILED: 1, Status.NOT_ATTEMPTED: 1, Status.BLOCKED: 3, Status.STALE: 4}
+"""Exit code of a run that wrote nothing, by the worst status, the worst first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,63 +61,51 @@ class ResultRow:
     removed_max: Total
 
 
-def exit_code(outcomes: Iterable[Outcome]) -> int:
-    """0: all applied, satisfied or waiting. 5: something was, or may have been, written and something was not done.
-
-    Nothing written: 1 where anything failed or was not attempted, else 3 where anything is blocked, else 4 where anything is stale, else 0.
-    """
-    tally: Counter[Status] = Counter()
-    wrote = False
-    for outcome in outcomes:
-        tally[outcome.status] += 1
-        wrote = wrote or may_have_written(outcome)
-    if wrote:
-        left = sum(tally[status] for status in (Status.STALE, Status.BLOCKED, Status.FAILED, Status.NOT_ATTEMPTED))
-        return EXIT_PARTLY if left else EXIT_DONE
-    if tally[Status.FAILED] or tally[Status.NOT_ATTEMPTED]:
-        return EXIT_ERROR
-    if tally[Status.BLOCKED]:
-        return EXIT_REFUSED
-    return EXIT_STALE if tally[Status.STALE] else EXIT_DONE
-
-
-def may_have_written(outcome: Outcome) -> bool:
-    """Whether the cluster may be different for it: applied, or sent and not shown to be without effect."""
-    if outcome.status is Status.APPLIED or outcome.possible or outcome.removed_max > 0:
-        return True
-    return outcome.sends > 0 and outcome.read_back is None
-
-
-def dumps(outcomes: Iterable[Outcome], header: ResultsHeader) -> str:
-    """Return the document as text: header first, then one outcome per line in address order."""
-    return "".join(_pieces(outcomes, header))
-
-
-def write(path: Path, outcomes: Iterable[Outcome], header: ResultsHeader) -> None:
-    """Write the document whole or not at all. Raises OSError where the folder cannot be written."""
-    write_file(path, _pieces(outcomes, header), mode=0o644)
-
-
-def schema() -> Schema:
-    """Return the JSON Schema of the document (schemas/results.json)."""
-    [made], definitions = _HEADER.schemas()
-    [row], more = _ROW.schemas()
-    counts = {"type": "object", "properties": {status.value: {"type": "integer", "minimum": 0} for status in Status}}
-    made["properties"] |= {"summary": counts, "outcomes": {"type": "array", "items": row}}
-    made["required"] += ["summary", "outcomes"]
-    return {"$schema": DIALECT, "$id": SCHEMA_ID, **made, "title": "Results", "$defs": definitions | more}
-
-
 _HEADER = Codec(ResultsHeader)
 _ROW = Codec(ResultRow)
 
 
-def _pieces(outcomes: Iterable[Outcome], header: ResultsHeader) -> Iterator[str]:
+def exit_code(outcomes: Collection[Outcome]) -> int:
+    """0: all applied, satisfied or waiting. 5: something was, or may have been, written and something was not done.
+
+    Nothing written: 1 where anything failed or was not attempted, else 3 where anything is blocked,
+    else 4 where anything is stale, else 0.
+    """
+    statuses = {outcome.status for outcome in outcomes}
+    undone = [code for status, code in _UNDONE.items() if status in statuses]
+    if undone and any(map(may_have_written, outcomes)):
+        return EXIT_PARTLY
+    return undone[0] if undone else 0
+
+
+def may_have_written(outcome: Outcome) -> bool:
+    """Whether the cluster may have changed: applied, or sent and not shown to be without effect."""
+    unknown = outcome.sends > 0 and outcome.read_back is None
+    return outcome.status is Status.APPLIED or outcome.possible or outcome.removed_max > 0 or unknown
+
+
+def lines(outcomes: Iterable[Outcome], header: ResultsHeader) -> Iterator[str]:
+    """Yield the document as pieces of text: header first, then one outcome per line in address order."""
     ended = sorted(outcomes, key=lambda outcome: outcome.action.address)
     tally = Counter(outcome.status for outcome in ended)
     summary = {status.value: tally[status] for status in Status}
     rows = map(_ROW.encode, map(_row, ended))
     return document([*_HEADER.fields(header).items(), ("summary", summary), ("outcomes", rows)])
+
+
+def write(path: Path, outcomes: Iterable[Outcome], header: ResultsHeader) -> None:
+    """Write the document whole or not at all. Raises OSError where the folder cannot be written."""
+    write_file(path, lines(outcomes, header), mode=0o644)
+
+
+def schema() -> Schema:
+    """Return the JSON Schema of the document (schemas/results.json)."""
+    [header], definitions = _HEADER.schemas()
+    [row], more = _ROW.schemas()
+    counts = {"type": "object", "properties": {status.value: {"type": "integer", "minimum": 0} for status in Status}}
+    header["properties"] |= {"summary": counts, "outcomes": {"type": "array", "items": row}}
+    header["required"] += ["summary", "outcomes"]
+    return {"$schema": DIALECT, "$id": SCHEMA_ID, **header, "title": "Results", "$defs": definitions | more}
 
 
 def _row(outcome: Outcome) -> ResultRow:

@@ -1,1 +1,1 @@
-"""The command line: arguments, printing and exit codes. One file per command; nothing else prints."""
+"""The command line: arguments, printing and exit codes. Nothing else prints."""

@@ -1,25 +1,89 @@
-"""Runs one command, and turns every exception into one line on stderr and an exit code."""
+"""The list of commands, and the program that runs one of them.
+
+It imports only the command that was typed: `--version`, `--help` and completion need neither the
+Kafka client nor pyarrow, whose import takes longer than all the rest. So the summaries for `--help`
+are here; a test compares them with the commands' own.
+"""
 
 import errno
 import logging
 import traceback
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+import typer.main
+from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from reconciler import __version__
 from reconciler.cli import console
-from reconciler.cli.commands import build_app
-from reconciler.errors import ManifestsInvalid, ReconcilerError
+from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError
 
-EXIT_USAGE = 64
-EXIT_INTERRUPTED = 130
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-"""Errors of the help pages, which typer prints, on a full disk. Files have their own errors."""
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "demo": ("demo", "Show the tool at work on three local Kafka brokers."),
+    "sandbox": ("sandbox", "Run local Kafka brokers to try things on."),
+    "init": ("init", "Write the first manifests and workflows for a cluster."),
+    "validate": ("manifests", "Check manifests without a cluster."),
+    "clusters": ("manifests", "List the clusters of the manifests."),
+    "doctor": ("doctor", "Check versions, clock and rights of a cluster."),
+    "plan": ("plan", "Show what would change on the cluster, and why."),
+    "plan diff": ("plan", "Show what changed between two saved plans."),
+    "show": ("plan", "Print a saved plan in any format."),
+    "explain": ("plan", "Explain one decision of a plan, or an error code."),
+    "apply": ("apply", "Carry out a saved plan, or plan and ask for confirmation."),
+    "converge": ("converge", "Plan and apply the policies in `mode: continuous`, once."),
+    "watch": ("converge", "Converge at regular intervals until Ctrl-C or SIGTERM."),
+    "drift": ("drift", "Report drift for schedules, and change nothing."),
+    "scan": ("facts", "Write the facts that the policies need as Parquet."),
+    "journal": ("facts", "Print the intents and outcomes of all runs, oldest first."),
+    "schema": ("manifests", "Write the JSON Schemas of manifests, plans and results."),
+}
+"""Command → (module of this package, summary), in the order of `--help`.
 
-app = build_app()
+The function or typer application has the name of the command. A command of two words is hidden; the
+help of the first word mentions it.
+"""
+
+new_app = partial(typer.Typer, pretty_exceptions_enable=False, rich_markup_mode=None)
+"""A typer application whose help is plain text and which leaves exceptions to `app.run`."""
+
+
+def load_command(name: str) -> Any:
+    """Import a command, and return it as typer's command object."""
+    module, _summary = COMMANDS[name]
+    target = getattr(import_module(f"reconciler.cli.{module}"), name.replace(" ", "_"))
+    if isinstance(target, typer.Typer):
+        return typer.main.get_command(target)
+    alone = new_app(add_completion=False)
+    alone.command(name=name, hidden=" " in name)(target)
+    return typer.main.get_command(alone)
+
+
+class LazyGroup(TyperGroup):
+    """A group of commands that are imported when one of them is used."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Called by typer before it parses or completes the words of a command."""
+        if args[:2] == ["plan", "diff"]:
+            args = ["plan diff", *args[2:]]
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and name is not None and name in COMMANDS:
+            command = self.commands[name] = load_command(name)
+        return name, command, rest
+
+
+app = new_app(
+    name="reconciler",
+    cls=LazyGroup,
+    help="Housekeeping of Apache Kafka clusters from manifests. Nothing beyond the reviewed plan happens.",
+    no_args_is_help=True,
+)
+for _name, (_module, _summary) in COMMANDS.items():
+    # In place of a command that is not imported; never called, since `LazyGroup` replaces it.
+    app.command(name=_name, help=_summary, hidden=" " in _name)(lambda: None)
 
 
 def _version(requested: bool) -> None:
@@ -43,15 +107,14 @@ def run(arguments: Sequence[str]) -> int:
     Never raises: a bug is a message, a traceback with -v, and exit 1.
     """
     try:
-        result = app(args=list(arguments), prog_name="reconciler", standalone_mode=False)
-        return result if isinstance(result, int) else 0
+        return app(args=list(arguments), prog_name="reconciler", standalone_mode=False) or ExitCode.DONE
     except TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         if message.startswith("Usage: "):  # a group of commands without one of them
             console.print_stderr(message)
         elif message:
             console.print_error(f"{message} (see reconciler --help)")
-        return EXIT_USAGE
+        return ExitCode.USAGE
     except ManifestsInvalid as error:
         return error.exit_code  # the command has printed the diagnostics
     except ReconcilerError as error:
@@ -59,23 +122,17 @@ def run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         console.print_error("interrupted before anything was written")
-        return EXIT_INTERRUPTED
+        return ExitCode.INTERRUPTED
     except BrokenPipeError:
         console.discard_stdout()
-        return 1
-    except OSError as error:
-        if error.errno not in _NO_SPACE:
-            return _report_bug(error)
-        console.print_error(f"standard output could not be written: {error.strerror}")
-        return 1
+        return ExitCode.ERROR
     except Exception as error:  # noqa: BLE001  the last line of defence: users get a message, not a traceback
-        return _report_bug(error)
-
-
-def _report_bug(error: Exception) -> int:
-    if logging.getLogger("reconciler").isEnabledFor(logging.DEBUG):
-        traceback.print_exception(error)
-    console.print_error(
-        f"this is a bug in reconciler {__version__}: {type(error).__name__}: {error} (run again with -v for a traceback)"
-    )
-    return 1
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            # Of a help page, which typer prints: `console.write` has its own error.
+            console.print_error(f"standard output could not be written: {error.strerror}")
+            return ExitCode.ERROR
+        if logging.getLogger("reconciler").isEnabledFor(logging.DEBUG):
+            traceback.print_exception(error)
+        bug = f"this is a bug in reconciler {__version__}: {type(error).__name__}: {error}"
+        console.print_error(f"{bug} (run again with -v for a traceback)")
+        return ExitCode.ERROR

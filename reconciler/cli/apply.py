@@ -8,16 +8,15 @@ import typer
 
 from reconciler import pipeline, report
 from reconciler.apply import results as results_file
-from reconciler.apply.tuning import Tuning
+from reconciler.apply.context import Tuning
 from reconciler.cli import common, console
 from reconciler.cli.common import PlanAndPaths
 from reconciler.cli.plan import show_plan
-from reconciler.cli.settings import Format, Settings, accepts_settings
+from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.cli.signals import handle_signals
 from reconciler.errors import PlanUnusable, Refused, UsageError
-from reconciler.manifest.manifest_set import ClusterManifests
 from reconciler.model.plan import Plan
-from reconciler.pipeline import ApplyResult
+from reconciler.pipeline import ApplyResult, wall_clock_ms
 from reconciler.plan import plan_file
 
 
@@ -46,22 +45,35 @@ def apply(
             "apply without a saved plan asks for confirmation, and standard input is no terminal: save a plan with "
             "`plan --out plan.json` and apply that file"
         )
-    now_ms = common.now_ms()
     if plan is not None:
-        _check_plan(plan, expect_digest, now_ms)
-    manifests = common.load(paths, settings)
-    part = common.one_cluster(manifests, settings, cluster_id=plan.cluster_id if plan else None)
+        _check_plan(plan, expect_digest)
+    manifests = common.load_cluster(paths, settings, cluster_id=plan.cluster_id if plan else None)
     if plan is None:
-        with common.running(settings) as run:
-            plan = pipeline.plan(part, run)
+        with common.open_run(settings, manifests) as run:
+            plan = pipeline.plan(run)
         show_plan(plan, settings)
-        _check_plan(plan, expect_digest, now_ms)
-        _confirm(plan, part)
-    tuning = Tuning(batch_max=batch)
-    return _execute(plan, part, settings, results=results, dry_run=dry_run, tuning=tuning)
+        _check_plan(plan, expect_digest)
+        name = manifests.cluster.metadata.name
+        if (
+            plan.actions
+            and (answer := console.ask(f"Type the name of the cluster ({name}) to apply this plan:")) != name
+        ):
+            raise Refused(f"{answer!r} is not {name!r}: nothing was done")
+    # The results are written inside as well: a Ctrl-C at that moment must not end with "interrupted
+    # before anything was written".
+    with handle_signals() as signals:
+        with common.open_run(settings, manifests, signals) as run:
+            applied = pipeline.apply(plan, run, dry_run=dry_run, tuning=Tuning(batch_max=batch))
+        if results:
+            with console.report_write_errors():
+                results_file.write(results, applied.outcomes, applied.header)
+        show_results(applied, settings)
+    for message in applied.header.refused:
+        console.print_error(message)
+    return applied.header.exit_code
 
 
-def _check_plan(plan: Plan, expect_digest: str | None, now_ms: int) -> None:
+def _check_plan(plan: Plan, expect_digest: str | None) -> None:
     """Raise PlanUnusable for another or an expired plan, Refused for a plan beyond a limit."""
     digest = plan_file.digest(plan)
     if expect_digest is not None and expect_digest != digest:
@@ -69,48 +81,21 @@ def _check_plan(plan: Plan, expect_digest: str | None, now_ms: int) -> None:
             f"the plan's digest is {digest}, and --expect-digest is {expect_digest or 'empty'}: nothing was done; apply the "
             f"plan that was approved"
         )
-    if now_ms > plan.expires_at_ms:
-        late_s = (now_ms - plan.expires_at_ms) // 1000
-        raise PlanUnusable(f"the plan expired {late_s} s ago: nothing was done; plan again")
+    if (late_ms := wall_clock_ms() - plan.expires_at_ms) > 0:
+        raise PlanUnusable(f"the plan expired {late_ms // 1000} s ago: nothing was done; plan again")
     if plan.refused:
         raise Refused("; ".join(verdict.message for verdict in plan.refused))
 
 
-def _confirm(plan: Plan, part: ClusterManifests) -> None:
-    if not plan.actions:
-        return
-    name = part.cluster.metadata.name
-    answer = console.ask(f"Type the name of the cluster ({name}) to apply this plan:")
-    if answer != name:
-        raise Refused(f"{answer!r} is not {name!r}: nothing was done")
-
-
-def _execute(
-    plan: Plan, part: ClusterManifests, settings: Settings, *, results: Path | None, dry_run: bool, tuning: Tuning
-) -> int:
-    # The results are written inside as well: a Ctrl-C at that moment must not end with "interrupted
-    # before anything was written".
-    with handle_signals() as stop:
-        with common.running(settings) as run:
-            applied = pipeline.apply(plan, part, run, dry_run=dry_run, stop=stop, sending=stop.sending, tuning=tuning)
-        if results:
-            with console.report_write_errors():
-                results_file.write(results, applied.outcomes, applied.header)
-        with console.report_write_errors():
-            show_results(applied, settings)
-    for message in applied.refused:
-        console.print_error(message)
-    return applied.exit_code
-
-
 def show_results(applied: ApplyResult, settings: Settings) -> None:
-    """Write the outcomes of a plan in the selected formats."""
-    outcomes = applied.outcomes
-    tree = report.results_report(applied.plan, outcomes)
-    renderers: dict[Format, console.Renderer] = {
-        Format.TEXT: lambda color: console.styled(report.write_lines(tree, width=common.terminal_width()), color=color),
-        Format.MD: lambda _color: report.write_markdown(tree),
-        Format.JSON: lambda _color: results_file.dumps(outcomes, applied.header),
-        Format.GITHUB: lambda _color: report.write_annotations(tree),
-    }
-    console.emit_formats(settings, "a result", renderers)
+    """Write the outcomes of a plan in the selected formats, or an error line."""
+    tree = report.results_report(applied.plan, applied.outcomes)
+    with console.report_write_errors():
+        console.emit(
+            settings,
+            "a result",
+            text=lambda: common.lines(tree),
+            md=lambda: report.write_markdown(tree),
+            json=lambda: results_file.lines(applied.outcomes, applied.header),
+            github=lambda: report.write_annotations(tree),
+        )

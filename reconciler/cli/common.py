@@ -1,22 +1,26 @@
-"""What several commands share: arguments, manifests, the selection of clusters, and the run."""
+"""What several commands share: arguments, manifests, the run on a cluster, errors and exit codes."""
 
-import os
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
-from reconciler import pipeline
 from reconciler.cli import console
 from reconciler.cli.settings import Format, Settings
-from reconciler.errors import ManifestsInvalid, UsageError
-from reconciler.manifest.diagnostics import Diagnostic, Rendering, render
+from reconciler.cli.signals import SignalState
+from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError
+from reconciler.manifest import files
+from reconciler.manifest.diagnostics import Rendering, render
 from reconciler.manifest.manifest_set import ClusterManifests, ManifestSet
 from reconciler.model.plan import Plan
-from reconciler.pipeline import RunOptions
+from reconciler.pipeline import Run, wall_clock_ms
 from reconciler.plan import plan_file
+from reconciler.report import write_lines
+from reconciler.report.tree import Report
 from reconciler.scan.session import SparkTarget
 
 
@@ -42,33 +46,37 @@ PlanAndPaths = Annotated[
         show_default=False,
     ),
 ]
-DetailedExitcode = Annotated[bool, typer.Option("--detailed-exitcode", help="Exit 2 if there are actions.")]
-Full = Annotated[bool, typer.Option("--full", help="List every partition, and skipped subjects.")]
-DEFAULT_PATHS = (Path("manifests"),)
 
 
-def diagnostics_text(diagnostics: Sequence[Diagnostic], output: Format) -> str:
-    """Render diagnostics. Raises UsageError for a format that they do not have."""
-    try:
-        rendering = Rendering(output.value)
-    except ValueError:
-        raise UsageError(f"-o {output}: diagnostics have the formats {', '.join(Rendering)}") from None
-    return render(diagnostics, rendering)
-
-
-def load(paths: list[Path] | None, settings: Settings) -> ManifestSet:
+def load(paths: Sequence[Path] | None, settings: Settings) -> ManifestSet:
     """Load the manifests. Prints every diagnostic before it raises ManifestsInvalid."""
+    console.start_logging(settings)
     try:
-        return pipeline.load(paths or DEFAULT_PATHS, now_ms=now_ms(), cluster=settings.cluster)
+        return files.load(paths or (Path("manifests"),), now_ms=wall_clock_ms(), cluster=settings.cluster)
     except ManifestsInvalid as error:
-        diagnostics = [diagnostic for diagnostic in error.diagnostics if isinstance(diagnostic, Diagnostic)]
-        output = Format.TEXT if settings.output is Format.MD else settings.output
-        text = diagnostics_text(diagnostics, output)
-        if output is Format.TEXT:
-            console.print_stderr(text.rstrip("\n"))
+        if settings.output in (Format.TEXT, Format.MD):
+            console.print_stderr(render(error.diagnostics, Rendering.TEXT).rstrip("\n"))
         else:
-            console.write(text)
+            console.write(render(error.diagnostics, Rendering(settings.output.value)))
         raise
+
+
+def load_clusters(paths: Sequence[Path] | None, settings: Settings) -> list[ClusterManifests]:
+    """Load the manifests of each cluster; with --cluster only of that one."""
+    manifests = load(paths, settings)
+    return [manifests.for_cluster(settings.cluster)] if settings.cluster else list(manifests.by_cluster)
+
+
+def load_cluster(
+    paths: Sequence[Path] | None, settings: Settings, *, cluster_id: str | None = None
+) -> ClusterManifests:
+    """Load the manifests of --cluster, of the cluster with this id, or of the only cluster.
+
+    Raises UsageError if several remain.
+    """
+    manifests = load(paths, settings)
+    names = [cluster.metadata.name for cluster in manifests.clusters if cluster.spec.cluster_id == cluster_id]
+    return manifests.for_cluster(settings.cluster or (names[0] if len(names) == 1 else None))
 
 
 def split_plan_and_paths(words: list[Path] | None) -> tuple[Plan | None, list[Path]]:
@@ -79,49 +87,50 @@ def split_plan_and_paths(words: list[Path] | None) -> tuple[Plan | None, list[Pa
     return None, words
 
 
-def clusters(manifests: ManifestSet, settings: Settings) -> Iterator[ClusterManifests]:
-    """Yield the manifests of each cluster; with --cluster only of that one."""
-    return iter((manifests.for_cluster(settings.cluster),)) if settings.cluster else manifests.by_cluster()
-
-
-def one_cluster(manifests: ManifestSet, settings: Settings, *, cluster_id: str | None = None) -> ClusterManifests:
-    """Return the manifests of one cluster: of --cluster, of the plan's cluster id, or of the only one.
-
-    Raises UsageError if several remain.
-    """
-    if settings.cluster:
-        return manifests.for_cluster(settings.cluster)
-    names = [cluster.metadata.name for cluster in manifests.clusters]
-    matches = [c.metadata.name for c in manifests.clusters if cluster_id is None or c.spec.cluster_id == cluster_id]
-    for candidates in (matches, names):
-        if len(candidates) == 1:
-            return manifests.for_cluster(candidates[0])
-    raise UsageError(f"the manifests hold {len(names)} clusters ({', '.join(names)}): select one with --cluster NAME")
-
-
 @contextmanager
-def running(settings: Settings) -> Iterator[RunOptions]:
-    """Set up a run by the settings, and show its progress until the block ends."""
-    console.start_logging(settings)
+def open_run(settings: Settings, manifests: ClusterManifests, signals: SignalState | None = None) -> Iterator[Run]:
+    """Set up a run on one cluster, and show its progress until the block ends."""
     engine = SparkTarget(
         master=settings.spark_master or "local[*]",
         remote=settings.spark_remote or None,
-        conf=settings.conf(),
+        conf=dict(settings.spark_conf or ()),
     )
-    with console.progress(settings) as progress:
-        yield RunOptions(engine=engine, timeout_s=settings.timeout, progress=progress, clock=now_ms)
+    signals = signals or SignalState()
+    with (
+        console.progress(settings) as progress,
+        Run(
+            manifests=manifests,
+            engine=engine,
+            timeout_s=settings.timeout,
+            progress=progress,
+            stop=signals,
+            sending=signals.sending,
+        ) as run,
+    ):
+        yield run
 
 
-def now_ms() -> int:
-    """Read the wall clock; the only place where commands read it."""
-    return pipeline.wall_clock_ms()
+def lines(tree: Report, *, full: bool = False) -> Iterator[Text]:
+    """Lay a report out for the terminal; without a terminal and COLUMNS, no line is broken."""
+    return write_lines(tree, width=shutil.get_terminal_size((0, 0)).columns or None, full=full)
 
 
-def terminal_width() -> int | None:
-    """Return the columns of the terminal, or of COLUMNS; None: the output is no terminal."""
-    if columns := os.environ.get("COLUMNS", ""):
-        return int(columns) if columns.isdigit() and int(columns) > 0 else None
+@contextmanager
+def collect_errors(manifests: ClusterManifests, codes: set[int]) -> Iterator[None]:
+    """Print an error of the block and add its exit code; the other clusters still run."""
     try:
-        return os.get_terminal_size(1).columns
-    except OSError:
-        return None
+        yield
+    except ReconcilerError as error:
+        console.print_error(f"{manifests.cluster.metadata.name}: {error}")
+        codes.add(error.exit_code)
+    except BrokenPipeError:
+        console.discard_stdout()
+        codes.add(ExitCode.ERROR)
+
+
+_WORST_FIRST = tuple(map(ExitCode, (5, 130, 1, 64, 4, 3, 2, 0)))
+
+
+def worst_exit_code(codes: Iterable[int]) -> int:
+    """Return the exit code for several clusters: "partly applied" before all others."""
+    return min(codes, key=_WORST_FIRST.index, default=ExitCode.DONE)

@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -19,20 +19,22 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from reconciler.cli.settings import Color, Format, LogFormat, Settings
+from reconciler.cli.settings import Format, Settings
 from reconciler.errors import OutputUnwritten, ReconcilerError, UsageError
 from reconciler.text.escape import escape_text, harmless_json
 
+Rendered = str | Iterable[str | Text]
+"""A result in one format. A large one comes in parts. Rich text is a line without its end."""
+_PARTS_AT_ONCE = 1000
+_SAME_STEP_S = 10.0
+"""Without a terminal, a step that continues is printed again after this time."""
 
-def use_color(settings: Settings, *, stream_is_terminal: bool) -> bool:
+
+def use_color(settings: Settings, stream: TextIO) -> bool:
     """Return whether to use color. `auto` depends on the terminal, NO_COLOR and TERM."""
-    match settings.color:
-        case Color.ALWAYS:
-            return True
-        case Color.NEVER:
-            return False
-        case Color.AUTO:
-            return stream_is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    if settings.color == "auto":
+        return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return settings.color == "always"
 
 
 def write(text: str) -> None:
@@ -40,7 +42,7 @@ def write(text: str) -> None:
 
     Raises OutputUnwritten, and BrokenPipeError if the reader closed the pipe.
     """
-    with _write_errors("standard output"):
+    with write_errors("standard output"):
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
         sys.stdout.flush()
@@ -48,15 +50,12 @@ def write(text: str) -> None:
 
 def print_error(message: str) -> None:
     """Print one error line to stderr, with invisible characters escaped."""
-    with suppress(OSError):  # the results come first; a failure to write them must not hide the error
-        sys.stdout.flush()
     print_stderr(f"error: {escape_text(message)}")
 
 
 def print_stderr(message: str) -> None:
-    """Print one line to stderr. A closed pipe must not stop an apply half-way."""
-    with suppress(OSError):
-        print(message, file=sys.stderr, flush=True)
+    """Print one line to stderr, which never fails: see `unfailing_stderr`."""
+    print(message, file=sys.stderr, flush=True)
 
 
 class _UnfailingFile(io.FileIO):
@@ -84,42 +83,46 @@ def unfailing_stderr() -> TextIO:
     return io.TextIOWrapper(buffer, encoding=sys.stderr.encoding, errors=sys.stderr.errors, line_buffering=True)
 
 
-Renderer = Callable[[bool], str | Iterable[str]]
-"""Renders a result in one format. The argument: whether to use color."""
+def emit(settings: Settings, subject: str, **renderers: Callable[[], Rendered]) -> None:
+    """Write a result to each `--output-file`, and to stdout in the format of `-o`.
 
-
-def emit(settings: Settings, render: Callable[[Format, bool], str | Iterable[str]]) -> None:
-    """Write a result to stdout in the format of `-o`, and to a file for each `--output-file`.
-
-    `render(format, color)`. A result of several parts is written part by part, because it may be
-    large. Raises OutputUnwritten and BrokenPipeError.
+    `renderers`: one for each format that the result has. Raises UsageError for another format, in a
+    sentence about `subject`, OutputUnwritten and BrokenPipeError.
     """
-    for output, path in settings.formats():
-        text = render(output, False)  # before the file is truncated: the format may be unsupported
-        with _write_errors(f"--output-file {path}"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("w", encoding="utf-8") as stream:
-                stream.writelines(_parts(text))
-    for part in _parts(render(settings.output, use_color(settings, stream_is_terminal=sys.stdout.isatty()))):
-        write(part)
-
-
-def emit_formats(settings: Settings, subject: str, renderers: Mapping[Format, Renderer]) -> None:
-    """Write a result as `emit` does. Raises UsageError for a format without a renderer.
-
-    `subject` begins the sentence of that error, as in "a plan".
-    """
-
-    def render(output: Format, color: bool) -> str | Iterable[str]:
+    files = settings.output_file or ()
+    for output in (*(file.output for file in files), settings.output):
         if output not in renderers:
             raise UsageError(f"-o {output}: {subject} has the formats {', '.join(renderers)}")
-        return renderers[output](color)
+    for output, path in files:
+        with write_errors(f"--output-file {path}"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("w", encoding="utf-8") as stream:
+                stream.writelines(texts(renderers[output](), color=False))
+    for text in texts(renderers[settings.output](), color=use_color(settings, sys.stdout)):
+        write(text)
 
-    emit(settings, render)
+
+def texts(rendered: Rendered, *, color: bool) -> Iterator[str]:
+    """Yield a result as text, many lines at a time. Only `color` makes escape codes."""
+    parts = iter((rendered,) if isinstance(rendered, str) else rendered)
+    console = Console(
+        force_terminal=color, no_color=not color, width=100_000, soft_wrap=True, highlight=False, emoji=False
+    )
+
+    def text(part: str | Text) -> str:
+        if isinstance(part, str):
+            return part
+        with console.capture() as captured:
+            console.print(part, end="\n")
+        return captured.get()
+
+    while batch := "".join(map(text, islice(parts, _PARTS_AT_ONCE))):
+        yield batch
 
 
 @contextmanager
-def _write_errors(target: str) -> Iterator[None]:
+def write_errors(target: str) -> Iterator[None]:
+    """Raise OutputUnwritten for an OSError of the block, except for BrokenPipeError."""
     try:
         yield
     except BrokenPipeError:
@@ -143,19 +146,11 @@ def report_write_errors() -> Iterator[None]:
 
 
 def discard_stdout() -> None:
-    """Point stdout to /dev/null, so that text in its buffer does not fail again at exit."""
+    """Point stdout to /dev/null: text in its buffer would fail again at exit."""
     with suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())
         os.close(null)
-
-
-def flush_or_discard_stdout() -> None:
-    """Flush stdout; if that fails, drop the text."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        discard_stdout()
 
 
 def prepare(settings: Settings, *files: Path | None) -> None:
@@ -163,43 +158,16 @@ def prepare(settings: Settings, *files: Path | None) -> None:
 
     `files`: other files that the command will write.
     """
-    if settings.output is Format.SARIF or any(output is Format.SARIF for output, _path in settings.formats()):
+    outputs = settings.output_file or ()
+    if Format.SARIF in (settings.output, *(file.output for file in outputs)):
         raise UsageError("-o sarif: only validate has this format; results have text, md, json, github")
-    for path in (*(path for _output, path in settings.formats()), *files):
-        if path is None:
-            continue
+    for path in filter(None, (*(file.path for file in outputs), *files)):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:
             raise UsageError(f"{path} cannot be written: {error.strerror or error}; nothing was done") from error
-
-
-def _parts(text: str | Iterable[str]) -> Iterable[str]:
-    return (text,) if isinstance(text, str) else text
-
-
-def render_stream(lines: Iterable[Text], *, color: bool) -> Iterator[str]:
-    """Yield `styled` text for a thousand lines at a time."""
-    remaining = iter(lines)
-    while batch := list(islice(remaining, 1000)):
-        yield styled(batch, color=color)
-
-
-def styled(lines: Iterable[Text], *, color: bool) -> str:
-    """Return rich text as a string, with escape codes only if `color`; lines are not wrapped."""
-    console = Console(
-        force_terminal=color, no_color=not color, width=100_000, soft_wrap=True, highlight=False, emoji=False
-    )
-    with console.capture() as captured:
-        for line in lines:
-            console.print(line, end="\n")
-    return captured.get()
-
-
-SAME_STEP_S = 10.0
-"""Without a terminal, a step that continues is printed again after this time."""
 
 
 @contextmanager
@@ -212,16 +180,9 @@ def progress(settings: Settings) -> Iterator[Callable[[str], None]]:
         yield lambda _message: None
         return
     if sys.stderr.isatty():
-        console = Console(
-            stderr=True, highlight=False, emoji=False, no_color=not use_color(settings, stream_is_terminal=True)
-        )
+        console = Console(stderr=True, highlight=False, emoji=False, no_color=not use_color(settings, sys.stderr))
         with console.status("…", spinner="dots") as status:
-
-            def update(message: str) -> None:
-                with suppress(OSError):
-                    status.update(Text(message))
-
-            yield update
+            yield lambda message: status.update(Text(message))
         return
     started = time.monotonic()
     last_step, last_at = "", started
@@ -230,7 +191,7 @@ def progress(settings: Settings) -> Iterator[Callable[[str], None]]:
         nonlocal last_step, last_at
         now = time.monotonic()
         step = "".join(character for character in message.partition(" (")[0] if not character.isdigit())
-        if step == last_step and now - last_at < SAME_STEP_S:
+        if step == last_step and now - last_at < _SAME_STEP_S:
             return
         last_step, last_at = step, now
         print_stderr(f"[{now - started:6.1f} s] {message}")
@@ -238,7 +199,7 @@ def progress(settings: Settings) -> Iterator[Callable[[str], None]]:
     yield print_step
 
 
-class _PlainLines(logging.Formatter):
+class _TextLines(logging.Formatter):
     """One line per log record, escaped: libraries quote arbitrary text in their messages."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the name is logging's)
@@ -246,23 +207,17 @@ class _PlainLines(logging.Formatter):
 
 
 class _JsonLines(logging.Formatter):
-    """One JSON object per log line."""
-
     def format(self, record: logging.LogRecord) -> str:
-        fields = {
-            "at": record.created,
-            "level": record.levelname,
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        return harmless_json(json.dumps(fields, ensure_ascii=True))
+        fields = {"at": record.created, "level": record.levelname, "logger": record.name}
+        return harmless_json(json.dumps({**fields, "message": record.getMessage()}))
 
 
 def start_logging(settings: Settings) -> None:
     """Log to stderr: warnings, with -v all records of this program, and none of libraries."""
     handler = logging.StreamHandler(sys.stderr)
-    plain = _PlainLines("%(levelname)s %(name)s %(message)s")
-    handler.setFormatter(_JsonLines() if settings.log_format is LogFormat.JSON else plain)
+    handler.setFormatter(
+        _JsonLines() if settings.log_format == "json" else _TextLines("%(levelname)s %(name)s %(message)s")
+    )
     logger = logging.getLogger("reconciler")
     logger.handlers[:] = [handler]
     logger.propagate = False

@@ -8,22 +8,21 @@ from typing import Annotated
 import typer
 
 from reconciler import pipeline
-from reconciler.apply.results import EXIT_PARTLY, may_have_written
+from reconciler.apply.results import may_have_written
 from reconciler.cli import common, console
 from reconciler.cli.apply import show_results
 from reconciler.cli.common import Paths
-from reconciler.cli.plan import parse_duration, show_plan, worst_exit_code
+from reconciler.cli.plan import parse_duration, show_plan
 from reconciler.cli.settings import Settings, accepts_settings
-from reconciler.cli.signals import EXIT_INTERRUPTED, SignalState, handle_signals
-from reconciler.errors import ReconcilerError, UsageError
+from reconciler.cli.signals import SignalState, handle_signals
+from reconciler.errors import ExitCode, UsageError
 from reconciler.manifest.manifest_set import ClusterManifests
 from reconciler.model.action import Mode
 from reconciler.model.plan import Blocked, Plan, Waiting
-from reconciler.pipeline import ApplyResult
-from reconciler.plan.drift.report import EXIT_UNSEEN
+from reconciler.pipeline import ApplyResult, wall_clock_ms
 
-SLICE_S = 0.2
-LEAST_S = 1.0
+_SLICE_S = 0.2
+_LEAST_S = 1.0
 """Shortest time between two rounds of watch."""
 _JITTER_S = 2.0
 _DEFAULT_EVERY_MS = 30_000
@@ -35,27 +34,21 @@ def converge(settings: Settings, paths: Paths = None) -> int:
 
     For schedules: with -q, nothing is printed if there is nothing to do.
     """
-    parts = list(common.clusters(common.load(paths, settings), settings))
-    if len(parts) > 1 and settings.output_file:
+    clusters = common.load_clusters(paths, settings)
+    if len(clusters) > 1 and settings.output_file:
         raise UsageError("--output-file needs one cluster: select it with --cluster NAME")
     console.prepare(settings)
-    codes, wrote = [], False
-    with handle_signals() as stop:
-        for part in parts:
-            if stop():
-                codes.append(EXIT_PARTLY if wrote else EXIT_INTERRUPTED)
+    codes: set[int] = set()
+    wrote = False
+    with handle_signals() as signals:
+        for manifests in clusters:
+            if signals():
+                codes.add(ExitCode.PARTLY if wrote else ExitCode.INTERRUPTED)
                 break
-            try:
-                applied = _converge_once(part, settings, stop, quiet_when_idle=settings.quiet)
-                wrote = wrote or any(may_have_written(outcome) for outcome in applied.outcomes)
-                codes.append(_exit_code(applied))
-            except ReconcilerError as error:  # the other clusters must still converge
-                console.print_error(f"{part.cluster.metadata.name}: {error}")
-                codes.append(error.exit_code)
-            except BrokenPipeError:  # as above
-                console.discard_stdout()
-                codes.append(1)
-    return worst_exit_code(codes)
+            with common.collect_errors(manifests, codes):
+                applied = _converge_once(manifests, settings, signals, codes, quiet_when_idle=settings.quiet)
+                wrote = wrote or any(map(may_have_written, applied.outcomes))
+    return common.worst_exit_code(codes)
 
 
 @accepts_settings
@@ -69,71 +62,48 @@ def watch(
     rounds: Annotated[int | None, typer.Option("--rounds", min=1, help="Stop after this number of rounds.")] = None,
 ) -> int:
     """Converge at regular intervals until Ctrl-C or SIGTERM."""
-    manifests = common.load(paths, settings)
+    manifests = common.load_cluster(paths, settings)
     console.prepare(settings)
-    part = common.one_cluster(manifests, settings)
-    interval_s = _interval_ms(part, every) / 1000
-    completed, code = 0, 0
-    with handle_signals() as stop:
-        while not stop():
+    clocks = [policy.every_ms for policy in manifests.policies if policy.mode is Mode.CONTINUOUS and policy.every_ms]
+    interval_ms = parse_duration("--every", every) if every else min(clocks, default=_DEFAULT_EVERY_MS)
+    completed = 0
+    codes: set[int] = set()
+    with handle_signals() as signals:
+        while not signals():
             # Without jitter, two loops that delay each other would meet again after each interval.
-            jitter_s = random.uniform(0, min(_JITTER_S, interval_s / 10))  # noqa: S311  no secret
-            next_s = time.monotonic() + interval_s + jitter_s
-            try:
-                applied = _converge_once(part, settings, stop, quiet_when_idle=True)
-                code = worst_exit_code([code, _exit_code(applied)])
-                next_s = min(next_s, time.monotonic() + _due_in_s(applied.plan, common.now_ms()))
-            except ReconcilerError as error:  # the cluster may be available in the next round
-                console.print_error(str(error))
-                code = worst_exit_code([code, error.exit_code])
-            except BrokenPipeError:
-                console.discard_stdout()
-                code = worst_exit_code([code, 1])
+            wait_s = interval_ms / 1000 + random.uniform(0, min(_JITTER_S, interval_ms / 10_000))  # noqa: S311  no secret
+            next_s = time.monotonic() + wait_s
+            with common.collect_errors(manifests, codes):  # the cluster may be available in the next round
+                plan = _converge_once(manifests, settings, signals, codes, quiet_when_idle=True).plan
+                # A round that begins just before a waiting purge is due would delay it by an interval.
+                due_ms = [d.until_ms for d in plan.decisions if isinstance(d, Waiting) and d.until_ms is not None]
+                due_s = (min(due_ms, default=math.inf) - wall_clock_ms()) / 1000
+                next_s = min(next_s, time.monotonic() + max(_LEAST_S, due_s))
             completed += 1
             if completed == rounds:
                 break
-            while not stop() and time.monotonic() < next_s:
-                time.sleep(SLICE_S)
-    return code if rounds is not None else 0
-
-
-def _due_in_s(plan: Plan, now_ms: int) -> float:
-    """Return the seconds until the first purge that waits for its `every` is due.
-
-    Otherwise a round that begins just before that moment would delay the purge by an interval.
-    """
-    due_ms = [d.until_ms for d in plan.decisions if isinstance(d, Waiting) and d.until_ms is not None]
-    return max(LEAST_S, (min(due_ms) - now_ms) / 1000) if due_ms else math.inf
-
-
-def _interval_ms(part: ClusterManifests, every: str | None) -> int:
-    if every:
-        return parse_duration("--every", every)
-    clocks = [policy.every_ms for policy in part.policies if policy.mode is Mode.CONTINUOUS and policy.every_ms]
-    return min(clocks, default=_DEFAULT_EVERY_MS)
-
-
-def _exit_code(applied: ApplyResult) -> int:
-    """Return the exit code of one cluster; 1 if only a fact could not be read."""
-    return worst_exit_code([applied.exit_code, EXIT_UNSEEN if _has_unknown_facts(applied.plan) else 0])
-
-
-def _has_unknown_facts(plan: Plan) -> bool:
-    return bool(plan.incomplete) or any(isinstance(d, Blocked) and d.unread for d in plan.decisions)
+            while not signals() and time.monotonic() < next_s:
+                time.sleep(_SLICE_S)
+    return ExitCode.DONE if rounds is None else common.worst_exit_code(codes)
 
 
 def _converge_once(
-    part: ClusterManifests, settings: Settings, stop: SignalState, *, quiet_when_idle: bool
+    manifests: ClusterManifests, settings: Settings, signals: SignalState, codes: set[int], *, quiet_when_idle: bool
 ) -> ApplyResult:
+    """Converge a cluster, and add its exit code; 1 if only a fact could not be read."""
+
     def on_plan(plan: Plan) -> None:
-        if plan.actions or plan.refused or _has_unknown_facts(plan) or not quiet_when_idle:
+        has_unknown_facts = plan.incomplete or any(isinstance(d, Blocked) and d.unread for d in plan.decisions)
+        if has_unknown_facts:
+            codes.add(ExitCode.ERROR)
+        if plan.actions or plan.refused or has_unknown_facts or not quiet_when_idle:
             show_plan(plan, settings)
 
-    with common.running(settings) as run:
-        applied = pipeline.converge(part, run, stop=stop, on_plan=on_plan, sending=stop.sending)
-    for message in applied.refused:
+    with common.open_run(settings, manifests, signals) as run:
+        applied = pipeline.converge(run, on_plan=on_plan)
+    codes.add(applied.header.exit_code)
+    for message in applied.header.refused:
         console.print_error(message)
     if applied.outcomes:
-        with console.report_write_errors():
-            show_results(applied, settings)
+        show_results(applied, settings)
     return applied

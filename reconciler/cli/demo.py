@@ -8,7 +8,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from types import FrameType
 
 from reconciler.cli import console
 from reconciler.cli.settings import Settings, accepts_settings
@@ -21,33 +20,26 @@ from reconciler.sandbox.tools import run_tool
 MANIFESTS = Path(__file__).parents[1] / "sandbox" / "demo"
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 @accepts_settings
-def demo(settings: Settings) -> int:
+def demo(settings: Settings) -> None:
     """Show the tool at work on three local Kafka brokers.
 
-    Starts the brokers, fills them with data, validates, plans, applies and plans again. Removes everything at the end.
+    Starts the brokers, fills them with data, validates, plans, applies and plans again. Removes
+    everything at the end.
     """
     console.start_logging(settings)
     find_java()
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     started = time.monotonic()
-    folder = Path(tempfile.mkdtemp(prefix="reconciler-demo-"))
-    try:
+    with tempfile.TemporaryDirectory(prefix="reconciler-demo-", ignore_cleanup_errors=True) as folder:
         with console.progress(settings) as progress:
             sandbox = start(3, name="demo", progress=progress)
         try:
-            _run_steps(sandbox, settings, folder)
+            _run_steps(sandbox, settings, Path(folder))
         finally:
             console.print_stderr("\nstopping the brokers …")
             stop(sandbox)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     console.print_stderr(f"demo done in {time.monotonic() - started:.0f} s; brokers stopped, data removed")
-    return 0
 
 
 def _run_steps(sandbox: Cluster, settings: Settings, folder: Path) -> None:
@@ -60,33 +52,27 @@ def _run_steps(sandbox: Cluster, settings: Settings, folder: Path) -> None:
         for path in sorted((folder / "manifests").rglob("*.yaml")):
             console.write(f"--- {path.relative_to(folder)}\n{path.read_text(encoding='utf-8').strip()}\n\n")
         for heading, words in (
-            ("1. Are the manifests valid?", ["validate"]),
-            ("2. What would change, and which consumers are affected?", ["plan", "--out", "plan.json"]),
-            ("3. Apply exactly this plan.", ["apply", "plan.json"]),
-            ("4. The next plan: in sync, except for blocked and waiting subjects.", ["plan", "--detailed-exitcode"]),
+            ("1. Are the manifests valid?", "validate"),
+            ("2. What would change, and which consumers are affected?", "plan --out plan.json"),
+            ("3. Apply exactly this plan.", "apply plan.json"),
+            ("4. The next plan: in sync, except for blocked and waiting subjects.", "plan --detailed-exitcode"),
         ):
             _print_heading(heading)
             _run_command(words, sandbox, folder)
-        _print_heading(
-            "5. Kafka's own tools agree: the first offset of each partition of clicks, and the remaining groups"
-        )
-        _run_tool(sandbox, "kafka-get-offsets", "--topic", "clicks", "--time", "earliest")
-        _run_tool(sandbox, "kafka-consumer-groups", "--list")
+        _print_heading("5. Kafka's own tools agree: the first offsets of clicks, and the remaining groups")
+        for words in ("kafka-get-offsets --topic clicks --time earliest", "kafka-consumer-groups --list"):
+            console.write(f"$ {words}\n{run_tool(sandbox, *words.split()).stdout}")
 
 
 def _print_heading(text: str) -> None:
     console.write(f"\n{'=' * 78}\n{text}\n{'=' * 78}\n")
 
 
-def _run_command(words: list[str], sandbox: Cluster, folder: Path) -> None:
-    command = f"reconciler {' '.join(words)}"
-    console.write(f"$ {command}\n")
+def _run_command(words: str, sandbox: Cluster, folder: Path) -> None:
+    console.write(f"$ reconciler {words}\n")
+    command = [sys.executable, "-m", "reconciler", *words.split()]
     environment = os.environ | {"KAFKA_BOOTSTRAP_SERVERS": sandbox.bootstrap_servers}
-    done = subprocess.run([sys.executable, "-m", "reconciler", *words], cwd=folder, env=environment, check=False)
-    console.write(f"(exit {done.returncode})\n")
-    if done.returncode != 0:
-        raise ReconcilerError(f"`{command}` failed with exit {done.returncode}")
-
-
-def _run_tool(sandbox: Cluster, *words: str) -> None:
-    console.write(f"$ {' '.join(words)}\n{run_tool(sandbox, *words).stdout}")
+    code = subprocess.run(command, cwd=folder, env=environment, check=False).returncode
+    console.write(f"(exit {code})\n")
+    if code != 0:
+        raise ReconcilerError(f"`reconciler {words}` failed with exit {code}")

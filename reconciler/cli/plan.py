@@ -1,6 +1,6 @@
-"""`reconciler plan`, `plan diff` and `show`: print what would change, and why. They only read."""
+"""`reconciler plan`, `plan diff`, `show` and `explain`: what would change, and why. Read only."""
 
-from collections.abc import Iterator, Sequence
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -8,9 +8,12 @@ import typer
 
 from reconciler import pipeline, report
 from reconciler.cli import common, console
-from reconciler.cli.common import DetailedExitcode, Full, Paths
-from reconciler.cli.settings import Format, Settings, accepts_settings
-from reconciler.errors import ReconcilerError, UsageError
+from reconciler.cli.common import Paths, PlanAndPaths
+from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.errors import ExitCode, UsageError
+from reconciler.manifest.error_codes import CODES
+from reconciler.model.block_codes import REASONS
+from reconciler.model.names import Address
 from reconciler.model.plan import Plan
 from reconciler.plan import plan_file
 from reconciler.plan.diff import compare
@@ -18,36 +21,30 @@ from reconciler.policies.fields import duration_ms
 from reconciler.text.formatting import format_duration
 
 LONGEST_EXPIRY_MS = 366 * 86_400_000
-EXIT_ACTIONS = 2
-EXIT_REFUSED = 3
-_WORST_FIRST = (5, 130, 1, 64, 4, 3, 2, 0)
+DetailedExitcode = Annotated[bool, typer.Option("--detailed-exitcode", help="Exit 2 if there are actions.")]
+Full = Annotated[bool, typer.Option("--full", help="List every partition, and skipped subjects.")]
 
 
 def show_plan(plan: Plan, settings: Settings, *, full: bool = False, saved_to: Path | None = None) -> None:
     """Write the plan in the selected formats."""
-
-    def text(color: bool) -> Iterator[str]:
-        path = str(saved_to) if saved_to else None
-        tree = report.plan_report(plan, full=full, saved_to=path)
-        lines = report.write_lines(tree, width=common.terminal_width(), full=full)
-        return console.render_stream(lines, color=color)
-
-    renderers: dict[Format, console.Renderer] = {
-        Format.TEXT: text,
-        Format.MD: lambda _color: report.write_markdown(report.plan_report(plan)),
-        Format.JSON: lambda _color: plan_file.lines(plan),
-        Format.GITHUB: lambda _color: report.write_annotations(report.plan_report(plan)),
-    }
-    console.emit_formats(settings, "a plan", renderers)
+    path = str(saved_to) if saved_to else None
+    console.emit(
+        settings,
+        "a plan",
+        text=lambda: common.lines(report.plan_report(plan, full=full, saved_to=path), full=full),
+        md=lambda: report.write_markdown(report.plan_report(plan)),
+        json=lambda: plan_file.lines(plan),
+        github=lambda: report.write_annotations(report.plan_report(plan)),
+    )
 
 
-def exit_code(plan: Plan, *, detailed: bool) -> int:
+def exit_code(plan: Plan, *, detailed: bool) -> ExitCode:
     """Return 3 if a limit refuses the plan, 2 for actions with --detailed-exitcode, else 0."""
     for verdict in plan.refused:
         console.print_error(verdict.message)
     if plan.refused:
-        return EXIT_REFUSED
-    return EXIT_ACTIONS if detailed and plan.actions else 0
+        return ExitCode.REFUSED
+    return ExitCode.ACTIONS if detailed and plan.actions else ExitCode.DONE
 
 
 @accepts_settings
@@ -75,34 +72,29 @@ def plan(
     if expires_after_ms > LONGEST_EXPIRY_MS:
         raise UsageError(f"--expires-after {expires_after}: at most {format_duration(LONGEST_EXPIRY_MS)}")
     reviewed = plan_file.open_plan(within) if within else None
-    parts = list(common.clusters(common.load(paths, settings), settings))
-    if len(parts) > 1 and (out or reviewed or settings.output_file):
+    clusters = common.load_clusters(paths, settings)
+    if len(clusters) > 1 and (out or reviewed or settings.output_file):
         raise UsageError("--out, --within and --output-file need one cluster: select it with --cluster NAME")
     console.prepare(settings, out)
-    codes: list[int] = []
+    codes: set[int] = set()
     target_errors: list[UsageError] = []
-    for part in parts:
-        try:
-            with common.running(settings) as run:
-                planned = pipeline.plan(
-                    part, run, targets=target or [], reviewed=reviewed, expires_after_ms=expires_after_ms
-                )
-        except UsageError as error:  # a target is an address of one cluster and unknown to the others
-            target_errors.append(error)
-            if len(target_errors) == len(parts):
-                raise
-            continue
-        except ReconcilerError as error:  # the plans of the other clusters must still be shown
-            if len(parts) == 1:
-                raise
-            console.print_error(f"{part.cluster.metadata.name}: {error}")
-            codes.append(error.exit_code)
-            continue
-        if out:
-            plan_file.write(planned, out)
-        show_plan(planned, settings, full=full, saved_to=out)
-        codes.append(exit_code(planned, detailed=detailed_exitcode))
-    return worst_exit_code(codes)
+    for manifests in clusters:
+        with common.collect_errors(manifests, codes):
+            try:
+                with common.open_run(settings, manifests) as run:
+                    planned = pipeline.plan(
+                        run, targets=target or [], reviewed=reviewed, expires_after_ms=expires_after_ms
+                    )
+            except UsageError as error:  # a target is an address of one cluster and unknown to the others
+                target_errors.append(error)
+                continue
+            if out:
+                plan_file.write(planned, out)
+            show_plan(planned, settings, full=full, saved_to=out)
+            codes.add(exit_code(planned, detailed=detailed_exitcode))
+    if target_errors and len(target_errors) == len(clusters):
+        raise target_errors[-1]
+    return common.worst_exit_code(codes)
 
 
 def parse_duration(option: str, text: str) -> int:
@@ -113,31 +105,21 @@ def parse_duration(option: str, text: str) -> int:
         raise UsageError(f"{option} {text}: {error}") from error
 
 
-def worst_exit_code(codes: Sequence[int]) -> int:
-    """Return the exit code for several clusters.
-
-    "Partly applied" comes first, then errors, then "there are actions".
-    """
-    return min(codes, key=_WORST_FIRST.index, default=0)
-
-
 @accepts_settings
 def plan_diff(
     settings: Settings,
     old: Annotated[Path, typer.Argument(help="The older saved plan.")],
     new: Annotated[Path, typer.Argument(help="The newer saved plan.")],
-) -> int:
+) -> None:
     """Show what changed between two saved plans."""
     comparison = compare(plan_file.open_plan(old, proven=False), plan_file.open_plan(new, proven=False))
-    renderers: dict[Format, console.Renderer] = {
-        Format.TEXT: lambda color: console.render_stream(
-            report.write_lines(report.diff_report(comparison), width=common.terminal_width()), color=color
-        ),
-        Format.MD: lambda _color: report.write_markdown(report.diff_report(comparison)),
-        Format.JSON: lambda _color: report.diff_json(comparison),
-    }
-    console.emit_formats(settings, "a comparison", renderers)
-    return 0
+    console.emit(
+        settings,
+        "a comparison",
+        text=lambda: common.lines(report.diff_report(comparison)),
+        md=lambda: report.write_markdown(report.diff_report(comparison)),
+        json=lambda: report.diff_json(comparison),
+    )
 
 
 @accepts_settings
@@ -151,3 +133,41 @@ def show(
     planned = plan_file.read(saved)
     show_plan(planned, settings, full=full, saved_to=saved)
     return exit_code(planned, detailed=detailed_exitcode)
+
+
+@accepts_settings
+def explain(
+    settings: Settings,
+    subject: Annotated[
+        str,
+        typer.Argument(
+            metavar="ADDRESS|CODE", help="An address such as RetentionFloor/orders/orders[3], or a code such as B204."
+        ),
+    ],
+    words: PlanAndPaths = None,
+) -> None:
+    """Explain one decision of a plan, or an error code.
+
+    Without a saved plan, the command makes a plan of the manifests first.
+    """
+    code = subject.upper()
+    if re.fullmatch("[A-Z][0-9]{3}", code):
+        entry = REASONS.get(code) or CODES.get(code)
+        if entry is None:
+            raise UsageError(f"no such code: {code}; codes of manifests begin with M, codes of blocked subjects with B")
+        text: console.Rendered = f"{code}: {entry.title}\n\n{entry.explanation}\n"
+    else:
+        text = _explain_decision(subject, words, settings)
+    console.emit(settings, "an explanation", text=lambda: text, md=lambda: text)
+
+
+def _explain_decision(subject: str, words: PlanAndPaths, settings: Settings) -> console.Rendered:
+    try:
+        address = Address.parse(subject)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    plan, paths = common.split_plan_and_paths(words)
+    if plan is None:
+        with common.open_run(settings, common.load_cluster(paths, settings)) as run:
+            plan = pipeline.plan(run)
+    return list(common.lines(report.explain_report(plan, address)))

@@ -5,39 +5,30 @@ from typing import Annotated
 import typer
 
 from reconciler.cli import console
-from reconciler.cli.settings import Format, Settings, accepts_settings
+from reconciler.cli.app import new_app
+from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.errors import SandboxError
-from reconciler.sandbox import cluster as clusters
 from reconciler.sandbox import jars, registry
+from reconciler.sandbox.cluster import Cluster
 
-sandbox_app = typer.Typer(
-    help="Run local Kafka brokers to try things on.",
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
+sandbox = new_app(help="Run local Kafka brokers to try things on.", add_completion=False, no_args_is_help=True)
 
 Name = Annotated[str, typer.Option("--name", help="Name of the sandbox.")]
 DEFAULT_NAME = "default"
 
 
-def _show(sandbox: clusters.Cluster, settings: Settings) -> None:
-    rows = [f"  broker {broker.id}   pid {broker.pid}   log {broker.log}\n" for broker in sandbox.brokers]
+def _show(cluster: Cluster, settings: Settings) -> None:
+    brokers = "".join(f"  broker {broker.id}   pid {broker.pid}   log {broker.log}\n" for broker in cluster.brokers)
     text = (
-        f"sandbox {sandbox.name}: {sandbox.bootstrap_servers}   cluster id {sandbox.cluster_id}\n"
-        + "".join(rows)
-        + f"  Kafka's own tools: java -cp '{sandbox.jars}/*' org.apache.kafka.tools.TopicCommand "
-        f"--bootstrap-server {sandbox.bootstrap_servers} --list\n"
+        f"sandbox {cluster.name}: {cluster.bootstrap_servers}   cluster id {cluster.cluster_id}\n"
+        f"{brokers}  Kafka's own tools: java -cp '{cluster.jars}/*' org.apache.kafka.tools.TopicCommand "
+        f"--bootstrap-server {cluster.bootstrap_servers} --list\n"
     )
-    renderers: dict[Format, console.Renderer] = {
-        Format.TEXT: lambda _color: text,
-        Format.JSON: lambda _color: registry.to_json(sandbox) + "\n",
-    }
-    console.emit_formats(settings, "a sandbox", renderers)
+    json = f"{registry.to_json(cluster)}\n"
+    console.emit(settings, "a sandbox", text=lambda: text, json=lambda: json)
 
 
-@sandbox_app.command()
+@sandbox.command()
 @accepts_settings
 def up(
     settings: Settings,
@@ -52,31 +43,28 @@ def up(
             help=f"Kafka version: {' or '.join(jars.versions())}.",
         ),
     ] = None,
-) -> int:
+) -> None:
     """Start brokers that keep running after this command."""
     with console.progress(settings) as progress:
-        sandbox = registry.up(name, nodes, version=kafka, progress=progress)
-    _show(sandbox, settings)
-    return 0
+        cluster = registry.up(name, nodes, version=kafka, progress=progress)
+    _show(cluster, settings)
 
 
-@sandbox_app.command()
+@sandbox.command()
 @accepts_settings
-def down(settings: Settings, name: Name = DEFAULT_NAME) -> int:
+def down(settings: Settings, name: Name = DEFAULT_NAME) -> None:
     """Stop the brokers and remove their data."""
     if not registry.down(name):
         raise SandboxError(f"no sandbox named {name} is running: check the name with `reconciler sandbox status`")
     if not settings.quiet:
         console.print_stderr(f"sandbox {name} is stopped, and its data is removed")
-    return 0
 
 
-@sandbox_app.command()
+@sandbox.command()
 @accepts_settings
-def status(settings: Settings, name: Name = DEFAULT_NAME) -> int:
+def status(settings: Settings, name: Name = DEFAULT_NAME) -> None:
     """Show the addresses of a running sandbox. Exit 1 if none is running."""
-    sandbox = registry.status(name)
-    if sandbox is None:
+    cluster = registry.status(name)
+    if cluster is None:
         raise SandboxError(f"no sandbox named {name} is running: start one with `reconciler sandbox up --name {name}`")
-    _show(sandbox, settings)
-    return 0
+    _show(cluster, settings)

@@ -3,17 +3,15 @@
 `accepts_settings` adds them to a command's signature, so that each command's `--help` lists them.
 """
 
-import functools
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
-
-from reconciler.errors import UsageError
 
 
 class Format(StrEnum):
@@ -26,22 +24,35 @@ class Format(StrEnum):
     SARIF = "sarif"
 
 
-class Color(StrEnum):
-    """When to use color. `auto`: on a terminal, unless NO_COLOR is set."""
+class KeyValue(NamedTuple):
+    """The two sides of KEY=VALUE."""
 
-    AUTO = "auto"
-    ALWAYS = "always"
-    NEVER = "never"
-
-
-class LogFormat(StrEnum):
-    """The format of log lines on stderr."""
-
-    TEXT = "text"
-    JSON = "json"
+    key: str
+    value: str
 
 
-_option = functools.partial(typer.Option, rich_help_panel="Common options")
+class OutputFile(NamedTuple):
+    """A file of `--output-file`, and the format of the result in it."""
+
+    output: Format
+    path: Path
+
+
+def parse_key_value(word: str, form: str = "KEY=VALUE") -> KeyValue:
+    """Split a word at its first `=`. Raises BadParameter, which never quotes the value."""
+    key, equals, value = word.partition("=")
+    if not equals or not key:
+        raise typer.BadParameter(f"{key}: expected {form}")
+    return KeyValue(key, value)
+
+
+def parse_output_file(word: str) -> OutputFile:
+    """Parse FORMAT=PATH. Raises BadParameter."""
+    form = f"FORMAT=PATH with one of {', '.join(Format)}"
+    name, path = parse_key_value(word, form)
+    if not path or name not in set(Format):
+        raise typer.BadParameter(f"{word}: expected {form}")
+    return OutputFile(Format(name), Path(path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,89 +61,67 @@ class Settings:
 
     cluster: Annotated[
         str | None,
-        _option(
+        typer.Option(
             "--cluster", envvar="RECONCILER_CLUSTER", metavar="NAME", help="Use only this cluster of the manifests."
         ),
     ] = None
-    output: Annotated[Format, _option("-o", "--output", help="Format of the result on stdout.")] = Format.TEXT
+    output: Annotated[Format, typer.Option("-o", "--output", help="Format of the result on stdout.")] = Format.TEXT
     output_file: Annotated[
-        tuple[str, ...] | None,
-        _option("--output-file", metavar="FORMAT=PATH", help="Also write the result in this format to this file."),
+        list[OutputFile] | None,
+        typer.Option(
+            "--output-file",
+            metavar="FORMAT=PATH",
+            parser=parse_output_file,
+            help="Also write the result in this format to this file.",
+        ),
     ] = None
-    color: Annotated[Color, _option("--color", envvar="RECONCILER_COLOR", help="When to use color.")] = Color.AUTO
-    quiet: Annotated[bool, _option("-q", "--quiet", help="Print no progress.")] = False
-    verbose: Annotated[bool, _option("-v", "--verbose", help="Log every step.")] = False
+    color: Annotated[
+        Literal["auto", "always", "never"],
+        typer.Option("--color", envvar="RECONCILER_COLOR", help="When to use color."),
+    ] = "auto"
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print no progress.")] = False
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log every step.")] = False
     log_format: Annotated[
-        LogFormat, _option("--log-format", envvar="RECONCILER_LOG_FORMAT", help="Format of log lines on stderr.")
-    ] = LogFormat.TEXT
+        Literal["text", "json"],
+        typer.Option("--log-format", envvar="RECONCILER_LOG_FORMAT", help="Format of log lines on stderr."),
+    ] = "text"
     no_input: Annotated[
-        bool, _option("--no-input", envvar="RECONCILER_NO_INPUT", help="Never ask for confirmation.")
+        bool, typer.Option("--no-input", envvar="RECONCILER_NO_INPUT", help="Never ask for confirmation.")
     ] = False
     timeout: Annotated[
-        float, _option("--timeout", envvar="RECONCILER_TIMEOUT", min=1, max=3600, help="Seconds for each broker call.")
+        float,
+        typer.Option("--timeout", envvar="RECONCILER_TIMEOUT", min=1, max=3600, help="Seconds for each broker call."),
     ] = 30.0
     spark_master: Annotated[
         str | None,
-        _option("--spark-master", envvar="RECONCILER_SPARK_MASTER", help="Spark master URL. Default: local[*]"),
+        typer.Option("--spark-master", envvar="RECONCILER_SPARK_MASTER", help="Spark master URL. Default: local[*]"),
     ] = None
     spark_remote: Annotated[
         str | None,
-        _option("--spark-remote", envvar="SPARK_REMOTE", help="Spark Connect server to use, as sc://HOST:PORT."),
+        typer.Option("--spark-remote", envvar="SPARK_REMOTE", help="Spark Connect server to use, as sc://HOST:PORT."),
     ] = None
     spark_conf: Annotated[
-        tuple[str, ...] | None,
-        _option("--spark-conf", metavar="KEY=VALUE", help="A Spark property. May be repeated."),
+        list[KeyValue] | None,
+        typer.Option(
+            "--spark-conf", metavar="KEY=VALUE", parser=parse_key_value, help="A Spark property. May be repeated."
+        ),
     ] = None
 
-    def formats(self) -> list[tuple[Format, Path]]:
-        """Parse the `--output-file` options. Raises UsageError."""
-        formats = []
-        for name, path in key_values("--output-file", self.output_file, "FORMAT=PATH"):
-            if not path or name not in set(Format):
-                raise UsageError(f"--output-file {name}={path}: expected FORMAT=PATH with one of {', '.join(Format)}")
-            formats.append((Format(name), Path(path)))
-        return formats
 
-    def conf(self) -> dict[str, str]:
-        """Parse the `--spark-conf` options. Raises UsageError."""
-        return dict(key_values("--spark-conf", self.spark_conf, "KEY=VALUE"))
+def accepts_settings(command: Callable[..., int | None]) -> Callable[..., int | None]:
+    """Return `command(settings, …)` as a function that also takes each common option by name.
 
+    The command returns its exit code; None: 0.
+    """
 
-def key_values(option: str, texts: Sequence[str] | None, form: str) -> list[tuple[str, str]]:
-    """Split the texts of a repeatable option at `=`. Raises UsageError, which names the `form`."""
-    pairs = []
-    for text in texts or ():
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise UsageError(f"{option} {key}: expected {form}")
-        pairs.append((key, value))
-    return pairs
+    def wrapper(**arguments: Any) -> int | None:
+        settings = Settings(**{field.name: arguments.pop(field.name) for field in fields(Settings)})
+        return command(settings, **arguments)
 
-
-def accepts_settings(command: Callable[..., int]) -> Callable[..., int]:
-    """Return `command(settings, …)` as a function that also takes each common option by name."""
     own = list(inspect.signature(command).parameters.values())[1:]
-    hints = get_type_hints(command, include_extras=True)
-    common = get_type_hints(Settings, include_extras=True)
-    names = [field.name for field in fields(Settings)]
-
-    @functools.wraps(command)
-    def wrapper(**arguments: Any) -> int:
-        options = {name: arguments.pop(name) for name in names}
-        for name in ("output_file", "spark_conf"):
-            options[name] = tuple(options[name]) if options[name] else None
-        return command(Settings(**options), **arguments)
-
-    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[p.name]) for p in own]
-    for field in fields(Settings):
-        hint = common[field.name]
-        if field.name in ("output_file", "spark_conf"):  # typer reads repeatable options as lists
-            hint = Annotated[list[str] | None, hint.__metadata__[0]]
-        default = inspect.Parameter.empty if field.default is MISSING else field.default
-        parameters.append(
-            inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
-        )
-    wrapper.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
-    wrapper.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": int}
-    del wrapper.__wrapped__
+    keyword = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
+    parameters = [keyword(p.name, default=p.default, annotation=p.annotation) for p in own]
+    parameters += [keyword(f.name, default=f.default, annotation=f.type) for f in fields(Settings)]
+    wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return wrapper

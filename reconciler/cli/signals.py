@@ -8,13 +8,12 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from types import FrameType
+from contextlib import contextmanager
 
-from reconciler.apply.results import EXIT_PARTLY
+from reconciler.errors import ExitCode
 
-EXIT_INTERRUPTED = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_STOPPING = b"stopping: no new request is sent; waiting for requests in flight (press again to exit at once)\n"
 
 
 class SignalState:
@@ -31,13 +30,16 @@ class SignalState:
         """Record that a request is about to be sent. Called from any thread."""
         self._sent = True
 
-    def receive(self) -> None:
-        """Count one more signal; the second one ends the process."""
-        self._count += 1
-        if self._count > 1:
-            os._exit(EXIT_PARTLY if self._sent else EXIT_INTERRUPTED)
-        # In a thread of its own: the next signal must be received even if the reader of stderr stalls.
-        threading.Thread(target=_print_stopping, name="stopping", daemon=True).start()
+    def listen(self, read_fd: int) -> None:
+        """Count the signals whose numbers come through a pipe. The second one ends the process."""
+        while numbers := os.read(read_fd, 64):
+            for _signal in filter(_SIGNALS.__contains__, numbers):
+                self._count += 1
+                if self._count > 1:
+                    os._exit(ExitCode.PARTLY if self._sent else ExitCode.INTERRUPTED)
+                # In its own thread: the next signal must be received even if the reader of stderr stalls.
+                # Not with print(): the main thread may hold the buffer's lock.
+                threading.Thread(target=os.write, args=(2, _STOPPING), name="stopping", daemon=True).start()
 
 
 @contextmanager
@@ -51,9 +53,10 @@ def handle_signals() -> Iterator[SignalState]:
     state = SignalState()
     read_fd, write_fd = os.pipe()
     os.set_blocking(write_fd, False)
-    previous_handlers = {number: signal.signal(number, _ignore) for number in _SIGNALS}
+    # A handler that does nothing, because the default one would end the process.
+    previous_handlers = {number: signal.signal(number, lambda *_: None) for number in _SIGNALS}
     previous_fd = signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
-    listener = threading.Thread(target=_listen, args=(read_fd, state), name="signals", daemon=True)
+    listener = threading.Thread(target=state.listen, args=(read_fd,), name="signals", daemon=True)
     listener.start()
     try:
         yield state
@@ -64,20 +67,3 @@ def handle_signals() -> Iterator[SignalState]:
         os.close(write_fd)
         listener.join()
         os.close(read_fd)
-
-
-def _print_stopping() -> None:
-    # Not with print(): the main thread may hold the buffer's lock.
-    with suppress(OSError):
-        os.write(2, b"stopping: no new request is sent; waiting for requests in flight (press again to exit at once)\n")
-
-
-def _listen(read_fd: int, state: SignalState) -> None:
-    while numbers := os.read(read_fd, 64):
-        for number in numbers:
-            if number in _SIGNALS:
-                state.receive()
-
-
-def _ignore(_number: int, _frame: FrameType | None) -> None:
-    """Replace the default handler, which would end the process."""

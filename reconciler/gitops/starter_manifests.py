@@ -4,14 +4,23 @@ The examples are harmless: they name topics and groups that no cluster has. A te
 templates/, and becomes a file of the same name.
 """
 
-import re
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
+from pathlib import Path
+from string import Template
 
-from reconciler.errors import UsageError
-from reconciler.policies.fields import NAME_TEXT
-
-_MODELINE = "# yaml-language-server: $schema="
+SCHEMA = "schemas/manifest.json"
+"""Path of the JSON Schema in the repository. The first line of each manifest names it for editors."""
+_MODELINE = f"# yaml-language-server: $schema=../../{SCHEMA}\n"
+_TEMPLATES = Path(__file__).parent / "templates"
+_CLIENT_EXAMPLE = """\
+  # client:                               # librdkafka properties, passed through
+  #   security.protocol: SASL_SSL
+  #   sasl.mechanism: SCRAM-SHA-512
+  #   sasl.username: reconciler
+  #   sasl.password: ${env:KAFKA_PASSWORD}  # or ${file:…}; a literal secret is refused"""
+_JOURNAL_EXAMPLE = """\
+  # journal:
+  #   topic: _reconciler.journal          # an audit trail that survives a CI runner; default: a file"""
 
 
 def starter_manifests(
@@ -21,50 +30,30 @@ def starter_manifests(
     *,
     client: Mapping[str, str] | None = None,
     journal_topic: str | None = None,
-    schema: str = "schemas/manifest.json",
 ) -> Mapping[str, str]:
-    """Return path → text, relative to the root of the repository, as is the path `schema`.
+    """Return path → text, relative to the root of the repository.
 
     `client`: librdkafka properties, with references such as ${env:KAFKA_PASSWORD}. Without them or
     without a journal topic, the file holds a comment that shows how to add them. All arguments are
-    written as quoted YAML text; loading refuses invalid values.
-
-    Raises UsageError for an invalid name, because the name is also a folder.
+    written as quoted YAML text; the caller validates them, because the name is also a folder.
     """
-    if not re.fullmatch(NAME_TEXT, name):
-        raise UsageError(
-            f"{name!r} is not a valid name of a Cluster: use lower-case letters, digits, `.` and `-`, at most 63 characters"
-        )
+    properties = [f"    {_quoted(key)}: {_quoted(value)}" for key, value in (client or {}).items()]
     values = {
         "name": _quoted(name),
         "cluster_id": _quoted(cluster_id),
         "bootstrap_servers": "\n".join(f"    - {_quoted(server)}" for server in bootstrap_servers),
+        "client": "\n".join(["  client: # librdkafka properties, passed through", *properties]),
+        "journal": f"  journal:\n    topic: {_quoted(journal_topic or '')}",
     }
-    properties = "".join(f"    {_quoted(key)}: {_quoted(value)}\n" for key, value in (client or {}).items())
-    sections = {
-        "client": properties and f"  client: # librdkafka properties, passed through\n{properties}",
-        "journal": f"  journal:\n    topic: {_quoted(journal_topic)}\n" if journal_topic else "",
-    }
-    templates = sorted(files(__package__).joinpath("templates").iterdir(), key=lambda template: template.name)
+    if not client:
+        values["client"] = _CLIENT_EXAMPLE
+    if not journal_topic:
+        values["journal"] = _JOURNAL_EXAMPLE
+    # Other dollar signs of a template stay, and a value is never taken for a template.
     return {
-        f"manifests/{name}/{template.name}": f"{_MODELINE}../../{schema}\n"
-        + _filled(template.read_text(encoding="utf-8"), values, sections)
-        for template in templates
-        if template.name.endswith(".yaml")
+        f"manifests/{name}/{path.name}": _MODELINE + Template(path.read_text(encoding="utf-8")).safe_substitute(values)
+        for path in sorted(_TEMPLATES.glob("*.yaml"))
     }
-
-
-def _filled(template: str, values: Mapping[str, str], sections: Mapping[str, str]) -> str:
-    """Fill each `{{value}}`, and each `{{section:}} … {{:section}}` that has a text in `sections`.
-
-    A section without a text keeps its default. One pass fills both, so that the text of a section is never taken for a template.
-    """
-
-    def replacement(match: re.Match[str]) -> str:
-        return values[match["value"]] if match["value"] else sections[match["section"]] or match["default"]
-
-    pattern = r"\{\{(?P<section>\w+):\}\}\n(?P<default>.*?)\{\{:(?P=section)\}\}\n|\{\{(?P<value>\w+)\}\}"
-    return re.sub(pattern, replacement, template, flags=re.DOTALL)
 
 
 def _quoted(text: str) -> str:

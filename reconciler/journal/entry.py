@@ -3,10 +3,10 @@
 Where the lines are stored is decided in journal/file.py and kafka/journal_topic.py.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from reconciler import codec
 from reconciler.errors import JournalUnavailable
@@ -26,17 +26,10 @@ class Event(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Author:
-    """Who runs this, and from which commit of the manifests; None: not known."""
-
-    who: str | None = None
-    commit: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """One event of one action. `at_ms`: epoch milliseconds. `request`: what the request asks for, in words of the plan file.
+    """One event of one action. `at_ms`: epoch milliseconds. `request`: what the request asks for, as in the plan file.
 
+    `who`: the author of the run; `commit`: of the manifests; None: not known.
     `status`, `detail`, `code`, `read_back`, `sends`, `removed_max`: of an outcome only, as in `Outcome`.
     """
 
@@ -65,50 +58,22 @@ class JournalEntry:
         return TopicPartition(self.address.name, self.address.partition)
 
 
-def intents(
-    actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int, author: Author
-) -> list[JournalEntry]:
-    """The entries to store before `actions` are sent."""
-    return [
-        JournalEntry(
-            event=Event.INTENT,
-            at_ms=at_ms,
-            run_id=run_id,
-            plan_digest=plan_digest,
-            address=action.address,
-            operation=action.OPERATION,
-            request=action.request(),
-            who=author.who,
-            commit=author.commit,
-        )
-        for action in actions
-    ]
+def create(event: Action | Outcome, **run: Any) -> JournalEntry:
+    """Return the intent of an action that is about to be sent, or the entry of an outcome.
 
-
-def outcomes(
-    ended: Sequence[Outcome], *, run_id: str, plan_digest: str, at_ms: int, author: Author
-) -> list[JournalEntry]:
-    """The entries that say what became of actions."""
-    return [
-        JournalEntry(
-            event=Event.OUTCOME,
-            at_ms=at_ms,
-            run_id=run_id,
-            plan_digest=plan_digest,
-            address=outcome.action.address,
-            operation=outcome.action.OPERATION,
-            request=outcome.action.request(),
-            who=author.who,
-            commit=author.commit,
-            status=outcome.status,
-            detail=outcome.detail,
-            code=outcome.code,
-            read_back=outcome.read_back,
-            sends=outcome.sends,
-            removed_max=outcome.removed_max,
-        )
-        for outcome in ended
-    ]
+    `run`: the fields that are the same in all entries of one call.
+    """
+    ended = isinstance(event, Outcome)
+    action = event.action if isinstance(event, Outcome) else event
+    names = ("status", "detail", "code", "read_back", "sends", "removed_max") if ended else ()
+    return JournalEntry(
+        event=Event.OUTCOME if ended else Event.INTENT,
+        address=action.address,
+        operation=action.OPERATION,
+        request=action.request(),
+        **run,
+        **{name: getattr(event, name) for name in names},
+    )
 
 
 _CODEC = codec.Codec(JournalEntry, omit_none=True)

@@ -35,11 +35,9 @@ class JournalFile:
 
     def append(self, lines: Sequence[tuple[str, bytes]]) -> None:
         data = b"".join(line + b"\n" for _key, line in lines)
+        until_s = _patience_end()  # before the lock: threads behind a frozen process give up together
         try:
-            with (
-                self._exclusive() as until_s,
-                self._locked_file(fcntl.LOCK_EX, os.O_RDWR | os.O_CREAT, until_s) as descriptor,
-            ):
+            with self._lock, self._locked_file(fcntl.LOCK_EX, os.O_RDWR | os.O_CREAT, until_s) as descriptor:
                 end = _end_of_last_line(descriptor)
                 os.ftruncate(descriptor, end)
                 try:
@@ -57,11 +55,12 @@ class JournalFile:
 
     def lines(self, *, containing: bytes = b"") -> Iterator[tuple[bytes, str]]:
         """A file that does not exist has no lines."""
-        return ((line, location) for line, location, _end in self._read(0, containing=containing))
+        return ((line, location) for line, location, _end in self._read(0, _patience_end(), containing))
 
     @contextmanager
     def new_lines(self) -> Iterator[Iterator[tuple[bytes, str]]]:
-        with self._exclusive() as until_s:
+        until_s = _patience_end()
+        with self._lock:
             yield self._read_on(until_s)
 
     def damaged(self, location: str, error: ValueError) -> JournalUnavailable:
@@ -71,61 +70,34 @@ class JournalFile:
 
     @contextmanager
     def _locked_file(self, lock: int, flags: int, until_s: float) -> Iterator[int]:
-        """A descriptor under an advisory lock, held for one append or one look at the length."""
+        """A descriptor under an advisory lock. Other runs hold it for milliseconds, unless they are frozen in an append."""
         if flags & os.O_CREAT:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.path, flags | os.O_CLOEXEC, 0o644)
         try:
-            self._wait_for_lock(descriptor, lock, until_s)
+            while not _take_lock(descriptor, lock):
+                if time.monotonic() >= until_s:
+                    raise JournalUnavailable(
+                        f"the journal {self.path} has been held by another process for {_PATIENCE_S:.0f} s: check "
+                        "whether a run is frozen (fuser, lsof), resume or end it, then try again"
+                    )
+                time.sleep(_PAUSE_S)
             yield descriptor
         finally:
             os.close(descriptor)
 
-    @contextmanager
-    def _exclusive(self) -> Iterator[float]:
-        """One thread at a time; yields until when it may wait for other processes.
-
-        The time starts before the thread waits for others, so that threads behind a frozen process
-        give up together and not one after another.
-        """
-        until_s = _patience_end()
-        if not self._lock.acquire(timeout=_PATIENCE_S):
-            raise self._held_elsewhere()
-        try:
-            yield until_s
-        finally:
-            self._lock.release()
-
-    def _wait_for_lock(self, descriptor: int, lock: int, until_s: float) -> None:
-        """Other runs hold the lock for milliseconds, unless they are frozen in the middle of an append."""
-        while True:
-            try:
-                return fcntl.flock(descriptor, lock | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() >= until_s:
-                    raise self._held_elsewhere() from None
-                time.sleep(_PAUSE_S)
-
-    def _held_elsewhere(self) -> JournalUnavailable:
-        return JournalUnavailable(
-            f"the journal {self.path} has been held by another process for {_PATIENCE_S:.0f} s: check whether a run is "
-            "frozen (fuser, lsof), resume or end it, then try again"
-        )
-
     def _read_on(self, until_s: float) -> Iterator[tuple[bytes, str]]:
-        for line, location, end in self._read(self._read_to, until_s=until_s):
+        for line, location, end in self._read(self._read_to, until_s):
             yield line, location
             self._read_to = end
 
-    def _read(
-        self, start: int, *, containing: bytes = b"", until_s: float | None = None
-    ) -> Iterator[tuple[bytes, str, int]]:
+    def _read(self, start: int, until_s: float, containing: bytes = b"") -> Iterator[tuple[bytes, str, int]]:
         """Lines from byte `start` on, with their location and the offset after them.
 
         Lines without the bytes `containing` are skipped: most lines of an old journal are of other plans.
         """
         try:
-            with self._locked_file(fcntl.LOCK_SH, os.O_RDONLY, until_s or _patience_end()) as descriptor:
+            with self._locked_file(fcntl.LOCK_SH, os.O_RDONLY, until_s) as descriptor:
                 # No append cuts off what lies before this point, so the lines are read without the lock.
                 end = _end_of_last_line(descriptor)
             with self.path.open("rb") as file:
@@ -145,6 +117,14 @@ class JournalFile:
 
 def _patience_end() -> float:
     return time.monotonic() + _PATIENCE_S
+
+
+def _take_lock(descriptor: int, lock: int) -> bool:
+    try:
+        fcntl.flock(descriptor, lock | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _end_of_last_line(descriptor: int) -> int:

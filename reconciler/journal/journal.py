@@ -1,7 +1,7 @@
-"""The journal of actions over a store of lines: writes entries, reads the purge clock and open intents.
+"""The journal of actions over a store of lines: its entries, the purge clock, and what interrupted runs left.
 
 The stores are a file (journal/file.py) and a topic (kafka/journal_topic.py). They append and read
-lines and know no entry.
+lines and know no entry. The journal decides no request: the cluster alone says what remains to be done.
 """
 
 import getpass
@@ -10,22 +10,20 @@ import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from reconciler.errors import JournalUnavailable
-from reconciler.journal import entry, interrupted
-from reconciler.journal.entry import Author, JournalEntry
+from reconciler.journal import entry
+from reconciler.journal.entry import Event, JournalEntry
 from reconciler.journal.file import JournalFile
-from reconciler.journal.purge_clock import PurgeClock
 from reconciler.model.action import Action
 from reconciler.model.names import Address, TopicPartition
-from reconciler.model.outcome import Outcome
+from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import Unknown
 
 _LOG = logging.getLogger(__name__)
-
-NO_AUTHOR = Author()
 
 Line = tuple[bytes, str]
 """A line without its line end, and its location for an error message."""
@@ -56,19 +54,52 @@ class LineStore(Protocol):
         ...
 
 
-class ActionJournal:
-    """`model.ports.Journal` over a store of lines. Safe between threads."""
+class PurgeClock:
+    """The newest purge of each partition, by run. Takes entries in the order of their storage.
 
-    def __init__(self, store: LineStore, *, author: Author = NO_AUTHOR) -> None:
+    A purge counts from its outcome, which is stored after the broker answered, and before that from its
+    intent. An outcome that proves that no request was sent removes the intent; an unanswered or refused
+    request is no such proof.
+    """
+
+    def __init__(self) -> None:
+        self._times: dict[TopicPartition, dict[str, int]] = {}
+
+    def update(self, entries: Iterable[JournalEntry]) -> None:
+        for read in entries:
+            if read.partition is None:
+                continue
+            runs = self._times.setdefault(read.partition, {})
+            began_ms = runs.get(read.run_id, read.at_ms)
+            if read.event is Event.OUTCOME and read.sends == 0:
+                runs.pop(read.run_id, None)
+                continue
+            if read.event is Event.OUTCOME:  # forget the runs that ended before: a long watch stays small
+                self._times[read.partition] = runs = {run: at for run, at in runs.items() if at >= began_ms}
+            runs[read.run_id] = max(began_ms, read.at_ms)
+
+    def last_purges(self, *, except_run: str | None = None) -> dict[TopicPartition, int]:
+        """Epoch ms of the newest purge of each partition, without the purges of `except_run`."""
+        others = (
+            (partition, [at for run, at in runs.items() if run != except_run])
+            for partition, runs in self._times.items()
+        )
+        return {partition: max(times) for partition, times in others if times}
+
+
+class ActionJournal:
+    """`model.ports.Journal` over a store of lines. Safe between threads. `who`, `commit`: as in its entries."""
+
+    def __init__(self, store: LineStore, *, who: str | None = None, commit: str | None = None) -> None:
         self.store = store
-        self._author = author
+        self._author = {"who": who, "commit": commit}
         self._clock = PurgeClock()
 
     def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-        self._append(entry.intents(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms, author=self._author))
+        self._append(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
 
     def record_outcomes(self, outcomes: Sequence[Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-        self._append(entry.outcomes(outcomes, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms, author=self._author))
+        self._append(outcomes, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
 
     def last_purges(self, *, except_run: str | None = None) -> Mapping[TopicPartition, int]:
         """Read only what was stored since the last call: a loop may ask before every batch."""
@@ -81,13 +112,26 @@ class ActionJournal:
         return (read for read in self._entries(self.store.lines()) if matching(read.address))
 
     def open_intents(self, plan_digest: str) -> Mapping[Address, JournalEntry]:
-        """Intents of the plan that have no outcome, by address."""
-        lines = self.store.lines(containing=plan_digest.encode())
-        return interrupted.open_intents(self._entries(lines), plan_digest)
+        """The newest intent of each action of the plan that has no later outcome, in whichever run."""
+        intents: dict[Address, dict[str, JournalEntry]] = {}
+        for read in self._entries(self.store.lines(containing=plan_digest.encode())):
+            if read.plan_digest != plan_digest:
+                continue
+            by_run = intents.setdefault(read.address, {})
+            # an outcome without a request says nothing about the request of another run
+            undecided = read.sends == 0 and read.status in (Status.NOT_ATTEMPTED, Status.WAITING)
+            if read.event is Event.OUTCOME and not undecided:
+                by_run.clear()
+                continue
+            by_run.pop(read.run_id, None)
+            if read.event is Event.INTENT:
+                by_run[read.run_id] = read
+        return {address: list(by_run.values())[-1] for address, by_run in intents.items() if by_run}
 
-    def _append(self, entries: Sequence[JournalEntry]) -> None:
-        if entries:
-            self.store.append([(str(each.address), entry.dump(each).encode("ascii")) for each in entries])
+    def _append(self, events: Sequence[Action | Outcome], **run: Any) -> None:
+        if events:
+            entries = (entry.create(event, **run, **self._author) for event in events)
+            self.store.append([(str(new.address), entry.dump(new).encode("ascii")) for new in entries])
 
     def _entries(self, lines: Iterable[Line]) -> Iterator[JournalEntry]:
         parsed = (self._parse(data, location) for data, location in lines)
@@ -100,9 +144,9 @@ class ActionJournal:
             raise self.store.damaged(location, error) from None
 
 
-def file_journal(path: Path, *, author: Author = NO_AUTHOR) -> ActionJournal:
+def file_journal(path: Path, *, who: str | None = None, commit: str | None = None) -> ActionJournal:
     """A journal in a local file."""
-    return ActionJournal(JournalFile(path), author=author)
+    return ActionJournal(JournalFile(path), who=who, commit=commit)
 
 
 def open_journal(cluster: str, topic: LineStore | None, *, commit: str | None = None) -> ActionJournal:
@@ -111,10 +155,8 @@ def open_journal(cluster: str, topic: LineStore | None, *, commit: str | None = 
     `cluster`: name of the Cluster manifest. `topic`: store of the topic that it names; None: the
     journal is a file below the working directory. `commit`: of the plan's manifests.
     """
-    author = Author(who=whoami(), commit=commit)
-    if topic is not None:
-        return ActionJournal(topic, author=author)
-    return file_journal(Path(".reconciler") / f"{cluster}.jsonl", author=author)
+    store = JournalFile(Path(".reconciler") / f"{cluster}.jsonl") if topic is None else topic
+    return ActionJournal(store, who=whoami(), commit=commit)
 
 
 def last_purges(journal: ActionJournal) -> Mapping[TopicPartition, int] | Unknown:
@@ -137,14 +179,40 @@ def interrupted_actions(journal: ActionJournal, plan_digest: str) -> Mapping[Add
         return {}
 
 
+def progress_message(intents: Mapping[Address, JournalEntry]) -> str:
+    """One line about interrupted runs; empty where there is none."""
+    if not intents:
+        return ""
+    runs = ", ".join(sorted({intent.run_id for intent in intents.values()}))
+    return (
+        f"run {runs} was interrupted: {len(intents):,} actions of it have an intent and no outcome; "
+        "their subjects are read back first"
+    )
+
+
+def annotate_interrupted(
+    outcomes: Iterable[Outcome], intents: Mapping[Address, JournalEntry]
+) -> tuple[tuple[Outcome, ...], tuple[Outcome, ...]]:
+    """All outcomes of the recheck, and those that end an action which an interrupted run may have sent.
+
+    The second part belongs in the journal, which otherwise shows these actions as open for ever.
+    """
+    annotated, ended = [], []
+    for outcome in outcomes:
+        intent = intents.get(outcome.action.address)
+        if intent is not None:
+            detail = f"{outcome.detail}; run {intent.run_id}, which was interrupted, may have sent it"
+            outcome = replace(outcome, detail=detail)
+            ended.append(outcome)
+        annotated.append(outcome)
+    return tuple(annotated), tuple(ended)
+
+
 def whoami() -> str:
     """The author of journal entries: the actor of the CI run, or the user at the host."""
-    actor = os.environ.get("GITHUB_ACTOR") or f"{_user()}@{socket.gethostname()}"
-    return actor.encode("utf-8", "backslashreplace").decode("utf-8")  # a variable may hold bytes that are no text
-
-
-def _user() -> str:
     try:
-        return getpass.getuser()
+        user = getpass.getuser()
     except (KeyError, OSError):  # a container may run as a number that no user list has
-        return f"uid-{os.getuid()}"
+        user = f"uid-{os.getuid()}"
+    actor = os.environ.get("GITHUB_ACTOR") or f"{user}@{socket.gethostname()}"
+    return actor.encode("utf-8", "backslashreplace").decode("utf-8")  # a variable may hold bytes that are no text

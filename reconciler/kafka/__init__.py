@@ -1,4 +1,4 @@
-"""The outside world: the only package that imports the Kafka client. Reads become Arrow batches or nouns, writes become answers.
+"""Talks to the brokers. The only package that imports the Kafka client; decides no policy.
 
-No client object and no client error leaves this package. Nothing is decided here about what should be done to a cluster.
+No client object and no client error leaves this package.
 """

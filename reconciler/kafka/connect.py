@@ -5,23 +5,22 @@ error for a cluster that does not answer.
 """
 
 import logging
+import socket
+import ssl
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import wait
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka import tls_check
-from reconciler.kafka.futures import Deadline, reason_of, submit, wait
+from reconciler.kafka.futures import Deadline, failure_of, reason_of, submit
 
-_CLIENT_LOG = logging.getLogger("reconciler.kafka.client")
-_LOG = logging.getLogger(__name__)
-
-READER_GROUP = "kafka-reconciler-reader"
-"""The library requires a group id. No client joins or commits under it, so the group never exists."""
+_LOG = logging.getLogger("reconciler.kafka.client")
 
 Client = TypeVar("Client", Consumer, Producer, AdminClient)
 Tuning = Mapping[str, str | int | float]
@@ -29,7 +28,29 @@ Tuning = Mapping[str, str | int | float]
 _SLICE_S = 0.05
 _GRACE_S = 3.0
 _SECRET_WORDS = ("password", "secret", "token", "key", "jaas", "passphrase", "oauth")
-_HOPELESS = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
+_NO_CREATION: dict[str, object] = {"allow.auto.create.topics": False}
+"""Without it AdminClient.list_topics("x") creates the topic x. A producer has no such property."""
+_HANDSHAKES = {
+    KafkaError._AUTHENTICATION: ("authentication failed", "sasl.mechanism, sasl.username and sasl.password"),
+    KafkaError._SSL: ("TLS handshake failed", "security.protocol and ssl.ca.location"),
+}
+"""Errors that no waiting mends: their kind, and what to check."""
+_KINDS = {"refused": "connection refused", "resolve": "name not found", "timed out": "timed out"}
+"""Kinds of the other errors, by a word of their text."""
+# X509_V_ERR_… of OpenSSL: not yet valid, expired; host name mismatch, IP address mismatch.
+_PROBLEMS = dict.fromkeys(
+    (9, 10), ("the certificate of {} has expired or is not valid yet", "renew it, or set this machine's clock")
+) | dict.fromkeys(
+    (62, 64),
+    (
+        "the certificate of {} is for another name ({})",
+        "use a name of the certificate in bootstrapServers, and check that the brokers advertise such names",
+    ),
+)
+_UNTRUSTED = (
+    "the certificate of {} is not trusted ({})",
+    "check ssl.ca.location in the Cluster's spec.client: it must contain the authority that signed the certificate",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +66,12 @@ class Connection:
     timeout_s: float = 30.0
 
 
-def admin(connection: Connection, tuning: Tuning | None = None) -> AdminClient:
+def admin(connection: Connection, tuning: Tuning | None = None, **callbacks: object) -> AdminClient:
     """Open a client for admin calls. Raises ClusterUnreachable where a property is refused.
 
     Futures finish without `poll`. The library's log and errors need `poll`.
     """
-    return _open_admin(connection, tuning or {}, _ignore)
+    return _create(AdminClient, connection, tuning, _NO_CREATION | callbacks)
 
 
 def read_timeouts(connection: Connection) -> Tuning:
@@ -59,30 +80,24 @@ def read_timeouts(connection: Connection) -> Tuning:
     return {"socket.timeout.ms": third_ms, "topic.metadata.refresh.interval.ms": max(1_000, third_ms // 2)}
 
 
-def request_timeouts(connection: Connection) -> Tuning:
-    """Tuning for clients that write: a request may take the whole timeout."""
-    return {"socket.timeout.ms": max(1_000, min(300_000, int(connection.timeout_s * 1000)))}
-
-
 def consumer(connection: Connection, tuning: Tuning | None = None) -> Consumer:
-    """Open a client that reads assigned partitions and never commits.
+    """Open a client that reads assigned partitions, with uncommitted records, and never commits.
 
-    Reads committed records only, unless `tuning` says otherwise. Raises ClusterUnreachable where a
-    property is refused.
+    Raises ClusterUnreachable where a property is refused.
     """
-    # Set after the tuning it once silenced "read_uncommitted" for __consumer_offsets: groups behind an
-    # open transaction looked idle.
-    configuration = _configuration(connection, {"isolation.level": "read_committed", **(tuning or {})}) | {
-        "group.id": READER_GROUP,
+    settings = _NO_CREATION | {
+        # The library requires one. No client joins or commits under it, so the group never exists.
+        "group.id": "kafka-reconciler-reader",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
+        # Without the records of open transactions, the groups behind one looked idle.
+        "isolation.level": "read_uncommitted",
         # A follower would answer a client of its rack, and it may be behind the leader.
         "client.rack": "",
         "enable.partition.eof": True,
-        "error_cb": _ignore,
     }
-    return _create(Consumer, configuration, connection)
+    return _create(Consumer, connection, {**read_timeouts(connection), **(tuning or {})}, settings)
 
 
 def producer(connection: Connection, tuning: Tuning | None = None) -> Producer:
@@ -91,10 +106,7 @@ def producer(connection: Connection, tuning: Tuning | None = None) -> Producer:
     It asks brokers to create a missing topic, whatever the configuration: check that the topic exists
     before writing.
     """
-    configuration = _configuration(connection, tuning or {}) | {"error_cb": _ignore}
-    # A property of consumers; a producer would warn about it.
-    del configuration["allow.auto.create.topics"]
-    return _create(Producer, configuration, connection)
+    return _create(Producer, connection, tuning, {})
 
 
 def cluster_id(connection: Connection) -> str:
@@ -104,70 +116,94 @@ def cluster_id(connection: Connection) -> str:
     reason. A failed handshake ends the wait after three seconds: a wrong password does not get right.
     """
     started = time.monotonic()
-    deadline = Deadline.after(connection.timeout_s)
-    errors = ConnectErrors()
-    client = _open_admin(connection, read_timeouts(connection), errors.add)
+    errors = ConnectErrors(Deadline.after(connection.timeout_s))
+    client = admin(connection, read_timeouts(connection), error_cb=errors.add)
     # Not describe_cluster: that waits for the controller, and a KRaft broker names any other broker as
     # the controller, even a frozen one.
     answer = submit(lambda: client.cluster_id(timeout=connection.timeout_s))
-    while not answer.done() and not deadline.passed and not errors.hopeless:
+    while not answer.done() and not errors.deadline.passed:
         # The answer ends the wait; only `poll` delivers errors meanwhile.
-        wait(answer, min(_SLICE_S, deadline.remaining_s))
+        wait([answer], timeout=min(_SLICE_S, errors.deadline.remaining_s))
         client.poll(0)
     client.poll(0)
-    found_id = answer.result() if answer.done() and answer.exception() is None else None
-    if found_id:
-        return str(found_id)
+    if failure_of(answer) is None and answer.result():
+        return str(answer.result())
     servers = ", ".join(connection.bootstrap_servers)
     waited_s = time.monotonic() - started
     reason, next_step = errors.reason, errors.next_step
     if errors.certificate:
-        limit_s = min(_GRACE_S, connection.timeout_s)
-        problem = tls_check.diagnose_certificate(connection.bootstrap_servers, connection.properties, timeout_s=limit_s)
-        if problem is not None:
-            reason, next_step = f"TLS handshake failed: {problem.reason}", problem.next_step
+        reason, next_step = _diagnose_certificate(connection) or (reason, next_step)
     raise ClusterUnreachable(f"no broker of {servers} answered in {waited_s:.0f} s: {reason}; {next_step}")
 
 
-def _open_admin(connection: Connection, tuning: Tuning, on_error: Callable[[KafkaError], None]) -> AdminClient:
-    configuration = _configuration(connection, tuning) | {"error_cb": on_error}
-    return _create(AdminClient, configuration, connection)
+def _diagnose_certificate(connection: Connection) -> tuple[str, str] | None:
+    """What is wrong with the first certificate that fails the client's checks, and what to do.
+
+    The client library has one message for all reasons, so the handshake is repeated with Python's own TLS.
+    The result only improves an error message; the client library alone decides whether to connect.
+    None: no certificate fails, no server answers, or the client checks nothing.
+    """
+    properties = connection.properties
+    if properties.get("enable.ssl.certificate.verification") == "false":
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = properties.get("ssl.endpoint.identification.algorithm", "https") != "none"
+    pem, location = properties.get("ssl.ca.pem"), properties.get("ssl.ca.location")
+    try:
+        if pem:
+            context.load_verify_locations(cadata=pem)
+        elif location:
+            context.load_verify_locations(**{"capath" if Path(location).is_dir() else "cafile": location})
+        else:
+            context.load_default_certs()
+    except (OSError, ValueError):
+        return None
+    limit_s = min(_GRACE_S, connection.timeout_s)
+    for server in connection.bootstrap_servers:
+        host, _, port = server.rpartition(":")
+        host = host.strip("[]")
+        try:
+            with socket.create_connection((host, int(port)), timeout=limit_s) as raw:
+                context.wrap_socket(raw, server_hostname=host).close()
+        except ssl.SSLCertVerificationError as error:
+            reason, next_step = _PROBLEMS.get(error.verify_code, _UNTRUSTED)
+            reason = reason.format(server, error.verify_message.rstrip("."))
+            return f"TLS handshake failed: {reason}", next_step
+        except (OSError, ValueError):
+            continue
+    return None
 
 
-def _create(client_class: Callable[..., Client], configuration: Mapping[str, Any], connection: Connection) -> Client:
+def _create(
+    client_class: Callable[..., Client], connection: Connection, tuning: Tuning | None, settings: Mapping[str, object]
+) -> Client:
+    """`settings` win over the connection's properties and the tuning."""
+    timeout_ms = max(1_000, int(connection.timeout_s * 1000))
+    configuration = {
+        "client.id": "kafka-reconciler",
+        # Brokers close idle connections; that is no event.
+        "log.connection.close": False,
+        "socket.connection.setup.timeout.ms": min(30_000, timeout_ms),
+        **connection.properties,
+        "socket.timeout.ms": min(300_000, timeout_ms),
+        **(tuning or {}),
+        "bootstrap.servers": ",".join(connection.bootstrap_servers),
+        "error_cb": lambda error: _LOG.debug("client_error=%s text=%s", error.name(), error.str()),
+        **settings,
+    }
     # Not on the main thread, where Python delivers signals: the library turns a Ctrl-C that arrives
     # while it reads its properties into a TypeError about a valid property.
     try:
         return submit(lambda: client_class(configuration, logger=DebugLogger())).result()
-    except (KafkaException, ValueError, TypeError) as error:
-        raise _refused(connection, error) from None
     except BlockingIOError as error:
         raise ClusterUnreachable(f"no client could be opened: {error.strerror}; see this machine's limits") from None
-
-
-def _configuration(connection: Connection, tuning: Tuning) -> dict[str, Any]:
-    timeout_ms = max(1_000, int(connection.timeout_s * 1000))
-    return {
-        "client.id": "kafka-reconciler",
-        # Brokers close idle connections; that is no event.
-        "log.connection.close": False,
-        "socket.timeout.ms": min(300_000, timeout_ms),
-        "socket.connection.setup.timeout.ms": min(30_000, timeout_ms),
-        **connection.properties,
-        **tuning,
-        "bootstrap.servers": ",".join(connection.bootstrap_servers),
-        # Without it AdminClient.list_topics("x") creates the topic x.
-        "allow.auto.create.topics": False,
-    }
-
-
-def _refused(connection: Connection, error: Exception) -> ClusterUnreachable:
-    text = reason_of(error)
-    for name, value in connection.properties.items():
-        if value and any(word in name for word in _SECRET_WORDS):
-            text = text.replace(str(value), "…")
-    servers = ", ".join(connection.bootstrap_servers)
-    return ClusterUnreachable(f"no client for {servers}: {text}; correct the Cluster's spec.client")
+    except (KafkaException, ValueError, TypeError) as error:
+        text = reason_of(error)
+        for name, value in connection.properties.items():
+            if value and any(word in name for word in _SECRET_WORDS):
+                text = text.replace(str(value), "…")
+        servers = ", ".join(connection.bootstrap_servers)
+        raise ClusterUnreachable(f"no client for {servers}: {text}; correct the Cluster's spec.client") from None
 
 
 class DebugLogger:
@@ -175,58 +211,30 @@ class DebugLogger:
 
     def log(self, _level: int, message: str, *details: object) -> None:
         """Log at debug level. Same signature as `logging.Logger.log`; the library's level is dropped."""
-        _CLIENT_LOG.debug(message, *details)
+        _LOG.debug(message, *details)
 
 
 class ConnectErrors:
-    """The library's errors during a connection attempt; the last error that explains it wins."""
+    """The library's errors during a connection attempt; the last error that explains it wins.
 
-    def __init__(self) -> None:
+    `deadline`: of the attempt. An error that no waiting mends brings it forward.
+    """
+
+    def __init__(self, deadline: Deadline) -> None:
+        self.deadline = deadline
         self.reason = "no answer"
         self.next_step = "check the addresses, and that this machine may reach them"
         self.certificate = False
-        self._hopeless_at_s: float | None = None
-
-    @property
-    def hopeless(self) -> bool:
-        """Whether waiting any longer is useless."""
-        return self._hopeless_at_s is not None and time.monotonic() > self._hopeless_at_s
 
     def add(self, error: KafkaError) -> None:
         """Add the newest error. Timeouts and "all brokers down" explain less than earlier errors."""
-        text = error.str()
-        code = error.code()
-        if code in _HOPELESS and self._hopeless_at_s is None:
-            self._hopeless_at_s = time.monotonic() + _GRACE_S
-        if code == KafkaError._ALL_BROKERS_DOWN:
+        text, code = error.str(), error.code()
+        kind = next((kind for word, kind in _KINDS.items() if word in text.lower()), "connection failed")
+        if code in _HANDSHAKES:
+            kind, properties = _HANDSHAKES[code]
+            self.deadline = min(self.deadline, Deadline.after(_GRACE_S))
+            self.next_step = f"check {properties} in the Cluster's spec.client"
+        if code == KafkaError._ALL_BROKERS_DOWN or (code == KafkaError._TIMED_OUT and self.reason != "no answer"):
             return
-        if code == KafkaError._TIMED_OUT and self.reason != "no answer":
-            return
-        self.reason = f"{_kind(code, text)} ({text})"
+        self.reason = f"{kind} ({text})"
         self.certificate = self.certificate or "certificate verify failed" in text
-        if code == KafkaError._AUTHENTICATION:
-            self.next_step = "check sasl.mechanism, sasl.username and sasl.password in the Cluster's spec.client"
-        elif code == KafkaError._SSL:
-            self.next_step = "check security.protocol and ssl.ca.location in the Cluster's spec.client"
-
-
-def _kind(code: int, text: str) -> str:
-    match code:
-        case KafkaError._AUTHENTICATION:
-            return "authentication failed"
-        case KafkaError._SSL:
-            return "TLS handshake failed"
-        case KafkaError._RESOLVE:
-            return "name not found"
-        case KafkaError._TIMED_OUT | KafkaError._TIMED_OUT_QUEUE:
-            return "timed out"
-    lowered = text.lower()
-    if "refused" in lowered:
-        return "connection refused"
-    if "resolve" in lowered:
-        return "name not found"
-    return "timed out" if "timed out" in lowered else "connection failed"
-
-
-def _ignore(error: KafkaError) -> None:
-    _LOG.debug("client_error=%s text=%s", error.name(), error.str())

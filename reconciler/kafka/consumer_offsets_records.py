@@ -1,63 +1,43 @@
 """Decodes one record of `__consumer_offsets`: key types and value versions of the broker's schemas.
 
-Pure functions over bytes. Bytes that do not fit their layout exactly give MalformedRecord, an unknown
-key type gives UnknownKey. Neither is fatal; the reader counts both.
+Pure functions over bytes. Bytes that do not fit their layout exactly raise ValueError; the reader
+counts them.
 
 Layouts: Apache Kafka, group-coordinator/src/main/resources/common/message (OffsetCommitKey, OffsetCommitValue, GroupMetadataKey,
 GroupMetadataValue and the Consumer-, Share- and StreamsGroup*Key files).
 """
 
 import base64
-import struct
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from reconciler.model.snapshot import GroupType
 
-_INT16 = struct.Struct(">h")
-_INT64 = struct.Struct(">q")
-_OFFSET_AND_EPOCH = struct.Struct(">qi")
 NO_TOPIC_ID = bytes(16)
 _TOPIC_ID_TAG = 0
 
-_CONSUMER = frozenset({3, 4, 5, 6, 7, 8, 16})
-_SHARE = frozenset(range(9, 16))
-_STREAMS = frozenset(range(17, 24))
+GROUP_TYPES: Mapping[int, GroupType | None] = {
+    2: None,
+    **dict.fromkeys((3, 4, 5, 6, 7, 8, 16), GroupType.CONSUMER),
+    **dict.fromkeys(range(9, 16), GroupType.SHARE),
+    **dict.fromkeys(range(17, 24), GroupType.STREAMS),
+}
+"""Known key types with facts of a group. None: the value of the classic metadata tells its type."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommitKey:
-    """Key types 0 and 1: the position of a group on a partition."""
+class RecordKey(NamedTuple):
+    """A key. Types 0 and 1 are the position of a group on a partition; only they have a topic.
 
-    group: str
-    topic: str
-    partition: int
-
-
-@dataclass(frozen=True, slots=True)
-class GroupKey:
-    """Every other known key type: facts of a group. `type` None: the value of the classic metadata tells."""
-
-    group: str
-    type: GroupType | None
-
-
-@dataclass(frozen=True, slots=True)
-class UnknownKey:
-    """A key type that this program does not know. `group`: its first string, with which all types start."""
+    `group` None: a key type that this program does not know, and that does not begin with a string.
+    """
 
     version: int
     group: str | None
+    topic: str = ""
+    partition: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class MalformedRecord:
-    """Bytes that do not fit their layout."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class CommitValue:
+class CommitValue(NamedTuple):
     """A committed offset. `topic_id`: 16 bytes; NO_TOPIC_ID: the record has none."""
 
     offset: int
@@ -65,63 +45,63 @@ class CommitValue:
     topic_id: bytes
 
 
-Key = CommitKey | GroupKey | UnknownKey | MalformedRecord
-
-
-def decode_key(data: bytes) -> Key:
-    """The key of one record. Never raises."""
+def decode_key(data: bytes) -> RecordKey:
+    """Decode the key of one record."""
+    if data[:2] in (b"\0\0", b"\0\1"):
+        # Without _Fields: most records are commits, and each call less is visible in the scan's time.
+        at = 4 + int.from_bytes(data[2:4])
+        end = at + 2 + int.from_bytes(data[at : at + 2])
+        if end + 4 != len(data):
+            raise ValueError("the key has another length")
+        partition = int.from_bytes(data[end:], signed=True)
+        return RecordKey(data[1], data[4:at].decode(), data[at + 2 : end].decode(), partition)
+    fields = _Fields(data)
+    version = fields.integer(2)
     try:
-        (version,) = _INT16.unpack_from(data, 0)
-        if version in (0, 1):
-            return _commit_key(data)
-        if version == 2 or version in _CONSUMER or version in _SHARE or version in _STREAMS:
-            group, at = _string(data, 2)
-            if version == 2 and at != len(data):
-                return MalformedRecord("bytes after the key")
-            return GroupKey(group, _type_of(version))
-        return UnknownKey(version, _first_string(data))
-    except (struct.error, UnicodeDecodeError, ValueError) as error:
-        return MalformedRecord(str(error))
+        key = RecordKey(version, fields.string())
+    except ValueError:
+        if version in GROUP_TYPES:
+            raise
+        return RecordKey(version, None)
+    if version == 2:
+        fields.end()
+    return key
 
 
-def decode_commit(data: bytes) -> CommitValue | MalformedRecord:
-    """The value of a commit record, versions 0 to 4. Never raises. Later versions are malformed.
+def decode_commit(data: bytes) -> CommitValue:
+    """Decode the value of a commit record, versions 0 to 4.
 
     Version 4 is flexible: with the layout of version 3 it yields plausible, wrong numbers.
     """
-    try:
-        (version,) = _INT16.unpack_from(data, 0)
-        if version == 4:
-            return _flexible_commit(data)
-        if version not in (0, 1, 2, 3):
-            return MalformedRecord(f"commit value version {version}")
-        if version == 3:
-            offset, _epoch = _OFFSET_AND_EPOCH.unpack_from(data, 2)
-            at = 14
-        else:
-            (offset,) = _INT64.unpack_from(data, 2)
-            at = 10
-        _metadata, at = _string(data, at)
-        (commit_ms,) = _INT64.unpack_from(data, at)
-        at += 16 if version == 1 else 8
-        return (
-            CommitValue(offset, commit_ms, NO_TOPIC_ID)
-            if at == len(data)
-            else MalformedRecord("the value has another length")
-        )
-    except (struct.error, UnicodeDecodeError, ValueError) as error:
-        return MalformedRecord(str(error))
+    fields = _Fields(data)
+    version = fields.integer(2)
+    if not 0 <= version <= 4:
+        raise ValueError(f"commit value version {version}")
+    offset = fields.integer(8)
+    if version >= 3:
+        fields.integer(4)  # leader epoch
+    fields.string(compact=version == 4)  # metadata
+    commit_ms = fields.integer(8)
+    if version == 1:
+        fields.integer(8)  # expiry
+    topic_id = NO_TOPIC_ID
+    for _ in range(fields.varint() if version == 4 else 0):
+        tag, value = fields.varint(), fields.take(fields.varint())
+        if tag == _TOPIC_ID_TAG:
+            topic_id = value
+    fields.end()
+    if len(topic_id) != len(NO_TOPIC_ID):
+        raise ValueError(f"a topic id of {len(topic_id)} bytes")
+    return CommitValue(offset, commit_ms, topic_id)
 
 
-def decode_protocol_type(data: bytes) -> str | MalformedRecord:
+def decode_protocol_type(data: bytes) -> str:
     """The protocol type of a classic group: `consumer`, `connect` or empty. From the value of key type 2."""
-    try:
-        (version,) = _INT16.unpack_from(data, 0)
-        if version < 0:
-            return MalformedRecord(f"group metadata version {version}")
-        return (_compact_string(data, 2) if version >= 4 else _string(data, 2))[0]
-    except (struct.error, UnicodeDecodeError, ValueError) as error:
-        return MalformedRecord(str(error))
+    fields = _Fields(data)
+    version = fields.integer(2)
+    if version < 0:
+        raise ValueError(f"group metadata version {version}")
+    return fields.string(compact=version >= 4)
 
 
 def log_partition(group: str, partitions: int) -> int:
@@ -143,78 +123,36 @@ def topic_id_text(topic_id: bytes) -> str | None:
     return None if topic_id == NO_TOPIC_ID else base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 
-def _commit_key(data: bytes) -> CommitKey | MalformedRecord:
-    """Without `_string`: most records are commits, and each call less is visible in the scan's time."""
-    at = 4 + (data[2] << 8 | data[3]) if len(data) > 4 else 0
-    topic_at = at + 2
-    end = topic_at + (data[at] << 8 | data[at + 1]) if 0 < at < len(data) - 1 else 0
-    if end == 0 or end + 4 != len(data) or data[2] > 127 or data[at] > 127:
-        return MalformedRecord("the key has another length")
-    partition = int.from_bytes(data[end:], signed=True)
-    return CommitKey(data[4:at].decode(), data[topic_at:end].decode(), partition)
+class _Fields:
+    """Takes the fields of a record one after another."""
 
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
 
-def _flexible_commit(data: bytes) -> CommitValue | MalformedRecord:
-    offset, _epoch = _OFFSET_AND_EPOCH.unpack_from(data, 2)
-    _metadata, at = _compact_string(data, 14)
-    (commit_ms,) = _INT64.unpack_from(data, at)
-    tags, at = _varint(data, at + 8)
-    topic_id = NO_TOPIC_ID
-    for _ in range(tags):
-        tag, at = _varint(data, at)
-        size, at = _varint(data, at)
-        if at + size > len(data):
-            return MalformedRecord("a tagged field ends after the value")
-        if tag == _TOPIC_ID_TAG:
-            if size != len(NO_TOPIC_ID):
-                return MalformedRecord(f"a topic id of {size} bytes")
-            topic_id = data[at : at + size]
-        at += size
-    return CommitValue(offset, commit_ms, topic_id) if at == len(data) else MalformedRecord("bytes after the value")
+    def take(self, size: int) -> bytes:
+        field = self._data[self._at : self._at + size] if size >= 0 else b""
+        if len(field) != size:
+            raise ValueError("a field is null, or ends after the record")
+        self._at += size
+        return field
 
+    def integer(self, size: int) -> int:
+        return int.from_bytes(self.take(size), signed=True)
 
-def _type_of(version: int) -> GroupType | None:
-    if version == 2:
-        return None
-    if version in _CONSUMER:
-        return GroupType.CONSUMER
-    return GroupType.SHARE if version in _SHARE else GroupType.STREAMS
+    def varint(self) -> int:
+        """Unsigned, at most five bytes."""
+        value = 0
+        for shift in range(0, 35, 7):
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        raise ValueError("a varint of more than five bytes")
 
+    def string(self, *, compact: bool = False) -> str:
+        return self.take(self.varint() - 1 if compact else self.integer(2)).decode()
 
-def _string(data: bytes, at: int) -> tuple[str, int]:
-    (size,) = _INT16.unpack_from(data, at)
-    return _text(data, at + 2, size)
-
-
-def _compact_string(data: bytes, at: int) -> tuple[str, int]:
-    size, at = _varint(data, at)
-    return _text(data, at, size - 1)
-
-
-def _text(data: bytes, at: int, size: int) -> tuple[str, int]:
-    if size < 0:
-        raise ValueError("a string that may not be null is null")
-    if at + size > len(data):
-        raise ValueError("a string ends after the record")
-    return data[at : at + size].decode(), at + size
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Unsigned, at most five bytes."""
-    value = 0
-    for shift in range(0, 35, 7):
-        if at >= len(data):
-            raise ValueError("a varint ends after the record")
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-    raise ValueError("a varint of more than five bytes")
-
-
-def _first_string(data: bytes) -> str | None:
-    try:
-        return _string(data, 2)[0]
-    except (struct.error, UnicodeDecodeError, ValueError):
-        return None
+    def end(self) -> None:
+        if self._at != len(self._data):
+            raise ValueError("bytes after the record")

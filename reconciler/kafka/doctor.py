@@ -1,15 +1,17 @@
 """Checks whether a cluster lets the manifests be planned and applied: versions, clock, permissions. Reads only.
 
 Decided here: which facts are checked, and how "fine", "missing" and "could not be read" differ.
-permissions.py reads the permissions, acls.py computes the grants. Nothing here prints.
+permissions.py reads the permissions. Nothing here prints.
 """
 
 import logging
 import re
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from logging.handlers import BufferingHandler
 
 import confluent_kafka
 
@@ -28,22 +30,19 @@ STALE_S = 60
 
 _API = re.compile(r"([^\s/]+)/(\d+|bootstrap):\s+ApiKey \S+ \((\d+)\) Versions (\d+)\.\.(\d+)")
 _FETCH = 1
-OPERATIONS: Mapping[str, int] = {"DeleteRecords": 21, "DeleteGroups": 42, "ElectLeaders": 43}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerVersion:
-    """The protocols of one broker. `kafka_4`: 4.0 or later. `operations`: version ranges by name."""
+    """The protocols of one broker. `kafka_4`: 4.0 or later.
+
+    `operations`: version ranges of the requests of apply, by name. `lacking`: those without a usable version.
+    """
 
     broker: str
     kafka_4: bool
     operations: Mapping[str, tuple[int, int]]
-
-    @property
-    def lacking(self) -> tuple[str, ...]:
-        """Operations that this broker lacks. ElectLeaders needs version 1: 0 has no election type (KIP-460)."""
-        required = {"DeleteRecords": 0, "DeleteGroups": 0, "ElectLeaders": 1}
-        return tuple(name for name, version in required.items() if self.operations.get(name, (0, -1))[1] < version)
+    lacking: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,19 +92,18 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
     names = tuple(sorted(listing.topics))
     group_names = tuple(sorted(name for name, group in groups.groups.items() if group.listed is True))
     commit_log = describe_topics(session, listing, [COMMIT_LOG_TOPIC]).partitions.get(COMMIT_LOG_TOPIC, ())
-    with _capture_client_log() as lines:
-        debug_session = _debug_session(session)
-        try:
-            held, beyond = permissions.check(debug_session, required, topics=names, groups=group_names)
-            clock = _clock_skew(debug_session, [facts.partition.partition for facts in commit_log])
-            debug_session.reader().poll(0)
-        finally:
-            debug_session.close()
+    # No call of the library tells the protocol versions of a broker; its debug log does.
+    connection = session.connection
+    debug = replace(connection, properties={**connection.properties, "debug": "feature"})
+    with _capture_client_log() as log, closing(KafkaSession(debug)) as debug_session:
+        held, beyond = permissions.check(debug_session, required, topics=names, groups=group_names)
+        clock = _clock_skew(debug_session, [facts.partition.partition for facts in commit_log])
+        debug_session.reader().poll(0)
     return DoctorReport(
         cluster_id=listing.cluster_id or session.cluster_id or "",
         brokers=listing.brokers,
         client=f"confluent-kafka {confluent_kafka.version()}, librdkafka {confluent_kafka.libversion()[0]}",
-        versions=versions(lines),
+        versions=versions([record.getMessage() for record in log.buffer], required.requests),
         clock=clock,
         topics=names,
         groups=group_names,
@@ -116,14 +114,8 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
     )
 
 
-def _debug_session(session: KafkaSession) -> KafkaSession:
-    """A session whose clients log the protocol versions of each broker: no call of the library tells them."""
-    connection = session.connection
-    return KafkaSession(replace(connection, properties={**connection.properties, "debug": "feature"}))
-
-
-def versions(lines: Sequence[str]) -> tuple[BrokerVersion, ...]:
-    """The protocols of each broker, from the client library's log."""
+def versions(lines: Sequence[str], requests: Sequence[tuple[str, int, int]]) -> tuple[BrokerVersion, ...]:
+    """The protocols of each broker, from the client library's log. `requests`: as of RequiredAccess."""
     apis: dict[str, dict[int, tuple[int, int]]] = {}
     for line in lines:
         if match := _API.search(line):
@@ -134,28 +126,23 @@ def versions(lines: Sequence[str]) -> tuple[BrokerVersion, ...]:
             broker=broker,
             # Kafka 4.0 removed the first versions of Fetch (KIP-896).
             kafka_4=ranges.get(_FETCH, (0, 0))[0] >= 4,
-            operations={name: ranges[key] for name, key in OPERATIONS.items() if key in ranges},
+            operations={name: ranges[key] for name, key, _ in requests if key in ranges},
+            lacking=tuple(name for name, key, first in requests if ranges.get(key, (0, -1))[1] < first),
         )
         for broker, ranges in sorted(apis.items())
     )
 
 
 @contextmanager
-def _capture_client_log() -> Iterator[list[str]]:
-    """Yields the lines that clients log during the block, and keeps them from the terminal."""
-    lines: list[str] = []
-
-    class LogCapture(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            lines.append(record.getMessage())
-
+def _capture_client_log() -> Iterator[BufferingHandler]:
+    """Keeps the lines that clients log during the block from the terminal."""
     log = logging.getLogger("reconciler.kafka.client")
-    capture, level, propagate = LogCapture(), log.level, log.propagate
+    capture, level, propagate = BufferingHandler(sys.maxsize), log.level, log.propagate
     log.addHandler(capture)
     log.setLevel(logging.DEBUG)
     log.propagate = False
     try:
-        yield lines
+        yield capture
     finally:
         log.removeHandler(capture)
         log.setLevel(level)

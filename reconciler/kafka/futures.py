@@ -1,31 +1,46 @@
-"""Deadlines, interruptible waits and retries for admin futures.
+"""Deadlines, interruptible waits and failures of admin futures.
 
 The client library's futures and blocking calls have no common deadline, and they do not let Ctrl-C
-through. Which failures are worth a retry is decided by the caller.
+through.
 """
 
 import errno
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from reconciler.model.snapshot import Unknown
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-CALL_FAILURES = (KafkaException, TimeoutError)
-"""What a blocking call of the library may raise in `run_with_deadline`."""
+DENIED = frozenset(
+    {
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+    }
+)
+GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID, KafkaError.GROUP_ID_NOT_FOUND})
+FINAL = DENIED | GONE | {KafkaError.TOPIC_EXCEPTION, KafkaError.INVALID_GROUP_ID, KafkaError._INVALID_ARG}
+"""Errors of reads that a retry would not change."""
+_REASONS = {
+    KafkaError._NOENT: "it had no leader",
+    KafkaError.INVALID_GROUP_ID: "the broker says that the group's id is invalid",
+    KafkaError.GROUP_ID_NOT_FOUND: "there is no such group",
+}
+"""Our own words for some errors."""
 
 _SLICE_S = 0.05
-_PAUSE_S = 0.25
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Deadline:
     """A point on this process's monotonic clock."""
 
@@ -49,68 +64,24 @@ class Deadline:
     def passed(self) -> bool:
         return self.remaining_s == 0.0
 
-    def share(self, fraction: float) -> "Deadline":
-        """An earlier deadline, after this fraction of the remaining time."""
-        return Deadline.after(self.remaining_s * fraction)
 
+def wait_all(client: AdminClient, futures: Iterable[Future[Any]], deadline: Deadline) -> None:
+    """Wait until all futures are done or the deadline has passed. Ctrl-C comes through.
 
-def wait_all(client: AdminClient, futures: Iterable[Future[Any]], deadline: Deadline) -> bool:
-    """Wait until all futures are done or the deadline has passed; whether all are done.
-
-    Ctrl-C comes through. Also drains the client's log.
+    Also drains the client's log.
     """
-    finished = True
     for future in futures:
-        # There may be tens of thousands of futures, and each check takes a lock: check once.
-        while not (done := future.done()) and not deadline.passed:
+        while not future.done() and not deadline.passed:
             # The poll only delivers logs and errors, so it must not be what waits.
-            wait(future, min(_SLICE_S, deadline.remaining_s))
+            wait([future], timeout=min(_SLICE_S, deadline.remaining_s))
             client.poll(0)
-        finished = finished and done
     client.poll(0)
-    return finished
 
 
-def call_with_retry(
-    client: AdminClient,
-    items: Sequence[Item],
-    call: Callable[[AdminClient, Sequence[Item], float], Mapping[Item, Future[Any]]],
-    *,
-    is_final: Callable[[Future[Any]], bool],
-    deadline: Deadline,
-) -> dict[Item, Future[Any]]:
-    """The last answer for each item, after retries until it is final or the deadline has passed.
-
-    `call` sends one request for some items, with a timeout in seconds. An attempt takes at most a
-    third of the time: the library sends lookups to any broker that looks alive, a frozen broker looks
-    alive until its first request times out, and facts of other brokers must not be lost with it.
-    """
-    attempt_s = deadline.remaining_s / 3
-    answers: dict[Item, Future[Any]] = {}
-    pending = list(items)
-    while pending and (not deadline.passed or not answers):
-        limit_s = max(_SLICE_S, min(attempt_s, deadline.remaining_s))
-        futures = call(client, pending, limit_s)
-        if wait_all(client, futures.values(), deadline):
-            answers.update(futures)
-            pending = [item for item in pending if not is_final(answers[item])]
-        else:
-            # A partial earlier answer is worth more than a later call without any answer.
-            answers.update((item, future) for item, future in futures.items() if future.done() or item not in answers)
-            pending = [item for item in pending if not (answers[item].done() and is_final(answers[item]))]
-        if pending:
-            time.sleep(min(_PAUSE_S, deadline.remaining_s))
-    return answers
-
-
-def done_unless(*codes: int) -> Callable[[Future[Any]], bool]:
-    """For `call_with_retry`: a success is final, and so is a failure with one of these codes."""
-
-    def is_final(future: Future[Any]) -> bool:
-        error = future.exception()
-        return error is None or code_of(error) in codes
-
-    return is_final
+def is_final(future: Future[Any]) -> bool:
+    """Whether a done call succeeded, or failed with an error that a retry would not change."""
+    error = future.exception()
+    return error is None or code_of(error) in FINAL
 
 
 def kafka_error(error: object) -> KafkaError | None:
@@ -119,26 +90,35 @@ def kafka_error(error: object) -> KafkaError | None:
     return inner if isinstance(inner, KafkaError) else None
 
 
-def code_of(error: object) -> int | None:
-    """The Kafka error code of a failed call; None for an error of another kind."""
+def code_of(error: object) -> int:
+    """The Kafka error code of a failed call; NO_ERROR for an error of another kind, or none."""
     inner = kafka_error(error)
-    return None if inner is None else int(inner.code())
+    return int(KafkaError.NO_ERROR if inner is None else inner.code())
 
 
 def reason_of(error: BaseException | KafkaError) -> str:
     """One line for a failed call: the words of the broker or the library, without class names."""
     inner = kafka_error(error)
-    if inner is not None:
-        return f"{inner.str()} ({inner.name()})"
-    return str(error) or type(error).__name__
+    return str(error) or type(error).__name__ if inner is None else f"{inner.str()} ({inner.name()})"
 
 
-def run_with_deadline(call: Callable[[], Result], deadline: Deadline) -> Result:
-    """The result of a blocking call of the library. Ctrl-C comes through.
+def failed_with(future: Future[Any], codes: Collection[int]) -> bool:
+    """Whether the call is done and failed with one of these codes."""
+    return future.done() and code_of(future.exception()) in codes
 
-    Raises TimeoutError after the deadline, and what the call raises.
-    """
-    return submit(call).result(timeout=deadline.remaining_s)
+
+def failure_of(
+    future: Future[Any], *, right: str = "", prefix: str = "", late: str = "no broker answered in time"
+) -> Unknown | None:
+    """Why a call gave no result; None: it gave one. `right`: that it needs; brokers do not name it."""
+    if not future.done():
+        return Unknown(prefix + late)
+    error = future.exception()
+    if error is None:
+        return None
+    if right and code_of(error) in DENIED:
+        return Unknown(f"{prefix}the right {right} is missing")
+    return Unknown(prefix + (_REASONS.get(code_of(error)) or reason_of(error)))
 
 
 def submit(call: Callable[[], Result]) -> Future[Result]:
@@ -156,14 +136,6 @@ def submit(call: Callable[[], Result]) -> Future[Result]:
     except RuntimeError as error:  # Python's only word for a limit of threads or processes
         raise BlockingIOError(errno.EAGAIN, str(error)) from None
     return future
-
-
-def wait(future: Future[Any], seconds: float) -> None:
-    """Wait until the future is done or the time is over. Raises for neither. Ctrl-C comes through."""
-    try:
-        future.exception(timeout=seconds)
-    except TimeoutError:
-        return
 
 
 def batched(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:

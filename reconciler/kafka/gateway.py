@@ -1,29 +1,26 @@
 """The cluster for the applier: current facts, and the three requests, item by item.
 
-Decided here: that no request is sent with an invalid target, and that every item gets an answer. What
-an error means is decided in error_mapping.py, how often and in which batches to try in apply/.
+Decided here: that no request is sent with an invalid target, and that every item gets a result. What
+an error means is decided in operations/, how often and in which batches to try in apply/.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from typing import Any, assert_never
+from typing import Any
 
 from confluent_kafka import ElectionType, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka import connect, group_offsets, topics
-from reconciler.kafka.error_mapping import Operation, item_answer
+from reconciler.kafka import topics
 from reconciler.kafka.futures import Deadline, kafka_error
-from reconciler.kafka.group_offsets import Positions
-from reconciler.kafka.groups import read_groups, unknown_group
+from reconciler.kafka.groups import Positions, fetch, read_groups, unknown_group
 from reconciler.kafka.offsets import with_watermarks
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.worker_process import ClientPool
 from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
-from reconciler.model.ports import ItemResult, ResponseAction
+from reconciler.model.ports import ItemResult
 from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
 
 # The broker gives up before the client does: REQUEST_TIMED_OUT from a leader says more than silence.
@@ -50,10 +47,6 @@ class KafkaGateway:
         self.session = session
         self._cluster_id = cluster_id
 
-    def cluster_id(self) -> str:
-        """Raises ClusterUnreachable where no broker answers in time."""
-        return connect.cluster_id(self.session.connection)
-
     def read_partitions(
         self, partitions: Iterable[TopicPartition], *, offsets: bool
     ) -> Mapping[TopicPartition, PartitionFacts | None]:
@@ -70,7 +63,7 @@ class KafkaGateway:
         self, requested: Mapping[str, Sequence[TopicPartition]]
     ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
         by_group = {group: sorted(set(partitions)) for group, partitions in requested.items() if partitions}
-        fetched = group_offsets.fetch(self.session.readers, by_group, timeout_s=self.session.timeout_s)
+        fetched = fetch(self.session.readers, by_group, timeout_s=self.session.timeout_s)
         return {
             (group, partition): _position(fetched[group], partition)
             for group, partitions in by_group.items()
@@ -107,20 +100,19 @@ class KafkaGateway:
 
         try:
             with self.session.borrow_deleter() as client:
-                codes = _codes(before_offsets, send, deadline)
+                return _results(before_offsets, send, deadline)
         except ClusterUnreachable as error:
             return dict.fromkeys(before_offsets, _unsent(error))
-        return {partition: item_answer(Operation.DELETE_RECORDS, *code) for partition, code in codes.items()}
 
     def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]:
         request = sorted(set(groups))
         if not request:
             return {}
-        codes = self.session.removers.call(_delete_in_worker, request, timeout_s=self.session.timeout_s)
-        if codes is None:
-            crash = (int(KafkaError._TRANSPORT), "the client crashed during the request to the coordinators")
-            codes = dict.fromkeys(request, crash)
-        return {group: item_answer(Operation.DELETE_GROUP, *codes[group]) for group in request}
+        results = self.session.removers.call(_delete_in_worker, request, timeout_s=self.session.timeout_s)
+        if results is None:
+            crash = ItemResult("_TRANSPORT", "the client crashed during the request to the coordinators")
+            return dict.fromkeys(request, crash)
+        return results
 
     def elect_leaders(
         self, election: Election, partitions: Sequence[TopicPartition]
@@ -128,89 +120,91 @@ class KafkaGateway:
         requested = sorted(set(partitions))
         if not requested:
             return {}
-        match election:
-            case Election.PREFERRED:
-                election_type = ElectionType.PREFERRED
-            case Election.UNCLEAN:
-                election_type = ElectionType.UNCLEAN
-            case _:
-                assert_never(election)
         request = [ClientPartition(p.topic, p.partition) for p in requested]
         try:
             # No timeout arguments: this library version answers them with SystemError. The client's
             # socket.timeout.ms is the timeout.
-            answer = self.session.controller_client().elect_leaders(election_type, request)
+            answer = self.session.client("controller").elect_leaders(ElectionType[election.name], request)
             results = answer.result(timeout=self.session.timeout_s + _GRACE_S)
         except ClusterUnreachable as error:
             return dict.fromkeys(requested, _unsent(error))
         except (KafkaException, FutureTimeout) as error:
-            return dict.fromkeys(requested, item_answer(Operation.ELECT_LEADER, *_code(error)))
+            return dict.fromkeys(requested, _result(error))
         errors = {TopicPartition(key.topic, key.partition): error for key, error in results.items()}
-        return {partition: _election_answer(partition, errors) for partition in requested}
+        missing = ItemResult("_TIMED_OUT", "the answer lacks this partition")
+        return {partition: _result(errors[partition]) if partition in errors else missing for partition in requested}
 
     def refresh(self) -> None:
         """Drop the clients, and with them the leaders and coordinators that they remember."""
         self.session.refresh()
 
-    def close(self) -> None:
-        """Close the session."""
-        self.session.close()
 
-
-def _delete_in_worker(clients: ClientPool, groups: Sequence[str], deadline: Deadline) -> dict[str, tuple[int, str]]:
+def _delete_in_worker(session: KafkaSession, groups: Sequence[str], deadline: Deadline) -> dict[str, ItemResult]:
     """Send a request per group; a coordinator answers it when its followers have the tombstones."""
 
     def send() -> Mapping[Any, Future[Any]]:
         futures: dict[Any, Future[Any]] = {}
-        for index, client in enumerate(clients.clients(min(_CONNECTIONS_PER_COORDINATOR, len(groups)))):
+        for index in range(min(_CONNECTIONS_PER_COORDINATOR, len(groups))):
             share = list(groups[index::_CONNECTIONS_PER_COORDINATOR])
-            futures |= client.delete_consumer_groups(share, request_timeout=max(0.1, deadline.remaining_s))
+            futures |= session.client(f"removals {index}").delete_consumer_groups(
+                share, request_timeout=max(0.1, deadline.remaining_s)
+            )
         return futures
 
-    return _codes(groups, send, deadline)
+    return _results(groups, send, deadline)
 
 
-def _codes(
+def _results(
     items: Iterable[Any], send: Callable[[], Mapping[Any, Future[Any]]], deadline: Deadline
-) -> dict[Any, tuple[int, str]]:
-    """Code and text for each item. A call that is refused as a whole is the answer of every item."""
+) -> dict[Any, ItemResult]:
+    """Return the result of each item. A call that is refused as a whole is the result of every item."""
     items = tuple(items)
     try:
         futures = send()
     except KafkaException as error:
-        return dict.fromkeys(items, _code(error))
-    codes = {}
+        return dict.fromkeys(items, _result(error))
+    results = {}
     last_deadline = Deadline.after(deadline.remaining_s + _GRACE_S)
     for item in items:
-        codes[item] = (int(KafkaError.NO_ERROR), "")
         try:
             futures[item].result(timeout=last_deadline.remaining_s)
+            results[item] = _result(None)
         except (KafkaException, FutureTimeout) as error:
-            codes[item] = _code(error)
-    return codes
+            results[item] = _result(error)
+    return results
 
 
 def _unsent(error: ClusterUnreachable) -> ItemResult:
-    return ItemResult(ResponseAction.RETRY, "_TRANSPORT", str(error), no_effect=True, sent=False)
+    return ItemResult("_TRANSPORT", str(error), sent=False)
 
 
 def _position(fetched: Positions | Unknown, partition: TopicPartition) -> int | Unknown | None:
     if isinstance(fetched, Unknown):
         return fetched
-    return fetched.get(partition, Unknown("the answer lacks this partition"))
+    return fetched.get((partition.topic, partition.partition), Unknown("the answer lacks this partition"))
 
 
-def _election_answer(partition: TopicPartition, errors: Mapping[TopicPartition, Any]) -> ItemResult:
-    if partition not in errors:
-        return item_answer(Operation.ELECT_LEADER, KafkaError._TIMED_OUT, "the answer lacks this partition")
-    error = errors[partition]
-    return item_answer(Operation.ELECT_LEADER, *((KafkaError.NO_ERROR, "") if error is None else _code(error)))
-
-
-def _code(error: object) -> tuple[int, str]:
+def _result(error: object) -> ItemResult:
+    """Return the result for an error of the library or of a broker; None: success."""
+    if error is None:
+        return ItemResult("NONE")
     inner = kafka_error(error)
-    return (
-        (int(KafkaError._TIMED_OUT), "no answer within the deadline")
-        if inner is None
-        else (int(inner.code()), str(inner.str()))
-    )
+    if inner is None:
+        return ItemResult("_TIMED_OUT", "no answer within the deadline")
+    return ItemResult(error_name(inner.code()), str(inner.str()))
+
+
+# The client library has some old names.
+_KAFKA_NAMES: Mapping[int, str] = {
+    KafkaError.NO_ERROR: "NONE",
+    KafkaError.UNKNOWN: "UNKNOWN_SERVER_ERROR",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "UNKNOWN_TOPIC_OR_PARTITION",
+    KafkaError.NOT_LEADER_FOR_PARTITION: "NOT_LEADER_OR_FOLLOWER",
+    KafkaError.TOPIC_EXCEPTION: "INVALID_TOPIC_EXCEPTION",
+}
+
+
+def error_name(code: int) -> str:
+    """Return Kafka's name of a protocol code; for the library's own codes its name, such as `_TIMED_OUT`."""
+    name = _KAFKA_NAMES.get(code) or str(KafkaError(code).name())
+    return f"_{name}" if code < -1 and not name.startswith("_") else name

@@ -1,25 +1,50 @@
-"""Reads consumer groups: which the cluster lists, with type and state, and which exist beside them.
+"""Reads consumer groups: listing, type, state and committed offsets.
 
-Decided here: when a group listing is provably complete. Without DESCRIBE on the cluster brokers leave
-groups out and report no error, so the caller's permissions are read, too.
+Decided here: when a group listing is provably complete, and which answers are positions, which say that
+there is none, and which say nothing. Without DESCRIBE on the cluster brokers leave groups out and report
+no error, so the caller's permissions are read, too. Outside of Spark tasks coordinators are asked by
+worker processes (session.py says why).
 """
 
+import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaError
+from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AclOperation, AdminClient
 
-from reconciler.kafka import group_offsets
-from reconciler.kafka.futures import CALL_FAILURES, Deadline, code_of, reason_of, run_with_deadline, wait_all
-from reconciler.kafka.group_offsets import NO_ANSWER, Positions
-from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.worker_process import ClientPool
+from reconciler.kafka.consumer_offsets_records import log_partition
+from reconciler.kafka.futures import Deadline, batched, failed_with, failure_of, is_final, reason_of, wait_all
+from reconciler.kafka.session import KafkaSession, WorkerPool
 from reconciler.model.fingerprint import fingerprint
+from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import NOT_ASKED, GroupFacts, GroupState, GroupType, Unknown
+
+Positions = dict[tuple[str, int], int | Unknown | None]
+"""Committed offsets of one group by topic and partition; None: requested by name and not committed."""
+
+Commit = tuple[str, int, int]
+"""Topic, partition, committed offset."""
+
+PartitionsByGroup = Mapping[str, Sequence[TopicPartition] | None]
+"""Partitions of each group, never an empty list; None: every commit of the group."""
+
+NO_ANSWER = Unknown("the group's coordinator did not answer: it moves, or there is none yet")
+NAMELESS = Unknown("the client library cannot read the commits of a group without a name")
+
+_Fetched = dict[str, tuple[Positions | Unknown, bool]]
+"""The positions of each group, and whether a retry would not change them."""
+
+_NO_COMMIT = (-1001, -1)
+_TRIES = 2
+_GROUPS_IN_FLIGHT = 500
+_PAUSE_S = 0.25
+# The default of offsets.topic.num.partitions; a wrong value only makes the parts of a retry less exact.
+_LOG_PARTITIONS = 50
 
 _TYPES = {ConsumerGroupType.CLASSIC: GroupType.CLASSIC, ConsumerGroupType.CONSUMER: GroupType.CONSUMER}
 _STATES = {
@@ -29,10 +54,9 @@ _STATES = {
     ConsumerGroupState.DEAD: GroupState.DEAD,
     ConsumerGroupState.EMPTY: GroupState.EMPTY,
 }
-_FINAL = frozenset({KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError._INVALID_ARG})
+_RIGHT = "DESCRIBE on the cluster"
 _CLUSTER, _LISTING = "cluster", "listing"
 _OLD_STATE = Unknown("state: only the old list call shows this group, and it does not know its protocol")
-_NO_TYPE = Unknown("the broker did not tell the group's type")
 _LISTING_SHARE = 2 / 3
 """Share of the time that the listing may take before a request; its coordinators answer in the rest."""
 
@@ -56,19 +80,22 @@ def list_groups(session: KafkaSession, *, hidden: bool, deadline: Deadline | Non
 
     Rights: DESCRIBE on the cluster. Never raises for a broker that is away: the listing is incomplete then.
     """
-    answers = session.read((_CLUSTER, _LISTING), _send_listing, is_final=_is_final, deadline=deadline)
-    groups, failure = _listed(answers[_LISTING])
-    incomplete = failure if failure is not None else _describe_right(answers[_CLUSTER])
-    listing = GroupListing(groups=groups, incomplete=incomplete, cluster_id=_cluster_id(answers[_CLUSTER]))
-    if incomplete is not None:
-        # It blocks the same policies as hidden ids would, and the old call hangs on brokers that are away.
-        return replace(listing, hidden_unread=incomplete)
-    if not hidden:
-        return listing
-    old = _old_listing(session)
-    if isinstance(old, Unknown):
-        return replace(listing, hidden_unread=old)
-    return replace(listing, groups=old | groups, hidden_unread=None)
+    answers = session.read((_CLUSTER, _LISTING), _send_listing, is_final=_is_complete, deadline=deadline)
+    cluster = answers[_CLUSTER]
+    groups, incomplete = _listed(answers[_LISTING], cluster)
+    # What makes the listing incomplete blocks the same policies as hidden ids would, and the old call
+    # hangs on brokers that are away.
+    hidden_unread: Unknown | None = NOT_ASKED if incomplete is None else incomplete
+    if hidden and incomplete is None:
+        old = _old_listing(session)
+        hidden_unread = old if isinstance(old, Unknown) else None
+        groups = groups if isinstance(old, Unknown) else old | groups
+    return GroupListing(
+        groups=groups,
+        incomplete=incomplete,
+        hidden_unread=hidden_unread,
+        cluster_id=cluster.result().cluster_id if failure_of(cluster) is None else None,
+    )
 
 
 def read_groups(
@@ -81,25 +108,51 @@ def read_groups(
     told type and state, and answers only for the commits. Where another cluster than `cluster_id`
     answers, every fact is Unknown: groups have no id, and the same name there is another group.
     """
-    listing = list_groups(session, hidden=False, deadline=deadline.share(_LISTING_SHARE))
+    listing = list_groups(session, hidden=False, deadline=Deadline.after(deadline.remaining_s * _LISTING_SHARE))
     if cluster_id is not None and listing.cluster_id not in (None, cluster_id):
         reason = Unknown(f"the brokers that answer are cluster {listing.cluster_id} now, not {cluster_id}")
         return {group: unknown_group(group, reason) for group in requested}
-    listed = tuple(group for group in requested if group in listing.groups)
+    listed = {group: None for group in requested if group in listing.groups}
     uncertain = tuple(
-        group for group in requested if group not in listing.groups or listing.groups[group].state is GroupState.UNKNOWN
+        group for group in requested if group not in listed or listing.groups[group].state is GroupState.UNKNOWN
     )
     answer = session.readers.call(_ask_coordinators, (uncertain, listed), timeout_s=deadline.remaining_s)
     states, positions = answer or ({}, {})
     facts = {}
     for group in requested:
-        known = listing.groups.get(group)
-        if known is None:
-            facts[group] = _unlisted(group, listing.incomplete, states.get(group, NO_ANSWER))
-        else:
+        if group in listed:
+            known = listing.groups[group]
             state = states.get(group, NO_ANSWER) if group in uncertain else known.state
-            facts[group] = _with_commits(replace(known, state=state), positions.get(group, NO_ANSWER))
+            facts[group] = _with_commits(replace(known, state=state), positions.get(group, (NO_ANSWER, False))[0])
+        else:
+            facts[group] = _unlisted(group, listing.incomplete, states.get(group, NO_ANSWER))
     return facts
+
+
+def fetch(workers: WorkerPool, requested: PartitionsByGroup, *, timeout_s: float) -> dict[str, Positions | Unknown]:
+    """Each group's positions, or why they could not be read."""
+    return {group: answer for group, (answer, _is_final) in _fetch(workers, requested, timeout_s).items()}
+
+
+def read_commits(
+    session: KafkaSession, groups: Sequence[str], *, isolated: bool
+) -> Iterator[dict[str, list[Commit] | Unknown]]:
+    """All commits of each group, a few hundred groups at a time.
+
+    `isolated`: send from a worker process. Otherwise the library may kill this process while a
+    coordinator moves: acceptable in a Spark task, which is retried in isolation, never in the driver.
+    """
+
+    def send(client: AdminClient, pending: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
+        return _send_offset_fetches(client, dict.fromkeys(pending), limit_s)
+
+    for part in batched(groups, _GROUPS_IN_FLIGHT):
+        if isolated:
+            read = _read_isolated(session, part)
+        else:
+            answers = session.read([group for group in part if group], send)
+            read = {group: _positions(future) for group, future in answers.items()}
+        yield {group: _commits(read.get(group, NAMELESS)) for group in part}
 
 
 def unknown_group(group: str, reason: Unknown) -> GroupFacts:
@@ -116,32 +169,24 @@ def unknown_group(group: str, reason: Unknown) -> GroupFacts:
 
 
 def _send_listing(client: AdminClient, calls: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
-    futures: dict[str, Future[Any]] = {}
-    if _CLUSTER in calls:
-        futures[_CLUSTER] = client.describe_cluster(include_authorized_operations=True, request_timeout=limit_s)
-    if _LISTING in calls:
-        futures[_LISTING] = client.list_consumer_groups(request_timeout=limit_s)
-    return futures
+    senders: dict[str, Callable[[], Future[Any]]] = {
+        _CLUSTER: lambda: client.describe_cluster(include_authorized_operations=True, request_timeout=limit_s),
+        _LISTING: lambda: client.list_consumer_groups(request_timeout=limit_s),
+    }
+    return {call: senders[call]() for call in calls}
 
 
-def _is_final(answer: Future[Any]) -> bool:
-    error = answer.exception()
-    if error is not None:
-        return code_of(error) in _FINAL
+def _is_complete(answer: Future[Any]) -> bool:
     # The call succeeds with a part of the groups; brokers that did not answer are in `errors`.
-    return not getattr(answer.result(), "errors", None)
+    return is_final(answer) and (answer.exception() is not None or not getattr(answer.result(), "errors", None))
 
 
-def _listed(answer: Future[Any]) -> tuple[dict[str, GroupFacts], Unknown | None]:
+def _listed(listing: Future[Any], cluster: Future[Any]) -> tuple[dict[str, GroupFacts], Unknown | None]:
     """The groups, and what makes the listing incomplete."""
-    if not answer.done():
-        return {}, Unknown("the group listing did not end in time")
-    error = answer.exception()
-    if error is not None:
-        if code_of(error) == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
-            return {}, Unknown("the group listing was refused: the right DESCRIBE on the cluster is missing")
-        return {}, Unknown(f"the group listing failed: {reason_of(error)}")
-    result = answer.result()
+    incomplete = failure_of(listing, right=_RIGHT, prefix="the group listing failed: ")
+    if incomplete is not None:
+        return {}, incomplete
+    result = listing.result()
     groups: dict[str, GroupFacts] = {}
     for entry in result.valid or ():
         facts = GroupFacts(
@@ -157,87 +202,70 @@ def _listed(answer: Future[Any]) -> tuple[dict[str, GroupFacts], Unknown | None]
     if result.errors:
         reasons = "; ".join(sorted({reason_of(failure) for failure in result.errors}))
         return groups, Unknown(f"the group listing is incomplete: {reasons}")
-    return groups, None
-
-
-def _describe_right(answer: Future[Any]) -> Unknown | None:
-    if not answer.done():
-        return Unknown("the group listing may lack groups: no broker told the caller's rights in time")
-    error = answer.exception()
-    if error is not None:
-        return Unknown(f"the group listing may lack groups: the caller's rights are unknown, {reason_of(error)}")
-    operations = answer.result().authorized_operations or ()
-    if not {AclOperation.DESCRIBE, AclOperation.ALL}.intersection(operations):
-        return Unknown("the group listing may lack groups: the right DESCRIBE on the cluster is missing")
-    return None
-
-
-def _cluster_id(answer: Future[Any]) -> str | None:
-    return answer.result().cluster_id if answer.done() and answer.exception() is None else None
+    may_lack = "the group listing may lack groups: "
+    incomplete = failure_of(cluster, prefix=f"{may_lack}the caller's rights are unknown, ")
+    held = cluster.result().authorized_operations or () if incomplete is None else ()
+    if incomplete is None and not {AclOperation.DESCRIBE, AclOperation.ALL}.intersection(held):
+        incomplete = Unknown(f"{may_lack}the right {_RIGHT} is missing")
+    return groups, incomplete
 
 
 def _old_listing(session: KafkaSession) -> dict[str, GroupFacts] | Unknown:
-    deadline = session.deadline()
-    client = session.reader()
-
-    def call() -> Any:
+    def list_all(client: AdminClient, limit_s: float) -> Any:
         with warnings.catch_warnings():
             # The call that replaces it hides the groups that are needed here.
             warnings.simplefilter("ignore", DeprecationWarning)
-            return client.list_groups(timeout=deadline.remaining_s)
+            return client.list_groups(timeout=limit_s)
 
-    try:
-        entries = run_with_deadline(call, deadline)
-    except CALL_FAILURES as error:
-        return Unknown(f"ids of share, Streams and Connect groups: {reason_of(error)}")
+    answer = session.call(list_all)
+    failure = failure_of(answer, prefix="ids of share, Streams and Connect groups: ")
+    if failure is not None:
+        return failure
     # Its states are of the classic protocol: a share group with members reads "Dead".
     return {
-        entry.id: GroupFacts(group=entry.id, listed=False, type=GroupType.HIDDEN, state=_OLD_STATE) for entry in entries
+        entry.id: GroupFacts(group=entry.id, listed=False, type=GroupType.HIDDEN, state=_OLD_STATE)
+        for entry in answer.result()
     }
 
 
 def _ask_coordinators(
-    clients: ClientPool, groups: tuple[Sequence[str], Sequence[str]], deadline: Deadline
-) -> tuple[dict[str, GroupState | Unknown], dict[str, Positions | Unknown]]:
+    session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
+) -> tuple[dict[str, GroupState | Unknown], _Fetched]:
     """For a worker process: states of the first groups, positions of the second."""
-    client = clients.client
-    uncertain, listed = groups
+    client = session.client("coordinators")
+    uncertain, requested = groups
     timeout_s = deadline.request_timeout_s
     described = client.describe_consumer_groups(list(uncertain), request_timeout=timeout_s) if uncertain else {}
-    commits = group_offsets.send(client, dict.fromkeys(listed), timeout_s)
-    wait_all(client, (*described.values(), *commits.values()), deadline)
+    fetched = _send_offset_fetches(client, requested, timeout_s)
+    wait_all(client, (*described.values(), *fetched.values()), deadline)
     return (
         {group: _state(future) for group, future in described.items()},
-        {group: group_offsets.positions(future) for group, future in commits.items()},
+        {group: (_positions(future), future.done() and is_final(future)) for group, future in fetched.items()},
     )
 
 
 def _state(future: Future[Any]) -> GroupState | Unknown:
-    if not future.done():
-        return Unknown("the group's coordinator did not answer in time")
-    error = future.exception()
-    if error is not None:
-        if code_of(error) == KafkaError.GROUP_ID_NOT_FOUND:
-            return GroupState.DEAD
-        return Unknown(f"the group could not be described: {reason_of(error)}")
-    return _STATES.get(future.result().state, GroupState.UNKNOWN)
+    if failed_with(future, {KafkaError.GROUP_ID_NOT_FOUND}):
+        return GroupState.DEAD
+    failure = failure_of(future, prefix="the group could not be described: ")
+    return _STATES.get(future.result().state, GroupState.UNKNOWN) if failure is None else failure
 
 
 def _unlisted(group: str, incomplete: Unknown | None, state: GroupState | Unknown) -> GroupFacts:
-    reason = incomplete
-    if reason is None and isinstance(state, Unknown):
-        reason = state
-    elif reason is None and state is not GroupState.DEAD:
-        reason = Unknown(f"the group is not listed, yet its coordinator says {state}")
-    if reason is None:
+    if incomplete is None and state is GroupState.DEAD:
         return replace(unknown_group(group, Unknown("there is no such group")), listed=False)
+    reason = Unknown(f"the group is not listed, yet its coordinator says {state}")
+    if incomplete is not None:
+        reason = incomplete
+    elif isinstance(state, Unknown):
+        reason = state
     return replace(unknown_group(group, reason), state=state)
 
 
 def _with_commits(facts: GroupFacts, positions: Positions | Unknown) -> GroupFacts:
     if facts.type is GroupType.HIDDEN:
-        facts = replace(facts, type=_NO_TYPE)
-    commits = group_offsets.commits(positions)
+        facts = replace(facts, type=Unknown("the broker did not tell the group's type"))
+    commits = _commits(positions)
     if isinstance(commits, Unknown):
         return replace(facts, commits=commits, commit_topics=commits, fingerprint=commits)
     return replace(
@@ -246,3 +274,71 @@ def _with_commits(facts: GroupFacts, positions: Positions | Unknown) -> GroupFac
         commit_topics=len({topic for topic, _, _ in commits}),
         fingerprint=fingerprint(commits),
     )
+
+
+def _send_offset_fetches(client: AdminClient, requested: PartitionsByGroup, timeout_s: float) -> dict[str, Future[Any]]:
+    """Send one request per group without waiting. To be called where a crash is survived."""
+    futures: dict[str, Future[Any]] = {}
+    for group, partitions in requested.items():
+        names = None if partitions is None else [ClientPartition(p.topic, p.partition) for p in partitions]
+        request = [ConsumerGroupTopicPartitions(group, names)]
+        futures |= client.list_consumer_group_offsets(request, request_timeout=timeout_s)
+    return futures
+
+
+def _positions(future: Future[Any]) -> Positions | Unknown:
+    """One group's answer as facts. Some offsets below zero mean "no commit"; the others mean nothing."""
+    failure = failure_of(
+        future, right="READ or DESCRIBE on the group", prefix="the group's commits could not be read: "
+    )
+    if failure is not None:
+        return failure
+    read: Positions = {}
+    for answer in future.result().topic_partitions or ():
+        offset: int | Unknown | None = answer.offset
+        if answer.error is not None:
+            offset = Unknown(f"the group's commit could not be read: {reason_of(answer.error)}")
+        elif answer.offset < 0:
+            offset = None if answer.offset in _NO_COMMIT else Unknown(f"the group's commit reads as {answer.offset}")
+        read[answer.topic, answer.partition] = offset
+    return read
+
+
+def _commits(read: Positions | Unknown) -> list[Commit] | Unknown:
+    """All commits of a group. One position that is Unknown makes all of them Unknown."""
+    if isinstance(read, Unknown):
+        return read
+    known: list[Commit] = []
+    for (topic, number), committed in read.items():
+        if isinstance(committed, Unknown):
+            return Unknown(f"{topic}[{number}]: {committed.reason}")
+        if committed is not None:
+            known.append((topic, number, committed))
+    return known
+
+
+def _fetch(workers: WorkerPool, requested: PartitionsByGroup, timeout_s: float) -> _Fetched:
+    """A worker process that dies is replaced once: a new client looks up the coordinators again."""
+    fetched: _Fetched = {group: (NO_ANSWER, False) if group else (NAMELESS, True) for group in requested}
+    named = {group: partitions for group, partitions in requested.items() if group}
+    answer = workers.call(_ask_coordinators, ((), named), timeout_s=timeout_s, tries=_TRIES) if named else None
+    return fetched if answer is None else fetched | answer[1]
+
+
+def _read_isolated(session: KafkaSession, groups: Sequence[str]) -> dict[str, Positions | Unknown]:
+    """Read all groups at once, then the failed ones per coordinator: a moving one must not fail the others."""
+    fetched: _Fetched = {}
+    deadline = session.deadline()
+    parts: list[Sequence[str]] = [groups]
+    while parts and not deadline.passed:
+        for part in parts:
+            limit_s = max(0.1, min(deadline.remaining_s, session.timeout_s / 3))
+            fetched |= _fetch(session.readers, dict.fromkeys(part), limit_s)
+        by_coordinator: dict[int, list[str]] = {}
+        for group, (_, final) in fetched.items():
+            if not final:
+                by_coordinator.setdefault(log_partition(group, _LOG_PARTITIONS), []).append(group)
+        parts = list(by_coordinator.values())
+        if parts:
+            time.sleep(min(_PAUSE_S, deadline.remaining_s))
+    return {group: answer for group, (answer, _) in fetched.items()}

@@ -5,19 +5,20 @@ the topic. What the lines say is decided in journal/entry.py.
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from threading import Lock
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import NewTopic
 
 from reconciler.errors import ClusterUnreachable, JournalUnavailable
 from reconciler.kafka import connect
-from reconciler.kafka.futures import Deadline, code_of, reason_of, wait_all
+from reconciler.kafka.futures import code_of, reason_of, wait_all
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topics import cleanup_policies, describe_topic
+from reconciler.kafka.topic_reader import read_ends, read_records
+from reconciler.kafka.topics import cleanup_policies, describe
 from reconciler.model.snapshot import Unknown
 
 _POLL_S = 0.2
@@ -45,18 +46,33 @@ class JournalTopic:
 
     def append(self, lines: Sequence[tuple[str, bytes]]) -> None:
         failures: list[KafkaError] = []
+
+        def on_delivery(error: KafkaError | None, _message: Message) -> None:
+            if error is not None:
+                failures.append(error)
+
         with self._lock:
-            # A producer creates a missing topic where the brokers allow it; no client setting forbids it.
             try:
+                # A producer creates a missing topic where the brokers allow it; no client setting forbids it.
                 self._partitions()
-                producer = self._open_producer()
+                self._producer = self._producer or connect.producer(
+                    self._session.connection,
+                    {
+                        "acks": "all",
+                        "enable.idempotence": True,
+                        "linger.ms": 5,
+                        "message.timeout.ms": max(1_000, int(self._session.timeout_s * 1000)),
+                    },
+                )
                 for key, line in lines:
-                    _produce(producer, self._topic, key.encode(), line, failures)
-                unacknowledged = producer.flush(self._session.timeout_s)
-            except (KafkaException, BufferError) as error:
+                    while True:
+                        with contextlib.suppress(BufferError):
+                            self._producer.produce(self._topic, line, key.encode(), on_delivery=on_delivery)
+                            break
+                        self._producer.poll(_POLL_S)
+                unacknowledged = self._producer.flush(self._session.timeout_s)
+            except (KafkaException, ClusterUnreachable) as error:
                 raise self._unavailable("written", reason_of(error)) from None
-            except ClusterUnreachable as error:
-                raise self._unavailable("written", str(error)) from None
             if failures or unacknowledged:
                 # Lines in flight may still arrive: an extra intent is harmless, a missing one is not.
                 self._producer = None
@@ -75,20 +91,13 @@ class JournalTopic:
     def damaged(self, location: str, error: ValueError) -> JournalUnavailable:
         return self._unavailable("trusted", f"{location} is {error}")
 
-    def _open_producer(self) -> Producer:
-        if self._producer is None:
-            tuning: connect.Tuning = {
-                "acks": "all",
-                "enable.idempotence": True,
-                "linger.ms": 5,
-                "message.timeout.ms": max(1_000, int(self._session.timeout_s * 1000)),
-            }
-            self._producer = connect.producer(self._session.connection, tuning)
-        return self._producer
-
     def _partitions(self) -> tuple[int, ...]:
-        """The topic's partitions, after a check that it is the topic of the last call."""
-        described = describe_topic(self._session, self._topic)
+        """The topic's partitions, after a check that it is the topic of the last call.
+
+        Refuses a compacted topic: compaction keeps only the last line of each action, so the journal would
+        forget purges. A caller without the right to read the policy continues without this check.
+        """
+        described = describe(self._session, [self._topic])[self._topic]
         if described is None:
             raise JournalUnavailable(
                 f"the journal topic {self._topic} does not exist, and nothing creates it by accident: "
@@ -98,59 +107,35 @@ class JournalTopic:
             raise self._unavailable("read", described.reason)
         facts, partitions = described
         if self._topic_id is None:
-            self._refuse_compaction()
+            policies = cleanup_policies(self._session, [self._topic])[self._topic]
+            if not isinstance(policies, Unknown) and policies != {"delete"}:
+                policy = ",".join(sorted(policies)) or "empty"
+                reason = f"its cleanup.policy is {policy}, which forgets entries: set it to delete"
+                raise self._unavailable("trusted", reason)
         elif facts.topic_id != self._topic_id:
             raise self._unavailable("trusted", "it was deleted and created again during the run")
         self._topic_id = facts.topic_id
         return tuple(partition.partition.partition for partition in partitions)
 
-    def _refuse_compaction(self) -> None:
-        """Compaction keeps only the last line of each action, so the journal would forget purges.
-
-        A caller without the right to read the policy continues without this check.
-        """
-        policies = cleanup_policies(self._session, [self._topic])[self._topic]
-        if not isinstance(policies, Unknown) and policies != {"delete"}:
-            policy = ",".join(sorted(policies)) or "empty"
-            raise self._unavailable(
-                "trusted", f"its cleanup.policy is {policy}, which forgets entries: set it to delete"
-            )
-
     def _read(self, read_to: dict[int, int]) -> Iterator[Line]:
         """Lines after `read_to` (offset by partition, updated) up to the current ends."""
-        try:
-            partitions = self._partitions()
-            deadline = self._session.deadline()
-            consumer = connect.consumer(self._session.connection, {"isolation.level": "read_uncommitted"})
-        except ClusterUnreachable as error:
-            raise self._unavailable("read", str(error)) from None
-        try:
-            spans = {number: self._span(consumer, number, read_to, deadline) for number in partitions}
-            unfinished = {number for number, (start, end) in spans.items() if start < end}
-            consumer.assign([TopicPartition(self._topic, number, spans[number][0]) for number in unfinished])
-            lines: list[Line] = []
-            while unfinished:
-                messages = consumer.consume(1_000, timeout=_POLL_S)
-                if messages:
-                    deadline = self._session.deadline()
-                elif deadline.passed:
-                    raise self._unavailable("read", "its leader did not answer in time")
-                for message in messages:
-                    lines += _lines(message, spans, unfinished)
-        except KafkaException as error:
-            raise self._unavailable("read", reason_of(error)) from None
-        finally:
-            consumer.close()
-        read_to.update({number: end for number, (_start, end) in spans.items()})
-        yield from lines
+        lines: list[Line] = []
 
-    def _span(self, consumer: Consumer, number: int, read_to: Mapping[int, int], deadline: Deadline) -> tuple[int, int]:
-        """First offset to read, and the high watermark."""
-        partition = TopicPartition(self._topic, number)
-        low, high = consumer.get_watermark_offsets(partition, timeout=max(0.1, deadline.remaining_s))
-        if low < 0 or high < 0:
-            raise self._unavailable("read", "its leader did not answer in time")
-        return max(low, read_to.get(number, 0)), high
+        def add(message: Message) -> None:
+            if (value := message.value()) is not None:
+                lines.append((value, f"record {message.offset()} of partition {message.partition()}"))
+
+        try:
+            ends = read_ends(self._session, self._topic, self._partitions())
+            errors = read_records(self._session, self._topic, ends, add, read_to=read_to)
+        except (ClusterUnreachable, KafkaException) as error:
+            raise self._unavailable("read", reason_of(error)) from None
+        if errors:
+            raise self._unavailable("read", next(iter(errors.values())))
+        for number, watermarks in ends.items():
+            assert isinstance(watermarks.high_watermark, int)
+            read_to[number] = watermarks.high_watermark
+        yield from lines
 
     def _unavailable(self, verb: str, reason: str) -> JournalUnavailable:
         return JournalUnavailable(
@@ -165,50 +150,17 @@ def create_command(topic: str) -> str:
     )
 
 
-def create_topic(session: KafkaSession, topic: str, *, retention_ms: int, replication: int = -1) -> None:
-    """Create the journal's topic: one partition, never compacted. An existing topic is not changed.
+def create_topic(session: KafkaSession, topic: str) -> None:
+    """Create the journal's topic: one partition, never compacted, without an end of its retention.
 
-    `retention_ms`: at least the longest `every` of the manifests, -1: for ever. `replication` -1: the
-    brokers' default. Raises JournalUnavailable.
+    An existing topic is not changed. Raises JournalUnavailable.
     """
-    configs = {"cleanup.policy": "delete", "retention.ms": str(retention_ms)}
-    request = NewTopic(topic, num_partitions=1, replication_factor=replication, config=configs)
-    client = session.controller_client()
+    configs = {"cleanup.policy": "delete", "retention.ms": "-1"}
+    request = NewTopic(topic, num_partitions=1, config=configs)
+    client = session.client("controller")
     deadline = session.deadline()
     answer: Future[Any] = client.create_topics([request], request_timeout=deadline.request_timeout_s)[topic]
     wait_all(client, (answer,), deadline)
     error = answer.exception() if answer.done() else TimeoutError("no answer in time")
     if error is not None and code_of(error) != KafkaError.TOPIC_ALREADY_EXISTS:
         raise JournalUnavailable(f"the journal topic {topic} could not be created: {reason_of(error)}")
-
-
-def _produce(producer: Producer, topic: str, key: bytes, line: bytes, failures: list[KafkaError]) -> None:
-    def on_delivery(error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
-            failures.append(error)
-
-    while True:
-        with contextlib.suppress(BufferError):
-            producer.produce(topic, line, key, on_delivery=on_delivery)
-            return
-        producer.poll(_POLL_S)
-
-
-def _lines(message: Message, spans: Mapping[int, tuple[int, int]], unfinished: set[int]) -> list[Line]:
-    """The line of a message below the end of its partition. Removes finished partitions."""
-    error = message.error()
-    if error is not None and error.code() != KafkaError._PARTITION_EOF:
-        raise KafkaException(error)
-    number, offset = message.partition(), message.offset()
-    assert number is not None
-    end = spans[number][1]
-    if error is not None:
-        # The end that the answering broker knows: a former leader may lack the last records.
-        if (offset or 0) >= end:
-            unfinished.discard(number)
-        return []
-    assert offset is not None
-    if offset + 1 >= end:
-        unfinished.discard(number)
-    value = message.value()
-    return [] if offset >= end or value is None else [(value, f"record {offset} of partition {number}")]

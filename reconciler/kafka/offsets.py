@@ -14,7 +14,7 @@ from confluent_kafka import IsolationLevel, KafkaError
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from reconciler.kafka.futures import Deadline, batched, code_of, done_unless, reason_of
+from reconciler.kafka.futures import FINAL, GONE, Deadline, batched, failed_with, failure_of
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import PartitionFacts, Unknown
@@ -26,12 +26,7 @@ UNKNOWN_LEADER = -1
 LOG_START, STABLE_END, HIGH_WATERMARK = "log start", "stable end", "high watermark"
 
 _PARTITIONS_PER_CALL = 1_000
-_GONE = (
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError._NOENT,
-)
+_UNKNOWN_TO_CLIENT = frozenset({KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError._NOENT})
 _GONE_PATIENCE_S = 5.0
 
 
@@ -48,6 +43,15 @@ class OffsetsRequest:
     full: bool = True
     instants: tuple[int, ...] = ()
 
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """The offsets that are requested by name."""
+        return (LOG_START, HIGH_WATERMARK, STABLE_END) if self.full else (LOG_START, HIGH_WATERMARK)
+
+    def query(self, what: str | int, number: int) -> "OffsetQuery":
+        """The query for one offset of one partition, by name or (int) by timestamp."""
+        return OffsetQuery(what, self.topic, number, self.leader)
+
 
 class Watermarks(NamedTuple):
     """The ends of one partition's log."""
@@ -55,13 +59,21 @@ class Watermarks(NamedTuple):
     log_start: int | Unknown
     high_watermark: int | Unknown
 
+    @property
+    def size(self) -> int:
+        """Number of offsets between the ends; 0 where one of them is Unknown."""
+        if isinstance(self.log_start, Unknown) or isinstance(self.high_watermark, Unknown):
+            return 0
+        return max(0, self.high_watermark - self.log_start)
+
 
 class OffsetQuery(NamedTuple):
-    """One offset of one partition, by name or (int) by timestamp. A tuple, because lookups are frequent."""
+    """A key of the answers. A tuple, because lookups are frequent."""
 
     what: str | int
     topic: str
     partition: int
+    leader: int
 
 
 Answers = Mapping[OffsetQuery, int | Unknown]
@@ -75,27 +87,27 @@ _SPECS: Mapping[str | int, tuple[OffsetSpec, IsolationLevel]] = {
 
 def read_offsets(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> Answers:
     """All requested offsets. Never raises for a broker that is away."""
-    answers = dict(_query_ends(session, requests, None))
+    answers = _query_ends(session, requests)
     # Only now: "no record at or after" refers to the ends that were just answered (traps 2 and 12).
     by_time = [
-        OffsetQuery(instant, request.topic, number)
+        request.query(instant, number)
         for request in requests
         for number in request.partitions
-        if isinstance(answers.get(OffsetQuery(STABLE_END, request.topic, number)), int)
+        if isinstance(answers.get(request.query(STABLE_END, number)), int)
         for instant in request.instants
     ]
-    return answers | _query(session, by_time, _leaders(requests), NO_RECORD, None)
+    return answers | _query(session, by_time, lowest=NO_RECORD)
 
 
 def read_watermarks(
     session: KafkaSession, requests: Sequence[OffsetsRequest], *, deadline: Deadline | None = None
 ) -> dict[TopicPartition, Watermarks]:
     """Log start and high watermark of each requested partition. Never raises for a broker that is away."""
-    answers = _query_ends(session, [replace(request, full=False) for request in requests], deadline)
+    requests = [replace(request, full=False) for request in requests]
+    answers = _query_ends(session, requests, deadline)
     return {
         TopicPartition(request.topic, number): Watermarks(
-            answers[OffsetQuery(LOG_START, request.topic, number)],
-            answers[OffsetQuery(HIGH_WATERMARK, request.topic, number)],
+            *(answers[request.query(end, number)] for end in request.ends)
         )
         for request in requests
         for number in request.partitions
@@ -107,12 +119,10 @@ def with_watermarks(
 ) -> dict[TopicPartition, PartitionFacts | None]:
     """The same facts with current log start and high watermark. A leaderless partition has none."""
     watermarks = read_watermarks(session, requests_by_leader(facts.values()), deadline=deadline)
-    completed: dict[TopicPartition, PartitionFacts | None] = {}
+    completed = dict(facts)
     for partition, known in facts.items():
         if known is not None and not isinstance(known.leader, Unknown):
-            ends = watermarks.get(partition, _LEADERLESS)
-            known = replace(known, log_start=ends.log_start, high_watermark=ends.high_watermark)
-        completed[partition] = known
+            completed[partition] = replace(known, **watermarks.get(partition, _LEADERLESS)._asdict())
     return completed
 
 
@@ -136,50 +146,39 @@ def newest_timestamps(session: KafkaSession, topic: str, partitions: Sequence[in
         futures = client.list_offsets(request, request_timeout=limit_s)
         return {int(partition.partition): future for partition, future in futures.items()}
 
-    is_final = done_unless(KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._NOENT)
-    answers = session.read(partitions, send, is_final=is_final)
+    answers = session.read(partitions, send, is_final=_is_final(NO_RECORD))
     return [int(future.result().timestamp) for future in answers.values() if future.done() and not future.exception()]
 
 
 _LEADERLESS = Watermarks(Unknown("the partition has no leader"), Unknown("the partition has no leader"))
 
 
-def _query_ends(session: KafkaSession, requests: Sequence[OffsetsRequest], deadline: Deadline | None) -> Answers:
-    queries: list[OffsetQuery] = []
-    for request in requests:
-        for number in request.partitions:
-            queries.append(OffsetQuery(LOG_START, request.topic, number))
-            queries.append(OffsetQuery(HIGH_WATERMARK, request.topic, number))
-            if request.full:
-                queries.append(OffsetQuery(STABLE_END, request.topic, number))
-    return _query(session, queries, _leaders(requests), 0, deadline)
-
-
-def _leaders(requests: Sequence[OffsetsRequest]) -> dict[tuple[str, int], int]:
-    return {(request.topic, number): request.leader for request in requests for number in request.partitions}
+def _query_ends(
+    session: KafkaSession, requests: Sequence[OffsetsRequest], deadline: Deadline | None = None
+) -> dict[OffsetQuery, int | Unknown]:
+    ends = ((request, end, number) for request in requests for number in request.partitions for end in request.ends)
+    return _query(session, [request.query(end, number) for request, end, number in ends], deadline=deadline)
 
 
 def _query(
-    session: KafkaSession,
-    queries: Sequence[OffsetQuery],
-    leaders: Mapping[tuple[str, int], int],
-    lowest: int,
-    deadline: Deadline | None,
+    session: KafkaSession, queries: Sequence[OffsetQuery], *, lowest: int = 0, deadline: Deadline | None = None
 ) -> dict[OffsetQuery, int | Unknown]:
-    """The offset of each query, or why there is none. `lowest`: -1 for queries by timestamp, else 0."""
+    """The offset of each query, or why there is none. `lowest`: the least number that is an offset."""
 
     def send(client: AdminClient, pending: Sequence[OffsetQuery], limit_s: float) -> dict[OffsetQuery, Future[Any]]:
         # A call answers when its slowest broker does: a silent leader must not delay the others.
         calls: dict[tuple[str | int, int], list[OffsetQuery]] = {}
         for query in pending:
-            calls.setdefault((query.what, leaders[query.topic, query.partition]), []).append(query)
+            calls.setdefault((query.what, query.leader), []).append(query)
         futures: dict[OffsetQuery, Future[Any]] = {}
-        for (what, _leader), of_call in calls.items():
+        for (what, leader), of_call in calls.items():
             spec, isolation = _SPECS.get(what) or (OffsetSpec.for_timestamp(int(what)), IsolationLevel.READ_COMMITTED)
             for part in batched(of_call, _PARTITIONS_PER_CALL):
                 request = {ClientPartition(query.topic, query.partition): spec for query in part}
                 answers = client.list_offsets(request, isolation_level=isolation, request_timeout=limit_s)
-                futures.update((OffsetQuery(what, p.topic, p.partition), future) for p, future in answers.items())
+                futures.update(
+                    (OffsetQuery(what, p.topic, p.partition, leader), future) for p, future in answers.items()
+                )
         return futures
 
     futures = session.read(queries, send, is_final=_is_final(lowest), deadline=deadline)
@@ -191,27 +190,17 @@ def _is_final(lowest: int) -> Callable[[Future[Any]], bool]:
     gone_deadline = Deadline.after(_GONE_PATIENCE_S)
 
     def is_final(future: Future[Any]) -> bool:
-        error = future.exception()
-        if error is None:
+        if future.exception() is None:
             return int(future.result().offset) >= lowest
-        code = code_of(error)
-        return code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._INVALID_ARG) or (
-            code in _GONE and gone_deadline.passed
-        )
+        return failed_with(future, FINAL | _UNKNOWN_TO_CLIENT if gone_deadline.passed else FINAL - GONE)
 
     return is_final
 
 
 def _offset(future: Future[Any], lowest: int, timeout_s: float) -> int | Unknown:
-    if not future.done():
-        return Unknown(f"no answer within {timeout_s:.0f} s")
-    error = future.exception()
-    if error is not None:
-        if code_of(error) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            return Unknown("the right DESCRIBE on the topic is missing")
-        if code_of(error) == KafkaError._NOENT:
-            return Unknown("it had no leader")
-        return Unknown(reason_of(error))
+    failure = failure_of(future, right="DESCRIBE on the topic", late=f"no answer within {timeout_s:.0f} s")
+    if failure is not None:
+        return failure
     offset = int(future.result().offset)
     # The library reports success with -1001 for a partition whose broker did not answer (trap 1).
     return offset if offset >= lowest else Unknown(f"its leader did not answer within {timeout_s:.0f} s")

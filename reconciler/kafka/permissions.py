@@ -1,33 +1,37 @@
-"""Reads which of the required permissions the caller holds. Reads only.
+"""Which permissions the manifests require, which of them the caller holds, and their grants. Reads only.
 
 Brokers answer a description with the operations that the caller may use. A permission that could not
-be read is Unknown, neither held nor missing. Which principal needs which permission: acls.py.
+be read is Unknown, neither held nor missing. Grants are for three principals (plan, apply, elections), as
+kafka-acls commands. A prefix is granted only where no excepted or protected name has it; any other
+pattern becomes its current matches, because ACLs have no patterns.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError
-from confluent_kafka.admin import AclOperation, AdminClient
+from confluent_kafka.admin import AdminClient
 
-from reconciler.kafka.futures import Deadline, batched, call_with_retry, code_of, done_unless, reason_of
-from reconciler.kafka.group_offsets import NO_ANSWER
+from reconciler.kafka.futures import DENIED, GONE, Deadline, batched, failed_with, failure_of
+from reconciler.kafka.groups import NO_ANSWER
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topics import COMMIT_LOG_TOPIC, NO_BROKER_ANSWER, is_final_answer, send_descriptions
-from reconciler.kafka.worker_process import ClientPool
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC, send_descriptions
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.selector import Selector, select
 from reconciler.model.snapshot import Unknown
 
+ALL = "*"
+_PREFIX_PATTERN = re.compile(r"(?!regex:)([^*?\[]+)\*")
+_LITERAL = re.compile(r"[^*?\[]*")
 _PER_CALL = 500
 _TRIES = 2
-_NO_INTENT = "no intent can be stored, so apply sends nothing"
-_NO_HISTORY = "the actions of an interrupted run cannot be read: the next run does not report them"
-_MAX_GROUPS = 2_000
-"""Groups whose permissions are read. They are granted by name or prefix, so more groups tell no more."""
+_MAX_NAMES = 2_000
+"""Of a selection of every name, the names whose permissions are read: they are granted by name or prefix."""
 
 
 class Role(StrEnum):
@@ -48,15 +52,13 @@ class Selection:
 
     def matching(self, names: Iterable[str]) -> tuple[str, ...]:
         """The selected names, sorted. Exact names are selected even if they are not in `names`."""
-        exact = {selector.text for selector in self.selectors if not selector.is_pattern}
-        return tuple(
-            select(
-                {*names, *exact},
-                self.selectors,
-                excluding=self.excluding,
-                patterns_skip_underscore=self.patterns_skip_underscore,
-            )
-        )
+        names = {*names, *(selector.text for selector in self.selectors if not selector.is_pattern)}
+        skip = self.patterns_skip_underscore
+        return tuple(select(names, self.selectors, excluding=self.excluding, patterns_skip_underscore=skip))
+
+
+EVERY = Selection(selectors=(Selector("*"),))
+"""Every name; also the selection of a cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +70,68 @@ class RequiredAccess:
     removals: tuple[Selection, ...] = ()
     elections: bool = False
     journal_topic: str | None = None
+    requests: tuple[tuple[str, int, int], ...] = ()
+    """Name and key of each request of apply in Kafka's protocol, and the first version that suffices."""
 
-    @property
-    def purge_clock(self) -> bool:
-        """Whether some policy has an `every`, which reads the journal."""
-        return any(request.last_purge for request in self.needs.topics)
+
+class Requirement(NamedTuple):
+    """An operation that a principal needs on selected resources. `breaks`: what does not work without it."""
+
+    purpose: Role
+    operation: str
+    resource: str
+    selections: Sequence[Selection]
+    breaks: str
+
+    def names(self, visible: Sequence[str]) -> tuple[str, ...]:
+        """The selected of the visible names, sorted, and of `EVERY` only the first ones."""
+        names: set[str] = set()
+        for selection in self.selections:
+            names.update(sorted(visible)[:_MAX_NAMES] if selection == EVERY else selection.matching(visible))
+        return tuple(sorted(names))
+
+
+def requirements(required: RequiredAccess) -> list[Requirement]:
+    """All requirements of the manifests. Applying and electing also need those of planning: they recheck."""
+    plan, apply, elections = Role
+    request = required.needs
+    topics = [(Selection(selectors=n.topics, excluding=n.except_topics), n.offsets) for n in request.topics]
+    floors = [selection for selection, with_offsets in topics if with_offsets]
+    groups = [Selection(selectors=n.groups, excluding=n.except_groups) for n in request.groups]
+    journal = [Selection(selectors=(Selector(required.journal_topic),))] if required.journal_topic else []
+    to_elect = [EVERY] if required.elections else []
+    described = [*(selection for selection, _ in topics), *([EVERY] if request.cluster_records else [])]
+    commit_log = [Selection(selectors=(Selector(COMMIT_LOG_TOPIC),))] if request.commit_log else []
+    # A policy with `every` reads the journal.
+    has_clock = any(part.last_purge for part in request.topics)
+    # What does not work without each of them.
+    no_listing = "brokers leave groups out without an error, so a group's absence proves nothing: floors and removals are blocked"
+    no_topic = "these topics cannot be seen: policies that select them are blocked"
+    no_config = "it is unknown whether these topics are compacted: their floors are blocked"
+    no_group = (
+        "the positions of these groups cannot be read: floors on their topics are blocked, and so is their removal"
+    )
+    no_commit_log = (
+        "the last activity of groups cannot be read, nor groups that no list shows: removals and floors are blocked"
+    )
+    no_clock = "the purge clock cannot be read: policies with `every` are blocked"
+    no_intent = "no intent can be stored, so apply sends nothing"
+    no_history = "the actions of an interrupted run cannot be read: the next run does not report them"
+    return [
+        Requirement(plan, "DESCRIBE", "cluster", [EVERY], no_listing),
+        Requirement(plan, "DESCRIBE", "topic", described, no_topic),
+        Requirement(plan, "DESCRIBE_CONFIGS", "topic", floors, no_config),
+        Requirement(plan, "DESCRIBE", "group", [*groups, EVERY] if request.readers else groups, no_group),
+        Requirement(plan, "READ", "topic", commit_log, no_commit_log),
+        Requirement(plan, "READ", "topic", journal if has_clock else [], no_clock),
+        Requirement(apply, "DELETE", "topic", required.purges, "apply cannot delete these topics' records"),
+        Requirement(apply, "DELETE", "group", required.removals, "apply cannot remove these groups"),
+        Requirement(apply, "READ", "topic", [] if has_clock else journal, no_history),
+        Requirement(apply, "WRITE", "topic", journal, no_intent),
+        Requirement(elections, "ALTER", "cluster", to_elect, "apply cannot elect leaders"),
+        Requirement(elections, "READ", "topic", journal if to_elect else [], no_history),
+        Requirement(elections, "WRITE", "topic", journal if to_elect else [], no_intent),
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,187 +166,167 @@ def check(
 
     `topics`, `groups`: the names that the caller can see.
     """
-    request = required.needs
-    read = _selected((Selection(selectors=n.topics, excluding=n.except_topics) for n in request.topics), topics)
-    floors = _selected(
-        (Selection(selectors=n.topics, excluding=n.except_topics) for n in request.topics if n.offsets), topics
-    )
-    purged = _selected(required.purges, topics)
-    removed = _selected(required.removals, groups)
-    described = _selected((Selection(selectors=n.groups, excluding=n.except_groups) for n in request.groups), groups)
-    consumers = tuple(sorted(groups)) if request.readers else ()
-    read_groups = tuple(sorted({*described, *removed, *consumers[:_MAX_GROUPS]}))
-    commit_log = [COMMIT_LOG_TOPIC] if request.commit_log else []
-    journal = [required.journal_topic] if required.journal_topic else []
-    cluster = _cluster(session)
-    by_topic = _topics(session, sorted({*read, *purged, *commit_log, *journal}))
-    by_group = _groups(session, read_groups)
-
-    def permission(purpose: Role, operation: str, resource: str, names: Iterable[str], breaks: str) -> Permission:
-        operations = {"cluster": cluster, "topic": by_topic, "group": by_group}[resource]
-        return _permission(purpose, operation, resource, tuple(names), operations, breaks)
-
-    permissions = [
-        permission(
-            Role.PLAN,
-            "DESCRIBE",
-            "cluster",
-            ("",),
-            "brokers leave groups out without an error, so a group's absence proves nothing: floors and removals are blocked",
-        ),
-        permission(
-            Role.PLAN, "DESCRIBE", "topic", read, "these topics cannot be seen: policies that select them are blocked"
-        ),
-        permission(
-            Role.PLAN,
-            "DESCRIBE_CONFIGS",
-            "topic",
-            floors,
-            "it is unknown whether these topics are compacted: their floors are blocked",
-        ),
-        permission(
-            Role.PLAN,
-            "DESCRIBE",
-            "group",
-            read_groups,
-            "the positions of these groups cannot be read: floors on their topics are blocked, and so is their removal",
-        ),
-        permission(
-            Role.PLAN,
-            "READ",
-            "topic",
-            commit_log,
-            "the last activity of groups cannot be read, nor groups that no list shows: removals and floors are blocked",
-        ),
-        permission(
-            Role.PLAN,
-            "READ",
-            "topic",
-            journal if required.purge_clock else (),
-            "the purge clock cannot be read: policies with `every` are blocked",
-        ),
-        permission(Role.APPLY, "DELETE", "topic", purged, "apply cannot delete these topics' records"),
-        permission(Role.APPLY, "DELETE", "group", removed, "apply cannot remove these groups"),
-        permission(Role.APPLY, "READ", "topic", () if required.purge_clock else journal, _NO_HISTORY),
-        permission(Role.APPLY, "WRITE", "topic", journal, _NO_INTENT),
-    ]
-    if required.elections:
-        permissions += [
-            permission(Role.ELECTIONS, "ALTER", "cluster", ("",), "apply cannot elect leaders"),
-            permission(Role.ELECTIONS, "READ", "topic", journal, _NO_HISTORY),
-            permission(Role.ELECTIONS, "WRITE", "topic", journal, _NO_INTENT),
-        ]
-    return tuple(p for p in permissions if p.total), tuple(_beyond(cluster, by_topic, by_group, journal))
+    visible = {"cluster": [""], "topic": topics, "group": groups}
+    rows = [(requirement, requirement.names(visible[requirement.resource])) for requirement in requirements(required)]
+    names: dict[str, set[str]] = {resource: set() for resource in visible}
+    for requirement, selected in rows:
+        names[requirement.resource].update(selected)
+    held = {
+        "cluster": _operations(session.read(sorted(names["cluster"]), _send_cluster)),
+        "topic": _operations(session.read(sorted(names["topic"]), partial(send_descriptions, permissions=True))),
+        "group": _read_groups(session, sorted(names["group"])),
+    }
+    permissions: list[Permission] = []
+    for requirement, selected in rows:
+        operations = held[requirement.resource]
+        existing = {name: operations[name] for name in selected if name in operations}
+        unread = {name: fact.reason for name, fact in existing.items() if isinstance(fact, Unknown)}
+        missing = (
+            name
+            for name, fact in existing.items()
+            if not isinstance(fact, Unknown) and requirement.operation not in fact
+        )
+        if existing:
+            permissions.append(
+                Permission(
+                    purpose=requirement.purpose,
+                    operation=requirement.operation,
+                    resource=requirement.resource,
+                    total=len(existing),
+                    missing=tuple(missing),
+                    unread=tuple(unread.items()),
+                    breaks=requirement.breaks,
+                )
+            )
+    return tuple(permissions), tuple(_beyond(held, required.journal_topic))
 
 
-def _selected(selections: Iterable[Selection], names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(sorted({name for selection in selections for name in selection.matching(names)}))
-
-
-def _permission(
-    purpose: Role, operation: str, resource: str, names: tuple[str, ...], operations: Operations, breaks: str
-) -> Permission:
-    missing = []
-    unread = []
-    existing = tuple(name for name in names if name in operations)
-    for name in existing:
-        match operations[name]:
-            case Unknown(reason):
-                unread.append((name, reason))
-            case held if operation not in held:
-                missing.append(name)
-    return Permission(
-        purpose=purpose,
-        operation=operation,
-        resource=resource,
-        total=len(existing),
-        missing=tuple(missing),
-        unread=tuple(unread),
-        breaks=breaks,
-    )
-
-
-def _beyond(cluster: Operations, topics: Operations, groups: Operations, journal: Sequence[str]) -> Iterable[str]:
-    held = cluster[""]
-    if not isinstance(held, Unknown) and "ALTER" in held:
+def _beyond(held: Mapping[str, Operations], journal: str | None) -> Iterator[str]:
+    cluster = held["cluster"].get("", frozenset())
+    if not isinstance(cluster, Unknown) and "ALTER" in cluster:
         yield "ALTER on the cluster: this principal can grant every permission to itself and to others"
-    for operation in ("DELETE", "WRITE", "ALTER"):
+    for resource, operation in (("topic", "DELETE"), ("topic", "WRITE"), ("topic", "ALTER"), ("group", "DELETE")):
         count = sum(
-            operation in held
-            for topic, held in topics.items()
-            if not isinstance(held, Unknown) and topic not in journal
+            operation in operations
+            for name, operations in held[resource].items()
+            if not isinstance(operations, Unknown) and (resource, name) != ("topic", journal)
         )
         if count:
-            yield f"{operation} on {count} of {len(topics)} topics"
-    count = sum("DELETE" in held for held in groups.values() if not isinstance(held, Unknown))
-    if count:
-        yield f"DELETE on {count} of {len(groups)} groups"
+            yield f"{operation} on {count} of {len(held[resource])} {resource}s"
 
 
-def _cluster(session: KafkaSession) -> Operations:
-    def send(client: AdminClient, names: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
-        described = client.describe_cluster(include_authorized_operations=True, request_timeout=limit_s)
-        return dict.fromkeys(names, described)
-
-    answers = session.read([""], send, is_final=done_unless(KafkaError.CLUSTER_AUTHORIZATION_FAILED))
-    return {name: _operations(answer) for name, answer in answers.items()}
+def _send_cluster(client: AdminClient, names: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
+    return dict.fromkeys(names, client.describe_cluster(include_authorized_operations=True, request_timeout=limit_s))
 
 
-def _topics(session: KafkaSession, names: Sequence[str]) -> Operations:
-    def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
-        return send_descriptions(client, part, limit_s, permissions=True)
-
-    return _existing(session.read(names, send, is_final=is_final_answer))
+def _read_groups(session: KafkaSession, names: Sequence[str]) -> Operations:
+    answer = session.readers.call(_groups_in_worker, names, timeout_s=session.timeout_s, tries=_TRIES) if names else {}
+    return dict.fromkeys(names, NO_ANSWER) if answer is None else answer
 
 
-def _groups(session: KafkaSession, names: Sequence[str]) -> Operations:
-    if not names:
-        return {}
-    for _ in range(_TRIES):
-        answer = session.readers.call(_groups_in_worker, tuple(names), timeout_s=session.timeout_s)
-        if answer is not None:
-            return answer
-    return dict.fromkeys(names, NO_ANSWER)
-
-
-def _groups_in_worker(clients: ClientPool, names: Sequence[str], deadline: Deadline) -> Operations:
+def _groups_in_worker(session: KafkaSession, names: Sequence[str], deadline: Deadline) -> Operations:
     def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
         answers: dict[str, Future[Any]] = {}
-        for groups in batched(part, _PER_CALL):
+        for batch in map(list, batched(part, _PER_CALL)):
             answers |= client.describe_consumer_groups(
-                list(groups), include_authorized_operations=True, request_timeout=limit_s
+                batch, include_authorized_operations=True, request_timeout=limit_s
             )
         return answers
 
-    is_final = done_unless(KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.GROUP_ID_NOT_FOUND)
-    return _existing(call_with_retry(clients.client, names, send, is_final=is_final, deadline=deadline))
+    return _operations(session.read(names, send, deadline=deadline))
 
 
-def _existing(answers: Mapping[str, Future[Any]]) -> Operations:
-    """Without the topics and groups that do not exist."""
-    return {
-        name: _operations(answer)
-        for name, answer in answers.items()
-        if not (answer.done() and code_of(answer.exception()) in _ABSENT)
+def _operations(answers: Mapping[str, Future[Any]]) -> Operations:
+    """The caller's operations on each resource, without topics and groups that do not exist."""
+    operations: dict[str, frozenset[str] | Unknown] = {}
+    for name, answer in answers.items():
+        failure = failure_of(answer)
+        if failure is None:
+            # None, for the cluster: the caller may not describe it, and so holds nothing that implies DESCRIBE.
+            held = answer.result().authorized_operations or ()
+            operations[name] = frozenset(operation.name for operation in held)
+        elif not failed_with(answer, GONE):
+            operations[name] = frozenset() if failed_with(answer, DENIED) else failure
+    return operations
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Resource:
+    """A cluster, or topics or groups by name or by prefix."""
+
+    type: str
+    name: str = ""
+    prefixed: bool = False
+
+    def covers(self, other: "Resource") -> bool:
+        """Whether a grant for all names, or for a prefix, makes the grant for `other` redundant."""
+        if self == other or self.type != other.type:
+            return False
+        return self.name == ALL or (self.prefixed and other.name != ALL and other.name.startswith(self.name))
+
+
+Grants = Mapping[Resource, frozenset[str]]
+"""Resource → operations, as kafka-acls spells them."""
+
+
+def grants(required: RequiredAccess, purpose: Role, *, topics: Sequence[str], groups: Sequence[str]) -> Grants:
+    """The grants for a principal of that purpose, none of which another one covers."""
+    if purpose is Role.ELECTIONS:
+        # The other policies belong to the other principals.
+        metadata_only = tuple(request for request in required.needs.topics if not request.offsets)
+        required = replace(required, needs=ScanRequest(topics=metadata_only), purges=(), removals=())
+    granted: dict[Resource, set[str]] = {}
+    for requirement in requirements(required):
+        if requirement.purpose in (Role.PLAN, purpose):
+            # DESCRIBE_CONFIGS → DescribeConfigs
+            operation = requirement.operation.title().replace("_", "")
+            for resource in _resources(requirement, {"topic": topics, "group": groups}):
+                granted.setdefault(resource, set()).add(operation)
+    necessary = {
+        resource: frozenset(operations.difference(*(granted[wide] for wide in granted if wide.covers(resource))))
+        for resource, operations in sorted(granted.items())
     }
+    return {resource: operations for resource, operations in necessary.items() if operations}
 
 
-_ABSENT = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.GROUP_ID_NOT_FOUND})
-_DENIED = frozenset(
-    {
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-    }
-)
+def commands(principal: str, granted: Grants, *, bootstrap_servers: Sequence[str]) -> Iterator[str]:
+    """One shell command per set of operations. `admin.properties` holds the administrator's connection."""
+    servers = shlex.quote(",".join(bootstrap_servers))
+    head = f"kafka-acls --bootstrap-server {servers} --command-config admin.properties --add --allow-principal {shlex.quote(principal)}"
+    by_kind: dict[tuple[str, bool, tuple[str, ...]], list[str]] = {}
+    for resource, operations in granted.items():
+        by_kind.setdefault((resource.type, resource.prefixed, tuple(sorted(operations))), []).append(resource.name)
+    for (kind, prefixed, sorted_operations), names in by_kind.items():
+        words = [head, *(f"--operation {operation}" for operation in sorted_operations)]
+        words += ["--cluster"] if kind == "cluster" else [f"--{kind} {shlex.quote(name)}" for name in names]
+        yield " ".join([*words, "--resource-pattern-type prefixed"] if prefixed else words)
 
 
-def _operations(answer: Future[Any]) -> frozenset[str] | Unknown:
-    if not answer.done():
-        return NO_BROKER_ANSWER
-    error = answer.exception()
-    if error is not None:
-        return frozenset() if code_of(error) in _DENIED else Unknown(reason_of(error))
-    # None, for the cluster: the caller may not describe it, and so holds nothing that implies DESCRIBE.
-    held: Sequence[AclOperation] = answer.result().authorized_operations or ()
-    return frozenset(operation.name for operation in held)
+def _resources(requirement: Requirement, names: Mapping[str, Sequence[str]]) -> Iterator[Resource]:
+    """Reads are harmless, so a pattern of theirs that is no prefix gets a grant for all names."""
+    kind, is_deletion = requirement.resource, requirement.operation == "DELETE"
+    for selection in requirement.selections:
+        for selector in selection.selectors:
+            prefix = _PREFIX_PATTERN.fullmatch(selector.text)
+            if kind == "cluster":
+                yield Resource(kind)
+            elif prefix and not (is_deletion and _may_except(selection, prefix[1])):
+                yield Resource(kind, prefix[1], prefixed=True)
+            elif is_deletion:
+                narrowed = replace(selection, selectors=(selector,))
+                yield from (Resource(kind, name) for name in narrowed.matching(names[kind]))
+            else:
+                yield Resource(kind, ALL if selector.is_pattern else selector.text)
+
+
+def _may_except(selection: Selection, prefix: str) -> bool:
+    """Whether the selection may leave out a name with this prefix."""
+
+    def may_match(selector: Selector) -> bool:
+        literal = _LITERAL.match(selector.text)
+        assert literal is not None
+        overlaps = literal[0].startswith(prefix) or (selector.is_pattern and prefix.startswith(literal[0]))
+        return overlaps or selector.text.startswith("regex:")
+
+    hidden = selection.patterns_skip_underscore and prefix.startswith("_")
+    return hidden or any(map(may_match, selection.excluding))

@@ -9,15 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from reconciler.kafka.group_offsets import Commit
-from reconciler.kafka.offsets import (
-    HIGH_WATERMARK,
-    LOG_START,
-    STABLE_END,
-    Answers,
-    OffsetQuery,
-    OffsetsRequest,
-)
+from reconciler.kafka.groups import Commit
+from reconciler.kafka.offsets import Answers, OffsetsRequest
 from reconciler.model.fingerprint import fingerprint
 from reconciler.model.snapshot import Unknown
 
@@ -82,23 +75,24 @@ records, of skipped ones (unknown key types) and of malformed ones (`garbled`), 
 
 def offset_batch(requests: Sequence[OffsetsRequest], answers: Answers) -> pa.RecordBatch:
     """One row of `PARTITIONS` for each requested partition."""
-    columns: dict[str, list[Any]] = {name: [] for name in PARTITIONS.names}
+    rows: list[dict[str, Any]] = []
     for request in requests:
-        ends = (LOG_START, HIGH_WATERMARK, STABLE_END) if request.full else (LOG_START, HIGH_WATERMARK)
         for number in request.partitions:
-            offsets = {what: answers[OffsetQuery(what, request.topic, number)] for what in ends}
-            at = [answers.get(OffsetQuery(instant, request.topic, number)) for instant in request.instants]
-            failures = [f"{what}: {fact.reason}" for what, fact in offsets.items() if isinstance(fact, Unknown)]
-            failures += [f"offset at an instant: {fact.reason}" for fact in at if isinstance(fact, Unknown)]
-            columns["topic"].append(request.topic)
-            columns["partition"].append(number)
-            columns["log_start"].append(_number(offsets[LOG_START]))
-            columns["stable_end"].append(_number(offsets.get(STABLE_END)))
-            columns["high_watermark"].append(_number(offsets[HIGH_WATERMARK]))
-            columns["instants"].append(request.instants)
-            columns["offsets_at"].append([_number(offset) for offset in at])
-            columns["error"].append(f"{failures[0]} (leader {request.leader})" if failures else None)
-    return pa.record_batch([pa.array(columns[field.name], field.type) for field in PARTITIONS], schema=PARTITIONS)
+            ends = {end: answers[request.query(end, number)] for end in request.ends}
+            at = [answers.get(request.query(instant, number)) for instant in request.instants]
+            facts = (*ends.items(), *(("offset at an instant", fact) for fact in at))
+            failures = [f"{what}: {fact.reason}" for what, fact in facts if isinstance(fact, Unknown)]
+            rows.append(
+                {
+                    "topic": request.topic,
+                    "partition": number,
+                    **{end.replace(" ", "_"): _number(fact) for end, fact in ends.items()},
+                    "instants": request.instants,
+                    "offsets_at": [_number(fact) for fact in at],
+                    "error": f"{failures[0]} (leader {request.leader})" if failures else None,
+                }
+            )
+    return pa.RecordBatch.from_pylist(rows, schema=PARTITIONS)
 
 
 def _number(answer: int | Unknown | None) -> int | None:
@@ -112,28 +106,16 @@ def commit_batch(
 
     Counts and fingerprint always cover all commits of a group.
     """
-    columns: dict[str, list[Any]] = {name: [] for name in GROUP_COMMITS.names}
+    rows: list[dict[str, Any]] = []
     for group, answer in read.items():
         if isinstance(answer, Unknown):
-            _add(columns, group=[group], error=[answer.reason])
+            rows.append({"group": group, "error": answer.reason})
             continue
-        selected = answer if topics is None else [commit for commit in answer if commit[0] in topics]
-        if selected:
-            topic, partition, committed = map(list, zip(*selected, strict=True))
-            _add(columns, group=[group] * len(selected), topic=topic, partition=partition, committed=committed)
-        _add(
-            columns,
-            group=[group],
-            commits=[len(answer)],
-            commit_topics=[len({topic for topic, _, _ in answer})],
-            fingerprint=[fingerprint(answer)],
+        rows += (
+            {"group": group, "topic": topic, "partition": partition, "committed": committed}
+            for topic, partition, committed in answer
+            if topics is None or topic in topics
         )
-    arrays = [pa.array(columns[field.name], field.type) for field in GROUP_COMMITS]
-    return pa.record_batch(arrays, schema=GROUP_COMMITS)
-
-
-def _add(columns: Mapping[str, list[Any]], *, group: list[str], **values: list[Any]) -> None:
-    """Add rows of one group, column by column; a loop per commit costs as much as the request."""
-    nothing = [None] * len(group)
-    for name, column in columns.items():
-        column.extend(group if name == "group" else values.get(name, nothing))
+        counts = {"commits": len(answer), "commit_topics": len({topic for topic, _, _ in answer})}
+        rows.append({"group": group, **counts, "fingerprint": fingerprint(answer)})
+    return pa.RecordBatch.from_pylist(rows, schema=GROUP_COMMITS)

@@ -2,22 +2,46 @@
 
 The session is opened once per command and handed to the scan, the gateway, the journal topic and
 `doctor`. It decides which client serves which purpose, and how long a call may take.
+
+Worker processes, each with a session of its own, call group coordinators, because the client library may
+crash in these calls: librdkafka's OffsetFetch, DescribeGroups and DeleteGroups dereference a null pointer
+or fail an assertion when a coordinator moves or its broker goes away (its issues 5040, 3663 and 4605).
 """
 
+import contextlib
+import logging
+import os
+import queue
+import resource
+import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from functools import partial
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection as PipeEnd
 from typing import Any, TypeVar
 
 from confluent_kafka.admin import AdminClient
 
 from reconciler.kafka import connect
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.futures import Deadline, call_with_retry
-from reconciler.kafka.worker_process import WorkerPool
+from reconciler.kafka.futures import Deadline, is_final, submit, wait_all
 
 Item = TypeVar("Item")
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+
+Work = Callable[["KafkaSession", Argument, Deadline], Result]
+"""A module's function for a worker process: pickled by its name, its argument and result by value."""
+
+_LOG = logging.getLogger(__name__)
+_GRACE_S = 2.0
+_PAUSE_S = 0.25
+_LEAST_S = 0.05
 
 
 class KafkaSession:
@@ -52,19 +76,27 @@ class KafkaSession:
 
     def reader(self) -> AdminClient:
         """The client for reads."""
-        return self._client("reader", connect.read_timeouts(self.connection))
+        return self.client("reads", connect.read_timeouts(self.connection))
 
-    def controller_client(self) -> AdminClient:
-        """The client for requests to the controller: elections and topic creation."""
-        return self._client("controller", connect.request_timeouts(self.connection))
+    def client(self, purpose: str, tuning: connect.Tuning | None = None) -> AdminClient:
+        """The client for requests of one purpose, which may take the whole timeout.
 
-    @contextmanager
+        A broker answers the requests of one connection in order: requests that wait need several clients.
+        """
+        with self._lock:
+            client = self._clients.get(purpose)
+            if client is None:
+                client = self._clients[purpose] = connect.admin(self.connection, tuning)
+            client.poll(0)
+            return client
+
+    @contextlib.contextmanager
     def borrow_deleter(self) -> Iterator[AdminClient]:
         """A client for one DeleteRecords call; a second call would wait behind the first one's answer."""
         with self._lock:
             client = self._idle_deleters.pop() if self._idle_deleters else None
         if client is None:
-            client = connect.admin(self.connection, connect.request_timeouts(self.connection))
+            client = connect.admin(self.connection)
         client.poll(0)
         try:
             yield client
@@ -77,16 +109,40 @@ class KafkaSession:
         items: Sequence[Item],
         call: Callable[[AdminClient, Sequence[Item], float], Mapping[Item, Future[Any]]],
         *,
-        is_final: Callable[[Future[Any]], bool],
+        is_final: Callable[[Future[Any]], bool] = is_final,
         deadline: Deadline | None = None,
     ) -> dict[Item, Future[Any]]:
-        """The last answer for each item, with retries on the client for reads. No items: no client."""
-        if not items:
-            return {}
-        return call_with_retry(self.reader(), items, call, is_final=is_final, deadline=deadline or self.deadline())
+        """The last answer for each item, after retries until it is final or the deadline has passed.
+
+        `call` sends one request for some items, with a timeout in seconds. An attempt takes at most a third
+        of the time: the library sends lookups to any broker that looks alive, a frozen broker looks alive
+        until its first request times out, and facts of other brokers must not be lost with it.
+        """
+        deadline = deadline or self.deadline()
+        attempt_s = deadline.remaining_s / 3
+        answers: dict[Item, Future[Any]] = {}
+        pending = list(items)
+        while pending and (not deadline.passed or not answers):
+            client = self.reader()
+            futures = call(client, pending, max(_LEAST_S, min(attempt_s, deadline.remaining_s)))
+            wait_all(client, futures.values(), deadline)
+            # A partial earlier answer is worth more than a later call without any answer.
+            answers.update((item, future) for item, future in futures.items() if future.done() or item not in answers)
+            pending = [item for item in pending if not (answers[item].done() and is_final(answers[item]))]
+            if pending:
+                time.sleep(min(_PAUSE_S, deadline.remaining_s))
+        return answers
+
+    def call(self, call: Callable[[AdminClient, float], Any]) -> Future[Any]:
+        """The last answer of a blocking call with a client and seconds, with retries."""
+
+        def send(client: AdminClient, items: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
+            return dict.fromkeys(items, submit(partial(call, client, limit_s)))
+
+        return self.read(("call",), send)["call"]
 
     def refresh(self) -> None:
-        """Drop all clients, and with them the leaders and coordinators that the library remembers.
+        """Drop all clients and worker processes, and with them the leaders and coordinators that they remember.
 
         The library has no other way to forget them. Later calls open new clients.
         """
@@ -96,14 +152,108 @@ class KafkaSession:
         self.readers.close()
         self.removers.close()
 
-    def close(self) -> None:
-        """Drop the clients and end the worker processes."""
-        self.refresh()
+    close = refresh
 
-    def _client(self, purpose: str, tuning: connect.Tuning) -> AdminClient:
+
+class WorkerPool:
+    """Worker processes with their own clients, started when needed and reused. Safe between threads.
+
+    They end with this process, whatever ends it: an orphan starts no further request.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._idle: list[_Worker] = []
+
+    def call(
+        self, work: Work[Argument, Result], argument: Argument, *, timeout_s: float, tries: int = 1
+    ) -> Result | None:
+        """The result of `work`, which never returns None.
+
+        None: the process crashed, did not answer in time or could not be started, in each of `tries`
+        attempts. Its requests may have been carried out.
+        """
+        deadline = Deadline.after(timeout_s)
+        answers = (self._call_once((work, argument, deadline.remaining_s)) for _ in range(tries) if not deadline.passed)
+        return next((answer for answer in answers if answer is not None), None)
+
+    def close(self) -> None:
+        """End the processes; the next call starts new ones."""
         with self._lock:
-            client = self._clients.get(purpose)
-            if client is None:
-                client = self._clients[purpose] = connect.admin(self.connection, tuning)
-            client.poll(0)
-            return client
+            workers, self._idle = self._idle, []
+        for worker in workers:
+            worker.end()
+
+    def _call_once(self, request: tuple[object, object, float]) -> Any:
+        try:
+            with self._lock:
+                worker = self._idle.pop() if self._idle else None
+            worker = worker or _Worker(self._connection)
+        except OSError as error:
+            _LOG.warning("a worker process could not be started: %s", error)
+            return None
+        answer = None
+        try:
+            answer = worker.call(request)
+        finally:
+            # A late answer would be taken for the answer to the next request.
+            if answer is None:
+                worker.end()
+            else:
+                with self._lock:
+                    self._idle.append(worker)
+        return answer
+
+
+class _Worker:
+    """A process that runs `serve`. Raises OSError where it cannot be started."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._pipe, theirs = Pipe()
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", f"from {__name__} import serve; serve({theirs.fileno()})"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)},
+            )
+        with contextlib.suppress(OSError):  # the first call notices a process that has ended
+            self._pipe.send(connection)
+
+    def call(self, request: tuple[object, object, float]) -> Any:
+        """The answer; None: the process crashed, or did not answer in time."""
+        with contextlib.suppress(EOFError, OSError):
+            self._pipe.send(request)
+            if self._pipe.poll(request[-1] + _GRACE_S):
+                return self._pipe.recv()
+        return None
+
+    def end(self) -> None:
+        self._pipe.close()
+        self.process.kill()
+        self.process.wait()
+
+
+def serve(descriptor: int) -> None:
+    """The worker's main loop: receives a connection, then requests, until the parent is gone."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # A terminal's Ctrl-C reaches all foreground processes; the parent still reads back what was in flight.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    pipe = PipeEnd(descriptor)
+    received: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def receive() -> None:
+        try:
+            while True:
+                received.put(pipe.recv())
+        finally:  # the parent is gone: the process ends, also during a request
+            os._exit(1)
+
+    threading.Thread(target=receive, daemon=True).start()
+    session = KafkaSession(received.get())
+    while True:
+        work, argument, timeout_s = received.get()
+        pipe.send(work(session, argument, Deadline.after(timeout_s)))

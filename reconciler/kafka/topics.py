@@ -5,40 +5,29 @@ incomplete. A listing without an error proves nothing by itself: a caller withou
 shorter list.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate, groupby
 from typing import Any
 
 from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka.futures import (
-    CALL_FAILURES,
-    Deadline,
-    batched,
-    code_of,
-    done_unless,
-    reason_of,
-    run_with_deadline,
-)
+from reconciler.kafka.futures import GONE, Deadline, batched, failed_with, failure_of
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import NOT_ASKED, PartitionFacts, TopicFacts, Unknown
+from reconciler.text.formatting import first_few
 
 COMMIT_LOG_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({COMMIT_LOG_TOPIC, "__transaction_state", "__share_group_state"})
 """The broker's internal topics. A description says which topics are internal; a listing does not."""
 
-_NAMES_PER_CALL = 1_000
+_PER_CALL = 1_000
 _PARTITIONS_PER_CALL = 4_000
-_GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID})
-is_final_answer = done_unless(
-    *_GONE, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.TOPIC_EXCEPTION, KafkaError._INVALID_ARG
-)
-"""Which answers about topics a retry would not change."""
-NO_BROKER_ANSWER = Unknown("no broker answered in time")
 
 Described = tuple[TopicFacts, tuple[PartitionFacts, ...]]
 """A described topic and its partitions, sorted by number."""
@@ -65,25 +54,57 @@ def list_topics(session: KafkaSession) -> TopicListing:
     One metadata request that names no topic, and so creates none. Raises ClusterUnreachable if no
     broker answers within the session's timeout.
     """
-    metadata = _metadata(session)
+    answer = session.call(lambda client, limit_s: client.list_topics(timeout=limit_s))
+    failure = failure_of(answer)
+    if failure is not None:
+        raise ClusterUnreachable(
+            f"no broker of {', '.join(session.connection.bootstrap_servers)} listed its topics in "
+            f"{session.timeout_s:.0f} s: {failure.reason}; check that the brokers are up"
+        )
+    listing = answer.result()
     topics: dict[str, TopicFacts] = {}
     partitions: dict[str, tuple[PartitionFacts, ...]] = {}
     failed: list[str] = []
-    for name, listed in metadata.topics.items():
+    for name, listed in listing.topics.items():
         count: int | Unknown = len(listed.partitions)
         if listed.error is None:
-            partitions[name] = tuple(_listed_partition(name, p) for _, p in sorted(listed.partitions.items()))
+            partitions[name] = tuple(
+                PartitionFacts(
+                    partition=TopicPartition(name, number),
+                    topic_id=NOT_ASKED,
+                    leader=metadata.leader if metadata.leader >= 0 else _leaderless(metadata.error),
+                    replicas=tuple(metadata.replicas),
+                    in_sync=tuple(metadata.isrs),
+                )
+                for number, metadata in sorted(listed.partitions.items())
+            )
         else:
             failed.append(f"{name} ({listed.error.name()})")
             count = Unknown(f"metadata of the topic: {listed.error.str()}")
         topics[name] = TopicFacts(name=name, topic_id=NOT_ASKED, internal=name in INTERNAL_TOPICS, partitions=count)
     return TopicListing(
-        brokers=tuple(sorted(metadata.brokers)),
+        brokers=tuple(sorted(listing.brokers)),
         topics=topics,
         partitions=partitions,
-        incomplete=Unknown(f"the metadata of {summarize(failed)} came with an error") if failed else None,
-        cluster_id=metadata.cluster_id,
+        incomplete=Unknown(f"the metadata of {first_few(sorted(failed))} came with an error") if failed else None,
+        cluster_id=listing.cluster_id,
     )
+
+
+def describe(
+    session: KafkaSession,
+    names: Iterable[str],
+    *,
+    partitions: Mapping[str, Sequence[object]] | None = None,
+    deadline: Deadline | None = None,
+) -> dict[str, Described | Unknown | None]:
+    """Topics as they are now. None: a broker said that there is no such topic.
+
+    `partitions`: as of `send_descriptions`.
+    """
+    send = partial(send_descriptions, partitions=partitions)
+    answers = session.read(sorted(set(names)), send, deadline=deadline)
+    return {name: _description(name, future) for name, future in answers.items()}
 
 
 def describe_topics(session: KafkaSession, listing: TopicListing, names: Iterable[str]) -> TopicListing:
@@ -94,8 +115,7 @@ def describe_topics(session: KafkaSession, listing: TopicListing, names: Iterabl
     """
     topics, partitions = dict(listing.topics), dict(listing.partitions)
     refused: list[str] = []
-    described = _describe(session, sorted(set(names)), partitions, session.deadline())
-    for name, answer in described.items():
+    for name, answer in describe(session, names, partitions=partitions).items():
         match answer:
             case Unknown(reason):
                 refused.append(f"{name} ({reason})")
@@ -108,7 +128,7 @@ def describe_topics(session: KafkaSession, listing: TopicListing, names: Iterabl
                 topics[name], partitions[name] = topic, topic_partitions
     incomplete = listing.incomplete
     if refused and incomplete is None:
-        incomplete = Unknown(f"could not describe {summarize(refused)}")
+        incomplete = Unknown(f"could not describe {first_few(sorted(refused))}")
     return replace(listing, topics=topics, partitions=partitions, incomplete=incomplete)
 
 
@@ -116,20 +136,14 @@ def read_partitions(
     session: KafkaSession, requested: Sequence[TopicPartition], *, deadline: Deadline
 ) -> dict[TopicPartition, PartitionFacts | None]:
     """Current metadata of some partitions. None: a broker said that the topic or the number is gone."""
-    described = _describe(session, sorted({partition.topic for partition in requested}), {}, deadline)
-    facts: dict[TopicPartition, PartitionFacts | None] = {}
-    for topic, answer in described.items():
+    facts: dict[TopicPartition, PartitionFacts | None] = dict.fromkeys(requested)
+    for topic, answer in describe(session, (p.topic for p in requested), deadline=deadline).items():
         if isinstance(answer, tuple):
-            facts.update((partition.partition, partition) for partition in answer[1])
+            facts.update((partition.partition, partition) for partition in answer[1] if partition.partition in facts)
         elif isinstance(answer, Unknown):
             reason = Unknown(f"the topic could not be described: {answer.reason}")
             facts.update((p, unknown_partition(p, reason)) for p in requested if p.topic == topic)
-    return {partition: facts.get(partition) for partition in requested}
-
-
-def describe_topic(session: KafkaSession, name: str) -> Described | Unknown | None:
-    """One topic as it is now. None: a broker said that there is no such topic."""
-    return _describe(session, [name], {}, session.deadline())[name]
+    return facts
 
 
 def unknown_partition(partition: TopicPartition, reason: Unknown) -> PartitionFacts:
@@ -154,19 +168,40 @@ def send_descriptions(
     partitions: Mapping[str, Sequence[object]] | None = None,
     permissions: bool = False,
 ) -> dict[str, Future[Any]]:
-    """Send DescribeTopics. `partitions`: known ones, which keep calls small. `permissions`: ask for them, too."""
+    """Send DescribeTopics, with `permissions` for the caller's, too.
+
+    `partitions`: known ones by topic. A call has about 4,000: a topic counts as four at least, and so does
+    one of unknown size.
+    """
     answers: dict[str, Future[Any]] = {}
-    for part in _by_size(names, partitions or {}):
-        answers |= client.describe_topics(
-            TopicCollection(part), include_authorized_operations=permissions, request_timeout=limit_s
-        )
+    ends = accumulate(max(4, len((partitions or {}).get(name, ()))) for name in names)
+    for _, part in groupby(zip(names, ends, strict=True), key=lambda item: item[1] // _PARTITIONS_PER_CALL):
+        topics = TopicCollection([name for name, _ in part])
+        answers |= client.describe_topics(topics, include_authorized_operations=permissions, request_timeout=limit_s)
     return answers
 
 
 def cleanup_policies(session: KafkaSession, names: Iterable[str]) -> dict[str, frozenset[str] | Unknown]:
     """`cleanup.policy` of each topic. Rights: DESCRIBE_CONFIGS on the topic."""
-    answers = session.read(sorted(set(names)), _send_describe_configs, is_final=is_final_answer)
-    return {name: _policy(future) for name, future in answers.items()}
+
+    def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in part]
+        calls = [
+            client.describe_configs(list(batch), request_timeout=limit_s) for batch in batched(resources, _PER_CALL)
+        ]
+        return {resource.name: future for call in calls for resource, future in call.items()}
+
+    policies: dict[str, frozenset[str] | Unknown] = {}
+    for name, future in session.read(sorted(set(names)), send).items():
+        failure = failure_of(future, right="DESCRIBE_CONFIGS on the topic", prefix="cleanup.policy: ")
+        entry = future.result().get("cleanup.policy") if failure is None else None
+        if failure is not None:
+            policies[name] = failure
+        elif entry is None or entry.value is None:
+            policies[name] = Unknown("cleanup.policy: not among the topic's configs")
+        else:
+            policies[name] = frozenset(word.strip() for word in entry.value.split(",") if word.strip())
+    return policies
 
 
 def topic_id_text(topic_id: Any) -> str | Unknown:
@@ -178,112 +213,36 @@ def topic_id_text(topic_id: Any) -> str | Unknown:
     return Unknown("the brokers give topics no id") if text.strip("A") == "" else text
 
 
-def summarize(items: Sequence[str], limit: int = 3) -> str:
-    """The first few items in order, and the number of the others."""
-    shown = ", ".join(sorted(items)[:limit])
-    return shown if len(items) <= limit else f"{shown} and {len(items) - limit} more"
-
-
-def _metadata(session: KafkaSession) -> Any:
-    deadline = session.deadline()
-    client = session.reader()
-    failure: BaseException = TimeoutError("timed out")
-    while not deadline.passed:
-        limit_s = max(0.05, min(deadline.remaining_s, session.timeout_s / 3))
-        try:
-            return run_with_deadline(lambda limit_s=limit_s: client.list_topics(timeout=limit_s), deadline)  # type: ignore[misc]
-        except CALL_FAILURES as error:
-            failure = error
-    raise ClusterUnreachable(
-        f"no broker of {', '.join(session.connection.bootstrap_servers)} listed its topics in "
-        f"{session.timeout_s:.0f} s: {reason_of(failure)}; check that the brokers are up"
-    )
-
-
-def _describe(
-    session: KafkaSession, names: Sequence[str], partitions: Mapping[str, Sequence[object]], deadline: Deadline
-) -> dict[str, Described | Unknown | None]:
-    def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
-        return send_descriptions(client, part, limit_s, partitions=partitions)
-
-    answers = session.read(names, send, is_final=is_final_answer, deadline=deadline)
-    return {name: _description(name, future) for name, future in answers.items()}
+def _leaderless(error: KafkaError | None) -> Unknown | None:
+    if error is None or error.code() == KafkaError.LEADER_NOT_AVAILABLE:
+        return None
+    return Unknown(f"leader: {error.str()}")
 
 
 def _description(name: str, future: Future[Any]) -> Described | Unknown | None:
     """None: the broker says to a caller who may know that there is no such topic."""
-    if not future.done():
-        return NO_BROKER_ANSWER
-    error = future.exception()
-    if error is not None:
-        code = code_of(error)
-        if code in _GONE:
-            return None
-        if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            return Unknown("the right DESCRIBE on the topic is missing")
-        return Unknown(reason_of(error))
+    failure = failure_of(future, right="DESCRIBE on the topic")
+    if failure is not None:
+        return None if failed_with(future, GONE) else failure
     described = future.result()
     topic_id = topic_id_text(described.topic_id)
     partitions = tuple(
         PartitionFacts(
-            partition=TopicPartition(name, int(p.id)),
+            partition=TopicPartition(name, p.id),
             topic_id=topic_id,
-            leader=None if p.leader is None or p.leader.id < 0 else int(p.leader.id),
-            replicas=tuple(int(node.id) for node in p.replicas),
-            in_sync=tuple(int(node.id) for node in p.isr),
+            leader=None if p.leader is None or p.leader.id < 0 else p.leader.id,
+            replicas=tuple(node.id for node in p.replicas),
+            in_sync=tuple(node.id for node in p.isr),
         )
-        for p in sorted(described.partitions, key=lambda p: int(p.id))
+        for p in sorted(described.partitions, key=lambda p: p.id)
     )
     topic = TopicFacts(name=name, topic_id=topic_id, internal=bool(described.is_internal), partitions=len(partitions))
     return topic, partitions
 
 
-def _listed_partition(topic: str, metadata: Any) -> PartitionFacts:
-    leader: int | Unknown | None = metadata.leader if metadata.leader >= 0 else None
-    if leader is None and metadata.error is not None and metadata.error.code() != KafkaError.LEADER_NOT_AVAILABLE:
-        leader = Unknown(f"leader: {metadata.error.str()}")
-    return PartitionFacts(
-        partition=TopicPartition(topic, metadata.id),
-        topic_id=NOT_ASKED,
-        leader=leader,
-        replicas=tuple(metadata.replicas),
-        in_sync=tuple(metadata.isrs),
-    )
-
-
-def _send_describe_configs(client: AdminClient, names: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
-    answers: dict[str, Future[Any]] = {}
-    for part in batched(names, _NAMES_PER_CALL):
-        resources = [ConfigResource(ResourceType.TOPIC, name) for name in part]
-        described = client.describe_configs(resources, request_timeout=limit_s)
-        answers.update((resource.name, future) for resource, future in described.items())
-    return answers
-
-
-def _policy(future: Future[Any]) -> frozenset[str] | Unknown:
-    if not future.done():
-        return Unknown(f"cleanup.policy: {NO_BROKER_ANSWER.reason}")
-    error = future.exception()
-    if error is not None:
-        if code_of(error) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            return Unknown("cleanup.policy: the right DESCRIBE_CONFIGS on the topic is missing")
-        return Unknown(f"cleanup.policy: {reason_of(error)}")
-    entry = future.result().get("cleanup.policy")
-    if entry is None or entry.value is None:
-        return Unknown("cleanup.policy: not among the topic's configs")
-    return frozenset(word.strip() for word in entry.value.split(",") if word.strip())
-
-
-def _by_size(names: Sequence[str], partitions: Mapping[str, Sequence[object]]) -> Iterator[list[str]]:
-    """Parts of limited size, by names and by partitions; a topic of unknown size counts as one partition."""
-    part: list[str] = []
-    size = 0
-    for name in names:
-        count = len(partitions.get(name, (None,)))
-        if part and (size + count > _PARTITIONS_PER_CALL or len(part) >= _NAMES_PER_CALL):
-            yield part
-            part, size = [], 0
-        part.append(name)
-        size += count
-    if part:
-        yield part
+def _listed_leader(metadata: Any) -> int | Unknown | None:
+    if metadata.leader >= 0:
+        return int(metadata.leader)
+    if metadata.error is None or metadata.error.code() == KafkaError.LEADER_NOT_AVAILABLE:
+        return None
+    return Unknown(f"leader: {metadata.error.str()}")

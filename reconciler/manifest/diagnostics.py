@@ -1,21 +1,20 @@
-"""The type of every error and warning about manifests, and its four renderings.
-
-A diagnostic masks secrets in its texts. Which rules there are is decided elsewhere; the command
-line prints and chooses exit codes.
-"""
+"""The errors and warnings about manifests, and their four renderings. Their texts mask secrets."""
 
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
+
+from rich.cells import cell_len
 
 from reconciler.manifest.error_codes import CODES
 from reconciler.model.names import SourceLocation
-from reconciler.text.escape import escape_char, harmless_json, is_invisible
+from reconciler.policies.validation import FieldPath
+from reconciler.text.escape import command_data, command_property, escape_char, harmless_json, is_invisible
+from reconciler.text.suggest import did_you_mean
 
 _UNSAFE = re.compile(r"[^ -~]|#(?=#\[)")
 _LINE_WIDTH = 200
@@ -49,11 +48,17 @@ def redact(line: str) -> str:
     return line
 
 
-class Severity(StrEnum):
-    """An error makes the manifests invalid; a warning does not."""
+def suggestion(word: str, known: Iterable[str], *, otherwise: str) -> str:
+    """Return a hint that names the closest known word, or `otherwise`."""
+    closest = did_you_mean(word, known)
+    return f"did you mean `{closest}`?" if closest else otherwise
 
-    ERROR = "error"
-    WARNING = "warning"
+
+def context_text(address: str, path: FieldPath) -> str:
+    """Return `in RetentionFloor/orders, spec.keep`."""
+    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+    parts = [part for part in (address, field) if part]
+    return f"in {', '.join(parts)}" if parts else ""
 
 
 class Rendering(StrEnum):
@@ -71,6 +76,9 @@ class Related:
 
     location: SourceLocation
     message: str
+
+    def __str__(self) -> str:
+        return f"{_position(self.location)}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,14 +108,14 @@ class Diagnostic:
         object.__setattr__(self, "related", related)
 
     @property
-    def severity(self) -> Severity:
-        """Codes M4xx are warnings, all others are errors."""
-        return Severity.WARNING if self.code.startswith("M4") else Severity.ERROR
+    def severity(self) -> Literal["error", "warning"]:
+        """An error makes the manifests invalid; a warning, M4xx, does not."""
+        return "warning" if self.code.startswith("M4") else "error"
 
 
 def escape_invisible(text: str) -> str:
     """Escape control, bidirectional and invisible characters, and commands of a CI runner."""
-    return _UNSAFE.sub(_escape, text)
+    return _UNSAFE.sub(lambda m: escape_char(m[0]) if m[0] == "#" or is_invisible(m[0]) else m[0], text)
 
 
 def render(diagnostics: Iterable[Diagnostic], rendering: Rendering) -> str:
@@ -119,47 +127,53 @@ def text(diagnostic: Diagnostic) -> str:
     """Render for people: the source line with the span underlined, and the hint beside it."""
     width = len(str(diagnostic.location.line)) if diagnostic.source_line is not None else 1
     gutter = " " * (width + 2)
-    lines = [f"{diagnostic.severity}[{diagnostic.code}]: {escape_invisible(diagnostic.message)}"]
+    lines = [f"{diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}"]
     if diagnostic.location.path:
         lines.append(f"{' ' * (width + 1)}--> {_position(diagnostic.location)}")
-    hint = escape_invisible(diagnostic.hint)
+    notes = [*map(str, diagnostic.related), diagnostic.hint if diagnostic.source_line is None else ""]
     if diagnostic.source_line is not None:
-        excerpt, before, under = _excerpt(diagnostic.source_line, _columns(diagnostic))
-        underline = f"{gutter}| {' ' * before}{'^' * under} {hint}".rstrip()
-        lines += [f"{gutter}|", f" {diagnostic.location.line} | {excerpt}".rstrip(), underline]
-        hint = ""
-    lines += [
-        f"{gutter}= {_position(other.location)}: {escape_invisible(other.message)}" for other in diagnostic.related
-    ]
-    if hint:
-        lines.append(f"{gutter}= {hint}")
-    if diagnostic.context:
-        lines.append(f"{gutter}= {escape_invisible(diagnostic.context)}")
-    return "\n".join(lines) + "\n"
+        excerpt, before, under = _excerpt(diagnostic, diagnostic.source_line)
+        lines += [f"{gutter}|", f" {diagnostic.location.line} | {excerpt}".rstrip()]
+        lines.append(f"{gutter}| {' ' * before}{'^' * under} {diagnostic.hint}".rstrip())
+    lines += [f"{gutter}= {note}" for note in (*notes, diagnostic.context) if note]
+    return "\n".join(map(escape_invisible, lines)) + "\n"
 
 
 def as_json(diagnostics: Sequence[Diagnostic]) -> str:
     """Render as one JSON object with `format_version` and `diagnostics`."""
-    objects = [_json_object(diagnostic) for diagnostic in diagnostics]
+    objects = [
+        {
+            "code": diagnostic.code,
+            "title": CODES[diagnostic.code].title,
+            "severity": diagnostic.severity,
+            "message": diagnostic.message,
+            **asdict(diagnostic.location),
+            "end_line": diagnostic.end_line,
+            "end_column": diagnostic.end_column,
+            "source_line": diagnostic.source_line,
+            "where": diagnostic.context,
+            "hint": diagnostic.hint,
+            "related": [{**asdict(other.location), "message": other.message} for other in diagnostic.related],
+        }
+        for diagnostic in diagnostics
+    ]
     return _dump({"format_version": "1.0", "kind": "Diagnostics", "diagnostics": objects})
 
 
 def github(diagnostic: Diagnostic) -> str:
     """Render as a workflow command, which GitHub shows as an annotation on the line."""
     location = diagnostic.location
-    properties = {"title": f"{diagnostic.code} {CODES[diagnostic.code].title}"}
+    properties: dict[str, object] = {"title": f"{diagnostic.code} {CODES[diagnostic.code].title}"}
     if location.path:
-        properties["file"] = location.path
+        properties["file"] = escape_invisible(location.path)
     if location.line:
-        properties |= {"line": str(location.line), "endLine": str(max(diagnostic.end_line, location.line))}
+        properties |= {"line": location.line, "endLine": max(diagnostic.end_line, location.line)}
         if diagnostic.end_line == location.line and diagnostic.end_column > location.column:
-            properties |= {"col": str(location.column), "endColumn": str(diagnostic.end_column - 1)}
-    body = [diagnostic.message, diagnostic.hint]
-    body += [f"{_position(other.location)}: {other.message}" for other in diagnostic.related]
-    body.append(diagnostic.context)
+            properties |= {"col": location.column, "endColumn": diagnostic.end_column - 1}
+    body = (diagnostic.message, diagnostic.hint, *map(str, diagnostic.related), diagnostic.context)
     message = "\n".join(escape_invisible(part) for part in body if part)
-    head = ",".join(f"{name}={_property(escape_invisible(value))}" for name, value in sorted(properties.items()))
-    return f"::{diagnostic.severity} {head}::{_data(message)}\n"
+    head = ",".join(f"{name}={command_property(str(value))}" for name, value in sorted(properties.items()))
+    return f"::{diagnostic.severity} {head}::{command_data(message)}\n"
 
 
 def sarif(diagnostics: Sequence[Diagnostic]) -> str:
@@ -176,11 +190,23 @@ def sarif(diagnostics: Sequence[Diagnostic]) -> str:
         }
         for code in codes
     ]
-    run = {
-        "tool": {"driver": {"name": "reconciler", "rules": rules}},
-        "columnKind": "unicodeCodePoints",
-        "results": [_sarif_result(diagnostic, codes.index(diagnostic.code)) for diagnostic in diagnostics],
-    }
+    results = [
+        {
+            "ruleId": diagnostic.code,
+            "ruleIndex": codes.index(diagnostic.code),
+            "level": diagnostic.severity,
+            "message": {"text": "; ".join(filter(None, (diagnostic.message, diagnostic.hint, diagnostic.context)))},
+            "locations": _sarif_locations(diagnostic.location, diagnostic.end_line, diagnostic.end_column),
+            "relatedLocations": [
+                location | {"message": {"text": other.message}}
+                for other in diagnostic.related
+                for location in _sarif_locations(other.location)
+            ],
+        }
+        for diagnostic in diagnostics
+    ]
+    tool = {"driver": {"name": "reconciler", "rules": rules}}
+    run = {"tool": tool, "columnKind": "unicodeCodePoints", "results": results}
     return _dump({"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]})
 
 
@@ -193,101 +219,32 @@ _RENDERERS: Mapping[Rendering, Callable[[Sequence[Diagnostic]], str]] = {
 
 
 def _dump(document: Mapping[str, Any]) -> str:
-    return harmless_json(json.dumps(document, indent=2, ensure_ascii=True)) + "\n"
-
-
-def _escape(match: re.Match[str]) -> str:
-    char = match[0]
-    if char != "#" and not is_invisible(char):
-        return char
-    return f"\\x{ord(char):02x}" if ord(char) < 0x100 else escape_char(char)
+    return harmless_json(json.dumps(document, indent=2)) + "\n"
 
 
 def _position(location: SourceLocation) -> str:
-    line = f":{location.line}:{location.column}" if location.line else ""
-    return escape_invisible(f"{location.path}{line}")
+    return f"{location.path}:{location.line}:{location.column}" if location.line else location.path
 
 
-def _columns(diagnostic: Diagnostic) -> tuple[int, int]:
-    """Return the 0-based columns to underline on the first line: at least one character."""
+def _excerpt(diagnostic: Diagnostic, line: str) -> tuple[str, int, int]:
+    """Return the line as shown, and the terminal cells before and under the span."""
     start = diagnostic.location.column - 1
     same_line = diagnostic.end_line == diagnostic.location.line
-    end = diagnostic.end_column - 1 if same_line else len((diagnostic.source_line or "").rstrip())
-    return start, max(end, start + 1)
-
-
-def _excerpt(line: str, columns: tuple[int, int]) -> tuple[str, int, int]:
-    """Return the line as shown, and the terminal cells before and under the span."""
-    start, end = columns
-    cut = max(0, min(start - _LINE_WIDTH // 4, len(line) - _LINE_WIDTH)) if len(line) > _LINE_WIDTH else 0
-    head = ("…" if cut else "") + _flat(line[cut:start])
-    span = _flat(line[start:end])[:_LINE_WIDTH]
-    tail = _flat(line[end : cut + _LINE_WIDTH])
-    if end < len(line) and cut + _LINE_WIDTH < len(line):
+    end = max(start + 1, diagnostic.end_column - 1 if same_line else len(line.rstrip()))
+    cut = max(0, min(start - _LINE_WIDTH // 4, len(line) - _LINE_WIDTH))
+    parts = (line[cut:start], line[start:end][:_LINE_WIDTH], line[end : cut + _LINE_WIDTH])
+    head, span, tail = (escape_invisible(part.replace("\t", " ")) for part in parts)
+    head = f"…{head}" if cut else head
+    if max(end, cut + _LINE_WIDTH) < len(line):
         tail += "…"
-    return head + span + tail, _cells(head), max(1, _cells(span))
+    return head + span + tail, cell_len(head), max(1, cell_len(span))
 
 
-def _flat(text: str) -> str:
-    return escape_invisible(text.replace("\t", " "))
-
-
-def _cells(text: str) -> int:
-    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
-    return len(text) + wide - sum(unicodedata.combining(char) > 0 for char in text)
-
-
-def _json_object(diagnostic: Diagnostic) -> dict[str, Any]:
-    def position(location: SourceLocation) -> dict[str, Any]:
-        return {"path": location.path, "line": location.line, "column": location.column}
-
-    return {
-        "code": diagnostic.code,
-        "title": CODES[diagnostic.code].title,
-        "severity": str(diagnostic.severity),
-        "message": diagnostic.message,
-        **position(diagnostic.location),
-        "end_line": diagnostic.end_line,
-        "end_column": diagnostic.end_column,
-        "source_line": diagnostic.source_line,
-        "where": diagnostic.context,
-        "hint": diagnostic.hint,
-        "related": [{**position(other.location), "message": other.message} for other in diagnostic.related],
-    }
-
-
-def _data(value: str) -> str:
-    return value.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(value: str) -> str:
-    return _data(value).replace(":", "%3A").replace(",", "%2C")
-
-
-def _sarif_result(diagnostic: Diagnostic, rule: int) -> dict[str, Any]:
-    parts = [diagnostic.message, diagnostic.hint, diagnostic.context]
-    result: dict[str, Any] = {
-        "ruleId": diagnostic.code,
-        "ruleIndex": rule,
-        "level": str(diagnostic.severity),
-        "message": {"text": "; ".join(part for part in parts if part)},
-    }
-    if diagnostic.location.path:
-        location = _sarif_location(diagnostic.location, diagnostic.end_line, diagnostic.end_column)
-        result["locations"] = [{"physicalLocation": location}]
-    if diagnostic.related:
-        result["relatedLocations"] = [
-            {"physicalLocation": _sarif_location(other.location, 0, 0), "message": {"text": other.message}}
-            for other in diagnostic.related
-        ]
-    return result
-
-
-def _sarif_location(location: SourceLocation, end_line: int, end_column: int) -> Mapping[str, Any]:
-    result: dict[str, Any] = {"artifactLocation": {"uri": quote(location.path, errors="surrogateescape")}}
+def _sarif_locations(location: SourceLocation, end_line: int = 0, end_column: int = 0) -> list[dict[str, Any]]:
+    """Return the location in a list, which is empty without a file."""
+    place: dict[str, Any] = {"artifactLocation": {"uri": quote(location.path, errors="surrogateescape")}}
     if location.line:
-        region = {"startLine": location.line, "startColumn": location.column}
+        place["region"] = {"startLine": location.line, "startColumn": location.column}
         if (end_line, end_column) > (location.line, location.column):
-            region |= {"endLine": end_line, "endColumn": end_column}
-        result["region"] = region
-    return result
+            place["region"] |= {"endLine": end_line, "endColumn": end_column}
+    return [{"physicalLocation": place}] if location.path else []

@@ -1,133 +1,269 @@
-"""Turns one YAML document into one manifest: its kind, its name, and the model's verdict on it."""
+"""Reads one YAML document as one manifest, with a position for every error.
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+The rules are in policies/; this module finds the kind, corrects misspelt fields, and adds words for
+pydantic's own errors.
+"""
 
-from pydantic import ValidationError
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, get_args
 
-from reconciler.manifest.diagnostics import Diagnostic
-from reconciler.manifest.kinds import kinds
-from reconciler.manifest.nodes import INVALID, Document, Node, Span, enclosing_path
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from reconciler import policies
+from reconciler.manifest.diagnostics import Diagnostic, Related, suggestion
 from reconciler.manifest.source_file import SourceFile
-from reconciler.manifest.validation_errors import context_text, issue_diagnostics, validation_diagnostics
+from reconciler.manifest.yaml import INVALID, Document, ManifestError, Node, Span
 from reconciler.policies.base import Envelope
 from reconciler.policies.cluster import Cluster
+from reconciler.policies.validation import FieldPath, ValidationIssue
+from reconciler.policies.waiver import Waiver
 from reconciler.text.suggest import did_you_mean
 
+_ABSENCE_ERRORS = frozenset({"missing", "broken_rules", "too_short"})
+"""Errors that a dropped key may have caused."""
+_EXPECTED = {
+    **dict.fromkeys(("string_type", "enum", "literal_error"), "text"),
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+}
+"""Errors about the type of a value → the expected type."""
+_EMPTY = ("M116", "empty {empty}", "remove the field, or add a value")
+_WORDS: Mapping[str, tuple[str, str, str]] = {
+    **{kind: ("M114", f"expected {expected}, found {{found}}", "") for kind, expected in _EXPECTED.items()},
+    "too_short": _EMPTY,
+    "string_too_short": _EMPTY,
+    "missing": ("M113", "missing field `{field}`", ""),
+    "too_long": ("M119", "a list of more than {max_length:,}", "split it over several manifests"),
+    "greater_than_equal": ("M119", "less than {ge:g}", "at least {ge:g}"),
+    "less_than_equal": ("M119", "more than {le}", "at most {le}"),
+}
+"""Type of an error of pydantic → code, message and hint. An empty hint stands for an example."""
+_OTHER_ERROR = ("M119", "{msg}", "see the field in docs/manifests.md")
+"""A later pydantic may have other errors; its own words are better than none."""
+_TYPE_NAMES = {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "a mapping"}
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedManifest:
-    """A document whose kind and name are known. `manifest` None: it was refused, with diagnostics.
 
-    `cluster`: what metadata.cluster says.
+def kinds() -> Mapping[str, type[Envelope]]:
+    """Return the classes of all kinds by name: Cluster, policies, Waiver."""
+    classes: tuple[type[Envelope], ...] = (Cluster, *policies.POLICIES, Waiver)
+    return {kind.__name__: kind for kind in classes}
+
+
+def parse_manifest(source: SourceFile, document: Document, *, now_ms: int) -> "ParsedManifest | None":
+    """Return the manifest in `document`, and add its errors to those of the document.
+
+    None: the document has no known kind or no name, or a syntax error ended it.
     """
-
-    model: type[Envelope]
-    name: str
-    cluster: str | None
-    manifest: Envelope | None
-    root: Node
-    source: SourceFile
-
-    @property
-    def kind(self) -> str:
-        return self.model.__name__
-
-    @property
-    def address(self) -> str:
-        return f"{self.kind}/{self.name}"
-
-    def span(self, *path: str | int) -> Span:
-        """Return the span of the existing value at `path`; for a list or mapping, of its key."""
-        key: Node | None = None
-        node = self.root
-        for part in path:
-            key, node = node.entries[str(part)]
-        return (key or node).span if node.entries else node.span
-
-
-def parse_manifest(
-    source: SourceFile, document: Document, diagnostics: list[Diagnostic], *, now_ms: int
-) -> ParsedManifest | None:
-    """Return the manifest in `document`, and append its errors to `diagnostics`.
-
-    None: the document has no known kind or no name.
-    """
-    root = document.root
-    name, address = _text_at(root, "metadata", "name"), address_of(root)
-    diagnostics.extend(source.yaml_diagnostic(error, context_text(address, error.path)) for error in document.errors)
-    if not isinstance(root.value, dict):
+    if document.root is None or not document.complete or not isinstance(document.root.value, dict):
         return None
-    kind = _closest_kind(root)
-    if kind is None or kind != _text_at(root, "kind"):
-        diagnostics.extend(_kind_errors(source, root, kind, context_text(address, ())))
-    if kind is None:
-        return None
-    model = _kinds()[kind]
-    data = {**root.value, "kind": kind}
-    manifest: Envelope | None = None
-    try:
-        manifest = model.model_validate(data, by_alias=True, by_name=False)
-    except ValidationError as error:
-        diagnostics.extend(
-            validation_diagnostics(
-                source, root, data=data, model=model, error=error, address=address, partial=document.partial
-            )
-        )
-    else:
-        diagnostics.extend(issue_diagnostics(source, root, manifest.problems_at(now_ms), address=address))
-        manifest = manifest.with_location(source.location(root.span))
-    if name is None:
-        return None
-    cluster = None if model is Cluster else _text_at(root, "metadata", "cluster")
-    return ParsedManifest(model=model, name=name, cluster=cluster, manifest=manifest, root=root, source=source)
+    item = ParsedManifest(source, document, document.root)
+    if item.model is not Envelope:
+        item.validate(now_ms)
+    item.check_kind()
+    return item if item.name and item.model is not Envelope else None
 
 
-def file_errors(source: SourceFile) -> Iterator[Diagnostic]:
-    """Yield the errors of the file as a whole, each with the manifest that surrounds it."""
-    root, path = source.yaml.unfinished
-    for error in source.yaml.errors:
-        around = [d.root for d in source.yaml.documents if _contains(d.root.span, error.span)]
-        if around:
-            context = context_text(address_of(around[0]), enclosing_path(around[0], error.span))
-        elif root is not None and error.span.line >= root.span.line:
-            context = context_text(address_of(root), path)
-        else:
-            context = ""
-        yield source.yaml_diagnostic(error, context)
-
-
-def address_of(root: Node) -> str:
-    """Return KIND/NAME as far as they can be read; a misspelt kind as the closest known one."""
+def address_of(root: Node | None) -> str:
+    """Return KIND/NAME as far as they are known. A misspelt kind becomes the closest one."""
+    if root is None:
+        return ""
     kind, name = _closest_kind(root) or _text_at(root, "kind"), _text_at(root, "metadata", "name")
     return "/".join(part for part in (kind, name) if part)
 
 
-def _kinds() -> Mapping[str, type[Envelope]]:
-    return {model.__name__: model for model in kinds()}
+class ParsedManifest:
+    """A document, its kind and its manifest.
+
+    `model`: the class of the kind, also of a misspelt one; Envelope: unknown. `name`: empty if there
+    is none. `cluster`: the name of the cluster that the manifest belongs to; None: unknown.
+    `manifest` None: it was refused, with errors. `spelling`: path of a known field → the misspelt
+    key in the text.
+    """
+
+    def __init__(self, source: SourceFile, document: Document, root: Node) -> None:
+        self.source = source
+        self.document = document
+        self.root = root
+        self.model = kinds().get(_closest_kind(root) or "", Envelope)
+        self.name = _text_at(root, "metadata", "name") or ""
+        self.cluster = self.name if self.model is Cluster else _text_at(root, "metadata", "cluster")
+        self.manifest: Envelope | None = None
+        self.spelling: dict[FieldPath, str] = {}
+
+    @property
+    def address(self) -> str:
+        return f"{self.model.__name__}/{self.name}"
+
+    def diagnostic(
+        self, code: str, message: str, path: FieldPath, hint: str, *related: tuple["ParsedManifest", FieldPath, str]
+    ) -> Diagnostic:
+        """Return a diagnostic about the value at `path`. `related`: manifest, path, message."""
+        error = ManifestError(code, message, self._span(path), hint, path[:-1])
+        others = (Related(other.source.location(other._span(at)), text) for other, at, text in related)
+        return self.source.diagnostic(error, self.address, others)
+
+    def check_kind(self) -> None:
+        """Report a kind that is missing, unknown or no text."""
+        known = f"one of {', '.join(kinds())}"
+        kind = self.root.value.get("kind")
+        if kind is None:
+            self._add(ValidationIssue("M113", "missing field `kind`", ("kind",), known))
+        elif isinstance(kind, str) and kind not in kinds():
+            hint = suggestion(kind, kinds(), otherwise=known)
+            self._add(ValidationIssue("M120", f"unknown kind `{kind}`", ("kind",), hint))
+        elif not isinstance(kind, str) and kind is not INVALID:
+            self._add(ValidationIssue("M114", "expected text", ("kind",), known))
+
+    def validate(self, now_ms: int) -> None:
+        """Set `manifest`, or add all errors to those of the document.
+
+        A misspelt field is validated as if it were spelled right, so that one run reports all
+        errors. If a key was dropped, absence proves nothing.
+        """
+        count = len(self.document.errors)
+        data = self._correct_keys({**self.root.value, "kind": self.model.__name__}, self.model, ())
+        try:
+            manifest = self.model.model_validate(data, by_alias=True, by_name=False)
+        except ValidationError as error:
+            for entry in error.errors(include_url=False, include_input=False):
+                if not (self.document.partial and entry["type"] in _ABSENCE_ERRORS):
+                    self._add_model_error(entry)
+            return
+        if len(self.document.errors) == count:
+            for issue in manifest.problems_at(now_ms):
+                self._add(issue)
+            self.manifest = manifest.with_location(self.source.location(self.root.span))
+
+    def _correct_keys(self, data: Mapping[Any, Any], model: type[BaseModel], path: FieldPath) -> dict[str, Any]:
+        """Report unknown fields; return the data with the closest known fields instead."""
+        fields = _fields(model)
+        corrected: dict[str, Any] = {}
+        for key, value in data.items():
+            name = str(key)
+            if name not in fields:
+                absent = [field for field in fields if field not in data]
+                closest = did_you_mean(name, absent)
+                hint = f"did you mean `{closest}`?" if closest else f"known fields: {', '.join(fields)}"
+                self._add(ValidationIssue("M112", f"unknown field `{name}`", (*path, name), hint, on_key=True))
+                if closest is None or closest in corrected:
+                    continue
+                self.spelling[(*path, closest)] = name
+                name = closest
+            nested = _nested_model(fields[name])
+            if nested is not None and isinstance(value, dict):
+                value = self._correct_keys(value, nested, (*path, name))
+            corrected[name] = value
+        return corrected
+
+    def _add_model_error(self, entry: Mapping[str, Any]) -> None:
+        """Report one entry of pydantic's list of errors."""
+        kind, path = entry["type"], tuple(entry["loc"])
+        on_key = path[-1:] == ("[key]",)
+        path = path[:-1] if on_key else path
+        key, node = self._find(path)
+        if node.value is INVALID or (kind == "too_short" and node.entries):
+            return  # the error was reported, also for a list without its invalid items
+        if key is not None and on_key:
+            node = key
+        if kind in ("problems", "broken_rules"):
+            parent, issues = path, entry["ctx"]["problems"]
+        else:
+            parent, issues = (), [model_issue(entry, node, path)]
+        expects_text = _EXPECTED.get(kind, "text") == "text"
+        for issue in issues:
+            if issue.code == "M114" and expects_text and node.plain and not isinstance(node.value, str):
+                message = f"expected text, and YAML reads `{node.text}` as {_TYPE_NAMES[type(node.value)]}"
+                issue = replace(issue, code="M115", message=message, hint=f'quote it: "{node.text}"')
+            self._add(issue, parent, on_key=on_key)
+
+    def _add(self, issue: ValidationIssue, parent: FieldPath = (), *, on_key: bool = False) -> None:
+        """Report an issue at its position. `parent`: where the path of the issue begins."""
+        path = parent + issue.at
+        key, node = self._find(path)
+        # A rule about a complete mapping points at its key, not at all its lines.
+        about_mapping = not issue.at and isinstance(node.value, dict)
+        if key is not None and (on_key or issue.on_key or about_mapping):
+            node = key
+        span = node.span
+        if node.entries and span.end_line > span.line:  # of a block, its first character
+            span = Span(span.line, span.column, span.line, span.column + 1)
+        hint = issue.hint or example(self.model, path)
+        context = path if about_mapping else path[:-1]
+        self.document.errors.append(ManifestError(issue.code, issue.message, span, hint, context))
+
+    def _span(self, path: FieldPath) -> Span:
+        """Return the span of the value at `path`. A list or mapping has that of its key."""
+        key, node = self._find(path)
+        return key.span if key is not None and node.entries else node.span
+
+    def _find(self, path: FieldPath) -> tuple[Node | None, Node]:
+        """Return the key and value at `path` or at its closest existing parent."""
+        key: Node | None = None
+        node = self.root
+        for depth, part in enumerate(path, 1):
+            entry = node.entries.get(self.spelling.get(path[:depth], str(part)))
+            if entry is None:
+                break
+            key, node = entry
+        return key, node
+
+
+def model_issue(entry: Mapping[str, Any], node: Node, path: FieldPath) -> ValidationIssue:
+    """Translate an error of pydantic about `node`."""
+    kind, context = entry["type"], entry.get("ctx", {})
+    is_text = isinstance(node.value, str)
+    if kind in ("enum", "literal_error") and is_text:
+        known = re.findall(r"'([^']*)'", context["expected"])
+        hint = suggestion(node.value, known, otherwise=f"one of {', '.join(known)}")
+        return ValidationIssue("M118", f"unknown value `{node.value}`", path, hint)
+    code, message, hint = _WORDS.get(kind, _OTHER_ERROR)
+    if kind in ("int_type", "float_type") and is_text and not node.plain:
+        hint = "remove the quotes" if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", node.value) else hint
+    found = _TYPE_NAMES.get(type(node.value), "text")
+    words = {"found": found, "empty": found.removeprefix("a "), "field": path[-1] if path else "", "msg": entry["msg"]}
+    message, hint = message.format(**words, **context), hint.format(**words, **context)
+    return ValidationIssue(code, message, path, hint, on_key=kind == "missing")
+
+
+def example(model: type[BaseModel], path: FieldPath) -> str:
+    """Return an example such as `such as idleFor: 3d`.
+
+    It is one of the deepest field at or above `path` that has one; a mapping has its fields' names.
+    """
+    hint = ""
+    current: type[BaseModel] | None = model
+    for part in path:
+        field = _fields(current).get(str(part)) if current else None
+        if field is None:
+            break
+        current = _nested_model(field)
+        if current is not None:
+            hint = f"a mapping of {', '.join(_fields(current))}"
+        elif field.examples:
+            value = field.examples[0]
+            hint = f"such as {part}: {value if isinstance(value, str) else json.dumps(value)}"
+    return hint
+
+
+def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    return {str(field.alias): field for field in model.model_fields.values()}
+
+
+def _nested_model(field: FieldInfo) -> type[BaseModel] | None:
+    candidates = (field.annotation, *get_args(field.annotation))
+    return next((type_ for type_ in candidates if isinstance(type_, type) and issubclass(type_, BaseModel)), None)
 
 
 def _closest_kind(root: Node) -> str | None:
-    kind, known = _text_at(root, "kind"), _kinds()
+    kind, known = _text_at(root, "kind"), kinds()
     return kind if kind in known else did_you_mean(kind or "", known)
-
-
-def _contains(outer: Span, inner: Span) -> bool:
-    return outer.line <= inner.line and (inner.line, inner.column) <= (outer.end_line, outer.end_column)
-
-
-def _kind_errors(source: SourceFile, root: Node, closest: str | None, context: str) -> Iterator[Diagnostic]:
-    entry = root.entries.get("kind")
-    known = f"one of {', '.join(_kinds())}"
-    if entry is None:
-        span = Span(root.span.line, root.span.column, root.span.line, root.span.column + 1)
-        yield source.diagnostic("M113", "missing field `kind`", span=span, hint=known, context=context)
-    elif isinstance(entry[1].value, str):
-        hint = f"did you mean `{closest}`?" if closest else known
-        message = f"unknown kind `{entry[1].value}`"
-        yield source.diagnostic("M120", message, span=entry[1].span, hint=hint, context=context)
-    elif entry[1].value is not INVALID:
-        yield source.diagnostic("M114", "expected text", span=entry[1].span, hint=known, context=context)
 
 
 def _text_at(root: Node, *path: str) -> str | None:

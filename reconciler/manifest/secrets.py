@@ -4,14 +4,16 @@ Only `ResolvedClient` holds the values. Its repr hides them, and errors name onl
 the file.
 """
 
+import errno
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from reconciler.errors import SecretMissing
+from reconciler.policies.client_properties import REFERENCE
 from reconciler.policies.cluster import Cluster
-from reconciler.policies.secret_refs import REFERENCE
 
 _LARGEST_BYTES = 1_048_576
 
@@ -22,10 +24,6 @@ class ResolvedClient:
 
     bootstrap: tuple[str, ...]
     properties: Mapping[str, str] = field(repr=False)
-
-
-class _UnresolvedError(Exception):
-    """A reference without a value; the message names the reference and never a value."""
 
 
 def resolve(cluster: Cluster, *, environment: Mapping[str, str] | None = None) -> ResolvedClient:
@@ -39,11 +37,23 @@ def resolve(cluster: Cluster, *, environment: Mapping[str, str] | None = None) -
     missing: list[str] = []
 
     def resolve_text(text: str, field_name: str) -> str:
-        try:
-            return REFERENCE.sub(lambda match: _value(match["env"], match["file"], variables, folder), text)
-        except _UnresolvedError as error:
-            missing.append(f"spec.{field_name}: {error}")
-            return ""
+        def value(match: re.Match[str]) -> str:
+            variable, file = match["env"], match["file"]
+            resolved, problem = "", "is empty"
+            try:
+                resolved = variables[variable] if variable else _content(folder / file)
+            except KeyError:
+                problem = "is not set"
+            except UnicodeDecodeError:  # its message quotes the bytes
+                problem = "is not UTF-8"
+            except OSError as error:
+                problem = f"cannot be read: {error.strerror}"
+            if not resolved:
+                subject = f"variable {variable}" if variable else f"file {file}"
+                missing.append(f"spec.{field_name}: the {subject} {problem}")
+            return resolved
+
+        return REFERENCE.sub(value, text)
 
     servers = [
         resolve_text(entry, f"bootstrapServers[{index}]") for index, entry in enumerate(cluster.spec.bootstrap_servers)
@@ -61,22 +71,9 @@ def resolve(cluster: Cluster, *, environment: Mapping[str, str] | None = None) -
     return ResolvedClient(bootstrap=bootstrap, properties=properties)
 
 
-def _value(variable: str | None, file: str | None, variables: Mapping[str, str], folder: Path) -> str:
-    if variable is not None:
-        if variable not in variables:
-            raise _UnresolvedError(f"the variable {variable} is not set")
-        if not (value := variables[variable]):
-            raise _UnresolvedError(f"the variable {variable} is empty")
-        return value
-    assert file is not None
-    try:
-        with (folder / file).open("rb") as stream:
-            content = stream.read(_LARGEST_BYTES + 1)
-        value = content.decode().removesuffix("\n").removesuffix("\r")
-    except OSError as error:
-        raise _UnresolvedError(f"the file {file} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:  # the message of the error quotes the bytes
-        raise _UnresolvedError(f"the file {file} is not UTF-8") from None
-    if not value or len(content) > _LARGEST_BYTES:
-        raise _UnresolvedError(f"the file {file} is {'too large' if value else 'empty'}")
-    return value
+def _content(path: Path) -> str:
+    with path.open("rb") as stream:
+        content = stream.read(_LARGEST_BYTES + 1)
+    if len(content) > _LARGEST_BYTES:
+        raise OSError(errno.EFBIG, "it is too large")
+    return content.decode().removesuffix("\n").removesuffix("\r")

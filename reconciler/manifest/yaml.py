@@ -7,11 +7,12 @@ invisible characters. This module does not know the fields of manifests.
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import YAMLError
 from ruamel.yaml.events import (
     AliasEvent,
     DocumentEndEvent,
@@ -20,11 +21,13 @@ from ruamel.yaml.events import (
     MappingStartEvent,
     ScalarEvent,
     SequenceEndEvent,
-    SequenceStartEvent,
 )
 
-from reconciler.manifest.nodes import INVALID, Document, FieldPath, Node, ParseResult, Span, YamlError, span_of
+from reconciler.policies.validation import FieldPath
 from reconciler.text.escape import is_invisible
+
+INVALID: Any = object()
+"""The value of a node that already has an error; no second error is reported for it."""
 
 DEEPEST = 16
 """Levels of nesting that are read; no manifest needs more than six."""
@@ -34,8 +37,6 @@ MOST_SHOWN = 200
 
 _NOT_ASCII_TEXT = re.compile(r"[^\t\n\r -~]")
 _STAND_IN = "\ufffd"
-_LINE_BREAK = re.compile(r"\r\n|\n|\r")
-_DIRECTIVE = re.compile("^%", re.MULTILINE)
 _SYNTAX_HINTS = (
     ("cannot start any token", "quote the value; indent with spaces, not with tabs"),
     ("mapping values are not allowed", "quote a value that contains `: `, or check the indentation"),
@@ -43,6 +44,7 @@ _SYNTAX_HINTS = (
     ("expected <block end>", "check the indentation"),
     ("while scanning a quoted scalar", "close the quote"),
     ("expected ',' or", "close the bracket"),
+    ("", "check quotes and indentation"),
 )
 _ONE_PLACE = "a change must be visible where it takes effect"
 
@@ -56,15 +58,76 @@ _AMBIGUOUS_NUMBER = re.compile(
     r"|([0-9][0-9_]*(\.[0-9_]*)?|\.[0-9][0-9_]*)([eE][-+]?[0-9]+)?)"
     r"|\.(nan|NaN|NAN)"
 )
+_NULL = frozenset(("", "~", "null", "Null", "NULL"))
 _CONSTANTS: dict[str, Any] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL"), INVALID),
+    **dict.fromkeys(_NULL, INVALID),
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
-_NUMERIC = frozenset("-+.0123456789")
 
 
-class _TooDeep(Exception):
+class Span(NamedTuple):
+    """From (line, column) up to, not including, (end_line, end_column); 1-based, in characters."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A value and its position. `value`: str, int, float, bool, list, dict, or INVALID.
+
+    `entries` of a mapping: key as text → (key node, value node); of a sequence: position as text →
+    (None, value node). `plain`: an unquoted scalar, whose text is `text`.
+    """
+
+    value: Any
+    span: Span
+    text: str = ""
+    plain: bool = False
+    entries: dict[str, tuple["Node | None", "Node"]] = field(default_factory=dict)
+
+    @property
+    def is_null(self) -> bool:
+        return self.plain and self.text in _NULL
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestError:
+    """An error at a position of a file.
+
+    `path`: from the root of the document to the surrounding mapping or list. `related`: other
+    positions in the file, each with a message.
+    """
+
+    code: str
+    message: str
+    span: Span
+    hint: str
+    path: FieldPath = ()
+    related: tuple[tuple[Span, str], ...] = ()
+
+
+@dataclass(slots=True)
+class Document:
+    """One YAML document and its errors; `root.value` is a dict unless an error says otherwise.
+
+    `root` None: the errors are outside of all documents, or before the first value. `complete`
+    False: reading ended here. `partial`: an invalid key was dropped with its value, so a field that
+    seems to be missing may be in the text. `dropped`: such keys (as far as they are text) and
+    values; they may hold secrets.
+    """
+
+    root: Node | None = None
+    errors: list[ManifestError] = field(default_factory=list)
+    complete: bool = True
+    partial: bool = False
+    dropped: list[tuple[str, Node]] = field(default_factory=list)
+
+
+class _TooDeep(ValueError):
     """Nesting beyond DEEPEST."""
 
 
@@ -72,8 +135,6 @@ def plain_value(text: str) -> Any:
     """Return the value of an unquoted scalar; INVALID for null and for an ambiguous number."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
-    if text[0] not in _NUMERIC:
-        return text
     if _INTEGER.fullmatch(text):
         return int(text)
     if _FRACTION.fullmatch(text):
@@ -83,247 +144,186 @@ def plain_value(text: str) -> Any:
 
 def lines_of(text: str) -> list[str]:
     """Split a file into lines as YAML counts them."""
-    return _LINE_BREAK.split(text)
+    return re.split(r"\r\n|\n|\r", text)
 
 
-def read(text: str) -> ParseResult:
-    """Read a file. Never raises: every problem is an error with a span in the result."""
-    result = ParseResult()
-    if any(is_invisible(match[0]) for match in _NOT_ASCII_TEXT.finditer(text)):
-        result.errors.extend(islice(_invisible_characters(text), MOST_SHOWN))
-        # The stand-in keeps all positions, so the rest of the file is read as well.
-        text = _NOT_ASCII_TEXT.sub(lambda match: _STAND_IN if is_invisible(match[0]) else match[0], text)
-    builder = _Builder(text, has_stand_ins=bool(result.errors))
+def read(text: str) -> list[Document]:
+    """Read all documents of a file. A syntax error ends the last one."""
+    reader = _Reader(text)
     try:
-        builder.run()
-    except _TooDeep:
-        result.errors.append(builder.too_deep())
-    except MarkedYAMLError as error:
-        result.errors.append(_syntax_error(error, text))
+        reader.read_documents()
     except (YAMLError, ValueError, OverflowError, AttributeError, IndexError, TypeError, AssertionError) as error:
-        # The scanner fails on some input without a position, such as "\UFFFFFFFF" and a lone %TAG.
-        message = f"not YAML: {type(error).__name__} after this position"
-        hint = "check quotes and escapes"
-        result.errors.append(YamlError(code="M101", message=message, span=builder.last_position(), hint=hint))
-    else:
-        result.complete = True
-    result.documents = builder.documents
-    result.unfinished = (builder.stack[0] if builder.stack else None, builder.path())
-    return result
+        reader.add_syntax_error(error)
+    return [document for document in reader.documents if document.root or document.errors]
 
 
-class _Builder:
-    """Builds documents from parser events without recursion: a hostile file may nest deeply.
+class _Reader:
+    """Builds documents from the events of the YAML parser.
 
-    `has_stand_ins`: a scalar that holds a stand-in is not what the author wrote.
+    `path`: from the root of the open document to its innermost collection, also after an exception.
     """
 
-    def __init__(self, text: str, *, has_stand_ins: bool) -> None:
-        self.text = text
-        self.has_stand_ins = has_stand_ins
-        self.errors: list[YamlError] = []
-        self.partial = False
-        self.dropped: list[tuple[str, Node]] = []
-        self.documents: list[Document] = []
-        self.stack: list[Node] = []
-        self.keys: list[Node | None] = []  # per open collection: the mapping key that waits for its value
-        self.mark: Any = None
+    def __init__(self, text: str) -> None:
+        self.lines = lines_of(text)
+        self.invisible = list(islice(_invisible_characters(self.lines), MOST_SHOWN))
+        self.has_stand_ins = bool(self.invisible)
+        if self.invisible:
+            # The stand-in keeps all positions, so the rest of the file is read as well.
+            text = _NOT_ASCII_TEXT.sub(lambda match: _STAND_IN if is_invisible(match[0]) else match[0], text)
+        self.events = YAML(typ="safe", pure=True).parse(text)
+        self.position = Span(1, 1, 1, 1)
+        self.document = Document()
+        self.documents = [self.document]
+        self.path: list[str | int] = []
 
-    def run(self) -> None:
-        """Read to the end, or raise at the first syntax error; `documents` holds those before."""
-        lines = lines_of(self.text) if _DIRECTIVE.search(self.text) else []
-        root: Node | None = None
-        previous_end = 0
-        for event in YAML(typ="safe", pure=True).parse(self.text):
-            self.mark = event.end_mark
-            match event:
-                case ScalarEvent():
-                    node = self._scalar(event)
-                case MappingStartEvent() | SequenceStartEvent():
-                    self._open(event)
-                    continue
-                case MappingEndEvent() | SequenceEndEvent():
-                    node = self.stack.pop()
-                    self.keys.pop()
-                    node.set_end(event.end_mark)
-                case AliasEvent():
-                    node = Node(INVALID, event.start_mark, event.end_mark)
-                    self._error("M104", "an alias", node.span, f"write the value out: {_ONE_PLACE}")
-                case DocumentStartEvent():
-                    self.errors, self.partial, self.dropped = [], False, []
-                    if event.explicit:
-                        self._directives(lines, previous_end, event.start_mark.line)
-                    continue
-                case DocumentEndEvent():
-                    previous_end = event.end_mark.line
-                    assert root is not None
-                    self.documents.append(_with_tree_errors(Document(root, self.errors, self.partial, self.dropped)))
-                    continue
-                case _:
-                    continue
-            if self.stack:
-                self._put(node)
-            else:
-                root = node
+    def read_documents(self) -> None:
+        """Read to the end, or raise at the first syntax error."""
+        end_line = 0
+        while (event := self._next_event()) is not None:
+            if isinstance(event, DocumentStartEvent):
+                for number in range(end_line, event.start_mark.line if event.explicit else 0):
+                    if self.lines[number].startswith("%"):
+                        self._refuse_directive(number)
+                self.document.root = self._read_node(self._next_event(), None)
+            elif isinstance(event, DocumentEndEvent):
+                root = self.document.root
+                assert root is not None  # every document has a value, if only an empty one
+                if root.is_null:
+                    self._error("M106", "an empty document", root.span, "remove the extra ---")
+                elif not isinstance(root.value, dict) and root.value is not INVALID:
+                    hint = "a manifest begins with `apiVersion: reconciler/v1`"
+                    self._error("M106", "a document that is not a mapping", root.span, hint)
+                self.document = Document()
+                self.documents.append(self.document)
+            end_line = event.end_mark.line
 
-    def path(self) -> FieldPath:
-        """Return the path from the root of the open document to its innermost collection."""
-        path: list[str | int] = []
-        for node, key in zip(self.stack[:-1], self.keys[:-1], strict=True):
-            if isinstance(node.value, list):
-                path.append(len(node.entries))
-            elif key is None:  # a collection as a key has no name
-                break
-            else:
-                path.append(_key_text(key))
-        return tuple(path)
+    def add_syntax_error(self, error: Any) -> None:
+        """Report the error that ended the reading, and the invisible characters after it."""
+        start = getattr(error, "context_mark", None)
+        mark = getattr(error, "problem_mark", None) or start
+        if isinstance(error, _TooDeep):
+            message, hint = f"nested deeper than {DEEPEST} levels", "no manifest needs more than six levels"
+            self._error("M109", message, self.position, hint)
+        elif mark is None:
+            # The scanner fails without a position on "\UFFFFFFFF" and on a lone %TAG.
+            message = f"not YAML: {type(error).__name__} after this position"
+            self._error("M101", message, self.position, "check quotes and escapes")
+        elif self.lines[mark.line].startswith("%"):
+            self._refuse_directive(mark.line)
+        else:
+            problem = " ".join(str(error.problem).split())
+            hint = next(hint for words, hint in _SYNTAX_HINTS if words in f"{error.context} {problem}")
+            elsewhere = start is not None and start.line != mark.line
+            related = [(_span(start, start), str(error.context))] if elsewhere else []
+            self._error("M101", f"not YAML: {problem}", _span(mark, mark), hint, *related)
+        self.document.errors += self.invisible
+        self.document.complete = False
 
-    def last_position(self) -> Span:
-        """Return the end of the last event."""
-        return Span(1, 1, 1, 1) if self.mark is None else span_of(self.mark, self.mark)
-
-    def too_deep(self) -> YamlError:
-        message, hint = f"nested deeper than {DEEPEST} levels", "no manifest needs more than six levels"
-        return YamlError(code="M109", message=message, span=self.last_position(), hint=hint)
+    def _next_event(self) -> Any:
+        """Return the next event; None: the end. Report the invisible characters before its end."""
+        event = next(self.events, None)
+        if event is not None:
+            self.position = _span(event.end_mark, event.end_mark)
+        while self.invisible and (event is None or self.invisible[0].span < self.position):
+            error = self.invisible.pop(0)
+            self._error(error.code, error.message, error.span, error.hint)
+        return event
 
     def _error(self, code: str, message: str, span: Span, hint: str, *related: tuple[Span, str]) -> None:
-        path = self.path()
-        self.errors.append(YamlError(code=code, message=message, span=span, hint=hint, path=path, related=related))
+        self.document.errors.append(ManifestError(code, message, span, hint, tuple(self.path), related))
 
-    def _open(self, event: Any) -> None:
-        self._refuse_anchor_and_tag(event)
-        if len(self.stack) >= DEEPEST:
-            raise _TooDeep
-        empty: Any = {} if isinstance(event, MappingStartEvent) else []
-        self.stack.append(Node(empty, event.start_mark, event.end_mark))
-        self.keys.append(None)
+    def _refuse_directive(self, number: int) -> None:
+        span = Span(number + 1, 1, number + 1, len(self.lines[number]) + 1)
+        self._error("M102", "a directive", span, "remove it: manifests are YAML 1.2")
 
-    def _scalar(self, event: Any) -> Node:
-        self._refuse_anchor_and_tag(event)
-        text = event.value
-        plain = event.style is None and event.ctag is None
-        node = Node(text, event.start_mark, event.end_mark, text=text, plain=plain)
-        if plain:
-            node.value = plain_value(text)
-            if node.value is INVALID and not _is_null(node):  # null is reported with its key
-                hint = "quote it if it is text; write a number in plain decimal digits"
-                self._error("M110", "YAML readers disagree on the value of this number", node.span, hint)
-        if self.has_stand_ins and _STAND_IN in text:
-            node.value = INVALID
-        return node
-
-    def _refuse_anchor_and_tag(self, event: Any) -> None:
-        span = span_of(event.start_mark, event.end_mark)
+    def _read_node(self, event: Any, name: str | int | None) -> Node:
+        """Read the value that begins with `event`. `name`: key or list position; None: the root."""
+        span = _span(event.start_mark, event.end_mark)
+        if isinstance(event, AliasEvent):
+            self._error("M104", "an alias", span, f"write the value out: {_ONE_PLACE}")
+            return Node(INVALID, span)
         if event.anchor is not None:
             self._error("M104", "an anchor", span, f"write the value out where it is used: {_ONE_PLACE}")
         if event.ctag is not None:
             self._error("M103", "a tag", span, "remove it; quote the value if it is text")
-
-    def _put(self, node: Node) -> None:
-        collection, key = self.stack[-1], self.keys[-1]
-        if isinstance(collection.value, list):
-            collection.entries[str(len(collection.value))] = (None, node)
-            collection.value.append(node.value)
-        elif key is None:
-            self._check_key(node, collection)
-            self.keys[-1] = node
+        if isinstance(event, ScalarEvent):
+            return self._scalar(event, span)
+        node = Node({} if isinstance(event, MappingStartEvent) else [], span)
+        if name is None:
+            self.document.root = node
         else:
-            self.keys[-1] = None
-            if key.value is INVALID:
-                self.dropped.append((key.text, node))
+            self.path.append(name)
+        if len(self.path) >= DEEPEST:
+            raise _TooDeep
+        while not isinstance(child := self._next_event(), MappingEndEvent | SequenceEndEvent):
+            if isinstance(event, MappingStartEvent):
+                self._read_entry(node, child)
             else:
-                collection.entries[_key_text(key)] = (key, node)
-                # To Python's dict, True and 1.0 equal 1: such a key is stored as its text, which
-                # the field's own check refuses.
-                collection.value[key.value if type(key.value) is int else key.text] = node.value
+                item = self._read_node(child, len(node.value))
+                if item.is_null:
+                    self._error("M116", "a list entry without a value", item.span, "remove it, or add a value")
+                node.entries[str(len(node.value))] = (None, item)
+                node.value.append(item.value)
+        node.span = _span(event.start_mark, child.end_mark)
+        if name is not None:
+            self.path.pop()
+        return node
 
-    def _check_key(self, node: Node, mapping: Node) -> None:
-        """Mark a key that cannot be one as INVALID, so that its value is dropped."""
-        if node.plain and node.text == "<<":
-            self._error("M105", "a merge key", node.span, f"write the fields out: {_ONE_PLACE}")
-        elif isinstance(node.value, list | dict) or _is_null(node):
+    def _read_entry(self, mapping: Node, event: Any) -> None:
+        """Read a key and its value into `mapping`. An invalid key is dropped with its value."""
+        key = self._read_node(event, "?")
+        if isinstance(key.value, list | dict) or key.is_null:
             hint = "a key is a word, as in `name: value`; quote it if it contains brackets"
-            self._error("M111", "this cannot be a key", node.span, hint)
+            self._error("M111", "this cannot be a key", key.span, hint)
             # The text of the key decides whether its value may be a secret.
-            node.text = "" if node.plain else str(node.value)
-        elif node.value is not INVALID and (first := mapping.entries.get(_key_text(node))) is not None:
-            assert first[0] is not None
+            key = Node(INVALID, key.span, "" if key.plain else str(key.value))
+        elif key.plain and key.text == "<<":
+            self._error("M105", "a merge key", key.span, f"write the fields out: {_ONE_PLACE}")
+            key.value = INVALID
+        # Keys that look alike are equal: 0 and "0" would be one key of a JSON object. To Python's
+        # dict, True and 1.0 equal 1: such a key is stored as its text, which the field's own check
+        # refuses.
+        is_integer = type(key.value) is int
+        name = str(key.value) if is_integer else key.text
+        if key.value is INVALID:
+            self.document.partial = True
+        elif (first := mapping.entries.get(name)) is not None and first[0] is not None:
             related = (first[0].span, "the first one")
-            self._error("M107", f"duplicate key `{_key_text(node)}`", node.span, "remove one of the two", related)
+            self._error("M107", f"duplicate key `{name}`", key.span, "remove one of the two", related)
+            key.value = INVALID
+        value = self._read_node(self._next_event(), name)
+        if key.value is INVALID:
+            self.document.dropped.append((name, value))
+            return
+        if value.is_null:
+            self._error("M116", f"`{name}` has no value", key.span, "remove it, or add a value")
+        mapping.entries[name] = (key, value)
+        mapping.value[key.value if is_integer else name] = value.value
+
+    def _scalar(self, event: Any, span: Span) -> Node:
+        text = event.value
+        node = Node(text, span, text, plain=event.style is None and event.ctag is None)
+        if node.plain:
+            node.value = plain_value(text)
+            if node.value is INVALID and not node.is_null:  # null is reported with its key
+                hint = "quote it if it is text; write a number in plain decimal digits"
+                self._error("M110", "YAML readers disagree on the value of this number", span, hint)
+        if self.has_stand_ins and _STAND_IN in text:
             node.value = INVALID
-            return
-        elif node.value is not INVALID:
-            return
-        node.value = INVALID
-        self.partial = True
-
-    def _directives(self, lines: list[str], first: int, last: int) -> None:
-        for number, line in enumerate(lines[first:last], first + 1):
-            if line.startswith("%"):
-                self._error("M102", "a directive", *_directive(number, line))
+        return node
 
 
-def _is_null(node: Node) -> bool:
-    return node.plain and _CONSTANTS.get(node.text) is INVALID
+def _span(start: Any, end: Any) -> Span:
+    """Return the span between two marks of the YAML parser, which count from 0."""
+    return Span(start.line + 1, start.column + 1, end.line + 1, end.column + 1)
 
 
-def _key_text(key: Node) -> str:
-    """Keys that look alike are equal: 0 and "0" would be one key of a JSON object."""
-    return str(key.value) if type(key.value) is int else key.text
-
-
-def _with_tree_errors(document: Document) -> Document:
-    """Add the errors that need the complete tree: a root that is no mapping, and null values."""
-    root = document.root
-    if not isinstance(root.value, dict):
-        empty = _is_null(root)
-        message = "an empty document" if empty else "a document that is not a mapping"
-        hint = "remove the extra ---" if empty else "a manifest begins with `apiVersion: reconciler/v1`"
-        if root.value is not INVALID or empty:
-            document.errors.append(YamlError(code="M106", message=message, span=root.span, hint=hint))
-        return document
-    pending: list[tuple[Node, FieldPath]] = [(root, ())]
-    while pending:
-        parent, path = pending.pop()
-        for name, (key, node) in parent.entries.items():
-            if node.entries:
-                pending.append((node, (*path, name if key else int(name))))
-            elif node.value is INVALID and _is_null(node):
-                message = f"`{name}` has no value" if key else "a list entry without a value"
-                hint = "remove it, or add a value"
-                span = (key or node).span
-                document.errors.append(YamlError(code="M116", message=message, span=span, hint=hint, path=path))
-    return document
-
-
-def _directive(number: int, line: str) -> tuple[Span, str]:
-    return Span(number, 1, number, len(line) + 1), "remove it: manifests are YAML 1.2"
-
-
-def _syntax_error(error: MarkedYAMLError, text: str) -> YamlError:
-    mark = error.problem_mark or error.context_mark
-    assert mark is not None  # the scanner and the parser always give a position
-    lines = lines_of(text)
-    if lines[mark.line].startswith("%"):
-        span, hint = _directive(mark.line + 1, lines[mark.line])
-        return YamlError(code="M102", message="a directive", span=span, hint=hint)
-    problem = " ".join(str(error.problem).split())
-    description = f"{error.context} {problem}"
-    hint = next((hint for words, hint in _SYNTAX_HINTS if words in description), "check quotes and indentation")
-    related: tuple[tuple[Span, str], ...] = ()
-    if error.context_mark is not None and error.context_mark.line != mark.line:
-        related = ((span_of(error.context_mark, error.context_mark), str(error.context)),)
-    message = f"not YAML: {problem}"
-    return YamlError(code="M101", message=message, span=span_of(mark, mark), hint=hint, related=related)
-
-
-def _invisible_characters(text: str) -> Iterator[YamlError]:
-    for number, line in enumerate(lines_of(text), 1):
+def _invisible_characters(lines: list[str]) -> Iterator[ManifestError]:
+    for number, line in enumerate(lines, 1):
         for match in _NOT_ASCII_TEXT.finditer(line):
-            if not is_invisible(match[0]):
-                continue
-            point, column = ord(match[0]), match.start() + 1
-            escape = f"\\u{point:04X}" if point <= 0xFFFF else f"\\U{point:08X}"
-            message = f"an invisible character, U+{point:04X}"
-            hint = f'remove it, or write "{escape}" in double quotes, which a reviewer can see'
-            yield YamlError(code="M108", message=message, span=Span(number, column, number, column + 1), hint=hint)
+            if is_invisible(match[0]):
+                point, column = ord(match[0]), match.start() + 1
+                escape = f"\\u{point:04X}" if point <= 0xFFFF else f"\\U{point:08X}"
+                hint = f'remove it, or write "{escape}" in double quotes, which a reviewer can see'
+                span = Span(number, column, number, column + 1)
+                yield ManifestError("M108", f"an invisible character, U+{point:04X}", span, hint)

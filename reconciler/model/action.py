@@ -1,6 +1,6 @@
-"""What every action has in common, whatever it does to the cluster. The operations are in operations/, one file each.
+"""What every action has in common. The operations are in operations/, one file each.
 
-A plan holds actions with all that apply, the plan file and the reports need; nothing is computed again after planning.
+An action holds all that apply, the plan file and the reports need; nothing is computed again after planning.
 """
 
 from abc import ABC, abstractmethod

@@ -1,7 +1,4 @@
-"""Types of numbers and texts with the bounds that a plain int or str cannot state. Files are held to these bounds.
-
-The bounds are annotations: a type checker sees int and str, and reconciler/codec.py reads and checks the rest.
-"""
+"""Bounds of numbers and texts in files: annotations that codec.py checks; a type checker sees int and str."""
 
 from dataclasses import dataclass
 from typing import Annotated

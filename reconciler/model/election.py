@@ -1,10 +1,10 @@
-"""The two kinds of election that ElectLeaders offers (KIP-460)."""
+"""The election types of ElectLeaders (KIP-460)."""
 
 from enum import StrEnum
 
 
 class Election(StrEnum):
-    """Election types of KIP-460."""
+    """PREFERRED: the first replica, if it is in sync. UNCLEAN: any replica that is alive."""
 
     PREFERRED = "preferred"
     UNCLEAN = "unclean"

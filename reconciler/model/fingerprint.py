@@ -1,6 +1,6 @@
-"""One group's committed offsets as a fingerprint: the scan takes it, the recheck before a removal takes it again, and they must agree.
+"""The fingerprint of a group's committed offsets, which scan and recheck compare.
 
-Positions only. A commit of the same offset again leaves it unchanged; only the commit log shows that.
+A commit of the same offset again does not change it; only the commit log shows that.
 """
 
 import hashlib
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 def fingerprint(commits: Iterable[tuple[str, int, int]]) -> str:
-    """sha256 hex over the sorted (topic, partition, committed) of one group; order of the input does not matter.
+    """Return the sha256 (hex) over the sorted (topic, partition, committed) of one group.
 
     Raises ValueError for a negative offset: that is "no commit" or "unknown" in a client's answer, never a position.
     """

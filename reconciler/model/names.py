@@ -1,7 +1,4 @@
-"""Names of partitions, addresses of subjects and places in manifest files, and how messages show them.
-
-Nothing here knows what is done to them.
-"""
+"""Names of partitions, addresses of subjects and locations in manifests, and how messages show them."""
 
 import re
 from dataclasses import dataclass
@@ -11,7 +8,8 @@ from reconciler.text.escape import display_name, quoted
 
 _PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})\[(?P<partition>0|[1-9][0-9]*)\]")
 
-GROUP_KIND = "GroupRemoval"
+GROUP_KINDS = frozenset({"GroupRemoval"})
+"""Kinds whose subjects are groups. Group ids are arbitrary text, such as `orders[3]`."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -57,14 +55,14 @@ class Address:
         policy, _, name = rest.partition("/")
         if not kind or not policy:
             raise ValueError(f"not an address: {text!r}; expected KIND/POLICY or KIND/POLICY/SUBJECT")
-        if kind != GROUP_KIND and (found := _PARTITION.fullmatch(name)):
+        if kind not in GROUP_KINDS and (found := _PARTITION.fullmatch(name)):
             return cls(kind, policy, found["topic"], int(found["partition"]))
         return cls(kind, policy, name)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SourceLocation:
-    """Where something was declared: path as given on the command line, 1-based line and column."""
+    """Where a manifest declares something: path as on the command line, 1-based line and column."""
 
     path: str
     line: int
@@ -78,25 +76,25 @@ NOWHERE = SourceLocation("", 0, 0)
 
 
 def format_address(address: Address) -> str:
-    """A whole address, harmless; for a tame one exactly the text that `explain` takes."""
+    """Return an address for a message: escaped where it has to be, otherwise the text that `explain` takes."""
     return display_name(str(address))
 
 
 def format_subject(address: Address) -> str:
-    """What a decision is about: `orders[3]`, `"old-etl"`, or the policy itself."""
+    """Return what a decision is about: `orders[3]`, `"old-etl"`, or the policy itself."""
     if not address.name:
         return format_policy(address)
-    if address.kind == GROUP_KIND:
+    if address.kind in GROUP_KINDS:
         return quoted(address.name)
     topic = display_name(address.name)
     return topic if address.partition < 0 else f"{topic}[{address.partition}]"
 
 
 def format_policy(address: Address) -> str:
-    """`RetentionFloor/orders-gdpr`."""
+    """Return the policy: `RetentionFloor/orders-gdpr`."""
     return display_name(f"{address.kind}/{address.policy}")
 
 
 def format_location(location: SourceLocation) -> str:
-    """`manifests/prod-eu/orders.yaml:9`."""
+    """Return file and line: `manifests/prod-eu/orders.yaml:9`."""
     return f"{display_name(location.path)}:{location.line}"

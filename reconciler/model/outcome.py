@@ -7,9 +7,10 @@ from reconciler.model.action import Action
 
 
 class Status(StrEnum):
-    """APPLIED: sent and proven by reading back. SATISFIED: someone got there first. STALE: the world moved, nothing was done.
+    """How an action ended.
 
-    WAITING: right, but not now. BLOCKED: a protection or limit of now. FAILED: the broker said no, or the read-back disagrees.
+    APPLIED: sent and proven by reading back. SATISFIED: the cluster was as desired already. STALE: the cluster changed, nothing was
+    done. WAITING: right, but not now. BLOCKED: a protection or limit of now. FAILED: the broker refused, or the read-back disagrees.
     NOT_ATTEMPTED: the run ended before its turn, or its intent could not be stored.
     """
 
@@ -24,13 +25,11 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One action's end. `detail` says why in words; `code` is the broker's error name where there was one.
+    """What became of one action. `detail` says why; `code`: the name of the broker's error.
 
-    `read_back`: what the cluster showed afterwards, as a short text (`log start 98213`, `leader 1`, `absent`); None: not read.
-    `sends`: how often the request went out; 0 with STALE, SATISFIED by recheck, NOT_ATTEMPTED. `possible`: one of them may have been
-    carried out.
-    `removed_max`: upper bound of the records removed by this run; 0 where nothing was sent. `intended`: its intent is in the journal, which the
-    outcome has to end there, also where no request followed.
+    `read_back`: what the cluster showed afterwards (`log start 98213`, `leader 1`, `absent`); None: not read. `sends`: how often the
+    request went out; `possible`: one of them may have been carried out. `removed_max`: upper bound of the records removed by this
+    run. `intended`: the journal holds its intent, which this outcome has to end, also where no request followed.
     """
 
     action: Action

@@ -1,16 +1,14 @@
-"""A plan is a sorted tuple of decisions about one cluster, the verdict of its limits, and where it came from.
-
-One decision per subject; doing nothing is a decision, too. Whether there is anything to apply is `Plan.actions`, asked here only.
-"""
+"""A plan: one decision per subject of one cluster, the verdicts of its limits, and where it came from."""
 
 import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from reconciler.model.action import Action
 from reconciler.model.bounds import EpochMs, InstantMs, NonEmpty
-from reconciler.model.names import Address, SourceLocation
+from reconciler.model.names import Address, SourceLocation, format_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +20,7 @@ class Satisfied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """Right, but not now. `until_ms`: when a clock will allow it; None: when a replica comes back, say. Never drift."""
+    """Right, but not now. `until_ms`: when a clock allows it; None: no clock decides that. Never drift."""
 
     address: Address
     declared_at: SourceLocation
@@ -32,7 +30,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """A pattern met the subject and it does not qualify. Never drift."""
+    """A pattern selects the subject, and the subject does not qualify. Never drift."""
 
     address: Address
     reason: str
@@ -40,7 +38,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocked:
-    """May not or cannot, and what to do next. `code` is in model/reasons.py. `unread`: because a fact could not be read."""
+    """May not or cannot, and what to do next. `code`: a key of `block_codes.REASONS`; `unread`: a fact could not be read."""
 
     address: Address
     declared_at: SourceLocation
@@ -110,7 +108,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyInfo:
-    """What a renderer shows about a policy besides its decisions."""
+    """What reports show about a policy besides its decisions."""
 
     policy: Address
     owner: str | None
@@ -119,8 +117,9 @@ class PolicyInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Decisions sorted by address. `incomplete`: sentences saying what could not be read; empty: everything was.
+    """What would be done to one cluster, and what not. `decisions`: sorted by address.
 
+    `incomplete`: sentences that say what could not be read; empty: everything was.
     `targets`: addresses that the plan was narrowed to; empty: all.
     """
 
@@ -137,7 +136,7 @@ class Plan:
 
     @property
     def actions(self) -> tuple[Action, ...]:
-        """Everything there is to apply, in address order. The only place that decides what that is."""
+        """Everything there is to apply, in address order."""
         return tuple(d for d in self.decisions if isinstance(d, Action))
 
     @property
@@ -146,12 +145,16 @@ class Plan:
         return tuple(verdict for verdict in self.limits if not verdict.passed)
 
 
+def _sort_key(decision: Decision) -> tuple[str, str, str, int]:
+    address = decision.address
+    return address.kind, address.policy, address.name, address.partition
+
+
 def sort_decisions(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
-    """Sorted by address. Raises ValueError where two decisions share one address: each subject is decided once."""
-    by_address: dict[Address, Decision] = {}
-    for decision in decisions:
-        if decision.address in by_address:
-            raise ValueError(f"two decisions for {decision.address}")
-        by_address[decision.address] = decision
+    """Return the decisions in address order. Raises ValueError where two are about one subject."""
     # a key of plain values: comparing a million Address objects takes many times as long
-    return tuple(by_address[a] for a in sorted(by_address, key=lambda a: (a.kind, a.policy, a.name, a.partition)))
+    ordered = tuple(sorted(decisions, key=_sort_key))
+    for first, second in pairwise(ordered):
+        if first.address == second.address:
+            raise ValueError(f"two decisions for {format_address(first.address)}")
+    return ordered

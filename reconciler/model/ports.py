@@ -5,7 +5,6 @@ kafka/ and journal/ implement them. A contract suite holds the tests' fake to th
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 from reconciler.model.action import Action
@@ -15,31 +14,16 @@ from reconciler.model.outcome import Outcome
 from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
 
 
-class ResponseAction(StrEnum):
-    """What the applier does after an answer. The table in kafka/error_mapping.py maps error codes to these."""
-
-    DONE = "done"
-    READ_BACK = "read_back"
-    RETRY = "retry"
-    STALE = "stale"
-    WAITING = "waiting"
-    FAILED = "failed"
-    HALVE = "halve"
-    """The batch was too large and had no effect: send halves."""
-
-
 @dataclass(frozen=True, slots=True)
 class ItemResult:
-    """One item's answer: what to do, the error's name (`NONE` for success) and its text.
+    """One item's result: the error's name (`NONE` for success) and its text.
 
-    `no_effect`: this request certainly changed nothing; a timeout and some refusals do not prove that.
-    `sent`: false where no request left this machine.
+    The name is Kafka's; the client library's own errors begin with `_`. What an error means is the
+    operation's. `sent`: false where no request left this machine.
     """
 
-    answer: ResponseAction
     code: str
     text: str = ""
-    no_effect: bool = False
     sent: bool = True
 
 
@@ -49,8 +33,6 @@ class Gateway(Protocol):
     Every call answers for every item within its deadline, and never raises for one item. An empty
     request answers empty without touching the network. No call creates anything. The applier retries.
     """
-
-    def cluster_id(self) -> str: ...
 
     def read_partitions(
         self, partitions: Iterable[TopicPartition], *, offsets: bool

@@ -1,6 +1,6 @@
-"""What the policies want to know of the cluster. The scan reads this and no more; what nobody asked for is Unread("not asked").
+"""What the policies want to know of the cluster. The scan reads this and no more; the rest is Unknown("not asked").
 
-Resolved against live names by the scan with `selector.select`, so a need may name topics and groups that do not exist.
+The scan resolves selectors against live names, so a request may name topics and groups that do not exist.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from reconciler.model.selector import Selector
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRequest:
-    """Facts wanted of each selected partition. Metadata (leader, replicas, in sync, topic id) always comes."""
+    """Facts of each selected partition. Metadata (leader, replicas, in sync, topic id) always comes."""
 
     topics: tuple[Selector, ...]
     except_topics: tuple[Selector, ...] = ()
@@ -31,7 +31,7 @@ class TopicRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRequest:
-    """Facts wanted of each selected group. Type and state always come from the listing."""
+    """Facts of each selected group. Type and state always come from the listing."""
 
     groups: tuple[Selector, ...]
     except_groups: tuple[Selector, ...] = ()
@@ -41,12 +41,12 @@ class GroupRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanRequest:
-    """Everything that one plan or one recheck wants to know."""
+    """Everything that one plan or one recheck needs."""
 
     topics: tuple[TopicRequest, ...] = ()
     groups: tuple[GroupRequest, ...] = ()
     topic_records: bool = False
-    """Records of each topic that a TopicNeed with offsets selects, over all its partitions (limit recordsPercentPerTopic)."""
+    """Records of each topic that a TopicRequest with offsets selects, over all its partitions (limit recordsPercentPerTopic)."""
     cluster_records: bool = False
     """Records of the whole cluster (limit recordsPercent)."""
 
@@ -60,17 +60,17 @@ class ScanRequest:
 
     @property
     def commit_log(self) -> bool:
-        """The guard looks at every group the cluster may hold, so readers want the log's group ids, too."""
+        """Whether the commit log is needed. The readers may be any group, so they need the group ids of the log, too."""
         return self.readers or any(need.activity for need in self.groups)
 
     @property
     def spark(self) -> bool:
-        """Whether the scan needs Spark at all: metadata, listings and the commits of selected groups do not."""
+        """Whether the scan needs Spark: metadata, listings and the commits of selected groups do not."""
         return self.offsets or self.commit_log
 
     @staticmethod
     def union(parts: "Iterable[ScanRequest]") -> "ScanRequest":
-        """One Needs that asks for what each part asks for."""
+        """Return one request for what all parts ask for."""
         parts = tuple(parts)
         return ScanRequest(
             topics=tuple(need for part in parts for need in part.topics),

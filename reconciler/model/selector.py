@@ -1,7 +1,4 @@
-"""Selectors: how manifests name topics and groups. Exact names, globs and `regex:…`; which names a pattern meets.
-
-Whether a selected subject qualifies is policy and decided in kinds/.
-"""
+"""Selectors of topics and groups in manifests: exact names, globs and `regex:…`."""
 
 import fnmatch
 import re
@@ -28,15 +25,15 @@ class Selector:
         if self.text.startswith("regex:"):
             try:
                 pattern = re.compile(self.text.removeprefix("regex:"))
-            except (re.error, RecursionError, OverflowError) as broken:
-                raise ValueError(f"not a regular expression: {broken}") from broken
+            except (re.error, RecursionError, OverflowError) as error:
+                raise ValueError(f"not a regular expression: {error}") from error
         elif _GLOB.intersection(self.text):
             pattern = re.compile(fnmatch.translate(self.text))
         object.__setattr__(self, "_pattern", pattern)
 
     @classmethod
     def literal(cls, name: str) -> "Selector":
-        """A selector that means exactly this name, also where the name reads like a pattern: group ids are arbitrary text."""
+        """Return the selector of exactly this name, also where it reads like a pattern: group ids are arbitrary text."""
         plain = not name.startswith("regex:") and not _GLOB.intersection(name)
         return cls(name if plain else f"regex:{re.escape(name)}")
 
@@ -46,7 +43,7 @@ class Selector:
         return self._pattern is not None
 
     def matches(self, name: str) -> bool:
-        """Whether the whole of `name` is meant."""
+        """Whether the selector selects `name`."""
         return self.text == name if self._pattern is None else self._pattern.fullmatch(name) is not None
 
 
@@ -57,7 +54,7 @@ def select(
     excluding: Iterable[Selector] = (),
     patterns_skip_underscore: bool = False,
 ) -> dict[str, bool]:
-    """The selected of `names`, sorted, each with whether an *exact* selector named it.
+    """Return the selected names, sorted, each with whether an *exact* selector named it.
 
     With `patterns_skip_underscore` no pattern selects a name that starts with `_`: system topics look ordinary to a client.
     An exact name wins over a pattern; `excluding` wins over both, and leaves out a name that is written just like one of its patterns, too.

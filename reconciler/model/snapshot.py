@@ -1,7 +1,4 @@
-"""All facts of one scan. A fact is a value or Unread(reason): a missing value is never zero, an error never an empty list.
-
-Filled by scan/, read by plan/; computes no floor and decides nothing.
-"""
+"""All facts of one scan. A fact is a value or Unknown(reason): never zero for a missing value, never empty for an error."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,14 +14,14 @@ class Unknown:
     reason: str
 
     def __bool__(self) -> bool:
-        raise TypeError(f"an unread fact has no truth value ({self.reason}): test with isinstance(fact, Unread)")
+        raise TypeError(f"an unknown fact has no truth value ({self.reason}): test with isinstance(fact, Unknown)")
 
 
 NOT_ASKED = Unknown("not asked")
 
 
 class GroupType(StrEnum):
-    """Group types of the broker (KIP-848, KIP-932, KIP-1071). HIDDEN: known to exist, type not told."""
+    """Group types of the broker (KIP-848, KIP-932, KIP-1071). HIDDEN: it exists, its type is not known."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -54,7 +51,7 @@ class ConsumerPosition:
 
     `committed` is the next offset it will read. `implied`: it has commits on the topic but none here, so it counts as standing
     at the log start. `topic_id` is the incarnation that the commit was made for, from the commit log: None where the broker wrote
-    none (value versions before v4), Unread where the log was not read.
+    none (value versions before v4), Unknown where the log was not read.
     """
 
     group: str
@@ -65,7 +62,7 @@ class ConsumerPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
-    """One asked partition. `leader` None: leaderless right now. Offsets are absolute; `stable_end` is the read-committed end.
+    """One requested partition. `leader` None: it has no leader now. Offsets are absolute; `stable_end` is the read-committed end.
 
     `offsets_at[instant_ms]`: first offset at or after the instant; None: no such record, and the stable end of this same scan (read
     before the question was asked) is what the answer means. `stable_end` may lie below `log_start` (a purge went past an open
@@ -89,7 +86,7 @@ class PartitionFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFacts:
-    """One listed topic. All of the cluster's topics are here, asked or not."""
+    """One listed topic. A snapshot holds all topics of the cluster."""
 
     name: str
     topic_id: str | Unknown
@@ -129,9 +126,9 @@ class GroupFacts:
 class ClusterSnapshot:
     """All facts of one scan, and what makes its listings incomplete (None: provably complete).
 
-    `topics` and `groups` hold every name the cluster told; `groups` also holds ids that only the commit log or the old list call
-    know (`listed=False`). `partitions` holds those that some TopicNeed selected. `readers_incomplete`: some group's commits could
-    not be read, so nobody knows whom a purge would hurt.
+    `topics` and `groups` hold every listed name; `groups` also holds ids that only the commit log or the old list call
+    know (`listed=False`). `partitions` holds those that a TopicRequest selects. `readers_incomplete`: some group's commits could
+    not be read, so it is unknown which groups would miss records.
     """
 
     cluster_id: str

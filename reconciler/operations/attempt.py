@@ -1,7 +1,7 @@
-"""One action on its way: how often it was sent, what the answers leave open, and how it ends.
+"""One action that a run tries to carry out: how often it was sent, what may have happened, how it ends.
 
-Once a request may have been carried out, the action never ends as "nothing was done": that is kept
-here, and no later fact takes it back.
+Once a request may have been carried out, the action never ends as "nothing was done". No later fact
+takes that back.
 """
 
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from reconciler.model.action import Action
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import ItemResult, ResponseAction
+from reconciler.operations.response import Response, ResponseAction
 
 A = TypeVar("A", bound=Action, covariant=True)
 
@@ -21,7 +21,7 @@ class Attempt(Generic[A]):
     `intended`: this run has stored its intent. `sends`: requests that went out. `possible`: one of
     them may have been carried out. `done`: the broker said so. `start`: the lowest log start offset
     that was read before a request, the basis of the upper bound. `broker`: the broker that a request
-    has to go to, as last read. `last`: the newest result. `reason`: why there has to be another try.
+    has to go to, as last read. `last`: the newest response. `reason`: why another try is needed.
     """
 
     action: A
@@ -31,17 +31,17 @@ class Attempt(Generic[A]):
     done: bool = False
     start: int | None = None
     broker: int | None = None
-    last: ItemResult | None = None
+    last: Response | None = None
     reason: str = ""
 
-    def after_response(self, result: ItemResult) -> "Attempt[A]":
-        """Return the attempt after one more request; one that never left this machine is no request."""
+    def after_response(self, response: Response) -> "Attempt[A]":
+        """Return the attempt after one more request. One that never left this machine does not count."""
         return replace(
             self,
-            sends=self.sends + result.sent,
-            possible=self.possible or not result.no_effect,
-            done=self.done or (result.answer is ResponseAction.DONE and not result.no_effect),
-            last=result,
+            sends=self.sends + response.sent,
+            possible=self.possible or not response.no_effect,
+            done=self.done or (response.answer is ResponseAction.DONE and not response.no_effect),
+            last=response,
             reason="",
         )
 
@@ -50,8 +50,10 @@ class Attempt(Generic[A]):
         return replace(self, reason=reason)
 
     def outcome(self, status: Status, detail: str, *, read_back: str | None = None) -> Outcome:
-        """End the attempt. STALE, BLOCKED and NOT_ATTEMPTED promise that nothing was done: after an
-        answer that leaves it open the outcome is FAILED instead.
+        """End the attempt.
+
+        STALE, BLOCKED and NOT_ATTEMPTED promise that nothing was done. Where a request may have been
+        carried out, the outcome is FAILED instead.
         """
         if self.possible and status in (Status.STALE, Status.BLOCKED, Status.NOT_ATTEMPTED):
             detail = f"sent, and it is not known whether it was carried out; then: {detail}"

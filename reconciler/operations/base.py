@@ -1,45 +1,58 @@
 """What every operation says about itself. A class that lacks a method cannot be instantiated.
 
-The planner, the limits, the review, the recheck and the applier ask an action these questions and
+The planner, the limits, the review, the recheck, the applier and the reports call these methods and
 know no operation by name.
 """
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason
 from reconciler.model.description import Description, Fact, SizeChange
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import Gateway, ItemResult, ResponseAction
+from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.operations.attempt import Attempt, StepResult
+from reconciler.operations.checks import SubjectBlocked
 from reconciler.operations.limit import Limit, LimitUsage
 from reconciler.operations.observation import Observation, RecheckFailure
+from reconciler.operations.response import ErrorTable, Response, ResponseAction, Right, interpret
 
 Subject = TopicPartition | str
 """What a request names: a partition, or a group."""
 
 
+class Effect(NamedTuple):
+    """What the cluster shows of a desired state.
+
+    `shown`: as a short text; None: it could not be read. `missing`: why the state is not reached;
+    None: it is.
+    """
+
+    shown: str | None
+    missing: str | None
+
+
 class RunContext(Protocol):
-    """What an operation needs of a run of the applier. Times are epoch milliseconds."""
+    """What an operation needs of a run of the applier. Times are epoch milliseconds.
+
+    `removed_groups`: groups that this run has removed, or found removed. `effect_wait_ms`: how long
+    to wait until the cluster shows the effect of a request.
+    """
 
     @property
     def gateway(self) -> Gateway: ...
 
     @property
-    def removed_groups(self) -> Collection[str]:
-        """Groups that this run has removed, or found removed."""
-        ...
+    def removed_groups(self) -> Collection[str]: ...
 
     @property
-    def effect_wait_ms(self) -> int:
-        """How long to wait until the cluster shows the effect of a request."""
-        ...
+    def effect_wait_ms(self) -> int: ...
 
     def clock(self) -> int: ...
 
@@ -54,8 +67,10 @@ class RunContext(Protocol):
 class Operation(Action):
     """An action that this program knows how to limit, review, recheck, send and verify."""
 
-    NOUN: ClassVar[str]
-    """What progress and reports call several of them: `record deletions`."""
+    TITLE: ClassVar[str]
+    """What progress and reports call one action of this operation: `record deletion`."""
+    API: ClassVar[tuple[str, int, int]]
+    """Name and key of the request in Kafka's protocol, and the first version that suffices."""
     LIMITS: ClassVar[tuple[Limit, ...]]
     """The limits of a plan that this operation counts towards, in the order of the manifest."""
     BATCH_SIZE: ClassVar[int]
@@ -66,6 +81,10 @@ class Operation(Action):
     """What an outcome says where this run brought the desired state about."""
     SATISFIED: ClassVar[str]
     """What an outcome says where the desired state was there already."""
+    ERRORS: ClassVar[ErrorTable]
+    """What the errors of the request mean, besides COMMON_ERRORS."""
+    RIGHT: ClassVar[Right]
+    """The right that the request needs."""
 
     @property
     @abstractmethod
@@ -98,8 +117,6 @@ class Operation(Action):
 
     # --- reports
 
-    TITLE: ClassVar[str]
-    """What reports call one action of this operation: `record deletion`."""
     DRIFT_TYPE: ClassVar[str]
     """What is wrong with a subject that the action would correct; a value in drift reports: `records`."""
     DRIFT_TEXT: ClassVar[str]
@@ -131,7 +148,7 @@ class Operation(Action):
     def compare_size(self, old: Action) -> SizeChange | None:
         """Compare with the action at the same address in an older plan.
 
-        None: the size is the same, or more than the size differs.
+        None: the size is the same, or an approved value differs, too.
         """
         return None
 
@@ -156,14 +173,20 @@ class Operation(Action):
         """Return the facts that the recheck of these actions needs."""
 
     @abstractmethod
-    def recheck(self, observation: Observation) -> RecheckFailure | None:
-        """Return why the action does not hold on these facts; None: it holds.
+    def check(self, observation: Observation) -> None:
+        """Raise RecheckFailure or SubjectBlocked unless the action holds on these facts.
 
-        The one rule book, for the recheck of the whole plan and for the look before each request.
+        The only rule book, for the recheck of the whole plan and for the look before each request.
         """
 
-    def usable_error(self) -> str | None:
-        """Return why no file that this program wrote can hold the action; None: it may."""
+    def recheck(self, observation: Observation) -> RecheckFailure | None:
+        """Return why the action does not hold on these facts; None: it holds."""
+        try:
+            self.check(observation)
+        except SubjectBlocked as error:
+            return RecheckFailure(Status.FAILED if error.block.unread else Status.STALE, error.block.reason)
+        except RecheckFailure as failure:
+            return failure
         return None
 
     def as_observed(self, snapshot: ClusterSnapshot) -> Self:
@@ -201,58 +224,57 @@ class Operation(Action):
 
     @classmethod
     @abstractmethod
-    def send(cls, actions: Sequence[Any], gateway: Gateway) -> Mapping[Any, ItemResult]:
-        """Send one request for these actions and return the result of each by its subject."""
+    def call_gateway(cls, actions: Sequence[Any], gateway: Gateway) -> Mapping[Any, ItemResult]:
+        """Make one request for these actions and return the result of each by its subject."""
+
+    @classmethod
+    def send(cls, actions: Sequence[Any], gateway: Gateway) -> Mapping[Any, Response]:
+        """Make one request and return what its results mean, by subject."""
+        results = cls.call_gateway(actions, gateway)
+        return {subject: interpret(result, cls.ERRORS, cls.RIGHT) for subject, result in results.items()}
 
     @classmethod
     def observe_effect(
-        cls, actions: Sequence[Any], results: Mapping[Any, ItemResult], context: RunContext
+        cls, actions: Sequence[Any], responses: Mapping[Any, Response], context: RunContext
     ) -> Observation:
         """Read the cluster after a request."""
         return cls.observe(actions, context)
 
     @abstractmethod
-    def is_reached(self, observation: Observation) -> bool:
-        """Whether the cluster shows the desired state."""
+    def effect(self, observation: Observation) -> Effect:
+        """Return what the cluster shows of the desired state."""
 
-    @abstractmethod
-    def read_back(self, observation: Observation) -> str | None:
-        """Return what the cluster shows, as a short text; None: it could not be read."""
-
-    @abstractmethod
-    def not_reached(self, observation: Observation) -> str:
-        """Return why the desired state is not shown, for an outcome's text."""
-
-    def verify(self, attempt: Attempt[Any], result: ItemResult, observation: Observation) -> StepResult:
-        """Return what the result of a request and the cluster afterwards make of the attempt."""
-        attempt = attempt.after_response(result)
-        read_back = self.read_back(observation)
-        match result.answer:
-            case ResponseAction.DONE | ResponseAction.READ_BACK | ResponseAction.RETRY:
-                if self.is_reached(observation):
-                    return self.reached(attempt, observation)
-                return attempt.retry_later(self.not_reached(observation))
-            case ResponseAction.STALE:
-                status = Status.STALE
-            case ResponseAction.WAITING:
-                status = Status.WAITING
-            case ResponseAction.FAILED | ResponseAction.HALVE:
-                status = Status.FAILED
-        return attempt.outcome(status, result.text or result.code, read_back=read_back)
+    def verify(self, attempt: Attempt[Any], response: Response, observation: Observation) -> StepResult:
+        """Return what the response to a request and the cluster afterwards make of the attempt."""
+        attempt, effect = attempt.after_response(response), self.effect(observation)
+        if (status := _STATUS_OF.get(response.answer)) is not None:
+            return attempt.outcome(status, response.text or response.code, read_back=effect.shown)
+        if effect.missing is not None:
+            return attempt.retry_later(effect.missing)
+        return self.reached(attempt, observation)
 
     def after_done(
         self, attempt: Attempt[Any], failure: RecheckFailure | None, observation: Observation
     ) -> StepResult | None:
-        """Return what becomes of an attempt that the broker had called done; None: it goes on.
+        """Return what becomes of an attempt that a broker called done, after a recheck in a later round.
 
-        `failure`: the result of the recheck in a later round.
+        None: it goes on.
         """
         return None
 
     def reached(self, attempt: Attempt[Any], observation: Observation) -> Outcome:
         """End the attempt: the desired state is shown, by this run's doing or by another's."""
         status, detail = (Status.APPLIED, self.APPLIED) if attempt.possible else (Status.SATISFIED, self.SATISFIED)
-        return attempt.outcome(status, detail, read_back=self.read_back(observation))
+        return attempt.outcome(status, detail, read_back=self.effect(observation).shown)
+
+
+_STATUS_OF = {
+    ResponseAction.STALE: Status.STALE,
+    ResponseAction.WAITING: Status.WAITING,
+    ResponseAction.FAILED: Status.FAILED,
+    ResponseAction.HALVE: Status.FAILED,
+}
+"""The outcome after answers that leave nothing to read back."""
 
 
 def split_into_lanes(attempts: Sequence[Attempt[Any]], size: int, count: int) -> list[list[Sequence[Attempt[Any]]]]:
@@ -263,8 +285,4 @@ def split_into_lanes(attempts: Sequence[Attempt[Any]], size: int, count: int) ->
 
 def beyond_review(reason: str) -> BlockReason:
     """Return the block of what a reviewed plan does not hold."""
-    return BlockReason(
-        code="B108",
-        reason=f"beyond review: {reason}",
-        next_step="it comes with the next reviewed plan",
-    )
+    return BlockReason.of("B108", f"beyond review: {reason}")

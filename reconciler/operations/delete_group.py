@@ -4,24 +4,25 @@ The request goes to the group's coordinator. A group that was made again under t
 another group: its commits tell, and it is never removed in the place of the first.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
-from reconciler.model.block_reason import BlockReason, quote_group, unknown_fact
+from reconciler.model.block_reason import BlockReason, quote_group
 from reconciler.model.bounds import EpochMs, Int32, Int64, NonEmpty
 from reconciler.model.description import Description, Fact
 from reconciler.model.outcome import Status
-from reconciler.model.ports import Gateway, ItemResult, ResponseAction
+from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import GroupRequest, ScanRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, GroupType, Unknown
 from reconciler.operations.attempt import Attempt, StepResult
-from reconciler.operations.base import Operation, RunContext, beyond_review
+from reconciler.operations.base import Effect, Operation, RunContext, beyond_review
+from reconciler.operations.checks import SubjectBlocked, known, suggestion
 from reconciler.operations.limit import Limit, LimitUsage
 from reconciler.operations.observation import Observation, RecheckFailure
-from reconciler.operations.topic_checks import suggestion
+from reconciler.operations.response import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import approximate_duration, count, format_duration, format_time
 from reconciler.text.phrase import escaped_name, name, sentence, strong
@@ -43,45 +44,33 @@ class ObservedGroup:
     newest_record: tuple[Int32, Int64] | None
 
 
-def absence_block(group: str, facts: GroupFacts | None, snapshot: ClusterSnapshot) -> BlockReason | None:
-    """Return why an unlisted group is not proven to be gone; None: it is gone.
+def check_absence(group: str, facts: GroupFacts | None, snapshot: ClusterSnapshot) -> None:
+    """Raise SubjectBlocked where an unlisted group is not proven to be gone.
 
     Missing rights make a group look absent, and groups of hidden types are never listed. Facts of a
     group that is not listed mean that the commit log or the old list call still know something of it.
     """
     if facts is not None:
-        if isinstance(facts.type, Unknown):
-            return unknown_fact(f"the type of group {quote_group(group)}", facts.type)
-        if facts.type not in REMOVABLE:
-            return wrong_type(group, facts.type, ())
+        check_type(group, facts, REMOVABLE)
         why = "is not listed, but the cluster still holds something of it"
     elif snapshot.groups_incomplete is None:
-        return None
+        return
     else:
         hint = suggestion(group, snapshot.groups)
         why = f"is not listed, but the list is incomplete: {snapshot.groups_incomplete.reason}{hint}"
-    return BlockReason(
-        code="B301",
-        reason=f"group {quote_group(group)} {why}",
-        next_step="grant DESCRIBE on the cluster and on the group (`doctor` tells which right is missing), then plan again",
-        unread=True,
-    )
+    raise SubjectBlocked.because("B301", f"group {quote_group(group)} {why}", unread=True)
 
 
-def wrong_type(group: str, type_: GroupType, types: Iterable[str]) -> BlockReason:
-    """Return the block of a group whose type may not be removed, by the policy's `types` or by any."""
-    if type_ in REMOVABLE:
-        return BlockReason(
-            code="B302",
-            reason=f"{quote_group(group)} is a {type_} group; types allows {' and '.join(types)} only",
-            next_step="take it out of groups, or correct types",
-        )
+def check_type(group: str, facts: GroupFacts, types: Collection[str]) -> GroupType:
+    """Return the type of a group that may be removed: by any policy, and by the `types` of this one."""
+    type_ = known(facts.type, "the type of group", quote_group(group))
+    if type_ in types:
+        return type_
     kind = "of a type that the cluster does not tell" if type_ is GroupType.HIDDEN else f"a {type_} group"
-    return BlockReason(
-        code="B302",
-        reason=f"{quote_group(group)} is {kind}; only {' and '.join(sorted(REMOVABLE))} groups are ever removed",
-        next_step="take it out of groups",
-    )
+    allowed, next_step = f"only {' and '.join(sorted(REMOVABLE))} groups are ever removed", ""
+    if type_ in REMOVABLE:
+        allowed, next_step = f"types allows {' and '.join(types)} only", "take it out of groups, or correct types"
+    raise SubjectBlocked.because("B302", f"{quote_group(group)} is {kind}; {allowed}", next_step=next_step)
 
 
 def _groups_of_cluster(snapshot: ClusterSnapshot, _bucket: str) -> int | Unknown:
@@ -90,10 +79,9 @@ def _groups_of_cluster(snapshot: ClusterSnapshot, _bucket: str) -> int | Unknown
     return listed or Unknown("the cluster's groups count 0, which cannot be when some are to be lost")
 
 
-GROUPS = Limit(field="groups", id="groups", default=20, description="Groups removed.", words="groups removed")
+GROUPS = Limit(field="groups", default=20, description="Groups removed.", words="groups removed")
 GROUPS_PERCENT = Limit(
     field="groups_percent",
-    id="groupsPercent",
     default=50,
     description="Share of the cluster's groups.",
     words="groups removed, of those of the cluster",
@@ -106,13 +94,24 @@ class DeleteGroup(Operation):
     """Remove one consumer group and all its committed offsets. Irreversible."""
 
     OPERATION: ClassVar[str] = "delete_group"
-    NOUN: ClassVar[str] = "group removals"
+    TITLE: ClassVar[str] = "group removal"
+    API: ClassVar[tuple[str, int, int]] = ("DeleteGroups", 42, 0)
     LIMITS: ClassVar[tuple[Limit, ...]] = (GROUPS, GROUPS_PERCENT)
     BATCH_SIZE: ClassVar[int] = 500
     LANES: ClassVar[int] = 2
     """The look of one batch goes on while coordinators carry out the other."""
     APPLIED: ClassVar[str] = "removed, absent from a complete listing"
     SATISFIED: ClassVar[str] = "someone else removed it, absent from a complete listing"
+    ERRORS: ClassVar[ErrorTable] = {
+        ErrorMeaning.ALREADY_DONE: frozenset({"GROUP_ID_NOT_FOUND"}),
+        ErrorMeaning.READ_BACK: frozenset({"REQUEST_TIMED_OUT"}),
+        ErrorMeaning.NOT_READY: frozenset({"COORDINATOR_LOAD_IN_PROGRESS"}),
+        ErrorMeaning.RETRY: frozenset({"COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"}),
+        ErrorMeaning.STALE: frozenset({"NON_EMPTY_GROUP"}),
+        # A caller without the right gets the second answer for absent groups, too.
+        ErrorMeaning.REFUSED: frozenset({"INVALID_GROUP_ID", "GROUP_AUTHORIZATION_FAILED"}),
+    }
+    RIGHT: ClassVar[Right] = Right("DELETE", "group")
 
     group: NonEmpty
     idle_for_ms: int
@@ -155,7 +154,6 @@ class DeleteGroup(Operation):
 
     # --- reports
 
-    TITLE: ClassVar[str] = "group removal"
     DRIFT_TYPE: ClassVar[str] = "group"
     DRIFT_TEXT: ClassVar[str] = "the group is still there"
 
@@ -219,44 +217,32 @@ class DeleteGroup(Operation):
             )
         )
 
-    def recheck(self, observation: Observation) -> RecheckFailure | None:
+    def check(self, observation: Observation) -> None:
         """Still listed, of the same type, EMPTY, with the same commits and no newer record."""
         name = f"group {quote_group(self.group)}"
         block = observation.protection.of_group(self.group)
         if block is not None:
-            return RecheckFailure(status=Status.BLOCKED, detail=block.reason)
+            raise RecheckFailure(Status.BLOCKED, block.reason)
         facts = observation.snapshot.groups.get(self.group)
-        if facts is not None and isinstance(facts.listed, Unknown):
-            return RecheckFailure.unread(f"whether {name} exists", facts.listed)
-        if facts is None or not facts.listed:
+        if facts is None or not known(facts.listed, f"whether {name} exists"):
             if observation.complete:
-                unproven = absence_block(self.group, facts, observation.snapshot)
-                if unproven is not None:
-                    return RecheckFailure.of(unproven)
-            return RecheckFailure(status=Status.SATISFIED, detail="gone already")
-        if isinstance(facts.type, Unknown):
-            return RecheckFailure.unread(f"the type of {name}", facts.type)
-        if facts.type not in REMOVABLE:
-            detail = f"{name} is of type {facts.type}, which is never removed"
-            return RecheckFailure(status=Status.BLOCKED, detail=detail)
-        if facts.type is not self.seen.type:
-            detail = f"{name} is of type {facts.type} now, it was {self.seen.type}"
-            return RecheckFailure(status=Status.STALE, detail=detail)
+                check_absence(self.group, facts, observation.snapshot)
+            raise RecheckFailure(Status.SATISFIED, "gone already")
+        type_ = known(facts.type, "the type of", name)
+        if type_ not in REMOVABLE:
+            raise RecheckFailure(Status.BLOCKED, f"{name} is of type {type_}, which is never removed")
+        if type_ is not self.seen.type:
+            raise RecheckFailure(Status.STALE, f"{name} is of type {type_} now, it was {self.seen.type}")
         if isinstance(facts.state, Unknown) or facts.state is GroupState.UNKNOWN:
-            return RecheckFailure(status=Status.FAILED, detail=f"the state of {name} could not be read")
+            raise RecheckFailure(Status.FAILED, f"the state of {name} could not be read")
         if facts.state is not GroupState.EMPTY:
-            return RecheckFailure(status=Status.STALE, detail=f"{name} is {facts.state} now")
-        if isinstance(facts.fingerprint, Unknown):
-            return RecheckFailure.unread(f"the commits of {name}", facts.fingerprint)
-        if facts.fingerprint != self.seen.fingerprint:
-            return RecheckFailure(status=Status.STALE, detail=f"{name} has other commits than the plan saw")
+            raise RecheckFailure(Status.STALE, f"{name} is {facts.state} now")
+        if known(facts.fingerprint, "the commits of", name) != self.seen.fingerprint:
+            raise RecheckFailure(Status.STALE, f"{name} has other commits than the plan saw")
         if self.seen.newest_record is None or not observation.complete:
-            return None
-        if isinstance(facts.newest_record, Unknown):
-            return RecheckFailure.unread(f"the activity of {name}", facts.newest_record)
-        if facts.newest_record != self.seen.newest_record:
-            return RecheckFailure(status=Status.STALE, detail=f"the commit log holds a newer record of {name}")
-        return None
+            return
+        if known(facts.newest_record, "the activity of", name) != self.seen.newest_record:
+            raise RecheckFailure(Status.STALE, f"the commit log holds a newer record of {name}")
 
     # --- apply
 
@@ -268,39 +254,34 @@ class DeleteGroup(Operation):
         return Observation.before_request(now_ms=context.clock(), groups=groups)
 
     @classmethod
-    def send(cls, actions: Sequence["DeleteGroup"], gateway: Gateway) -> Mapping[str, ItemResult]:
+    def call_gateway(cls, actions: Sequence["DeleteGroup"], gateway: Gateway) -> Mapping[str, ItemResult]:
         return gateway.delete_groups([action.group for action in actions])
 
-    def is_reached(self, observation: Observation) -> bool:
-        return observation.snapshot.groups[self.group].listed is False
-
-    def read_back(self, observation: Observation) -> str | None:
+    def effect(self, observation: Observation) -> Effect:
         facts = observation.snapshot.groups[self.group]
         if facts.listed is False:
-            return "absent"
-        if isinstance(facts.listed, Unknown) or isinstance(facts.state, Unknown):
-            return None
-        return f"listed, {facts.state}"
+            return Effect("absent", None)
+        if isinstance(facts.listed, Unknown):
+            return Effect(None, facts.listed.reason)
+        shown = None if isinstance(facts.state, Unknown) else f"listed, {facts.state}"
+        return Effect(shown, "the group is still listed")
 
-    def not_reached(self, observation: Observation) -> str:
-        listed = observation.snapshot.groups[self.group].listed
-        return listed.reason if isinstance(listed, Unknown) else "the group is still listed"
-
-    def verify(self, attempt: Attempt[Any], result: ItemResult, observation: Observation) -> StepResult:
-        facts = observation.snapshot.groups[self.group]
-        if result.answer is not ResponseAction.STALE and self.is_reached(observation):
+    def verify(self, attempt: Attempt[Any], response: Response, observation: Observation) -> StepResult:
+        facts, effect = observation.snapshot.groups[self.group], self.effect(observation)
+        if response.answer is not ResponseAction.STALE and effect.missing is None:
             # Also after a refusal: an absent group answers a caller without rights with one.
-            return self.reached(attempt.after_response(result), observation)
-        if result.answer is ResponseAction.DONE and facts.listed is True:
-            before, attempt = attempt, attempt.after_response(result)
-            if not (result.no_effect and not before.possible):
-                change = "its commits are others" if self._has_other_commits(facts) else None
-                return self._listed_after_done(attempt, observation, change)
-            if not self._has_other_commits(facts):
-                return attempt.retry_later("the broker knows no such group, and the same one is listed")
-            detail = "someone else removed it; a group of that name was made since"
-            return attempt.outcome(Status.SATISFIED, detail, read_back=self.read_back(observation))
-        return super(DeleteGroup, self).verify(attempt, result, observation)
+            return self.reached(attempt.after_response(response), observation)
+        if response.answer is not ResponseAction.DONE or facts.listed is not True:
+            return super(DeleteGroup, self).verify(attempt, response, observation)
+        was_possible, attempt = attempt.possible, attempt.after_response(response)
+        has_other_commits = isinstance(facts.fingerprint, str) and facts.fingerprint != self.seen.fingerprint
+        if was_possible or not response.no_effect:
+            change = "its commits are others" if has_other_commits else None
+            return self._listed_after_done(attempt, observation, change)
+        if not has_other_commits:
+            return attempt.retry_later("the broker knows no such group, and the same one is listed")
+        detail = "someone else removed it; a group of that name was made since"
+        return attempt.outcome(Status.SATISFIED, detail, read_back=effect.shown)
 
     def after_done(
         self, attempt: Attempt[Any], failure: RecheckFailure | None, observation: Observation
@@ -311,13 +292,9 @@ class DeleteGroup(Operation):
 
     def _listed_after_done(self, attempt: Attempt[Any], observation: Observation, change: str | None) -> StepResult:
         """The broker said done and a group of that name is listed: it was made again, or the answer was not true."""
-        facts = observation.snapshot.groups[self.group]
-        read_back = self.read_back(observation)
-        if change is None and facts.state is GroupState.EMPTY:
+        shown = self.effect(observation).shown
+        if change is None and observation.snapshot.groups[self.group].state is GroupState.EMPTY:
             detail = "the broker said done, and the same group is still listed"
-            return attempt.outcome(Status.FAILED, detail, read_back=read_back)
+            return attempt.outcome(Status.FAILED, detail, read_back=shown)
         detail = "removed; a group of that name was made since" + (f" ({change})" if change else "")
-        return attempt.outcome(Status.APPLIED, detail, read_back=read_back)
-
-    def _has_other_commits(self, facts: GroupFacts) -> bool:
-        return isinstance(facts.fingerprint, str) and facts.fingerprint != self.seen.fingerprint
+        return attempt.outcome(Status.APPLIED, detail, read_back=shown)

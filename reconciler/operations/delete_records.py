@@ -4,28 +4,37 @@ The request goes to the partition's leader. Its offset is the plan's, absolute a
 here can make it higher, and only the log start offset proves what was done.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
-from reconciler.model.block_reason import BlockReason, contradiction, quote_group, unknown_fact
+from reconciler.model.block_reason import BlockReason, contradiction, quote_group
 from reconciler.model.bounds import Int32, NonEmpty
 from reconciler.model.description import Description, Fact, SizeChange
 from reconciler.model.names import TopicPartition, format_subject
 from reconciler.model.outcome import Status
-from reconciler.model.ports import Gateway, ItemResult, ResponseAction
+from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Unknown
 from reconciler.operations.attempt import Attempt, StepResult
-from reconciler.operations.base import Operation, RunContext, beyond_review, split_into_lanes
-from reconciler.operations.consumers import lagging, verified_offset
+from reconciler.operations.base import Effect, Operation, RunContext, beyond_review, split_into_lanes
+from reconciler.operations.checks import (
+    SubjectBlocked,
+    check_records_deletable,
+    group_excluder,
+    known,
+    lagging,
+    system_topic_block,
+    verified_offset,
+)
+from reconciler.operations.elect_leader import observe_leadership
 from reconciler.operations.limit import Limit, LimitUsage
 from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers
-from reconciler.operations.topic_checks import cleanup_policy_block, leadership, system_topic_block
+from reconciler.operations.response import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import (
     approximate_duration,
@@ -63,9 +72,10 @@ class AcceptedLag:
 class Preconditions:
     """What a purge was decided under, tested again before it is sent.
 
-    `named`: groups of `unreadBy`, each must have a commit at or above the target. `accepted`: readers below the target that
-    the policy lets skip records (`consumers: ignore`, or exceptGroups). `except_groups`: selectors whose groups are not looked at.
-    `every_ms`: least time between two purges of the partition; None: no clock.
+    `named`: groups of `unreadBy`, each must have a commit at or above the target. `accepted`: readers
+    below the target that the policy lets skip records (`consumers: ignore`, or exceptGroups).
+    `except_groups`: selectors whose groups are not looked at. `every_ms`: least time between two
+    purges of the partition; None: no clock.
     """
 
     consumers: LagPolicy
@@ -73,6 +83,19 @@ class Preconditions:
     accepted: tuple[AcceptedLag, ...] = ()
     except_groups: tuple[str, ...] = ()
     every_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        for text in self.except_groups:
+            try:
+                Selector(text)
+            except ValueError as error:
+                raise ValueError(f"it excepts groups by {text!r}, {error}") from None
+
+    @property
+    def watched(self) -> Iterator[AcceptedLag]:
+        """The accepted readers, without those that exceptGroups leaves alone wherever they stand."""
+        is_excluded = group_excluder(map(Selector, self.except_groups))
+        return (reader for reader in self.accepted if not is_excluded(reader.group))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,37 +111,40 @@ class ObservedPartition:
     in_sync: tuple[Int32, ...]
 
 
-def observe_partition(partition: TopicPartition, facts: PartitionFacts | None) -> ObservedPartition | BlockReason:
-    """Return everything that an action shows about its partition, or what of it is not known."""
-    led = leadership(partition, facts)
-    if isinstance(led, BlockReason):
-        return led
+def observe_partition(partition: TopicPartition, facts: PartitionFacts | None) -> ObservedPartition:
+    """Return what an action shows about its partition. Raises SubjectBlocked for what is not known."""
+    leadership = observe_leadership(partition, facts)
     assert facts is not None
-    if led.leader is None:
-        return BlockReason(
-            code="B203",
-            reason=f"{partition} has no leader, and only a leader deletes records",
-            next_step="bring a replica of it back, then plan again",
-        )
-    if isinstance(facts.log_start, Unknown):
-        return unknown_fact(f"the log start of {partition}", facts.log_start)
-    if isinstance(facts.stable_end, Unknown):
-        return unknown_fact(f"the end of {partition}", facts.stable_end)
-    if isinstance(facts.high_watermark, Unknown):
-        return unknown_fact(f"the high watermark of {partition}", facts.high_watermark)
-    if min(facts.log_start, facts.stable_end, facts.high_watermark) < 0:
-        ends = f"log start {facts.log_start}, end {facts.stable_end}, high watermark {facts.high_watermark}"
-        return contradiction(f"{partition} has {ends}")
+    if leadership.leader is None:
+        raise SubjectBlocked.because("B203", f"{partition} has no leader, and only a leader deletes records")
+    log_start = known(facts.log_start, "the log start of", partition)
+    stable_end = known(facts.stable_end, "the end of", partition)
+    high_watermark = known(facts.high_watermark, "the high watermark of", partition)
+    if min(log_start, stable_end, high_watermark) < 0:
+        offsets = f"log start {log_start}, end {stable_end}, high watermark {high_watermark}"
+        raise SubjectBlocked(contradiction(f"{partition} has {offsets}"))
     return ObservedPartition(
-        topic_id=led.topic_id,
-        log_start=facts.log_start,
-        stable_end=facts.stable_end,
+        topic_id=leadership.topic_id,
+        log_start=log_start,
+        stable_end=stable_end,
         # Read before the stable end it may be the lower number, and by then it was at least that.
-        high_watermark=max(facts.high_watermark, facts.stable_end),
-        leader=led.leader,
-        replicas=led.replicas,
-        in_sync=led.in_sync,
+        high_watermark=max(high_watermark, stable_end),
+        leader=leadership.leader,
+        replicas=leadership.replicas,
+        in_sync=leadership.in_sync,
     )
+
+
+def purge_wait(last_purge_ms: int | None, every_ms: int | None, now_ms: int) -> str | None:
+    """Return why a partition may not be purged again yet; None: it may.
+
+    More than `every` has to pass, as with the purge interval of Kafka Streams
+    (`repartition.purge.interval.ms`).
+    """
+    if last_purge_ms is None or every_ms is None or now_ms - last_purge_ms > every_ms:
+        return None
+    last, every = format_instant(last_purge_ms), format_duration(every_ms)
+    return f"last purged at {last}, and purges of a partition are at least {every} apart"
 
 
 def _records_of_topic(snapshot: ClusterSnapshot, topic: str) -> int | Unknown:
@@ -130,23 +156,21 @@ def _records_of_cluster(snapshot: ClusterSnapshot, _bucket: str) -> int | Unknow
     return _whole(snapshot.cluster_records, "the cluster's records")
 
 
-def _whole(count: int | Unknown, what: str) -> int | Unknown:
+def _whole(records: int | Unknown, what: str) -> int | Unknown:
     """Records are to be removed, so a whole of none is a contradiction and no number to divide by."""
-    if isinstance(count, Unknown):
-        return Unknown(f"{what} could not be counted: {count.reason}")
-    return count if count > 0 else Unknown(f"{what} count {count}, which cannot be when some are to be lost")
+    if isinstance(records, Unknown):
+        return Unknown(f"{what} could not be counted: {records.reason}")
+    return records if records > 0 else Unknown(f"{what} count {records}, which cannot be when some are to be lost")
 
 
 TOPICS = Limit(
     field="topics",
-    id="topics",
     default=50,
     description="Topics that lose records.",
     words="topics that lose records",
 )
 RECORDS_PERCENT_PER_TOPIC = Limit(
     field="records_percent_per_topic",
-    id="recordsPercentPerTopic",
     default=90,
     description="Share of one topic's records.",
     words="records lost, of those of one topic",
@@ -154,7 +178,6 @@ RECORDS_PERCENT_PER_TOPIC = Limit(
 )
 RECORDS_PERCENT = Limit(
     field="records_percent",
-    id="recordsPercent",
     default=50,
     description="Share of the cluster's records.",
     words="records lost, of those of the cluster",
@@ -172,7 +195,8 @@ class DeleteRecords(Operation):
     """
 
     OPERATION: ClassVar[str] = "delete_records"
-    NOUN: ClassVar[str] = "record deletions"
+    TITLE: ClassVar[str] = "record deletion"
+    API: ClassVar[tuple[str, int, int]] = ("DeleteRecords", 21, 0)
     LIMITS: ClassVar[tuple[Limit, ...]] = (TOPICS, RECORDS_PERCENT_PER_TOPIC, RECORDS_PERCENT)
     BATCH_SIZE: ClassVar[int] = 1_000
     """The client library merges answers quadratically above that."""
@@ -180,6 +204,19 @@ class DeleteRecords(Operation):
     """To one leader, on connections of their own: each mostly waits for the followers' next fetch."""
     APPLIED: ClassVar[str] = "records deleted, shown by the log start"
     SATISFIED: ClassVar[str] = "the log starts there already"
+    ERRORS: ClassVar[ErrorTable] = {
+        # In every trial the leader had already advanced: the answer waits for the slowest live replica.
+        ErrorMeaning.READ_BACK: frozenset({"REQUEST_TIMED_OUT"}),
+        ErrorMeaning.NOT_READY: frozenset({"LEADER_NOT_AVAILABLE", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"}),
+        ErrorMeaning.RETRY: frozenset(
+            {"NOT_LEADER_OR_FOLLOWER", "KAFKA_STORAGE_ERROR", "BROKER_NOT_AVAILABLE", "REPLICA_NOT_AVAILABLE"}
+        ),
+        ErrorMeaning.STALE: frozenset({"OFFSET_OUT_OF_RANGE", "UNKNOWN_TOPIC_ID"}),
+        # Also the answer of a leader whose replica was removed after the deletion.
+        ErrorMeaning.GONE: frozenset({"UNKNOWN_TOPIC_OR_PARTITION"}),
+        ErrorMeaning.REFUSED: frozenset({"POLICY_VIOLATION", "TOPIC_AUTHORIZATION_FAILED", "INVALID_TOPIC_EXCEPTION"}),
+    }
+    RIGHT: ClassVar[Right] = Right("DELETE", "topic")
 
     partition: TopicPartition
     before_offset: int
@@ -249,7 +286,6 @@ class DeleteRecords(Operation):
 
     # --- reports
 
-    TITLE: ClassVar[str] = "record deletion"
     DRIFT_TYPE: ClassVar[str] = "records"
     DRIFT_TEXT: ClassVar[str] = "records below the floor are still there"
 
@@ -345,27 +381,23 @@ class DeleteRecords(Operation):
         return (*facts, ("Rechecked", (conditions,)), ("Undo", ("impossible",)))
 
     def compare_size(self, old: Action) -> SizeChange | None:
-        if not isinstance(old, DeleteRecords) or old._besides_size != self._besides_size:
+        if not isinstance(old, DeleteRecords) or (old.address, old.approved()) != (self.address, self.approved()):
             return None
-        moved, lower = self.before_offset - old.before_offset, self.seen.log_start < old.seen.log_start
+        moved, start, old_start = self.before_offset - old.before_offset, self.seen.log_start, old.seen.log_start
         details: list[str] = []
         summary: list[str] = []
         if moved:
             details.append(f"request.before_offset: {old.before_offset} → {self.before_offset}")
-            change = f"{old.before_offset} -> {self.before_offset}, {count(abs(moved), 'record')}"
-            summary.append(f"first offset kept {change}")
-        if lower:
-            details.append(f"seen.log_start: {old.seen.log_start} → {self.seen.log_start}")
-            summary.append(f"the log starts at {self.seen.log_start}, it started at {old.seen.log_start}")
+            summary.append(
+                f"first offset kept {old.before_offset} -> {self.before_offset}, {count(abs(moved), 'record')}"
+            )
+        if start < old_start:
+            details.append(f"seen.log_start: {old_start} → {start}")
+            summary.append(f"the log starts at {start}, it started at {old_start}")
             summary.append(f"at most {old.records_max:,} -> {count(self.records_max, 'record')}")
         if not summary:
             return None
-        return SizeChange(larger=moved > 0 or lower, summary=("; ".join(summary),), details=tuple(details))
-
-    @property
-    def _besides_size(self) -> tuple[object, ...]:
-        """What an approval binds besides the target."""
-        return self.address, self.partition, self.seen.topic_id, self.guard
+        return SizeChange(larger=moved > 0 or start < old_start, summary=("; ".join(summary),), details=tuple(details))
 
     def _excluded_groups(self, *, others: bool) -> tuple[Phrase, ...]:
         """`others`: groups besides them are known to skip records."""
@@ -394,40 +426,31 @@ class DeleteRecords(Operation):
         if not isinstance(reviewed, DeleteRecords) or reviewed.partition != self.partition:
             return beyond_review("new: the reviewed plan removes nothing of it")
         before, now = reviewed.seen, self.seen
-        if before.topic_id != now.topic_id:
-            return beyond_review(
-                f"the reviewed plan is about topic id {before.topic_id}, the topic is {now.topic_id} by now"
-            )
-        if replace(self.guard, accepted=()) != replace(reviewed.guard, accepted=()):
-            return beyond_review("the guard for its readers is not the one that was reviewed")
         before_offset = min(self.before_offset, reviewed.before_offset)
-        if before_offset <= now.log_start:
-            return beyond_review(
-                f"larger: reviewed up to {reviewed.before_offset}, which is gone; {self.before_offset} was not reviewed"
-            )
-        if now.log_start < before.log_start:
-            return beyond_review(
-                f"larger: the log starts at {now.log_start}, it was {before.log_start} in the reviewed plan"
-            )
-        if now.high_watermark < before.high_watermark:
-            return beyond_review(
-                f"the log was cut: it ends at {now.high_watermark}, it ended at {before.high_watermark} in the "
-                "reviewed plan, so its offsets may mean other records"
-            )
-        reviewed_positions = {reader.group: reader.committed for reader in reviewed.guard.accepted}
         accepted = tuple(reader for reader in self.guard.accepted if reader.committed < before_offset)
-        for reader in accepted:
-            if reader.committed < reviewed_positions.get(reader.group, before_offset):
-                return beyond_review(
-                    f"larger: the reviewed plan does not let group {quote_group(reader.group)} skip records from "
-                    f"{reader.committed}"
-                )
-        if before_offset == self.before_offset and accepted == self.guard.accepted:
+        positions = {reader.group: reader.committed for reader in reviewed.guard.accepted}
+        further_behind = [r for r in accepted if r.committed < positions.get(r.group, before_offset)]
+        if before.topic_id != now.topic_id:
+            reason = f"the reviewed plan is about topic id {before.topic_id}, the topic is {now.topic_id} by now"
+        elif replace(self.guard, accepted=()) != replace(reviewed.guard, accepted=()):
+            reason = "the guard for its readers is not the one that was reviewed"
+        elif before_offset <= now.log_start:
+            reason = f"larger: reviewed up to {before_offset}, which is gone; {self.before_offset} was not reviewed"
+        elif now.log_start < before.log_start:
+            reason = f"larger: the log starts at {now.log_start}, it was {before.log_start} in the reviewed plan"
+        elif now.high_watermark < before.high_watermark:
+            ends = f"it ends at {now.high_watermark}, it ended at {before.high_watermark} in the reviewed plan"
+            reason = f"the log was cut: {ends}, so its offsets may mean other records"
+        elif further_behind:
+            reader, name = further_behind[0], quote_group(further_behind[0].group)
+            reason = f"larger: the reviewed plan does not let group {name} skip records from {reader.committed}"
+        elif before_offset == self.before_offset and accepted == self.guard.accepted:
             return self
-        reason = self.reason
-        if before_offset < self.before_offset:
-            reason += f"; reviewed up to {before_offset} only"
-        return replace(self, before_offset=before_offset, reason=reason, guard=replace(self.guard, accepted=accepted))
+        else:
+            lower = f"; reviewed up to {before_offset} only" if before_offset < self.before_offset else ""
+            guard = replace(self.guard, accepted=accepted)
+            return replace(self, before_offset=before_offset, reason=self.reason + lower, guard=guard)
+        return beyond_review(reason)
 
     # --- recheck
 
@@ -446,149 +469,96 @@ class DeleteRecords(Operation):
         ]
         return ScanRequest(topics=tuple(topics), topic_records=bool(topics), cluster_records=bool(topics))
 
-    def usable_error(self) -> str | None:
-        for text in self.guard.except_groups:
-            try:
-                Selector(text)
-            except ValueError as error:
-                return f"it excepts groups by {text!r}, {error}"
-        return None
-
     def as_observed(self, snapshot: ClusterSnapshot) -> Self:
         """What retention has removed since the plan is no longer removed by it."""
         log_start = snapshot.partitions[self.partition].log_start
         assert isinstance(log_start, int)
         return replace(self, seen=replace(self.seen, log_start=log_start))
 
-    def recheck(self, observation: Observation) -> RecheckFailure | None:
+    def check(self, observation: Observation) -> None:
         """Same topic, a log that begins and ends no lower than it did, every reader where it may be."""
-        topic = observation.snapshot.topics.get(self.partition.topic) if observation.complete else None
+        topic = observation.snapshot.topics.get(self.partition.topic)
         if topic is not None:
             block = observation.protection.of_topic(topic.name) or system_topic_block(topic)
             if block is not None:
-                return RecheckFailure(status=Status.BLOCKED, detail=block.reason)
+                raise RecheckFailure(Status.BLOCKED, block.reason)
         facts = observation.partition(self.partition, self.seen.topic_id)
-        if isinstance(facts, RecheckFailure):
-            return facts
-        offsets = self._offsets(facts, complete=observation.complete)
-        if isinstance(offsets, RecheckFailure):
-            return offsets
-        log_start, high_watermark = offsets
+        log_start, high_watermark = self._ends(facts, complete=observation.complete)
         if log_start >= self.before_offset:
-            return RecheckFailure(status=Status.SATISFIED, detail=f"the log start is {log_start} already")
+            raise RecheckFailure(Status.SATISFIED, f"the log start is {log_start} already")
         if log_start < self.seen.log_start:
             # An unclean election can bring records back, and the review did not see that those go.
             detail = f"the log start is {log_start}, below the {self.seen.log_start} of the plan"
-            return RecheckFailure(status=Status.STALE, detail=detail)
+            raise RecheckFailure(Status.STALE, detail)
         if high_watermark < self.seen.high_watermark:
             # The log was cut and perhaps filled again: below the target there may be other records.
             detail = f"the high watermark is {high_watermark}, below the {self.seen.high_watermark} of the plan"
-            return RecheckFailure(status=Status.STALE, detail=detail)
-        if topic is not None and (block := cleanup_policy_block(topic)) is not None:
-            return RecheckFailure.of(block)
-        readers = self._recheck_scanned_readers if observation.complete else self._recheck_positions
-        if (failure := readers(facts, observation)) is not None:
-            return failure
-        return self._recheck_clock(facts.last_purge_ms, observation.now_ms)
+            raise RecheckFailure(Status.STALE, detail)
+        if topic is not None:
+            check_records_deletable(topic)
+        if observation.complete:
+            self._check_scanned_readers(facts, high_watermark, observation)
+        else:
+            self._check_positions(observation)
+        if self.guard.every_ms is not None:
+            last_ms = known(facts.last_purge_ms, f"when {self.partition} was last purged")
+            if (wait := purge_wait(last_ms, self.guard.every_ms, observation.now_ms)) is not None:
+                raise RecheckFailure(Status.WAITING, wait)
 
-    def _offsets(self, facts: PartitionFacts, *, complete: bool) -> tuple[int, int] | RecheckFailure:
+    def _ends(self, facts: PartitionFacts, *, complete: bool) -> tuple[int, int]:
         """Return log start and high watermark."""
         if complete:
-            observed = observe_partition(self.partition, facts)
-            if isinstance(observed, BlockReason):
-                return RecheckFailure(status=Status.FAILED, detail=observed.reason)
+            try:
+                observed = observe_partition(self.partition, facts)
+            except SubjectBlocked as error:
+                raise RecheckFailure(Status.FAILED, error.block.reason) from None
             return observed.log_start, observed.high_watermark
-        if isinstance(facts.log_start, Unknown):
-            return RecheckFailure.unread("the log start", facts.log_start)
-        if facts.log_start >= self.before_offset:
-            return facts.log_start, self.seen.high_watermark
-        if isinstance(facts.high_watermark, Unknown):
-            return RecheckFailure.unread("the high watermark", facts.high_watermark)
+        log_start = known(facts.log_start, "the log start")
+        if log_start >= self.before_offset:
+            return log_start, self.seen.high_watermark
+        high_watermark = known(facts.high_watermark, "the high watermark")
         if not isinstance(facts.leader, int):
-            return RecheckFailure(status=Status.FAILED, detail="the partition has no leader")
-        return facts.log_start, facts.high_watermark
+            raise RecheckFailure(Status.FAILED, "the partition has no leader")
+        return log_start, high_watermark
 
-    def _recheck_scanned_readers(self, facts: PartitionFacts, observation: Observation) -> RecheckFailure | None:
-        """Each named group at or above the target, and below it only readers that the plan accepted there."""
+    def _check_scanned_readers(self, facts: PartitionFacts, high_watermark: int, observation: Observation) -> None:
+        """Each named group is at or above the target, and below it are only readers that the plan accepted there."""
         is_excluded, blind_spot = observation.excluder(self.guard.except_groups)
         if blind_spot is not None:
-            return RecheckFailure.of(blind_spot)
-        if isinstance(facts.readers, Unknown):
-            return RecheckFailure.unread(f"the consumers of {self.partition}", facts.readers)
+            raise SubjectBlocked(blind_spot)
+        readers = known(facts.readers, "the consumers of", self.partition)
         if isinstance(facts.readers_below, Unknown) or facts.readers_below < self.before_offset:
-            detail = f"consumers were not looked for up to {self.before_offset}"
-            return RecheckFailure(status=Status.FAILED, detail=detail)
-        positions = {reader.group: reader for reader in facts.readers}
-        observed = observe_partition(self.partition, facts)
-        assert isinstance(observed, ObservedPartition)
+            raise RecheckFailure(Status.FAILED, f"consumers were not looked for up to {self.before_offset}")
+        by_group = {reader.group: reader for reader in readers}
+        target = f"below the target {self.before_offset}"
         for group in self.guard.named:
-            position = verified_offset(group, positions.get(group), facts, observed.topic_id, observed.high_watermark)
-            if isinstance(position, BlockReason):
-                return RecheckFailure.of(position)
-            if position < self.before_offset:
-                return self._stale_position(group, f"is at {position} now, below the target {self.before_offset}")
+            reader = by_group.get(group)
+            position = verified_offset(group, reader, facts, self.seen.topic_id, high_watermark)
+            _check_position(group, position, self.before_offset, target)
         accepted = {reader.group: reader.committed for reader in self.guard.accepted}
-        for reader in lagging(facts.readers, self.before_offset, frozenset(self.guard.named)):
+        for reader in lagging(readers, self.before_offset, self.guard.named):
             if is_excluded(reader.group):
                 continue
             if reader.group not in accepted:
-                return self._stale_position(
-                    reader.group, f"is at {reader.committed}, and the plan does not know it there"
-                )
-            if reader.committed < accepted[reader.group]:
-                return self._stale_position(
-                    reader.group,
-                    f"is at {reader.committed}, behind the {accepted[reader.group]} that the plan accepted",
-                )
-        return None
+                raise _moved(reader.group, f"is at {reader.committed}, and the plan does not know it there")
+            least = accepted[reader.group]
+            _check_position(reader.group, reader.committed, least, f"behind the {least} that the plan accepted")
 
-    def _recheck_positions(self, _facts: PartitionFacts, observation: Observation) -> RecheckFailure | None:
-        """The same for the groups that the plan names, by the positions of this moment."""
+    def _check_positions(self, observation: Observation) -> None:
+        """The same for the groups that the plan names, by their positions of this moment."""
+
+        def position_of(group: str) -> int | None:
+            return known(observation.positions[group, self.partition], "the position of group", quote_group(group))
+
         for group in self.guard.named:
-            position = observation.positions[group, self.partition]
-            if isinstance(position, Unknown):
-                return RecheckFailure.unread(f"the position of group {quote_group(group)}", position)
-            if position is None:
-                return self._stale_position(group, "has no commit any more")
-            if position < self.before_offset:
-                return self._stale_position(group, f"went back to {position}, below the target {self.before_offset}")
-        for reader in self._watched_readers():
-            position = observation.positions[reader.group, self.partition]
-            if isinstance(position, Unknown):
-                return RecheckFailure.unread(f"the position of group {quote_group(reader.group)}", position)
-            if position is None:
-                # From the log start it can only have come closer, and a group that this run removed reads nothing.
-                if reader.committed <= self.seen.log_start or reader.group in observation.removed_groups:
-                    continue
-                return self._stale_position(reader.group, f"has no commit any more; {reader.committed} was accepted")
-            if position < reader.committed:
-                return self._stale_position(
-                    reader.group, f"went back to {position}, behind the {reader.committed} that the plan accepted"
-                )
-        return None
-
-    def _stale_position(self, group: str, what: str) -> RecheckFailure:
-        return RecheckFailure(status=Status.STALE, detail=f"group {quote_group(group)} {what}")
-
-    def _watched_readers(self) -> Iterator[AcceptedLag]:
-        """The accepted readers but for those that exceptGroups leaves alone wherever they stand."""
-        excepted = [Selector(text) for text in self.guard.except_groups]
-        return (r for r in self.guard.accepted if not any(selector.matches(r.group) for selector in excepted))
-
-    def _recheck_clock(self, last_purge_ms: int | Unknown | None, now_ms: int) -> RecheckFailure | None:
-        """More than `every` has passed since the last purge of the partition (Kafka Streams' purge interval)."""
-        every_ms = self.guard.every_ms
-        if every_ms is None or last_purge_ms is None:
-            return None
-        if isinstance(last_purge_ms, Unknown):
-            return RecheckFailure.unread(f"when {self.partition} was last purged", last_purge_ms)
-        if now_ms - last_purge_ms > every_ms:
-            return None
-        return RecheckFailure(
-            status=Status.WAITING,
-            detail=f"last purged at {format_instant(last_purge_ms)}, and purges of a partition are at least "
-            f"{format_duration(every_ms)} apart",
-        )
+            _check_position(group, position_of(group), self.before_offset, f"below the target {self.before_offset}")
+        for reader in self.guard.watched:
+            # From the log start it can only have come closer, and a group that this run removed reads nothing.
+            may_vanish = reader.committed <= self.seen.log_start or reader.group in observation.removed_groups
+            position = position_of(reader.group)
+            if position is not None or not may_vanish:
+                words = f"behind the {reader.committed} that the plan accepted"
+                _check_position(reader.group, position, reader.committed, words)
 
     # --- apply
 
@@ -611,11 +581,10 @@ class DeleteRecords(Operation):
         has_clock = any(action.guard.every_ms is not None for action in actions)
         purges = context.purges_of_other_runs() if has_clock else {}
         partitions = context.gateway.read_partitions([action.partition for action in actions], offsets=True)
-        requested: dict[str, list[TopicPartition]] = {}
+        requested: defaultdict[str, list[TopicPartition]] = defaultdict(list)
         for action in actions:
-            readers = (reader.group for reader in action._watched_readers())
-            for group in {*action.guard.named, *readers}:
-                requested.setdefault(group, []).append(action.partition)
+            for group in {*action.guard.named, *(reader.group for reader in action.guard.watched)}:
+                requested[group].append(action.partition)
         positions = context.gateway.read_positions(requested)
         return Observation.before_request(
             now_ms=context.clock(),
@@ -632,16 +601,15 @@ class DeleteRecords(Operation):
     def recheck_after_intents(
         cls, actions: Sequence["DeleteRecords"], context: RunContext
     ) -> Mapping[TopicPartition, RecheckFailure]:
-        """Two runs may look at the clock at the same time, and both find no purge: here each sees the
-        other's intent, and waits.
-        """
+        """Make the later of two runs wait that both looked at the clock before the other's intent was stored."""
         clocked = [action for action in actions if action.guard.every_ms is not None]
         purges = context.purges_of_other_runs() if clocked else {}
         now_ms = context.clock()
-        failures = (
-            (action.partition, action._recheck_clock(purges.get(action.partition), now_ms)) for action in clocked
+        waits = (
+            (action.partition, purge_wait(purges.get(action.partition), action.guard.every_ms, now_ms))
+            for action in clocked
         )
-        return {partition: failure for partition, failure in failures if failure is not None}
+        return {partition: RecheckFailure(Status.WAITING, wait) for partition, wait in waits if wait is not None}
 
     def prepare(self, attempt: Attempt[Any], observation: Observation) -> Attempt[Any]:
         facts = observation.snapshot.partitions[self.partition]
@@ -651,50 +619,41 @@ class DeleteRecords(Operation):
         return replace(attempt, start=start, broker=facts.leader)
 
     @classmethod
-    def send(cls, actions: Sequence["DeleteRecords"], gateway: Gateway) -> Mapping[TopicPartition, ItemResult]:
+    def call_gateway(cls, actions: Sequence["DeleteRecords"], gateway: Gateway) -> Mapping[TopicPartition, ItemResult]:
         return gateway.delete_records({action.partition: action.before_offset for action in actions})
 
     @classmethod
     def observe_effect(
-        cls, actions: Sequence["DeleteRecords"], _results: Mapping[TopicPartition, ItemResult], context: RunContext
+        cls, actions: Sequence["DeleteRecords"], _responses: Mapping[TopicPartition, Response], context: RunContext
     ) -> Observation:
         partitions = context.gateway.read_partitions([action.partition for action in actions], offsets=True)
         return Observation.before_request(now_ms=context.clock(), partitions=partitions)
 
-    def is_reached(self, observation: Observation) -> bool:
-        facts = observation.snapshot.partitions.get(self.partition)
-        return facts is not None and isinstance(facts.log_start, int) and facts.log_start >= self.before_offset
-
-    def read_back(self, observation: Observation) -> str | None:
+    def effect(self, observation: Observation) -> Effect:
         facts = observation.snapshot.partitions.get(self.partition)
         if facts is None:
-            return "gone"
-        return f"log start {facts.log_start}" if isinstance(facts.log_start, int) else None
+            return Effect("gone", "the partition is gone")
+        if isinstance(facts.log_start, Unknown):
+            return Effect(None, f"the log start could not be read back: {facts.log_start.reason}")
+        missing = f"the log start is {facts.log_start}, the target {self.before_offset}"
+        return Effect(f"log start {facts.log_start}", missing if facts.log_start < self.before_offset else None)
 
-    def not_reached(self, observation: Observation) -> str:
-        log_start = observation.snapshot.partitions[self.partition].log_start
-        if isinstance(log_start, Unknown):
-            return f"the log start could not be read back: {log_start.reason}"
-        return f"the log start is {log_start}, the target {self.before_offset}"
-
-    def verify(self, attempt: Attempt[Any], result: ItemResult, observation: Observation) -> StepResult:
+    def verify(self, attempt: Attempt[Any], response: Response, observation: Observation) -> StepResult:
         """Only the log start offset proves anything."""
         facts = observation.snapshot.partitions.get(self.partition)
         if facts is None or (isinstance(facts.topic_id, str) and facts.topic_id != self.seen.topic_id):
             # Which of the two topics the request met is not known any more.
-            return attempt.after_response(result).outcome(
-                Status.STALE,
-                "the topic was deleted while the request was under way",
-                read_back=self.read_back(observation),
-            )
-        if self.is_reached(observation):
-            return self.reached(attempt.after_response(result), observation)
+            detail = "the topic was deleted while the request was under way"
+            shown = self.effect(observation).shown
+            return attempt.after_response(response).outcome(Status.STALE, detail, read_back=shown)
+        if self.effect(observation).missing is None:
+            return self.reached(attempt.after_response(response), observation)
         unmoved = facts.log_start == attempt.start and facts.leader == attempt.broker
-        if result.answer in (ResponseAction.STALE, ResponseAction.FAILED) and unmoved:
+        if response.answer in (ResponseAction.STALE, ResponseAction.FAILED) and unmoved:
             # The log of the leader that answered begins where it did, so nothing is gone, whatever the
             # answer meant. Another replica would not know.
-            result = replace(result, no_effect=True)
-        return super(DeleteRecords, self).verify(attempt, result, observation)
+            response = replace(response, no_effect=True)
+        return super(DeleteRecords, self).verify(attempt, response, observation)
 
 
 _LAG_TEXT = {
@@ -702,6 +661,17 @@ _LAG_TEXT = {
     LagPolicy.CLAMP: "the target is never above the group that is furthest behind",
     LagPolicy.IGNORE: "groups behind the target are accepted where they were",
 }
+
+
+def _check_position(group: str, position: int | None, least: int, words: str) -> None:
+    """Raise RecheckFailure for a group that is below the offset `least`, which `words` name."""
+    if position is None or position < least:
+        change = "has no commit any more" if position is None else f"is at {position} now"
+        raise _moved(group, f"{change}, {words}")
+
+
+def _moved(group: str, change: str) -> RecheckFailure:
+    return RecheckFailure(Status.STALE, f"group {quote_group(group)} {change}")
 
 
 def _loss(records_max: int, share: float) -> Phrase:

@@ -10,19 +10,21 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from reconciler.model.action import Action
-from reconciler.model.block_reason import BlockReason
+from reconciler.model.block_reason import BlockReason, contradiction, unknown_fact
 from reconciler.model.bounds import Int32, NonEmpty
 from reconciler.model.description import Description, Fact
 from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition, format_subject
 from reconciler.model.outcome import Status
-from reconciler.model.ports import Gateway, ItemResult, ResponseAction
+from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import PartitionFacts, Unknown
 from reconciler.operations.attempt import Attempt
-from reconciler.operations.base import Operation, RunContext, beyond_review, split_into_lanes
+from reconciler.operations.base import Effect, Operation, RunContext, beyond_review, split_into_lanes
+from reconciler.operations.checks import SubjectBlocked, known
 from reconciler.operations.limit import DAY_MS, Limit, LimitUsage
 from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers
+from reconciler.operations.response import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
 from reconciler.text.formatting import broker_ids, count, span
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
 
@@ -42,12 +44,24 @@ class ObservedLeadership:
     in_sync: tuple[Int32, ...]
 
 
-ELECTIONS = Limit(
-    field="elections", id="elections", default=1000, description="Leaders elected.", words="leaders elected"
-)
+def observe_leadership(partition: TopicPartition, facts: PartitionFacts | None) -> ObservedLeadership:
+    """Return the metadata of a partition. Raises SubjectBlocked where not all of it is known."""
+    if facts is None:
+        raise SubjectBlocked(unknown_fact(f"{partition}", Unknown("the scan has no facts about it")))
+    observed = ObservedLeadership(
+        topic_id=known(facts.topic_id, "the topic id of", partition),
+        leader=known(facts.leader, "the leader of", partition),
+        replicas=known(facts.replicas, "the replicas of", partition),
+        in_sync=known(facts.in_sync, "the in-sync replicas of", partition),
+    )
+    if not observed.replicas:
+        raise SubjectBlocked(contradiction(f"{partition} has no replicas"))
+    return observed
+
+
+ELECTIONS = Limit(field="elections", default=1000, description="Leaders elected.", words="leaders elected")
 UNCLEAN_ELECTIONS = Limit(
     field="unclean_elections",
-    id="uncleanElections",
     default=0,
     description="Leaders elected out of sync, which loses records.",
     words="leaders elected out of sync",
@@ -64,7 +78,8 @@ class ElectLeader(Operation):
     """
 
     OPERATION: ClassVar[str] = "elect_leader"
-    NOUN: ClassVar[str] = "elections"
+    TITLE: ClassVar[str] = "election"
+    API: ClassVar[tuple[str, int, int]] = ("ElectLeaders", 43, 1)  # version 0 has no election type (KIP-460)
     LIMITS: ClassVar[tuple[Limit, ...]] = (ELECTIONS, UNCLEAN_ELECTIONS)
     BATCH_SIZE: ClassVar[int] = 5_000
     """A broker refuses a request that would change more than 10,000 leaders. Until all of a batch are
@@ -72,6 +87,17 @@ class ElectLeader(Operation):
     """
     APPLIED: ClassVar[str] = "leader elected, shown by the metadata"
     SATISFIED: ClassVar[str] = "the leader is already the one wanted"
+    ERRORS: ClassVar[ErrorTable] = {
+        ErrorMeaning.ALREADY_DONE: frozenset({"ELECTION_NOT_NEEDED"}),
+        ErrorMeaning.NOT_READY: frozenset({"LEADER_NOT_AVAILABLE"}),
+        ErrorMeaning.RETRY: frozenset({"NOT_CONTROLLER", "REQUEST_TIMED_OUT", "BROKER_NOT_AVAILABLE"}),
+        ErrorMeaning.STALE: frozenset({"UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID"}),
+        ErrorMeaning.REFUSED: frozenset({"CLUSTER_AUTHORIZATION_FAILED"}),
+        ErrorMeaning.WAITING: frozenset({"PREFERRED_LEADER_NOT_AVAILABLE", "ELIGIBLE_LEADERS_NOT_AVAILABLE"}),
+        # More elections than the broker accepts in one request.
+        ErrorMeaning.HALVE: frozenset({"POLICY_VIOLATION"}),
+    }
+    RIGHT: ClassVar[Right] = Right("ALTER", "cluster")
 
     partition: TopicPartition
     election: Election
@@ -115,7 +141,6 @@ class ElectLeader(Operation):
 
     # --- reports
 
-    TITLE: ClassVar[str] = "election"
     DRIFT_TYPE: ClassVar[str] = "leader"
     DRIFT_TEXT: ClassVar[str] = "the preferred replica does not lead"
 
@@ -200,33 +225,28 @@ class ElectLeader(Operation):
         requests = by_partition_numbers(action.partition for action in actions)
         return ScanRequest(topics=tuple(TopicRequest(topics=names, partitions=numbers) for names, numbers in requests))
 
-    def recheck(self, observation: Observation) -> RecheckFailure | None:
+    def check(self, observation: Observation) -> None:
         """Same topic and replicas; preferred: the first replica is in sync; unclean: nothing else can lead."""
         if self.election is Election.UNCLEAN:
             block = observation.protection.of_topic(self.partition.topic)
             if block is not None:
-                return RecheckFailure(status=Status.BLOCKED, detail=block.reason)
+                raise RecheckFailure(Status.BLOCKED, block.reason)
         facts = observation.partition(self.partition, self.seen.topic_id)
-        if isinstance(facts, RecheckFailure):
-            return facts
-        for what, fact in (("replicas", facts.replicas), ("in-sync replicas", facts.in_sync), ("leader", facts.leader)):
-            if isinstance(fact, Unknown):
-                return RecheckFailure.unread(f"the {what} of {self.partition}", fact)
+        replicas = known(facts.replicas, "the replicas of", self.partition)
+        in_sync = known(facts.in_sync, "the in-sync replicas of", self.partition)
+        known(facts.leader, "the leader of", self.partition)
         if self._has_wanted_leader(facts):
-            return RecheckFailure(status=Status.SATISFIED, detail=f"broker {facts.leader} leads already")
-        replicas, in_sync = _known(facts.replicas), _known(facts.in_sync)
+            raise RecheckFailure(Status.SATISFIED, f"broker {facts.leader} leads already")
         if replicas != self.seen.replicas:
-            detail = f"the replicas are {_joined(replicas)} now, they were {_joined(self.seen.replicas)}"
-            return RecheckFailure(status=Status.STALE, detail=detail)
+            change = f"{broker_ids(replicas)} now, they were {broker_ids(self.seen.replicas)}"
+            raise RecheckFailure(Status.STALE, f"the replicas are {change}")
         if observation.complete:
             in_sync = tuple(broker for broker in in_sync if broker in observation.snapshot.brokers)
         if self.leader_wanted is not None and self.leader_wanted not in in_sync:
-            detail = f"broker {self.leader_wanted} is not alive and in sync now"
-            return RecheckFailure(status=Status.STALE, detail=detail)
+            raise RecheckFailure(Status.STALE, f"broker {self.leader_wanted} is not alive and in sync now")
         if self.election is Election.UNCLEAN and observation.complete and in_sync:
             detail = f"broker {in_sync[0]} is alive and in sync now: no record needs to be lost"
-            return RecheckFailure(status=Status.STALE, detail=detail)
-        return None
+            raise RecheckFailure(Status.STALE, detail)
 
     # --- apply
 
@@ -238,8 +258,7 @@ class ElectLeader(Operation):
         lane: list[Sequence[Attempt[ElectLeader]]] = []
         for election in Election:
             same_type = [attempt for attempt in attempts if attempt.action.election is election]
-            for batches in split_into_lanes(same_type, size, 1):
-                lane += batches
+            lane += (batch for batches in split_into_lanes(same_type, size, 1) for batch in batches)
         return [lane] if lane else []
 
     @classmethod
@@ -249,12 +268,12 @@ class ElectLeader(Operation):
         return Observation.before_request(now_ms=context.clock(), read_at_ms=read_at_ms, partitions=partitions)
 
     @classmethod
-    def send(cls, actions: Sequence["ElectLeader"], gateway: Gateway) -> Mapping[TopicPartition, ItemResult]:
+    def call_gateway(cls, actions: Sequence["ElectLeader"], gateway: Gateway) -> Mapping[TopicPartition, ItemResult]:
         return gateway.elect_leaders(actions[0].election, [action.partition for action in actions])
 
     @classmethod
     def observe_effect(
-        cls, actions: Sequence["ElectLeader"], results: Mapping[TopicPartition, ItemResult], context: RunContext
+        cls, actions: Sequence["ElectLeader"], responses: Mapping[TopicPartition, Response], context: RunContext
     ) -> Observation:
         """Read the partitions until all leaders that may come are shown, or until that takes too long."""
         by_partition = {action.partition: action for action in actions}
@@ -268,8 +287,8 @@ class ElectLeader(Operation):
                 and not by_partition[partition]._has_wanted_leader(facts)
             ]
 
-        answers = (ResponseAction.DONE, ResponseAction.READ_BACK)
-        pending = missing(partition for partition, result in results.items() if result.answer in answers)
+        actions_to_await = (ResponseAction.DONE, ResponseAction.READ_BACK)
+        pending = missing(partition for partition, response in responses.items() if response.answer in actions_to_await)
         # By the clock: a look at thousands of partitions takes longer than the pause between two. And
         # by count: a clock may be set back.
         until_ms = context.clock() + context.effect_wait_ms
@@ -281,34 +300,20 @@ class ElectLeader(Operation):
             pending = missing(pending)
         return Observation.before_request(now_ms=context.clock(), partitions=partitions)
 
-    def is_reached(self, observation: Observation) -> bool:
-        facts = observation.snapshot.partitions.get(self.partition)
-        return facts is not None and facts.topic_id == self.seen.topic_id and self._has_wanted_leader(facts)
-
-    def read_back(self, observation: Observation) -> str | None:
+    def effect(self, observation: Observation) -> Effect:
         facts = observation.snapshot.partitions.get(self.partition)
         if facts is None:
-            return "gone"
-        if facts.leader is None:
-            return "leaderless"
-        return None if isinstance(facts.leader, Unknown) else f"leader {facts.leader}"
-
-    def not_reached(self, observation: Observation) -> str:
-        return f"the metadata shows {self.read_back(observation) or 'nothing that could be read'}"
+            return Effect("gone", "the partition is gone")
+        if isinstance(facts.leader, Unknown):
+            return Effect(None, "the metadata shows nothing that could be read")
+        shown = "leaderless" if facts.leader is None else f"leader {facts.leader}"
+        reached = facts.topic_id == self.seen.topic_id and self._has_wanted_leader(facts)
+        return Effect(shown, None if reached else f"the metadata shows {shown}")
 
     def _has_wanted_leader(self, facts: PartitionFacts) -> bool:
         if not isinstance(facts.leader, int):
             return False
         return self.leader_wanted is None or facts.leader == self.leader_wanted
-
-
-def _known(replicas: tuple[int, ...] | Unknown) -> tuple[int, ...]:
-    assert not isinstance(replicas, Unknown)
-    return replicas
-
-
-def _joined(replicas: Iterable[int]) -> str:
-    return ",".join(map(str, replicas))
 
 
 _LOSS: Phrase = (strong("loss unbounded"), " (records that only the missing replicas hold)")

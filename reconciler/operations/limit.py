@@ -1,4 +1,4 @@
-"""Limits: bounds on what one plan may do. Each operation names its own, and says how much an action counts towards each."""
+"""Limits: bounds on what one plan may do. Each operation names its own and counts its actions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,17 +16,22 @@ Whole = Callable[[ClusterSnapshot, str], int | Unknown]
 class Limit:
     """One limit of a Cluster manifest. A count where `whole` is None, otherwise a share in percent.
 
-    `field`: its name in Python; `id`: its name in manifests. `words` complete a sentence such as
-    "groups removed: 3". `waiver_max_ms`: how far ahead a waiver of it may expire.
+    `field`: its name in Python. `words` complete a sentence such as "groups removed: 3".
+    `waiver_max_ms`: how far ahead a waiver of it may expire.
     """
 
     field: str
-    id: str
     default: int
     description: str
     words: str
     whole: Whole | None = None
     waiver_max_ms: int = 30 * DAY_MS
+
+    @property
+    def id(self) -> str:
+        """Its name in manifests, such as `groupsPercent`."""
+        first, *others = self.field.split("_")
+        return first + "".join(map(str.capitalize, others))
 
     @property
     def is_percent(self) -> bool:

@@ -1,5 +1,6 @@
-"""Facts that an action is rechecked against, and how a recheck fails."""
+"""The facts that an action is rechecked against, and how a recheck fails."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
@@ -9,34 +10,26 @@ from reconciler.model.names import NOWHERE, Address, TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, PartitionFacts, Unknown
-from reconciler.operations.consumers import GroupExcluder, group_excluder, unknown_consumers
+from reconciler.operations.checks import GroupExcluder, group_excluder, known, unknown_consumers
 from reconciler.operations.protection import Protection
+from reconciler.text.formatting import count
 
 Positions = Mapping[tuple[str, TopicPartition], int | Unknown | None]
 
 _NO_PROTECTION = Protection(cluster=Address("Cluster", ""), declared_at=NOWHERE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecheckFailure:
-    """Why an action does not go on. `status`: as of the outcome.
+class RecheckFailure(Exception):
+    """An action does not hold. `status`: as of the outcome.
 
     SATISFIED: the desired state is there. STALE: the cluster changed. BLOCKED: it is protected now.
     WAITING: its clock has not run out. FAILED: a fact could not be read; another look may read it.
     """
 
-    status: Status
-    detail: str
-
-    @classmethod
-    def of(cls, reason: BlockReason) -> Self:
-        """Return the failure of a subject that a plan of now would block."""
-        return cls(status=Status.FAILED if reason.unread else Status.STALE, detail=reason.reason)
-
-    @classmethod
-    def unread(cls, what: str, fact: Unknown) -> Self:
-        """Return the failure of a fact that could not be read. `what`: its name in a sentence."""
-        return cls(status=Status.FAILED, detail=f"{what} could not be read: {fact.reason}")
+    def __init__(self, status: Status, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,18 +81,26 @@ class Observation:
             removed_groups=removed_groups,
         )
 
-    def partition(self, partition: TopicPartition, topic_id: str) -> PartitionFacts | RecheckFailure:
-        """Return the facts of a partition that a plan names, or why it is not that partition any more."""
+    def partition(self, partition: TopicPartition, topic_id: str) -> PartitionFacts:
+        """Return the facts of a partition of a plan. Raises RecheckFailure if it is not that partition any more."""
+        topic = self.snapshot.topics.get(partition.topic)
         facts = self.snapshot.partitions.get(partition)
-        if (gone := self._missing(partition, facts)) is not None:
-            return gone
+        if self.complete and topic is None:
+            if self.snapshot.topics_incomplete is None:
+                raise RecheckFailure(Status.STALE, f"topic {partition.topic} is gone")
+            hidden = f"the list is incomplete: {self.snapshot.topics_incomplete.reason}"
+            raise RecheckFailure(Status.FAILED, f"topic {partition.topic} is not listed, but {hidden}")
+        if topic is not None and isinstance(topic.partitions, int) and partition.partition >= topic.partitions:
+            partitions = count(topic.partitions, "partition")
+            raise RecheckFailure(Status.STALE, f"{partition} is gone: the topic has {partitions}")
         if facts is None:
-            return RecheckFailure(status=Status.FAILED, detail=f"{partition} could not be read: the scan has no facts")
-        if isinstance(facts.topic_id, Unknown):
-            return RecheckFailure.unread(f"the topic id of {partition}", facts.topic_id)
-        if facts.topic_id != topic_id:
-            detail = f"the topic was deleted and made again: its id is {facts.topic_id}, it was {topic_id} in the plan"
-            return RecheckFailure(status=Status.STALE, detail=detail)
+            if self.complete:
+                raise RecheckFailure(Status.FAILED, f"{partition} could not be read: the scan has no facts")
+            raise RecheckFailure(Status.STALE, f"{partition} is gone")
+        present_id = known(facts.topic_id, "the topic id of", partition)
+        if present_id != topic_id:
+            change = f"its id is {present_id}, it was {topic_id} in the plan"
+            raise RecheckFailure(Status.STALE, f"the topic was deleted and made again: {change}")
         return facts
 
     def excluder(self, selectors: tuple[str, ...]) -> tuple[GroupExcluder, BlockReason | None]:
@@ -109,33 +110,16 @@ class Observation:
             self._excluders[selectors] = (excluded, unknown_consumers(self.snapshot, excluded))
         return self._excluders[selectors]
 
-    def _missing(self, partition: TopicPartition, facts: PartitionFacts | None) -> RecheckFailure | None:
-        if not self.complete:
-            return None if facts is not None else RecheckFailure(status=Status.STALE, detail=f"{partition} is gone")
-        topic = self.snapshot.topics.get(partition.topic)
-        if topic is None:
-            hidden = self.snapshot.topics_incomplete
-            if hidden is None:
-                return RecheckFailure(status=Status.STALE, detail=f"topic {partition.topic} is gone")
-            detail = f"topic {partition.topic} is not listed, but the list is incomplete: {hidden.reason}"
-            return RecheckFailure(status=Status.FAILED, detail=detail)
-        if isinstance(topic.partitions, int) and partition.partition >= topic.partitions:
-            count = f"{topic.partitions} partition{'s' if topic.partitions != 1 else ''}"
-            return RecheckFailure(status=Status.STALE, detail=f"{partition} is gone: the topic has {count}")
-        return None
-
 
 def by_partition_numbers(
     partitions: Iterable[TopicPartition],
 ) -> Iterable[tuple[tuple[Selector, ...], frozenset[int]]]:
-    """Return topics of which the same partition numbers are named, together: one request for a
-    thousand topics and not a thousand requests.
-    """
-    numbers_of: dict[str, set[int]] = {}
+    """Group the topics of which the same partition numbers are named: they need only one request."""
+    numbers_of: defaultdict[str, set[int]] = defaultdict(set)
     for partition in partitions:
-        numbers_of.setdefault(partition.topic, set()).add(partition.partition)
-    topics_of: dict[frozenset[int], list[str]] = {}
+        numbers_of[partition.topic].add(partition.partition)
+    topics_of: defaultdict[frozenset[int], list[str]] = defaultdict(list)
     for topic, numbers in numbers_of.items():
-        topics_of.setdefault(frozenset(numbers), []).append(topic)
+        topics_of[frozenset(numbers)].append(topic)
     for same_numbers, topics in topics_of.items():
         yield tuple(map(Selector.literal, sorted(topics))), same_numbers

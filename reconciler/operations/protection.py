@@ -23,9 +23,9 @@ class Protection:
     def of_topic(self, topic: str) -> BlockReason | None:
         """Return why `topic` may lose no records; None: nothing protects it."""
         if topic == self.journal:
-            return BlockReason(
-                code="B201",
-                reason=f"{topic} is the journal of this tool: its records are the audit trail and the clock of `every`",
+            return BlockReason.of(
+                "B201",
+                f"{topic} is the journal of this tool: its records are the audit trail and the clock of `every`",
                 next_step="take it out of topics; its own retention rules it",
             )
         return self._protected(f"topic {topic}", topic, self.topics)
@@ -40,8 +40,4 @@ class Protection:
         selector = next(matching, None)
         if selector is None:
             return None
-        return BlockReason(
-            code="B106",
-            reason=f"{subject} is protected by {self.cluster} ({self.declared_at}): {selector.text}",
-            next_step="take it out of the policy, or out of protect in a reviewed change of its own",
-        )
+        return BlockReason.of("B106", f"{subject} is protected by {self.cluster} ({self.declared_at}): {selector.text}")

@@ -1,4 +1,1 @@
-"""Facts and policies in, a plan out; then limits, the plan file, its renderings, and what is left of a plan when it is applied.
-
-Pure: no clock, no client, no Spark. Each module says what it decides.
-"""
+"""Makes plans of facts and policies, bounds, saves, compares and rechecks them. Pure: no clock, no client, no Spark."""

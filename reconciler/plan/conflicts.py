@@ -1,7 +1,7 @@
 """Subjects that two policies of one kind claim, and groups that a policy waits for.
 
-A subject that two policies claim is acted upon by neither: the manifests do not say which of them is
-right. Nor is a group removed while another policy of the same manifests waits for its commits.
+Neither policy acts on a subject that two claim: the manifests do not say which of them is right. No
+policy removes a group while another policy of the same manifests waits for its commits.
 """
 
 from collections import Counter, defaultdict
@@ -12,6 +12,8 @@ from itertools import islice
 from reconciler.model.block_reason import BlockReason, quote_group
 from reconciler.policies import Policy
 from reconciler.policies.base import Selection
+
+_CITED_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,68 +28,53 @@ class Conflict:
 
 
 class ConflictIndex:
-    """Every claim of every policy, also of those that a plan leaves out: they, too, may be right."""
+    """The claims of all policies, also of those that a plan leaves out."""
 
     def __init__(self, selections: Iterable[Selection]) -> None:
-        self._claims: defaultdict[tuple[type, str], list[Selection]] = defaultdict(list)
-        self._counts: dict[tuple[type, str], tuple[int, Counter[int]]] = {}
+        self._claims: defaultdict[tuple[type, str], list[Policy]] = defaultdict(list)
+        self._counts: defaultdict[tuple[type, str], Counter[int | None]] = defaultdict(Counter)
+        """How many policies claim each partition number; None: all of the name."""
         for selection in sorted(selections, key=lambda s: s.policy.address):
             for name in selection.subjects:
-                self._claims[type(selection.policy), name].append(selection)
+                claimed = selection.policy.claimed_partitions(name)
+                self._claims[type(selection.policy), name].append(selection.policy)
+                self._counts[type(selection.policy), name].update((None,) if claimed is None else claimed)
 
     def conflicts(self, selection: Selection) -> dict[str, Conflict]:
         """Return those subjects of a policy that another one claims, too."""
         shared = (name for name in selection.subjects if len(self._claims[type(selection.policy), name]) > 1)
-        found = ((name, self._conflict(selection, name)) for name in shared)
-        return {name: conflict for name, conflict in found if conflict is not None}
+        conflicts = ((name, self._conflict(selection.policy, name)) for name in shared)
+        return {name: conflict for name, conflict in conflicts if conflict is not None}
 
-    def _conflict(self, selection: Selection, name: str) -> Conflict | None:
-        policy = selection.policy
-        whole_claims, claims_by_number = self._count(type(policy), name)
-        claimed = policy.claimed_partitions(name)
-        common: frozenset[int] | None
-        if claimed is None:
-            common = None if whole_claims > 1 else frozenset(claims_by_number)
-        else:
-            common = None if whole_claims else frozenset(n for n in claimed if claims_by_number[n] > 1)
-            if common == claimed:
-                common = None
-        if common is not None and not common:
-            return None
+    def _conflict(self, policy: Policy, name: str) -> Conflict | None:
+        claimed, counts = policy.claimed_partitions(name), self._counts[type(policy), name]
+        common: frozenset[int] | None = None
+        if counts[None] <= (claimed is None):
+            numbers = counts.keys() if claimed is None else (number for number in claimed if counts[number] > 1)
+            common = frozenset(number for number in numbers if number is not None)
+            if not common:
+                return None
         others = (
-            other.policy
+            other
             for other in self._claims[type(policy), name]
-            if other is not selection and _overlap(claimed, other.policy.claimed_partitions(name))
+            if other is not policy and _overlap(claimed, other.claimed_partitions(name))
         )
-        return Conflict(common, _conflict_block(policy, name, list(islice(others, 4))))
-
-    def _count(self, kind: type, name: str) -> tuple[int, Counter[int]]:
-        """Return how many policies claim all of `name`, and how many each partition number; counted once."""
-        if (kind, name) not in self._counts:
-            claims = [selection.policy.claimed_partitions(name) for selection in self._claims[kind, name]]
-            numbers = Counter(number for claimed in claims if claimed is not None for number in claimed)
-            self._counts[kind, name] = (claims.count(None), numbers)
-        return self._counts[kind, name]
+        cited = list(islice(others, _CITED_MAX + 1))
+        subject = f"group {quote_group(name)}" if policy.SUBJECTS == "groups" else f"topic {name}"
+        block = BlockReason(
+            code="B105",
+            reason=f"{_cite([policy])} and {_cite(cited)} {'all' if len(cited) > 1 else 'both'} claim {subject}",
+            next_step=f"leave it to one of them: name it under except{policy.SUBJECTS.capitalize()} of the others",
+        )
+        return Conflict(None if common == claimed else common, block)
 
 
 def _overlap(first: frozenset[int] | None, second: frozenset[int] | None) -> bool:
     return first is None or second is None or not first.isdisjoint(second)
 
 
-def _conflict_block(policy: Policy, name: str, others: Sequence[Policy]) -> BlockReason:
-    more = " and others" if len(others) > 3 else ""
-    subject = f"group {quote_group(name)}" if policy.SUBJECTS == "groups" else f"topic {name}"
-    claim = "all claim" if len(others) > 1 else "both claim"
-    field = f"except{policy.SUBJECTS.capitalize()}"
-    return BlockReason(
-        code="B105",
-        reason=f"{policy.address} ({policy.declared_at}) and {_cited(others[:3])}{more} {claim} {subject}",
-        next_step=f"leave it to one of them: name it under {field} of the others",
-    )
-
-
 class UnreadByIndex:
-    """The groups whose commits policies wait for, also policies that a plan leaves out."""
+    """The groups whose commits policies wait for, also those that a plan leaves out."""
 
     def __init__(self, policies: Iterable[Policy]) -> None:
         self._waiting: defaultdict[str, list[Policy]] = defaultdict(list)
@@ -100,14 +87,14 @@ class UnreadByIndex:
         waiting = self._waiting.get(group)
         if not waiting:
             return None
-        more = " and others" if len(waiting) > 3 else ""
         return BlockReason(
             code="B306",
-            reason=f"group {quote_group(group)} is named in unreadBy of {_cited(waiting[:3])}{more}: without it nothing "
+            reason=f"group {quote_group(group)} is named in unreadBy of {_cite(waiting)}: without it nothing "
             "would ever be purged there again",
             next_step="take it out of unreadBy first, or name it in exceptGroups of the removal",
         )
 
 
-def _cited(policies: Iterable[Policy]) -> str:
-    return ", ".join(f"{policy.address} ({policy.declared_at})" for policy in policies)
+def _cite(policies: Sequence[Policy]) -> str:
+    cited = ", ".join(f"{policy.address} ({policy.declared_at})" for policy in policies[:_CITED_MAX])
+    return f"{cited} and others" if len(policies) > _CITED_MAX else cited

@@ -1,8 +1,8 @@
-"""What differs between two plans, in what they do or in what the recheck would test.
+"""Compares two plans: what they do, and what the recheck of their actions would test.
 
-Actions stream by in address order, one of each plan at a time, so that two saved plans of a million
-actions compare in little memory. deepdiff compares the approved fields of two actions; it is asked
-only about pairs that differ in more than their size, since it takes a thousand times as long.
+Actions stream in address order, one of each plan at a time, so that two saved plans of a million
+actions compare in little memory. deepdiff takes a thousand times as long as `==`, so it compares only
+the approved fields of actions that differ in more than their size.
 """
 
 import json
@@ -11,14 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from reconciler.model.action import Action
 from reconciler.model.description import SizeChange
 from reconciler.model.names import Address
-from reconciler.model.plan import Source
 from reconciler.operations.base import Operation
-from reconciler.plan.plan_file import approved_fields
+from reconciler.plan.plan_file import SavedPlan, approved_fields
 from reconciler.text.escape import quoted
 
 
@@ -51,72 +50,51 @@ class ActionDiff:
 
     @property
     def size_change(self) -> SizeChange | None:
-        """How the size differs, where nothing else does. Worked out on demand."""
+        """How the size differs, where nothing else does."""
         return None if self.old is None or self.new is None else _size_change(self.old, self.new)
 
     @property
     def differences(self) -> tuple[Difference, ...]:
-        """The approved values that differ, of a CHANGED action, by path. Worked out on demand."""
+        """The approved values that differ, of a CHANGED action, by path."""
         if self.change is not Change.CHANGED or self.old is None or self.new is None:
             return ()
         old, new = approved_fields(self.old), approved_fields(self.new)
         names = [name for name in old if old[name] != new[name]]
-        # Partitions of one topic change alike: most of them are the same question again.
+        # The partitions of one topic change alike, so most comparisons come from the cache.
         return _compare(*(json.dumps({name: fields[name] for name in names}) for fields in (old, new)))
 
     @property
     def details(self) -> tuple[str, ...]:
-        """One line for each value that differs: `approved.topic_id: a → b`. Worked out on demand."""
+        """One line for each value that differs: `approved.topic_id: a → b`."""
         if (size_change := self.size_change) is not None:
             return size_change.details
         return tuple(f"{path}: {old} → {new}" for path, old, new in self.differences)
 
 
-class PlanRef(Protocol):
-    """One of two plans that are compared, and what tells it from the other."""
-
-    @property
-    def cluster(self) -> str: ...
-
-    @property
-    def cluster_id(self) -> str: ...
-
-    @property
-    def observed_at_ms(self) -> int: ...
-
-    @property
-    def source(self) -> Source: ...
-
-    @property
-    def actions(self) -> Iterable[Action]:
-        """In address order."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two plans and what differs. Equal actions are left out, and so are facts that only tell the time of day.
+    """Two plans and what differs. Equal actions and facts of the scan that no approval binds are left out.
 
     `tally`: the number of entries of each change.
     """
 
-    old: PlanRef
-    new: PlanRef
+    old: SavedPlan
+    new: SavedPlan
     tally: Mapping[Change, int]
 
     def entries(self) -> Iterator[ActionDiff]:
-        """In address order. Of two saved plans no more than one action each is held."""
+        """Yield the differences in address order. Holds one action of each saved plan."""
         return diff_actions(self.old.actions, self.new.actions)
 
 
-def compare(old: PlanRef, new: PlanRef) -> Comparison:
-    """Compare two plans. Reads both once, so that saved plans are proven before anything of them is shown."""
+def compare(old: SavedPlan, new: SavedPlan) -> Comparison:
+    """Compare two plans. Reads both to their end, where a saved plan proves its digest."""
     tally = Counter(entry.change for entry in diff_actions(old.actions, new.actions))
     return Comparison(old, new, {change: tally[change] for change in Change})
 
 
 def diff_actions(old: Iterable[Action], new: Iterable[Action]) -> Iterator[ActionDiff]:
-    """The differences between two lists of actions in address order, in one pass over both."""
+    """Yield the differences between two lists of actions in address order, in one pass over both."""
     left, right = iter(old), iter(new)
     before, after = next(left, None), next(right, None)
     while before is not None or after is not None:
@@ -147,7 +125,7 @@ def _size_change(old: Action, new: Action) -> SizeChange | None:
 
 @lru_cache(maxsize=4096)
 def _compare(old: str, new: str) -> tuple[Difference, ...]:
-    """The differences between two JSON objects."""
+    """Return the differences between two JSON objects."""
     # deepdiff brings numpy and pandas along: half a second of CPU that every command would pay at its start
     from deepdiff import DeepDiff
     from deepdiff.helper import NotPresent
@@ -168,8 +146,9 @@ def _compare(old: str, new: str) -> tuple[Difference, ...]:
 
 
 def _named(value: Any) -> Any:
-    """The value with lists as objects: rows of groups by group, so that a new one does not make all
-    after it look changed; other items by index. Names are quoted, so that none looks like another value.
+    """Return the value with lists as objects: rows of groups by group, other items by index.
+
+    So a new group does not make all after it look changed. Quoted names do not look like other values.
     """
     match value:
         case dict():

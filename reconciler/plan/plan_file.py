@@ -1,29 +1,41 @@
-"""The plan file: one JSON document, the header first, then one decision per line in address order, so that it streams both ways.
+"""Writes and reads the plan file, and computes the digest of what an approval binds.
 
-Here: how a Plan becomes a file and a file a Plan again, and the digest of what an approval binds. Whether a plan may be applied
-(expiry, cluster, limits) is not decided here. docs/plan.md explains the format to users.
+The file is one JSON document: the header first, then one decision per line in address order, so that it streams both ways.
+docs/plan.md explains the format to users.
 """
 
+import gc
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from itertools import groupby, pairwise
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, TextIO, cast
 
-from pydantic_core import to_jsonable_python
+from pydantic_core import to_json, to_jsonable_python
 
 from reconciler import __version__, operations
 from reconciler.atomic_file import write_file
-from reconciler.codec import DIALECT, Codec, Schema, compact, compare, document, json_lines, shorten
+from reconciler.codec import DIALECT, Codec, Schema, compare, document, json_lines, shorten
 from reconciler.errors import PlanUnusable, ReconcilerError
 from reconciler.model.action import Action
 from reconciler.model.bounds import InstantMs, NonEmpty, Total
 from reconciler.model.names import Address
-from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, PolicyInfo, Satisfied, Skipped, Source, Waiting
+from reconciler.model.plan import (
+    Blocked,
+    Decision,
+    LimitVerdict,
+    Plan,
+    PolicyInfo,
+    Satisfied,
+    Skipped,
+    Source,
+    Waiting,
+    sort_decisions,
+)
 from reconciler.operations import Operation
 
 FORMAT_MAJOR, FORMAT_MINOR = 2, 0
@@ -34,16 +46,16 @@ SECTIONS = ("actions", "waiting", "blocked", "unread", "skipped", "satisfied")
 LINE_MAX = 64 * 1024 * 1024
 """Characters. A line with 100,000 accepted readers has about ten million."""
 
-_NUMBER = "(0|[1-9][0-9]{0,9})"
-_RANGES = re.compile(rf"{_NUMBER}(-{_NUMBER})?(,{_NUMBER}(-{_NUMBER})?)*")
+_RANGE = re.compile("(0|[1-9][0-9]{0,9})(?:-([1-9][0-9]{0,9}))?")
 _HINT = "a plan file holds one decision per line; do not reformat it"
+_SECTION_OF: Mapping[type, str] = {Waiting: "waiting", Skipped: "skipped", Satisfied: "satisfied"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
     """What a run of `reconciler plan` would do to one cluster. Header first, then one decision per line in address order.
 
-    The fields of a plan but its decisions. `summary`: how many decisions of each sort; `digest`: of the actions that follow.
+    The fields of a plan without its decisions, and what `Totals` says of these.
     """
 
     format_version: str = FORMAT_VERSION
@@ -60,22 +72,41 @@ class Header:
     summary: Mapping[str, Total]
     limits: tuple[LimitVerdict, ...]
     notes: tuple[PolicyInfo, ...]
-    digest: str = field(metadata={"name": "plan_digest"})
+    plan_digest: str
 
     def __post_init__(self) -> None:
         if self.expires_at_ms < self.observed_at_ms:
             raise ValueError("expires_at lies before observed_at, the instant of the scan")
-        if not re.fullmatch("sha256:[0-9a-f]{64}", self.digest):
-            raise ValueError(f"plan_digest is {shorten(self.digest)}, expected sha256: and 64 hexadecimal digits")
+        if not re.fullmatch("sha256:[0-9a-f]{64}", self.plan_digest):
+            raise ValueError(f"plan_digest is {shorten(self.plan_digest)}, expected sha256: and 64 hexadecimal digits")
 
     def plan(self, decisions: Iterable[Decision]) -> Plan:
-        """Return the plan of this header and these decisions."""
-        return Plan(decisions=tuple(decisions), **{name: getattr(self, name) for name in _OF_PLAN})
+        """Return the plan of this header and these decisions. Raises ValueError for two decisions about one subject."""
+        return Plan(decisions=sort_decisions(decisions), **{name: getattr(self, name) for name in _OF_PLAN})
 
     def lines(self) -> Iterator[tuple[str, Any]]:
         """Yield the fields for `codec.document`. Limits and notes have one entry per line."""
         for name, value in _HEADER.fields(self).items():
             yield name, json_lines(value) if name in ("limits", "notes") else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFile(Header):
+    """A plan file. The complete file is read and checked again each time its actions are read to their end."""
+
+    path: Path
+
+    @property
+    def actions(self) -> Iterator[Action]:
+        """In address order, one in memory at a time. Raises PlanUnusable, at the latest after the last, where the file changed."""
+        with _opened(self.path) as (header, decisions):
+            if _plan_file(self.path, header) != self:
+                raise ValueError("it is not the file that it was a moment ago")
+            yield from (decision for decision in decisions if isinstance(decision, Action))
+
+
+SavedPlan = Plan | PlanFile
+"""A plan in memory, or one whose actions stream from its file. Both hold their actions in address order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,98 +116,87 @@ class SatisfiedRow:
     address: Address
     partitions: str | None
 
-    def __post_init__(self) -> None:
-        if self.partitions is not None and (
-            not _RANGES.fullmatch(self.partitions) or self.address.partition >= 0 or not self.address.name
-        ):
-            raise ValueError(f"partitions is {shorten(self.partitions)}, expected ranges such as 0-4,6 of a topic")
-
     def decisions(self) -> Iterator[Satisfied]:
         """Yield a decision per subject. Raises ValueError for ranges that `ranges` would not write."""
         if self.partitions is None:
             yield Satisfied(self.address)
             return
-        last = -2
-        for run in self.partitions.split(","):
-            low, _, high = run.partition("-")
-            first, before, last = int(low), last, int(high or low)
-            if not before + 1 < first <= last < 2**31 or (high and first == last):
+        before, address = -2, self.address
+        for text in self.partitions.split(","):
+            found = _RANGE.fullmatch(text)
+            first, last = (int(found[1]), int(found[2] or found[1])) if found else (-1, -1)
+            is_topic = address.name and address.partition < 0
+            if not is_topic or not before + 1 < first <= last < 2**31 or text != _range(first, last):
                 raise ValueError(
-                    f"partitions is {shorten(self.partitions)}: {run} is no range of numbers in ascending order"
+                    f"partitions is {shorten(self.partitions)}: {shorten(text)} is no range of a topic's partitions in ascending order"
                 )
+            before = last
             for partition in range(first, last + 1):
-                yield Satisfied(Address(self.address.kind, self.address.policy, self.address.name, partition))
+                yield Satisfied(Address(address.kind, address.policy, address.name, partition))
 
 
-class Summary(dict[str, int]):
-    """How many decisions there are of each sort, the counts also as attributes: `add` each decision.
+class Totals:
+    """What a header says of the decisions that follow it: `add` each of them.
 
-    `irreversible`, `records_removed_max` and `unbounded` (how many actions may remove any number of records) are of the actions.
+    `summary`: how many decisions there are of each sort; `irreversible`, `records_removed_max` and `unbounded` (how many actions
+    may remove any number of records) are of the actions. `digest`: sha256 over a line of JSON for format and cluster, and one for
+    what each action binds.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, cluster_id: str) -> None:
         acting = [operation.OPERATION for operation in reversed(operations.OPERATIONS)]
-        super().__init__(dict.fromkeys([*acting, *SECTIONS[1:], "irreversible", "records_removed_max", "unbounded"], 0))
-
-    def __getattr__(self, name: str) -> int:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(name) from None
+        names = [*acting, *SECTIONS[1:], "irreversible", "records_removed_max", "unbounded"]
+        self.summary: dict[str, int] = dict.fromkeys(names, 0)
+        self._hash = hashlib.sha256(_digest_line([FORMAT_MAJOR, cluster_id]))
 
     def add(self, decision: Decision) -> None:
-        """Count a decision."""
+        """Take one more decision."""
         if not isinstance(decision, Operation):
-            self[section_of(decision)] += 1
+            self.summary[section_of(decision)] += 1
             return
-        self[decision.OPERATION] += 1
-        self["irreversible"] += decision.irreversible
+        self._hash.update(b"\n" + _digest_line(_approved(decision).values()))
+        self.summary[decision.OPERATION] += 1
+        self.summary["irreversible"] += decision.irreversible
         removed = decision.impact().get("records_removed_max", 0)
         if isinstance(removed, int):
-            self["records_removed_max"] += removed
+            self.summary["records_removed_max"] += removed
         else:
-            self["unbounded"] += 1
+            self.summary["unbounded"] += 1
 
-
-class Digest:
-    """Takes the actions in address order: sha256 over a line of JSON for format and cluster, and one for what each action binds."""
-
-    def __init__(self, cluster_id: str) -> None:
-        self._hash = hashlib.sha256(compact([FORMAT_MAJOR, cluster_id]).encode("ascii"))
-
-    def add(self, action: Action) -> None:
-        """Take one more action."""
-        assert isinstance(action, Operation)
-        bound = [str(action.address), action.OPERATION, action.request(), action.approved()]
-        self._hash.update(b"\n" + compact(to_jsonable_python(bound)).encode("ascii"))
-
-    def text(self) -> str:
-        """Return `sha256:` and 64 hexadecimal digits."""
+    @property
+    def digest(self) -> str:
+        """`sha256:` and 64 hexadecimal digits."""
         return f"sha256:{self._hash.hexdigest()}"
 
 
-def digest(plan: Plan) -> str:
+def digest(plan: SavedPlan) -> str:
     """Return the digest of a plan."""
-    return digest_of(plan.actions, plan.cluster_id)
-
-
-def digest_of(actions: Iterable[Action], cluster_id: str) -> str:
-    """Return the digest of actions in address order on one cluster."""
-    made = Digest(cluster_id)
-    for action in actions:
-        made.add(action)
-    return made.text()
+    if isinstance(plan, PlanFile):
+        return plan.plan_digest
+    totals = Totals(plan.cluster_id)
+    for action in plan.actions:
+        totals.add(action)
+    return totals.digest
 
 
 def approved_fields(action: Action) -> dict[str, Any]:
     """Return what an approval binds, as JSON values."""
+    return cast(dict[str, Any], to_jsonable_python(_approved(action)))
+
+
+def _approved(action: Action) -> dict[str, object]:
     assert isinstance(action, Operation)
     return {
         "address": str(action.address),
         "operation": action.OPERATION,
-        "request": dict(action.request()),
-        "approved": to_jsonable_python(action.approved()),
+        "request": action.request(),
+        "approved": action.approved(),
     }
+
+
+def _digest_line(values: Iterable[object]) -> bytes:
+    # DEL is the one ASCII character that Python's json escapes and this function does not
+    return to_json(list(values), ensure_ascii=True).replace(b"\x7f", b"\\u007f")
 
 
 def section_of(decision: Decision) -> str:
@@ -197,20 +217,19 @@ def lines(plan: Plan) -> Iterator[str]:
     Raises ValueError for a plan that no file can hold: decisions out of address order, an address that its text does not give
     back, a number that is not finite.
     """
-    summary, digest = Summary(), Digest(plan.cluster_id)
-    codecs = _codecs(operations.OPERATIONS)
+    totals, codecs = Totals(plan.cluster_id), _codecs(operations.OPERATIONS)
     present = set()
     last: Address | None = None
     for decision in plan.decisions:
-        _check_place(decision, section_of(decision), last)
-        if Address.parse(str(decision.address)) != decision.address:
-            raise ValueError(f"{decision.address!r} is no address: its text means another subject")
+        section = section_of(decision)
+        _check_place(decision, section, last)
         last = decision.address
-        summary.add(decision)
-        present.add(section_of(decision))
-        if isinstance(decision, Action):
-            digest.add(decision)
-    header = Header(summary=summary, digest=digest.text(), **{name: getattr(plan, name) for name in _OF_PLAN})
+        if Address.parse(str(last)) != last:
+            raise ValueError(f"{last!r} is no address: its text means another subject")
+        totals.add(decision)
+        present.add(section)
+    copied = {name: getattr(plan, name) for name in _OF_PLAN}
+    header = Header(summary=totals.summary, plan_digest=totals.digest, **copied)
 
     def rows(section: str) -> Iterator[str]:
         inside = (decision for decision in plan.decisions if section in present and section_of(decision) == section)
@@ -220,21 +239,18 @@ def lines(plan: Plan) -> Iterator[str]:
     yield from document([*header.lines(), *((section, rows(section)) for section in SECTIONS)])
 
 
-def write(plan: Plan, target: Path | TextIO) -> None:
+def write(plan: Plan, path: Path) -> None:
     """Write the plan file with mode 0600: it names topics, groups and offsets, and says what apply does.
 
     Raises ReconcilerError where the path cannot be written; an older file is then still complete.
     """
-    if not isinstance(target, Path):
-        target.writelines(lines(plan))
-        return
     try:
-        write_file(target, lines(plan), mode=0o600)
+        write_file(path, lines(plan), mode=0o600)
     except OSError as error:
         reason = error.strerror or error
-        raise ReconcilerError(f"cannot write the plan to {target}: {reason}; choose another --out") from error
+        raise ReconcilerError(f"cannot write the plan to {path}: {reason}; choose another --out") from error
     except ValueError as error:
-        raise ReconcilerError(f"cannot write the plan to {target}: {error}") from error
+        raise ReconcilerError(f"cannot write the plan to {path}: {error}") from error
 
 
 def schema() -> Schema:
@@ -252,47 +268,17 @@ def schema() -> Schema:
 
 def read(path: Path) -> Plan:
     """Return the plan. Raises PlanUnusable for a file that cannot be read, is cut, edited, or of an unknown format major."""
-    with _opened(path) as (header, parts):
-        decisions = sorted(parts, key=_order)
-        for first, second in pairwise(decisions):
-            if first.address == second.address:
-                raise ValueError(f"two decisions for {shorten(str(first.address))}")
-        return header.plan(decisions)
+    collects = gc.isenabled()
+    with _opened(path) as (header, decisions):
+        gc.disable()  # decisions hold no cycles, and the collector would visit all of them again and again
+        try:
+            return header.plan(decisions)
+        finally:
+            if collects:
+                gc.enable()
 
 
-@dataclass(frozen=True, slots=True)
-class PlanFile:
-    """A plan file. The complete file is read and proven anew each time its actions are asked for and read to their end."""
-
-    path: Path
-    header: Header
-
-    @property
-    def cluster(self) -> str:
-        return self.header.cluster
-
-    @property
-    def cluster_id(self) -> str:
-        return self.header.cluster_id
-
-    @property
-    def observed_at_ms(self) -> int:
-        return self.header.observed_at_ms
-
-    @property
-    def source(self) -> Source:
-        return self.header.source
-
-    @property
-    def actions(self) -> Iterator[Action]:
-        """In address order, one in memory at a time. Raises PlanUnusable, at the latest after the last, where the file changed."""
-        with _opened(self.path) as (header, parts):
-            if header != self.header:
-                raise ValueError("it is not the file that it was a moment ago")
-            yield from (decision for decision in parts if isinstance(decision, Action))
-
-
-def open_plan(path: Path, *, proven: bool = True) -> PlanFile | Plan:
+def open_plan(path: Path, *, proven: bool = True) -> SavedPlan:
     """Return the plan of a file, for a caller who needs one action at a time. Raises PlanUnusable like `read`.
 
     `proven` False: only the header has been read, for a caller who reads everything before it relies on anything. A pipe can be
@@ -300,15 +286,18 @@ def open_plan(path: Path, *, proven: bool = True) -> PlanFile | Plan:
     """
     if not path.is_file():
         return read(path)
-    with _opened(path) as (header, parts):
-        for _decision in parts if proven else ():
+    with _opened(path) as (header, decisions):
+        for _decision in decisions if proven else ():
             pass
-        return PlanFile(path, header)
+        return _plan_file(path, header)
 
 
-_SECTION_OF: Mapping[type, str] = {Waiting: "waiting", Skipped: "skipped", Satisfied: "satisfied"}
 _OF_PLAN = tuple(part.name for part in fields(Plan) if part.name != "decisions")
 _HEADER = Codec(Header)
+
+
+def _plan_file(path: Path, header: Header) -> PlanFile:
+    return PlanFile(path=path, **{part.name: getattr(header, part.name) for part in fields(header)})
 
 
 @lru_cache(maxsize=4)
@@ -325,7 +314,7 @@ def _codecs(classes: tuple[type[Operation], ...]) -> dict[str, Codec[Any]]:
 
 
 def _satisfied_rows(decisions: Iterable[Decision]) -> Iterator[SatisfiedRow]:
-    """Yield one row per topic and one per group: in sync is the common case, so it is short."""
+    """Yield one row per topic and one per group: most subjects are in sync, so their rows are short."""
 
     def topic(decision: Decision) -> tuple[str, str, str, bool]:
         address = decision.address
@@ -340,21 +329,20 @@ def _satisfied_rows(decisions: Iterable[Decision]) -> Iterator[SatisfiedRow]:
 
 def ranges(numbers: Iterable[int]) -> str:
     """Return ascending numbers as "0-4,6,8-9"."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
+    runs = (list(run) for _key, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]))
+    return ",".join(_range(run[0][1], run[-1][1]) for run in runs)
+
+
+def _range(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
 
 
 _Lines = Iterator[tuple[int, str]]
-_Parts = Iterator[Decision]
+"""Line numbers and lines without their ends."""
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[Header, _Parts]]:
+def _opened(path: Path) -> Iterator[tuple[Header, Iterator[Decision]]]:
     try:
         with path.open(encoding="ascii", newline="\n") as stream:
             numbered = _lines(stream)
@@ -420,71 +408,51 @@ def _newer(text: str) -> bool:
     return int(start[2]) > FORMAT_MINOR
 
 
-def _decisions(numbered: _Lines, header: Header, *, newer: bool) -> _Parts:
-    codecs = _codecs(operations.OPERATIONS)
-    digest, summary = Digest(header.cluster_id), Summary()
-    section, last = "", None
-    for number, name, text in _rows(numbered, newer=newer):
-        section, last = name, last if name == section else None
+def _decisions(numbered: _Lines, header: Header, *, newer: bool) -> Iterator[Decision]:
+    codecs, totals = _codecs(operations.OPERATIONS), Totals(header.cluster_id)
+    last: dict[str, Address] = {}
+    for number, section, text in _rows(numbered, newer=newer):
         try:
-            value = codecs[name].decode(text, newer=newer)
+            value = codecs[section].decode(text, newer=newer)
             for decision in value.decisions() if isinstance(value, SatisfiedRow) else (value,):
-                _check_place(decision, section, last)
-                last = decision.address
-                summary.add(decision)
-                if isinstance(decision, Action):
-                    digest.add(decision)
+                _check_place(decision, section, last.get(section))
+                last[section] = decision.address
+                totals.add(decision)
                 yield decision
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from None
-    if digest.text() != header.digest:
+    if totals.digest != header.plan_digest:
         raise ValueError(
-            f"its actions have the digest {digest.text()}, its header says {header.digest}: it was changed after it was made"
+            f"its actions have the digest {totals.digest}, its header says {header.plan_digest}: it was changed after it was made"
         )
-    names = summary.keys() if newer else summary.keys() | header.summary.keys()
-    if wrong_counts := [name for name in sorted(names) if header.summary.get(name) != summary.get(name)]:
-        raise ValueError(f"its summary says something else than its rows: {', '.join(wrong_counts)}")
+    names = totals.summary.keys() if newer else totals.summary.keys() | header.summary.keys()
+    if wrong := [name for name in sorted(names) if header.summary.get(name) != totals.summary.get(name)]:
+        raise ValueError(f"its summary says something else than its rows: {', '.join(wrong)}")
 
 
 def _rows(numbered: _Lines, *, newer: bool) -> Iterator[tuple[int, str, str]]:
     """Yield line number, section and text of each row. A newer minor version may have other lists and fields between them."""
-    expected = list(SECTIONS)
-    more = True
+    expected, inside, comma = list(SECTIONS), "", True
     for number, line in numbered:
-        if line == "}":
-            if more or expected:
-                raise ValueError(f"line {number}: the plan ends after a comma, or lacks {', '.join(expected)}")
-            continue
-        if not more:
-            raise ValueError(f"line {number}: a comma is missing before this line")
-        more = line.endswith(",")
-        opened = line.removesuffix(",")
-        name = opened.partition('": ')[0].removeprefix('"')
-        known = expected[:1] == [name]
-        if not known and (not newer or name in SECTIONS):
-            raise ValueError(f"line {number}: found {shorten(name)}, expected {(*expected, 'the end')[0]} ({_HINT})")
-        if known and opened not in (f'"{name}": [', f'"{name}": []'):
-            raise ValueError(f"line {number}: found {shorten(line)}, expected the list {name} ({_HINT})")
-        expected = expected[known:]
-        if not opened.endswith(": ["):
-            continue
-        more = True
-        for number, line in numbered:
-            if line in ("]", "],"):
-                if more:
-                    raise ValueError(f"line {number}: the list {name} ends after a comma")
-                more = line == "],"
-                break
-            if not more:
-                raise ValueError(f"line {number}: a comma is missing before this line")
-            more = line.endswith(",")
-            if known:
-                yield number, name, line.removesuffix(",")
-
-
-def _order(decision: Decision) -> tuple[str, str, str, int]:
-    address = decision.address
-    return (address.kind, address.policy, address.name, address.partition)
+        text = line.removesuffix(",")
+        if comma == (text in ("]", "}")):
+            raise ValueError(f"line {number}: a comma {'stands' if comma else 'is missing'} before {shorten(line)}")
+        comma = text != line
+        if inside and text == "]":
+            inside = ""
+        elif inside in SECTIONS:
+            yield number, inside, text
+        elif not inside and text != "}":
+            name, _, value = text.partition(": ")
+            if expected and name == f'"{expected[0]}"' and value in ("[", "[]"):
+                del expected[0]
+            elif not newer or name.strip('"') in SECTIONS:
+                due = f"the list {expected[0]}" if expected else "the end"
+                raise ValueError(f"line {number}: found {shorten(text)}, expected {due} ({_HINT})")
+            if value == "[":
+                inside, comma = name.strip('"'), True
+    if expected:
+        raise ValueError(f"line {number}: the plan lacks the list {expected[0]}")
 
 
 def _check_place(decision: Decision, section: str, last: Address | None) -> None:

@@ -1,12 +1,12 @@
-"""From policies and one snapshot to a plan: which subjects, what is protected, what two policies claim. Pure.
+"""Makes the plan of policies and one snapshot: selects subjects, applies protections, finds conflicts.
 
-What a subject needs is decided by its policy, whether the plan as a whole is too much in limits.py.
-No clock, no I/O.
+The policy decides what a subject needs; limits.py decides whether the whole plan is too much.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from reconciler.errors import WrongCluster
+from reconciler.errors import UsageError, WrongCluster
 from reconciler.model.action import Mode
 from reconciler.model.block_reason import BlockReason
 from reconciler.model.names import Address
@@ -17,11 +17,11 @@ from reconciler.operations import Operation
 from reconciler.operations.protection import Protection
 from reconciler.plan import limits
 from reconciler.plan.conflicts import Conflict, ConflictIndex, UnreadByIndex
-from reconciler.plan.targets import Targets
 from reconciler.policies import Policy
 from reconciler.policies.base import Selection
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.waiver import Waiver
+from reconciler.text.suggest import did_you_mean
 
 DAY_MS = 86_400_000
 ALL_MODES = frozenset(Mode)
@@ -55,7 +55,7 @@ def plan(
             f"{cluster.address} names cluster id {cluster.spec.cluster_id}, the facts are of {snapshot.cluster_id}: "
             f"nothing was planned; correct bootstrapServers or clusterId in {cluster.declared_at}"
         )
-    target = Targets.parse(targets)
+    target = _Targets.parse(targets)
     selections = sorted((policy.select(snapshot) for policy in policies), key=lambda s: s.policy.address)
     conflicts, unread_by = ConflictIndex(selections), UnreadByIndex(s.policy for s in selections)
     planned = [s for s in selections if s.policy.mode in modes and target.includes_policy(s.policy.address)]
@@ -92,7 +92,7 @@ def _decide(
     unread_by: UnreadByIndex,
     snapshot: ClusterSnapshot,
 ) -> Iterator[Decision]:
-    """Yield all decisions of one policy: too many, protected, claimed twice, awaited, and what it says of the rest."""
+    """Yield all decisions of one policy: too many, protected, claimed twice, awaited, and its own for the others."""
     policy = selection.policy
     if block := _too_many(selection):
         yield block.blocked(policy.address, policy.declared_at)
@@ -155,3 +155,54 @@ def _incomplete(policies: Sequence[Policy], decisions: Iterable[Decision], snaps
     for address, blocked in unread.items():
         subjects = "subject" if len(blocked) == 1 else "subjects"
         yield f"{len(blocked)} {subjects} of {address} could not be read, the first because {blocked[0].reason}."
+
+
+@dataclass(frozen=True, slots=True)
+class _Targets:
+    """The addresses that a plan is narrowed to, as typed and as parsed; none: everything is meant.
+
+    Narrowing never changes a decision, only whether it is part of the plan.
+    """
+
+    texts: tuple[str, ...]
+    addresses: frozenset[Address]
+    above: frozenset[Address]
+    """Policies and topics that a target lies in: what blocks those blocks the target."""
+
+    @classmethod
+    def parse(cls, texts: Sequence[str]) -> "_Targets":
+        """Raises UsageError for what is no address."""
+        ordered = tuple(sorted(set(texts)))
+        try:
+            addresses = frozenset(Address.parse(text) for text in ordered)
+        except ValueError as error:
+            raise UsageError(f"--target: {error}") from error
+        return cls(ordered, addresses, frozenset(a for address in addresses for a in _and_above(address)))
+
+    def includes_policy(self, policy: Address) -> bool:
+        """Whether anything of this policy is meant."""
+        return not self.addresses or policy in self.above
+
+    def include(self, address: Address) -> bool:
+        """Whether the decision at `address` is part of the plan."""
+        return not self.addresses or address in self.above or any(a in self.addresses for a in _and_above(address))
+
+    def check_all_matched(self, decisions: Iterable[Decision], policies: Iterable[Address]) -> None:
+        """Raises UsageError where nothing is decided in or above a target: a typing error must not read as "in sync"."""
+        if not self.addresses:
+            return
+        missing = set(self.addresses)
+        for decision in decisions:
+            missing.difference_update(_and_above(decision.address))
+            if decision.address in self.above:
+                missing = {address for address in missing if decision.address not in _and_above(address)}
+        if missing:
+            address = min(missing)
+            near = did_you_mean(str(address.policy_address), map(str, policies))
+            hint = f"; did you mean {near}?" if near else ""
+            raise UsageError(f"--target {address}: nothing is decided about it{hint}")
+
+
+def _and_above(address: Address) -> tuple[Address, ...]:
+    """The address, its topic and its policy."""
+    return address, Address(address.kind, address.policy, address.name), address.policy_address

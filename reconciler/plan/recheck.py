@@ -1,7 +1,7 @@
-"""What is left of a plan when it is applied: every action held against a fresh snapshot, before the first request. Pure.
+"""Compares every action of a plan with a fresh snapshot, before the first request. Pure.
 
-An action goes on only if everything it was decided on still holds; nothing is decided anew and no
-target moves. What is looked at again right before each request is the applier's.
+An action remains only if everything that it was decided on still holds; no target moves. The applier
+checks again right before each request.
 """
 
 from collections.abc import Iterable
@@ -26,8 +26,7 @@ from reconciler.text.formatting import format_instant
 class Recheck:
     """`remaining`: actions that still hold, in the plan's order. `outcomes`: how the others ended; nothing was sent.
 
-    `limits`: their verdict as they stand now, on what remains. One that is not passed refuses the run,
-    which is the caller's business.
+    `limits`: their verdicts on what remains. The caller ends the run where one is not passed.
     """
 
     remaining: tuple[Action, ...]
@@ -84,8 +83,6 @@ def _check_usable(plan: Plan, cluster: Cluster, snapshot: ClusterSnapshot, now_m
         )
     subjects: set[tuple[type[Operation], Subject]] = set()
     for action in _operations(plan):
-        if (error := action.usable_error()) is not None:
-            raise PlanUnusable(f"the plan is not one that this program wrote: {error}: nothing was done; plan again")
         subject = (type(action), action.subject)
         if subject in subjects:
             raise PlanUnusable(f"the plan acts on {subject[1]} twice ({action.address}): nothing was done; plan again")

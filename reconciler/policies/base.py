@@ -6,22 +6,23 @@ What one kind means is in its own file. A policy that lacks a method cannot be i
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 from pydantic.alias_generators import to_camel
 
 from reconciler.model.action import Mode
 from reconciler.model.block_reason import BlockReason
-from reconciler.model.names import NOWHERE, Address, SourceLocation
+from reconciler.model.names import NOWHERE, Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Decision
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.selector import Selector, select
-from reconciler.model.snapshot import ClusterSnapshot
+from reconciler.model.snapshot import ClusterSnapshot, TopicFacts
 from reconciler.operations import Operation
+from reconciler.operations.checks import known, missing_partition
 from reconciler.operations.protection import Protection
 from reconciler.policies.fields import Name
-from reconciler.policies.validation import FieldPath, ValidationIssue
+from reconciler.policies.validation import FieldPath, ValidationIssue, raise_cross_field
 
 STRICT = ConfigDict(
     strict=True,
@@ -35,18 +36,20 @@ STRICT = ConfigDict(
 """Of every model of the manifest language. YAML is validated by alias only; tests and code may use Python names."""
 
 
+_NAME = Field(description="The name of this manifest; unique per kind and cluster.")
+_OWNER = Field(default=None, description="Who answers for it; shown in the plan.", examples=["team-orders"])
+_REASON = Field(default=None, description="Why it exists; shown in the plan.", examples=["erase after 30 days"])
+_Text = Annotated[str, Field(min_length=1)]
+
+
 class ClusterMetadata(BaseModel):
     """The metadata of a Cluster: who this manifest is."""
 
     model_config = STRICT
 
-    name: Name = Field(description="The name of this manifest; unique per kind and cluster.")
-    owner: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="Who answers for it; shown in the plan.", examples=["team-orders"]
-    )
-    reason: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="Why it exists; shown in the plan.", examples=["erase after 30 days"]
-    )
+    name: Name = _NAME
+    owner: _Text | None = _OWNER
+    reason: _Text | None = _REASON
 
 
 class Metadata(BaseModel):
@@ -54,18 +57,48 @@ class Metadata(BaseModel):
 
     model_config = STRICT
 
-    name: Name = Field(description="The name of this manifest; unique per kind and cluster.")
+    name: Name = _NAME
     cluster: Name | None = Field(
         default=None,
         description="The Cluster manifest that this one belongs to; may be left out where the set holds exactly one.",
         examples=["prod-eu"],
     )
-    owner: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="Who answers for it; shown in the plan.", examples=["team-orders"]
-    )
-    reason: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="Why it exists; shown in the plan.", examples=["erase after 30 days"]
-    )
+    owner: _Text | None = _OWNER
+    reason: _Text | None = _REASON
+
+
+class Spec(BaseModel):
+    """The body of a manifest, or a part of it, with rules about several fields."""
+
+    model_config = STRICT
+
+    @model_validator(mode="after")
+    def _check_rules(self) -> Self:
+        raise_cross_field(self._issues())
+        return self
+
+    def _issues(self) -> Iterable[ValidationIssue]:
+        """Return what is wrong with fields that are right by themselves."""
+        return ()
+
+    @staticmethod
+    def _unbounded_pattern(
+        field: str, selectors: Sequence[Selector], expect_at_most: int | None
+    ) -> Iterator[ValidationIssue]:
+        """Yield the problem of a pattern without `expectAtMost`."""
+        index = first_pattern(selectors)
+        if index is not None and expect_at_most is None:
+            yield ValidationIssue(
+                code="M201",
+                message=f"`{selectors[index].text}` is a pattern and `expectAtMost` is missing",
+                at=(field, index),
+                hint=f"add expectAtMost: how many {field} it may match",
+            )
+
+
+def first_pattern(selectors: Sequence[Selector]) -> int | None:
+    """Return the index of the first pattern; None: all selectors are exact names."""
+    return next((index for index, selector in enumerate(selectors) if selector.is_pattern), None)
 
 
 class Envelope(BaseModel):
@@ -109,16 +142,11 @@ be one that the cluster does not list.
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What one policy selects on this cluster. `unknown`: names that the cluster does not list."""
+    """What one policy selects on this cluster. `matched`: how many of the names the cluster lists."""
 
     policy: "Policy"
     subjects: Subjects
-    unknown: frozenset[str]
-
-    @property
-    def matched(self) -> int:
-        """How many listed names it selects, which `expectAtMost` bounds."""
-        return len(self.subjects) - len(self.unknown)
+    matched: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,25 +154,21 @@ class ExactClaim:
     """A topic or group that a policy names exactly, and where. `partitions` None: all of it."""
 
     subject: str
-    partitions: Sequence[int] | None
+    partitions: Collection[int] | None
     path: FieldPath
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteAccess:
-    """A right that apply needs: DELETE on the selected topics or groups, or ALTER on the cluster."""
-
-    resource: Literal["topic", "group", "cluster"]
-    selectors: Sequence[Selector] = ()
-    excluding: Sequence[Selector] = ()
-    patterns_skip_underscore: bool = False
-
-
 class Policy(Envelope, ABC):
-    """A manifest that states desired state."""
+    """A manifest that states desired state.
+
+    Its `spec` has the fields `topics` and `exceptTopics`, or `groups` and `exceptGroups`; and
+    `expectAtMost` where patterns are allowed only with a bound.
+    """
 
     SUBJECTS: ClassVar[str] = "topics"
     """What it selects, as its field is called: `topics` or `groups`."""
+    PATTERNS_SKIP_UNDERSCORE: ClassVar[bool] = False
+    """Whether no pattern selects a name with a leading `_`."""
     NEEDS: ClassVar[frozenset[str]] = frozenset({"topics"})
     """Which lists a plan of it rests on: `topics`, `groups`, `consumers`."""
     OPERATION: ClassVar[type[Operation]]
@@ -157,21 +181,45 @@ class Policy(Envelope, ABC):
         description="merge: applied from a reviewed plan only. continuous: also by scheduled applies and watch.",
         examples=["merge"],
     )
+    spec: Any
 
     # --- manifest
 
-    @abstractmethod
-    def exact_claims(self) -> Iterator[ExactClaim]:
-        """Yield the subjects that the manifest names exactly and does not except."""
+    @property
+    def selectors(self) -> tuple[Selector, ...]:
+        """The selectors of its topics or groups."""
+        return getattr(self.spec, self.SUBJECTS) or ()
 
-    @abstractmethod
-    def write_access(self) -> WriteAccess:
-        """Return the right that applying this policy needs."""
+    @property
+    def excluding(self) -> tuple[Selector, ...]:
+        """The selectors of what it leaves out, whatever `selectors` match."""
+        return getattr(self.spec, f"except_{self.SUBJECTS}", None) or ()
+
+    @property
+    def expect_at_most(self) -> int | None:
+        """How many names it may match; more and nothing of the policy is done. None: any number."""
+        return getattr(self.spec, "expect_at_most", None)
 
     @property
     def every_ms(self) -> int | None:
         """Least time between two purges of a subject, in milliseconds; None: no clock."""
         return None
+
+    @property
+    def awaited_groups(self) -> tuple[str, ...]:
+        """Groups whose commits the policy waits for, and which no other policy may remove."""
+        return ()
+
+    def claimed_partitions(self, name: str) -> frozenset[int] | None:
+        """Return the partition numbers it claims of a topic; None: all of them, or a group."""
+        return None
+
+    def exact_claims(self) -> Iterator[ExactClaim]:
+        """Yield the subjects that the manifest names exactly and does not except."""
+        for index, selector in enumerate(self.selectors):
+            name = selector.text
+            if not selector.is_pattern and not any(other.matches(name) for other in self.excluding):
+                yield ExactClaim(name, self.claimed_partitions(name), ("spec", self.SUBJECTS, index))
 
     # --- plan
 
@@ -180,59 +228,36 @@ class Policy(Envelope, ABC):
         """Return the facts that deciding this policy needs, the wholes of its limits included."""
 
     @abstractmethod
-    def select(self, snapshot: ClusterSnapshot) -> Selection:
-        """Resolve the policy's selectors against the names that the cluster lists."""
-
-    @abstractmethod
-    def protection_of(self, name: str, protection: Protection) -> BlockReason | None:
-        """Return why nothing may be done to the topic or group `name`; None: nothing protects it."""
-
-    @abstractmethod
     def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
         """Yield one decision for each subject, or for each selected partition of a topic."""
 
-    @property
-    def expect_at_most(self) -> int | None:
-        """How many names it may match; more and nothing of the policy is done. None: any number."""
-        return None
+    def protection_of(self, name: str, protection: Protection) -> BlockReason | None:
+        """Return why nothing may be done to the topic or group `name`; None: nothing protects it."""
+        return protection.of_group(name) if self.SUBJECTS == "groups" else protection.of_topic(name)
 
-    def claimed_partitions(self, name: str) -> frozenset[int] | None:
-        """Return the partition numbers it claims of a topic; None: all of them, or a group."""
-        return None
+    def select(self, snapshot: ClusterSnapshot) -> Selection:
+        """Resolve the policy's selectors against the names that the cluster lists."""
+        # The group "" exists for clients without one. It has no address, so no policy selects it.
+        listed = snapshot.groups.keys() - {""} if self.SUBJECTS == "groups" else snapshot.topics.keys()
+        exact = {selector.text for selector in self.selectors if not selector.is_pattern}
+        # A policy of exact names only does not walk through every name of the cluster.
+        names = exact if first_pattern(self.selectors) is None else {*listed, *exact}
+        subjects = select(
+            names,
+            self.selectors,
+            excluding=self.excluding,
+            patterns_skip_underscore=self.PATTERNS_SKIP_UNDERSCORE,
+        )
+        return Selection(self, subjects, matched=sum(name in listed for name in subjects))
 
-    @property
-    def awaited_groups(self) -> tuple[str, ...]:
-        """Groups whose commits the policy waits for, and which no other policy may remove."""
-        return ()
+    def partitions(self, facts: TopicFacts) -> Iterator[tuple[TopicPartition, BlockReason | None]]:
+        """Yield the selected partitions of a topic, each with why it is not there. Raises SubjectBlocked."""
+        count = known(facts.partitions, "the number of partitions of", facts.name)
+        selected = self.claimed_partitions(facts.name)
+        for number in range(count) if selected is None else sorted(selected):
+            partition = TopicPartition(facts.name, number)
+            yield partition, None if number < count else missing_partition(partition, count)
 
     def address_of(self, name: str, partition: int = -1) -> Address:
         """Return the address of one of its subjects."""
         return Address(type(self).__name__, self.metadata.name, name, partition)
-
-    def _select(
-        self,
-        listed: Collection[str],
-        selectors: Sequence[Selector],
-        excluding: Sequence[Selector] | None,
-        *,
-        patterns_skip_underscore: bool = False,
-    ) -> Selection:
-        exact = {selector.text for selector in selectors if not selector.is_pattern}
-        # A policy of exact names only does not walk through every name of the cluster.
-        names = {*listed, *exact} if any(selector.is_pattern for selector in selectors) else exact
-        subjects = select(
-            names, selectors, excluding=excluding or (), patterns_skip_underscore=patterns_skip_underscore
-        )
-        return Selection(self, subjects, frozenset(name for name in subjects if name not in listed))
-
-
-def claims_by_name(
-    field: str,
-    selectors: Sequence[Selector],
-    excluding: Sequence[Selector] | None,
-    partitions: Sequence[int] | None = None,
-) -> Iterator[ExactClaim]:
-    """Yield a claim for each exact name in `spec.field` that no selector of `excluding` matches."""
-    for index, selector in enumerate(selectors):
-        if not selector.is_pattern and not any(other.matches(selector.text) for other in excluding or ()):
-            yield ExactClaim(selector.text, partitions, ("spec", field, index))

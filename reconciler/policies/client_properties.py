@@ -1,7 +1,7 @@
-"""Which librdkafka properties a Cluster may carry. Not: what they mean, which is librdkafka's business.
+"""The connection of a Cluster: bootstrap servers, librdkafka properties, references to secrets.
 
-Refused: secrets written out; properties that the tool sets itself because a promise hangs on them; properties that run code,
-for a manifest comes with a pull request and a plan of it runs in CI.
+Refused are literal secrets, properties that the tool sets itself because a guarantee depends on
+them, and properties that run code: a manifest comes with a pull request, and CI plans it.
 """
 
 import re
@@ -10,8 +10,16 @@ from typing import Annotated, Any
 
 from pydantic import PlainValidator, WithJsonSchema
 
-from reconciler.policies.secret_refs import BROKEN_TEXT, REFERENCE_TEXT, broken_reference, whole_reference
-from reconciler.policies.validation import ValidationIssue, raise_if_any, validation_error
+from reconciler.policies.validation import ValidationIssue, invalid, raise_if_any
+
+REFERENCE = re.compile(r"\$\{(?:env:(?P<env>[A-Za-z_][A-Za-z0-9_]*)|file:(?P<file>[^${}\x00-\x1f]+))\}")
+"""A secret outside of Git: `${env:NAME}` or `${file:PATH}`. `manifest.secrets` resolves it."""
+_REFERENCE_TEXT = r"\$\{(env:[A-Za-z_][A-Za-z0-9_]*|file:[^${}]+)\}"
+_BROKEN_TEXT = rf"\$\{{(?!{_REFERENCE_TEXT[4:]})"
+"""Matches a value in which something begins like a reference and is none."""
+
+_SERVER = r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}"
+SERVER_TEXT = rf"^({_REFERENCE_TEXT}|{_SERVER})$"
 
 _SECRET = re.compile(
     r"password|passphrase|secret|credential|\.key\.pem$|^ssl\.key$|token$|basic\.auth|sasl\.oauthbearer\.config$",
@@ -20,41 +28,32 @@ _SECRET = re.compile(
 
 _USER_INFO = re.compile(r"://[^/@]*@")
 
-_SET_BY_TOOL = {
-    "bootstrap.servers": "say bootstrapServers",
-    "metadata.broker.list": "say bootstrapServers",
-    "group.id": "the tool joins no group",
-    "group.instance.id": "the tool joins no group",
-    "group.protocol": "the tool joins no group",
-    "enable.auto.commit": "the tool never commits",
-    "enable.auto.offset.store": "the tool never commits",
-    "auto.offset.reset": "an offset that is out of range is an error to the tool, never another offset",
-    "isolation.level": "a stable end is only known read-committed",
+_REFUSED = {
+    "bootstrap.servers": "write bootstrapServers",
+    "metadata.broker.list": "write bootstrapServers",
+    **dict.fromkeys(("group.id", "group.instance.id", "group.protocol"), "the tool joins no group"),
+    **dict.fromkeys(("enable.auto.commit", "enable.auto.offset.store"), "the tool never commits"),
+    "auto.offset.reset": "an offset out of range is an error, never another offset",
+    "isolation.level": "only read_committed shows the stable end",
     "allow.auto.create.topics": "no read creates anything",
     "enable.partition.eof": "the tool reads to the end and sets this itself",
     "transactional.id": "the journal is written without transactions",
-    "acks": "an intent that is not stored on all replicas in sync is a request not sent",
-    "request.required.acks": "an intent that is not stored on all replicas in sync is a request not sent",
-    "test.mock.num.brokers": "a mock cluster has none of the three operations",
-    "test.mock.broker.rtt": "a mock cluster has none of the three operations",
-}
-_RUNS_CODE = {
-    "plugin.library.paths": "it loads code",
-    "ssl.engine.location": "it loads code",
-    "ssl.engine.id": "it loads code",
-    "ssl.providers": "it loads code",
+    **dict.fromkeys(("acks", "request.required.acks"), "the journal needs every in-sync replica before a request"),
+    **dict.fromkeys(("test.mock.num.brokers", "test.mock.broker.rtt"), "a mock cluster has no such operations"),
+    **dict.fromkeys(("plugin.library.paths", "ssl.engine.location", "ssl.engine.id", "ssl.providers"), "it loads code"),
     "sasl.kerberos.kinit.cmd": "it runs a command",
 }
+"""Property → why a manifest may not set it."""
 _CALLBACK = re.compile(r"_cb$|^logger$|^opaque$|^(default_)?topic_conf$")
 
-RESERVED = tuple(sorted({*_SET_BY_TOOL, *_RUNS_CODE}))
+RESERVED = tuple(sorted(_REFUSED))
 
 SCHEMA: dict[str, Any] = {
     "propertyNames": {"minLength": 1, "not": {"anyOf": [{"enum": list(RESERVED)}, {"pattern": _CALLBACK.pattern}]}},
     "patternProperties": {
         _SECRET.pattern: {
             "type": "string",
-            "pattern": f"^{REFERENCE_TEXT}$",
+            "pattern": f"^{_REFERENCE_TEXT}$",
             "title": "Secret",
             "description": "A secret: ${env:NAME} or ${file:PATH}, never the secret itself.",
             "examples": ["${env:KAFKA_PASSWORD}"],
@@ -63,8 +62,22 @@ SCHEMA: dict[str, Any] = {
 }
 
 
+def is_reference(value: str) -> bool:
+    """Whether the complete value is one reference."""
+    return REFERENCE.fullmatch(value) is not None
+
+
+def validate_server(value: str) -> str:
+    """Accept host:port or one reference as a bootstrap server."""
+    if re.fullmatch(_SERVER, value) or is_reference(value):
+        return value
+    if "${" in value:
+        raise invalid("M213", "not a reference", "${env:NAME} or ${file:PATH}, as the whole entry")
+    raise invalid("M119", f"not a bootstrap server: `{value}`", "host:port, such as broker-1:9093")
+
+
 def is_secret_property(name: str) -> bool:
-    """Whether the property of this name holds a secret."""
+    """Whether the property holds a secret."""
     return _SECRET.search(name) is not None
 
 
@@ -76,11 +89,7 @@ def holds_credentials(value: str) -> bool:
 def _client_value(value: Any) -> str | int | bool:
     if isinstance(value, str | int):
         return value
-    if isinstance(value, float):
-        raise validation_error(
-            ValidationIssue(code="M115", message="expected text, but YAML reads a number here", hint="quote it")
-        )
-    raise validation_error(ValidationIssue(code="M114", message="expected text, a whole number, or true or false"))
+    raise invalid("M114", "expected text, a whole number, or true or false")
 
 
 ClientValue = Annotated[
@@ -89,33 +98,30 @@ ClientValue = Annotated[
     WithJsonSchema(
         {
             "type": ["string", "integer", "boolean"],
-            "not": {"type": "string", "pattern": f"{BROKEN_TEXT}|{_USER_INFO.pattern}"},
+            "not": {"type": "string", "pattern": f"{_BROKEN_TEXT}|{_USER_INFO.pattern}"},
         }
     ),
 ]
 
 
-def checked_properties(properties: dict[str, str | int | bool]) -> dict[str, str | int | bool]:
-    """The properties as they are. Raises with every problem there is; no message ever shows a value."""
-    raise_if_any(problem for name, value in properties.items() for problem in _problems(name, value))
+def validate_properties(properties: dict[str, str | int | bool]) -> dict[str, str | int | bool]:
+    """Refuse the properties with all issues at once. No message shows a value."""
+    raise_if_any(issue for name, value in properties.items() for issue in _issues(name, value))
     return properties
 
 
-def _problems(name: str, value: str | int | bool) -> Iterator[ValidationIssue]:
-    at = (name,)
-    if why := _SET_BY_TOOL.get(name) or _RUNS_CODE.get(name):
-        yield ValidationIssue(code="M212", message=f"`{name}` may not be set", at=at, hint=why, on_key=True)
+def _issues(name: str, value: str | int | bool) -> Iterator[ValidationIssue]:
+    text = value if isinstance(value, str) else ""
+    if reason := _REFUSED.get(name):
+        yield ValidationIssue("M212", f"`{name}` may not be set", (name,), reason, on_key=True)
     elif not name or _CALLBACK.search(name):
-        yield ValidationIssue(
-            code="M212", message=f"`{name}` is not a property of the client library", at=at, on_key=True
-        )
+        yield ValidationIssue("M212", f"`{name}` is not a property of the client library", (name,), on_key=True)
     elif is_secret_property(name):
-        if not (isinstance(value, str) and whole_reference(value)):
-            hint = "say ${env:NAME} or ${file:PATH} instead, and change it: Git does not forget"
-            yield ValidationIssue(code="M211", message=f"a literal secret in `{name}`", at=at, hint=hint)
-    elif isinstance(value, str):
-        if holds_credentials(value):
-            hint = "keep the user and the password of a URL out of Git: ${env:NAME} as the whole value"
-            yield ValidationIssue(code="M211", message=f"a literal secret in `{name}`", at=at, hint=hint)
-        elif broken_reference(value):
-            yield ValidationIssue(code="M213", message="not a reference", at=at, hint="${env:NAME} or ${file:PATH}")
+        if not is_reference(text):
+            hint = "write ${env:NAME} or ${file:PATH}, and change it, for Git keeps the old value"
+            yield ValidationIssue("M211", f"a literal secret in `{name}`", (name,), hint)
+    elif holds_credentials(text):
+        hint = "keep the user and the password of a URL out of Git: ${env:NAME} as the whole value"
+        yield ValidationIssue("M211", f"a literal secret in `{name}`", (name,), hint)
+    elif re.search(_BROKEN_TEXT, text):
+        yield ValidationIssue("M213", "not a reference", (name,), "${env:NAME} or ${file:PATH}")

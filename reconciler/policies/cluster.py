@@ -1,4 +1,4 @@
-"""Cluster: which cluster, how to reach it, what is protected, and the limits of one plan. Settings, not desired state."""
+"""Cluster: its id and connection, protected subjects, and the limits of one plan."""
 
 from typing import Annotated, Any, Literal
 
@@ -9,9 +9,8 @@ from reconciler.operations.limit import Limit
 from reconciler.operations.protection import Protection
 from reconciler.policies.base import STRICT, ClusterMetadata, Envelope
 from reconciler.policies.client_properties import SCHEMA as CLIENT_SCHEMA
-from reconciler.policies.client_properties import ClientValue, checked_properties
+from reconciler.policies.client_properties import SERVER_TEXT, ClientValue, validate_properties, validate_server
 from reconciler.policies.fields import Count, Percent, Selectors, TopicName, TopicSelectors
-from reconciler.policies.secret_refs import SERVER_TEXT, server
 
 
 class Protect(BaseModel):
@@ -26,19 +25,21 @@ class Protect(BaseModel):
 
 
 LIMITS: tuple[Limit, ...] = tuple(limit for operation in reversed(OPERATIONS) for limit in operation.LIMITS)
-"""The limits of all operations, in the order of the manifest: the most destructive operation first."""
+"""The limits of all operations; the most destructive operation comes first."""
 
 
-def _limit_field(limit: Limit) -> Any:
-    bound = Percent if limit.is_percent else Count
-    return (bound, Field(default=limit.default, description=limit.description, examples=[limit.default]))
-
-
+_LIMIT_FIELDS: dict[str, Any] = {
+    limit.field: (
+        Percent if limit.is_percent else Count,
+        Field(default=limit.default, description=limit.description, examples=[limit.default]),
+    )
+    for limit in LIMITS
+}
 Limits: type[BaseModel] = create_model(
     "Limits",
     __config__=STRICT,
     __doc__="Bounds on the blast radius of one plan; a Waiver is the only way past.",
-    **{limit.field: _limit_field(limit) for limit in LIMITS},
+    **_LIMIT_FIELDS,
 )
 
 
@@ -54,9 +55,8 @@ class JournalSpec(BaseModel):
     )
 
 
-Server = Annotated[
-    str, AfterValidator(server), Field(json_schema_extra={"pattern": SERVER_TEXT, "examples": ["broker-1:9093"]})
-]
+_SERVER_SCHEMA = {"pattern": SERVER_TEXT, "examples": ["broker-1:9093"]}
+_Server = Annotated[str, AfterValidator(validate_server), Field(json_schema_extra=_SERVER_SCHEMA)]
 
 
 class ClusterSpec(BaseModel):
@@ -68,11 +68,11 @@ class ClusterSpec(BaseModel):
         description="The id that the brokers answer with: plan and apply refuse any other cluster.",
         examples=["5L6g3nShT-eMCtK--X86sw"],
     )
-    bootstrap_servers: Annotated[tuple[Server, ...], Field(min_length=1, max_length=1000, strict=False)] = Field(
+    bootstrap_servers: Annotated[tuple[_Server, ...], Field(min_length=1, max_length=1000, strict=False)] = Field(
         description="host:port of some brokers; ${env:…} and ${file:…} are filled in on connecting.",
         examples=[["broker-1:9093", "broker-2:9093"]],
     )
-    client: Annotated[dict[str, ClientValue], AfterValidator(checked_properties)] = Field(
+    client: Annotated[dict[str, ClientValue], AfterValidator(validate_properties)] = Field(
         default_factory=dict,
         description="librdkafka properties, passed through. Secrets as ${env:…} or ${file:…}; a literal one is refused.",
         examples=[{"security.protocol": "SASL_SSL", "sasl.password": "${env:KAFKA_PASSWORD}"}],
@@ -112,5 +112,4 @@ class Cluster(Envelope):
 
     def limit(self, limit: Limit) -> float:
         """Return the bound that the manifest sets."""
-        bound: float = getattr(self.spec.limits, limit.field)
-        return bound
+        return float(getattr(self.spec.limits, limit.field))

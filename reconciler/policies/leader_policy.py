@@ -1,26 +1,26 @@
-"""LeaderPolicy: which replica leads. Everything about the kind: fields, needs, and when an election is right."""
+"""LeaderPolicy: which replica leads. The fields of the kind, and when an election is right."""
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import ConfigDict, Field
 
-from reconciler.model.block_reason import BlockReason, unknown_fact
+from reconciler.model.block_reason import BlockReason
 from reconciler.model.election import Election
-from reconciler.model.names import Address, TopicPartition
+from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Decision, Satisfied, Waiting
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import ClusterSnapshot, Unknown
+from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.operations import Operation
-from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership
+from reconciler.operations.checks import SubjectBlocked, listed_topic
+from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership, observe_leadership
 from reconciler.operations.protection import Protection
-from reconciler.operations.topic_checks import leadership, unknown_partition, unknown_topic
-from reconciler.policies.base import STRICT, ExactClaim, Policy, Selection, Subjects, WriteAccess, claims_by_name
+from reconciler.policies.base import ExactClaim, Policy, Spec, Subjects
 from reconciler.policies.fields import TOPIC_TEXT, Partitions, Percent, TopicName, TopicSelectors
-from reconciler.policies.validation import ValidationIssue, raise_cross_field
+from reconciler.policies.validation import ValidationIssue
 
 _SPEC_SCHEMA: dict[str, Any] = {
     "if": {"properties": {"election": {"const": "unclean"}}, "required": ["election"]},
@@ -32,10 +32,10 @@ _SPEC_SCHEMA: dict[str, Any] = {
 }
 
 
-class LeaderPolicySpec(BaseModel):
+class LeaderPolicySpec(Spec):
     """The body of a LeaderPolicy."""
 
-    model_config = STRICT | {"json_schema_extra": _SPEC_SCHEMA}
+    model_config = ConfigDict(json_schema_extra=_SPEC_SCHEMA)
 
     topics: TopicSelectors | None = Field(
         default=None,
@@ -62,11 +62,6 @@ class LeaderPolicySpec(BaseModel):
         description="Percent, per broker: below this share of its preferred partitions led elsewhere, all is satisfied.",
         examples=[0],
     )
-
-    @model_validator(mode="after")
-    def _rules(self) -> Self:
-        raise_cross_field(self._issues())
-        return self
 
     def _issues(self) -> Iterator[ValidationIssue]:
         if self.election is Election.UNCLEAN:
@@ -98,35 +93,33 @@ class LeaderPolicy(Policy):
     kind: Literal["LeaderPolicy"] = Field(description="Which kind of manifest this is.", examples=["LeaderPolicy"])
     spec: LeaderPolicySpec = Field(description="Which partitions, and who should lead them.")
 
-    def exact_claims(self) -> Iterator[ExactClaim]:
-        yield from claims_by_name("topics", self.spec.topics or (), self.spec.except_topics)
-        for topic, numbers in (self.spec.partitions or {}).items():
-            yield ExactClaim(topic, numbers, ("spec", "partitions", topic))
+    @property
+    def selectors(self) -> tuple[Selector, ...]:
+        if self.spec.partitions is not None:
+            return tuple(map(Selector, self.spec.partitions))
+        return self.spec.topics or ()
 
-    def write_access(self) -> WriteAccess:
-        return WriteAccess(resource="cluster")
+    def claimed_partitions(self, name: str) -> frozenset[int] | None:
+        return None if self.spec.partitions is None else frozenset(self.spec.partitions[name])
+
+    def exact_claims(self) -> Iterator[ExactClaim]:
+        if self.spec.partitions is None:
+            return super().exact_claims()
+        exact = self.spec.partitions.items()
+        return (ExactClaim(topic, numbers, ("spec", "partitions", topic)) for topic, numbers in exact)
 
     def scan_request(self, observed_at_ms: int) -> ScanRequest:
         """Metadata only: no offsets, so no Spark."""
-        spec = self.spec
-        if spec.partitions is not None:
-            exact = sorted(spec.partitions.items())
-            return ScanRequest(
-                topics=tuple(TopicRequest(topics=(Selector(topic),), partitions=frozenset(ns)) for topic, ns in exact)
-            )
-        return ScanRequest(topics=(TopicRequest(topics=spec.topics or (), except_topics=spec.except_topics or ()),))
-
-    def select(self, snapshot: ClusterSnapshot) -> Selection:
-        if self.spec.partitions is not None:
-            return self._select(snapshot.topics.keys(), tuple(map(Selector, self.spec.partitions)), None)
-        return self._select(snapshot.topics.keys(), self.spec.topics or (), self.spec.except_topics)
+        if self.spec.partitions is None:
+            return ScanRequest(topics=(TopicRequest(topics=self.selectors, except_topics=self.excluding),))
+        exact = sorted(self.spec.partitions.items())
+        return ScanRequest(
+            topics=tuple(TopicRequest(topics=(Selector(topic),), partitions=frozenset(ns)) for topic, ns in exact)
+        )
 
     def protection_of(self, name: str, protection: Protection) -> BlockReason | None:
         """Moving a leader loses nothing, electing one that is out of sync loses records."""
         return protection.of_topic(name) if self.spec.election is Election.UNCLEAN else None
-
-    def claimed_partitions(self, name: str) -> frozenset[int] | None:
-        return None if self.spec.partitions is None else frozenset(self.spec.partitions[name])
 
     def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
         """One decision for each selected partition, or for each topic whose partitions are not known.
@@ -134,108 +127,95 @@ class LeaderPolicy(Policy):
         `tolerance` is measured per broker, over all partitions of these subjects that prefer it: where
         less than that share is led by another broker, all of them are satisfied.
         """
-        observed: list[tuple[Address, TopicPartition, ObservedLeadership]] = []
+        leaderships: dict[TopicPartition, ObservedLeadership] = {}
         unknown_count: float = 0
         for topic in subjects:
-            for number, found in _leaderships(self, topic, snapshot):
-                address = self.address_of(topic, number)
-                if isinstance(found, BlockReason):
-                    if found.unread:  # of a whole topic the number of partitions is unknown
-                        unknown_count += 1 if number >= 0 else math.inf
-                    yield found.blocked(address, self.declared_at)
-                else:
-                    observed.append((address, TopicPartition(topic, number), found))
-        if self.spec.election is Election.UNCLEAN:
-            for address, partition, leadership_ in observed:
-                yield _unclean(self, address, partition, leadership_, snapshot.brokers)
-            return
-        tolerated = _tolerated([leadership_ for _, _, leadership_ in observed], unknown_count, self.spec.tolerance)
-        for address, partition, leadership_ in observed:
-            leader, preferred = leadership_.leader, leadership_.replicas[0]
-            if leader == preferred or (leader is not None and preferred in tolerated):
-                yield Satisfied(address)
+            try:
+                partitions = list(self.partitions(listed_topic(topic, snapshot)))
+            except SubjectBlocked as error:
+                unknown_count += math.inf if error.block.unread else 0
+                yield error.block.blocked(self.address_of(topic), self.declared_at)
+                continue
+            for partition, block in partitions:
+                if block is None:
+                    try:
+                        leaderships[partition] = observe_leadership(partition, snapshot.partitions.get(partition))
+                    except SubjectBlocked as error:
+                        block = error.block
+                if block is not None:
+                    unknown_count += block.unread
+                    yield block.blocked(self.address_of(topic, partition.partition), self.declared_at)
+        tolerated = _brokers_within(self.spec.tolerance, leaderships.values(), unknown_count)
+        for partition, observed in leaderships.items():
+            preferred = observed.replicas[0]
+            if self.spec.election is Election.UNCLEAN:
+                yield self._unclean(partition, observed, snapshot.brokers)
+            elif observed.leader is not None and (observed.leader == preferred or preferred in tolerated):
+                yield self._satisfied(partition)
             else:
-                yield _preferred(self, address, partition, leadership_, snapshot.brokers)
+                yield self._preferred(partition, observed, snapshot.brokers)
+
+    def _preferred(self, partition: TopicPartition, observed: ObservedLeadership, alive: tuple[int, ...]) -> Decision:
+        preferred = observed.replicas[0]
+        leader = "has no leader" if observed.leader is None else f"is led by {observed.leader}"
+        if preferred in alive and preferred in observed.in_sync:
+            reason = f"{leader}, and broker {preferred}, the first replica, is alive and in sync"
+            return self._election(partition, observed, reason)
+        missing = "is not alive" if preferred not in alive else "is not in sync"
+        return self._waiting(partition, f"{leader}; its preferred leader, broker {preferred}, {missing}")
+
+    def _unclean(self, partition: TopicPartition, observed: ObservedLeadership, alive: tuple[int, ...]) -> Decision:
+        """Elect only where no leader can come back without loss: leaderless, and no in-sync replica is alive."""
+        if observed.leader is not None:
+            return self._satisfied(partition)
+        candidates = [broker for broker in observed.replicas if broker in alive]
+        in_sync = [broker for broker in candidates if broker in observed.in_sync]
+        if in_sync:
+            why = f"broker {in_sync[0]} is alive and in sync, so it will lead without loss"
+            return self._waiting(partition, f"has no leader; {why}")
+        if not candidates:
+            return self._waiting(partition, "has no leader; no replica is alive")
+        lost = f"what only {_listed(observed.in_sync)} had is lost" if observed.in_sync else "what is lost is not known"
+        reason = "leaderless in this scan, since when is not known (a restarting broker looks just the same)"
+        reason += f"; alive, but not in sync: {_listed(candidates)}; {lost}"
+        return self._election(partition, observed, reason)
+
+    def _satisfied(self, partition: TopicPartition) -> Satisfied:
+        return Satisfied(self.address_of(partition.topic, partition.partition))
+
+    def _waiting(self, partition: TopicPartition, reason: str) -> Waiting:
+        address = self.address_of(partition.topic, partition.partition)
+        return Waiting(address=address, declared_at=self.declared_at, reason=f"{partition} {reason}")
+
+    def _election(self, partition: TopicPartition, observed: ObservedLeadership, reason: str) -> ElectLeader:
+        return ElectLeader(
+            address=self.address_of(partition.topic, partition.partition),
+            declared_at=self.declared_at,
+            reason=reason,
+            mode=self.mode,
+            partition=partition,
+            election=self.spec.election,
+            leader_wanted=observed.replicas[0] if self.spec.election is Election.PREFERRED else None,
+            seen=observed,
+        )
 
 
-def _leaderships(
-    policy: LeaderPolicy, topic: str, snapshot: ClusterSnapshot
-) -> Iterator[tuple[int, ObservedLeadership | BlockReason]]:
-    """What is known of each selected partition of `topic`, by number; -1: one objection for the whole topic."""
-    facts = snapshot.topics.get(topic)
-    if facts is None:
-        yield -1, unknown_topic(topic, snapshot)
-        return
-    if isinstance(facts.partitions, Unknown):
-        yield -1, unknown_fact(f"the number of partitions of {topic}", facts.partitions)
-        return
-    wanted = policy.spec.partitions
-    for number in range(facts.partitions) if wanted is None else sorted(wanted[topic]):
-        partition = TopicPartition(topic, number)
-        if number < facts.partitions:
-            yield number, leadership(partition, snapshot.partitions.get(partition))
-        else:
-            yield number, unknown_partition(partition, facts.partitions)
+def _brokers_within(tolerance: float, leaderships: Iterable[ObservedLeadership], unknown_count: float) -> set[int]:
+    """Return the brokers with less than `tolerance` percent of their preferred partitions led elsewhere.
 
-
-def _tolerated(known: Iterable[ObservedLeadership], doubtful: float, tolerance: float) -> set[int]:
-    """Brokers of whose preferred partitions too few are led elsewhere. Doubtful ones count as led rightly: less is done, not more."""
+    Partitions that are not known count as led by their preferred leader: less is done, not more.
+    """
     if tolerance == 0:
         return set()
     preferring: Counter[int] = Counter()
     elsewhere: Counter[int] = Counter()
-    for seen in known:
-        preferring[seen.replicas[0]] += 1
-        elsewhere[seen.replicas[0]] += seen.leader is not None and seen.leader != seen.replicas[0]
-    return {b for b, count in preferring.items() if 100 * elsewhere[b] < tolerance * (count + doubtful)}
-
-
-def _preferred(
-    policy: LeaderPolicy, address: Address, partition: TopicPartition, seen: ObservedLeadership, alive: tuple[int, ...]
-) -> Decision:
-    wanted = seen.replicas[0]
-    led = "has no leader" if seen.leader is None else f"is led by {seen.leader}"
-    if wanted not in alive or wanted not in seen.in_sync:
-        missing = "is not alive" if wanted not in alive else "is not in sync"
-        reason = f"{partition} {led}; its preferred leader, broker {wanted}, {missing}"
-        return Waiting(address=address, declared_at=policy.declared_at, reason=reason)
-    return ElectLeader(
-        address=address,
-        declared_at=policy.declared_at,
-        reason=f"{led}, and broker {wanted}, the first replica, is alive and in sync",
-        mode=policy.mode,
-        partition=partition,
-        election=Election.PREFERRED,
-        leader_wanted=wanted,
-        seen=seen,
-    )
-
-
-def _unclean(
-    policy: LeaderPolicy, address: Address, partition: TopicPartition, seen: ObservedLeadership, alive: tuple[int, ...]
-) -> Decision:
-    """Only for a partition that nothing else can bring back: leaderless, and no in-sync replica alive to lead it without loss."""
-    if seen.leader is not None:
-        return Satisfied(address)
-    candidates = [broker for broker in seen.replicas if broker in alive]
-    clean = [broker for broker in candidates if broker in seen.in_sync]
-    if clean or not candidates:
-        why = (
-            f"broker {clean[0]} is alive and in sync, so it will lead without loss" if clean else "no replica is alive"
-        )
-        return Waiting(address=address, declared_at=policy.declared_at, reason=f"{partition} has no leader; {why}")
-    lost = f"what only {_listed(seen.in_sync)} had is lost" if seen.in_sync else "what is lost is not known"
-    return ElectLeader(
-        address=address,
-        declared_at=policy.declared_at,
-        reason=f"leaderless in this scan, since when is not known (a restarting broker looks just the same); "
-        f"alive, but not in sync: {_listed(candidates)}; {lost}",
-        mode=policy.mode,
-        partition=partition,
-        election=Election.UNCLEAN,
-        leader_wanted=None,
-        seen=seen,
-    )
+    for observed in leaderships:
+        preferred = observed.replicas[0]
+        preferring[preferred] += 1
+        elsewhere[preferred] += observed.leader is not None and observed.leader != preferred
+    return {
+        broker for broker, count in preferring.items() if 100 * elsewhere[broker] < tolerance * (count + unknown_count)
+    }
 
 
 def _listed(brokers: Iterable[int]) -> str:

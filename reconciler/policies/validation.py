@@ -1,7 +1,4 @@
-"""What a model says when it refuses: a stable code, words, where below the model, and a hint. How it is printed is load's business.
-
-One validator may find several problems; pydantic lets it raise only once, so they travel together.
-"""
+"""What a validator of a manifest reports. `manifest/` adds positions and prints it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,14 +6,14 @@ from dataclasses import dataclass
 from pydantic_core import PydanticCustomError
 
 FieldPath = tuple[str | int, ...]
-"""From the model that refuses down to the value: manifest keys and list positions."""
+"""Manifest keys and list positions, from the validated model or value downwards."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ValidationIssue:
-    """One thing that is wrong with a manifest. `at`: which value below the refusing model; empty: the model as a whole.
+    """One error in a manifest. `at`: the path of the value; empty: the validated value itself.
 
-    `on_key`: the key is what is wrong, not its value.
+    `on_key`: the key is wrong, not its value.
     """
 
     code: str
@@ -26,20 +23,23 @@ class ValidationIssue:
     on_key: bool = False
 
 
-def validation_error(*problems: ValidationIssue) -> PydanticCustomError:
-    """The one exception that carries all of `problems` through pydantic; they come out of the error's `ctx["problems"]`."""
-    text = "; ".join(problem.message for problem in problems)
-    return PydanticCustomError("problems", "{text}", {"text": text, "problems": problems})
+def invalid(code: str, message: str, hint: str = "") -> PydanticCustomError:
+    """Return the exception for one issue about the validated value."""
+    return _exception("problems", (ValidationIssue(code, message, hint=hint),))
 
 
-def raise_cross_field(problems: Iterable[ValidationIssue]) -> None:
-    """Like `refuse_any`, for rules about several fields: pydantic asks them only where each field is right by itself."""
-    if found := tuple(problems):
-        text = "; ".join(problem.message for problem in found)
-        raise PydanticCustomError("broken_rules", "{text}", {"text": text, "problems": found})
+def raise_if_any(issues: Iterable[ValidationIssue]) -> None:
+    """Raise one exception for all issues: a validator can raise only once."""
+    if all_issues := tuple(issues):
+        raise _exception("problems", all_issues)
 
 
-def raise_if_any(problems: Iterable[ValidationIssue]) -> None:
-    """Raises where there is a problem."""
-    if found := tuple(problems):
-        raise validation_error(*found)
+def raise_cross_field(issues: Iterable[ValidationIssue]) -> None:
+    """Do the same for rules about several fields, which pydantic checks after each single field."""
+    if all_issues := tuple(issues):
+        raise _exception("broken_rules", all_issues)
+
+
+def _exception(kind: str, issues: tuple[ValidationIssue, ...]) -> PydanticCustomError:
+    text = "; ".join(text for issue in issues for text in (issue.message, issue.hint) if text)
+    return PydanticCustomError(kind, "{text}", {"text": text, "problems": issues})

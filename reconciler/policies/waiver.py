@@ -1,6 +1,6 @@
-"""Waiver: an expiring exception to one limit, for one policy's actions only. The only way past a limit; there is no force flag."""
+"""Waiver: an expiring exception to one limit, for one policy. There is no force flag."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
@@ -16,6 +16,8 @@ from reconciler.text.formatting import format_instant
 LIMITS_OF: Mapping[str, tuple[Limit, ...]] = {policy.__name__: policy.OPERATION.LIMITS for policy in POLICIES}
 """By kind of policy: the limits that bound it."""
 _LIMITS = {limit.id: limit for limit in LIMITS}
+_PERCENT_IDS = [limit.id for limit in LIMITS if limit.is_percent]
+_COUNT_IDS = [limit.id for limit in LIMITS if not limit.is_percent]
 _POLICY_TEXT = f"({'|'.join(LIMITS_OF)})/{NAME_TEXT}"
 
 if TYPE_CHECKING:
@@ -24,29 +26,22 @@ else:
     LimitName = Literal[tuple(_LIMITS)]
 
 
-def _limit_of_kind(kind: str, limits: tuple[Limit, ...]) -> dict[str, object]:
-    condition = {"properties": {"policy": {"pattern": f"^{kind}/"}}, "required": ["policy"]}
-    return {"if": condition, "then": {"properties": {"limit": {"enum": [limit.id for limit in limits]}}}}
+def _if(name: str, condition: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
+    return {"if": {"properties": {name: condition}, "required": [name]}, "then": {"properties": then}}
 
 
-def _value_of_limits(limits: Iterable[Limit], value: dict[str, object]) -> dict[str, object]:
-    condition = {"properties": {"limit": {"enum": [limit.id for limit in limits]}}, "required": ["limit"]}
-    return {"if": condition, "then": {"properties": {"value": value}}}
-
-
-_SCHEMA: dict[str, Any] = {
-    "allOf": [
-        *(_limit_of_kind(kind, limits) for kind, limits in LIMITS_OF.items()),
-        _value_of_limits((limit for limit in LIMITS if limit.is_percent), {"maximum": 100}),
-        _value_of_limits((limit for limit in LIMITS if not limit.is_percent), {"multipleOf": 1}),
-    ]
-}
+_KINDS = [
+    _if("policy", {"pattern": f"^{kind}/"}, {"limit": {"enum": [limit.id for limit in limits]}})
+    for kind, limits in LIMITS_OF.items()
+]
+_PERCENT = _if("limit", {"enum": _PERCENT_IDS}, {"value": {"maximum": 100}})
+_COUNT = _if("limit", {"enum": _COUNT_IDS}, {"value": {"multipleOf": 1}})
 
 
 class WaiverSpec(BaseModel):
     """The body of a Waiver."""
 
-    model_config = STRICT | {"json_schema_extra": _SCHEMA}
+    model_config = STRICT | {"json_schema_extra": {"allOf": [*_KINDS, _PERCENT, _COUNT]}}
 
     policy: Annotated[
         str,
@@ -77,15 +72,12 @@ class WaiverSpec(BaseModel):
         kind = self.policy.partition("/")[0]
         limits = [limit.id for limit in LIMITS_OF[kind]]
         if self.limit not in limits:
-            known = ", ".join(limits)
-            message = f"the limit `{self.limit}` does not bind a {kind}"
-            yield ValidationIssue(code="M215", message=message, at=("limit",), hint=f"a {kind} is bound by {known}")
-        if _LIMITS[self.limit].is_percent:
-            if self.value > 100:
-                yield ValidationIssue(code="M119", message="more than 100 percent", at=("value",), hint="0 to 100")
-        elif not self.value.is_integer():
-            message = f"the limit `{self.limit}` is a count"
-            yield ValidationIssue(code="M119", message=message, at=("value",), hint="a whole number")
+            message, hint = f"the limit `{self.limit}` does not bind a {kind}", f"its limits: {', '.join(limits)}"
+            yield ValidationIssue("M215", message, ("limit",), hint)
+        if self.limit in _PERCENT_IDS and self.value > 100:
+            yield ValidationIssue("M119", "more than 100 percent", ("value",), "0 to 100")
+        if self.limit in _COUNT_IDS and not self.value.is_integer():
+            yield ValidationIssue("M119", f"the limit `{self.limit}` is a count", ("value",), "a whole number")
 
 
 class Waiver(Envelope):
@@ -96,11 +88,11 @@ class Waiver(Envelope):
     spec: WaiverSpec = Field(description="Which limit, for which policy, up to what, until when.")
 
     def problems_at(self, now_ms: int) -> Iterator[ValidationIssue]:
+        path = ("spec", "expires")
         if self.spec.expires <= now_ms:
             message = f"this waiver expired at {format_instant(self.spec.expires)} and has no effect"
-            yield ValidationIssue(code="M402", message=message, at=("spec", "expires"), hint="remove it")
+            yield ValidationIssue("M402", message, path, "remove it")
         if self.spec.expires > now_ms + self.spec.longest_ms:
-            message = f"a waiver of `{self.spec.limit}` may last {'24 hours' if self.spec.longest_ms == DAY_MS else '30 days'} at most"
-            yield ValidationIssue(
-                code="M210", message=message, at=("spec", "expires"), hint="choose an earlier instant"
-            )
+            longest = "24 hours" if self.spec.longest_ms == DAY_MS else "30 days"
+            message = f"a waiver of `{self.spec.limit}` may last {longest} at most"
+            yield ValidationIssue("M210", message, path, "choose an earlier instant")

@@ -5,25 +5,13 @@ A builder makes the report tree of a document, a writer lays any tree out for a 
 the clock or the terminal.
 """
 
-from reconciler.report.annotations import write_annotations
-from reconciler.report.diff import diff_json, diff_report
-from reconciler.report.drift import drift_report
-from reconciler.report.explain import explain_report
-from reconciler.report.journal import journal_report
-from reconciler.report.markdown import write_markdown
-from reconciler.report.plan import plan_report
-from reconciler.report.results import results_report
-from reconciler.report.terminal import write_lines
-
-__all__ = [
-    "diff_json",
-    "diff_report",
-    "drift_report",
-    "explain_report",
-    "journal_report",
-    "plan_report",
-    "results_report",
-    "write_annotations",
-    "write_lines",
-    "write_markdown",
-]
+from reconciler.report.annotations import write_annotations as write_annotations
+from reconciler.report.diff import diff_json as diff_json
+from reconciler.report.diff import diff_report as diff_report
+from reconciler.report.drift import drift_report as drift_report
+from reconciler.report.explain import explain_report as explain_report
+from reconciler.report.markdown import write_markdown as write_markdown
+from reconciler.report.plan import plan_report as plan_report
+from reconciler.report.results import journal_report as journal_report
+from reconciler.report.results import results_report as results_report
+from reconciler.report.terminal import write_lines as write_lines

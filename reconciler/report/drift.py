@@ -1,17 +1,16 @@
-"""Builds the report of a cluster's drift: short, and the same text as long as the same subjects drift.
+"""Builds the report of a cluster's drift: what drifts, since when, and what to do.
 
-Numbers that move with every run (offsets, ages, counts of records) stay in the JSON. The report says
-what drifts, since when, and what to do.
+The text is the same as long as the same subjects drift: numbers that move with every run (offsets,
+ages, counts of records) stay in the JSON.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from reconciler import operations
 from reconciler.model.block_codes import REASONS
-from reconciler.model.names import format_policy, format_subject
+from reconciler.model.names import format_policy
 from reconciler.plan.drift import UNREAD, DriftReport, Subject
-from reconciler.report.grouping import grouped
-from reconciler.report.tree import Item, Report, Section, Severity
+from reconciler.report.tree import Item, Report, Section, Severity, format_subjects, group_equal
 from reconciler.text import formatting
 from reconciler.text.escape import display_name
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
@@ -30,22 +29,24 @@ def drift_report(report: DriftReport) -> Report:
         counts = f"{satisfied:,} satisfied, {waiting:,} waiting or within their allowance"
         return Report(summary=(*cluster, f" is in sync ({counts})."), marker=marker)
     number = formatting.count(len(report.subjects), "subject")
-    drifts = "drifts" if len(report.subjects) == 1 else "drift"
     oldest = formatting.format_time(min((subject.since_ms for subject in report.subjects), default=0))
-    answer = f"{number} {drifts}, the oldest since {oldest}" if report.subjects else "too little could be read to tell"
+    drifts = f"{number} drift{'s' if len(report.subjects) == 1 else ''}, the oldest since {oldest}"
     command = escaped_name(f"reconciler plan --cluster {display_name(report.cluster)}")
-    unread = formatting.count(len(report.unread), "subject")
+    warnings = [Item(label="Incomplete", text=(sentence(r),), severity=Severity.WARNING) for r in report.incomplete]
+    if report.refused:
+        limits = join(", ", *((name(limit),) for limit in report.refused))
+        warnings.append(Item(label="Limits that refuse the plan now", text=limits, severity=Severity.ERROR))
     return Report(
-        headline=("Drift on ", *cluster, f": {answer}"),
+        headline=("Drift on ", *cluster, f": {drifts if report.subjects else 'too little could be read to tell'}"),
         sections=(
             Section(items=tuple(_items(report.subjects, Severity.CHANGE))),
             Section(
-                heading=(f"{unread} could not be read",),
+                heading=(f"{formatting.count(len(report.unread), 'subject')} could not be read",),
                 items=tuple(_items(report.unread, Severity.WARNING)),
                 severity=Severity.WARNING,
                 labelled=False,
             ),
-            Section(items=tuple(_warnings(report)), labelled=False),
+            Section(items=tuple(warnings)),
         ),
         footer=(("For every subject with its numbers: ", command),),
         page_note=("This closes by itself once all is in sync.",),
@@ -54,19 +55,17 @@ def drift_report(report: DriftReport) -> Report:
     )
 
 
-def _warnings(report: DriftReport) -> Iterator[Item]:
-    for reason in report.incomplete:
-        yield Item(label="Incomplete", text=(sentence(reason),), severity=Severity.WARNING)
-    if report.refused:
-        limits = join(", ", *((name(limit),) for limit in report.refused))
-        yield Item(label="Limits that refuse the plan now", text=limits, severity=Severity.ERROR)
-
-
 def _items(subjects: Iterable[Subject], severity: Severity) -> Iterator[Item]:
     """Subjects of one policy and topic that drift for one reason are one item."""
-    groups = grouped(sorted(subjects, key=_key), _key)
+    groups = list(group_equal(sorted(subjects, key=_key), _key))
     for same in groups[:ROWS_MAX]:
-        yield _item(same, severity)
+        first = same[0]
+        subject = format_subjects([subject.address for subject in same])
+        since = formatting.format_time(min(subject.since_ms for subject in same))
+        policy = escaped_name(format_policy(first.address))
+        next_step = Item(text=(f"since {since}, against ", policy, "; next: ", sentence(first.next_step)))
+        code = first.code or ""
+        yield Item(subject=subject, text=_state(first), severity=severity, code=code, children=(next_step,))
     if len(groups) > ROWS_MAX:
         yield Item(text=(f"and {len(groups) - ROWS_MAX:,} more (-o json lists them all)",))
 
@@ -75,22 +74,6 @@ def _key(subject: Subject) -> tuple[str, ...]:
     address = subject.address
     own = str(address) if address.partition < 0 else ""
     return (address.kind, address.policy, address.name, own, subject.sort, subject.code or "")
-
-
-def _item(same: Sequence[Subject], severity: Severity) -> Item:
-    first = same[0]
-    subject: Phrase = (escaped_name(format_subject(first.address)),)
-    if len(same) > 1:
-        subject = (name(first.address.name), f", {formatting.count(len(same), 'partition')}")
-    since = formatting.format_time(min(subject.since_ms for subject in same))
-    policy = escaped_name(format_policy(first.address))
-    return Item(
-        subject=subject,
-        text=_state(first),
-        severity=severity,
-        code=first.code or "",
-        children=(Item(text=(f"since {since}, against ", policy, "; next: ", sentence(first.next_step))),),
-    )
 
 
 def _state(subject: Subject) -> Phrase:

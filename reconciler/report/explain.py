@@ -1,6 +1,7 @@
 """Builds the explanation of a decision: the facts, the rule, the arithmetic, and what apply tests again."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import cast
 
 from reconciler.errors import UsageError
@@ -10,11 +11,11 @@ from reconciler.model.description import Fact
 from reconciler.model.names import Address, format_address, format_location
 from reconciler.model.plan import Blocked, Decision, Plan, Satisfied, Skipped, Waiting
 from reconciler.operations.base import Operation
-from reconciler.report import grouping
+from reconciler.report.plan import count_decisions, describe_policy, format_state
 from reconciler.report.tree import Item, Report, Section
 from reconciler.text import formatting
 from reconciler.text.escape import display_name
-from reconciler.text.phrase import Phrase, escaped_name, name, sentence
+from reconciler.text.phrase import escaped_name, name, sentence
 from reconciler.text.suggest import did_you_mean
 
 FULL_MAX = 5
@@ -23,7 +24,11 @@ FULL_MAX = 5
 
 def explain_report(plan: Plan, address: Address) -> Report:
     """The decision at that address, or those of a topic or policy. Raises UsageError where there is none."""
-    decisions = [decision for decision in plan.decisions if _covers(address, decision.address)]
+    decisions = [
+        decision
+        for decision in plan.decisions
+        if address in (decision.address, replace(decision.address, partition=-1), decision.address.policy_address)
+    ]
     shown = escaped_name(format_address(address))
     if not decisions:
         near = did_you_mean(str(address), (str(decision.address) for decision in plan.decisions))
@@ -31,10 +36,10 @@ def explain_report(plan: Plan, address: Address) -> Report:
         raise UsageError(f"the plan decides nothing at {shown.text}; {hint}")
     others = len(decisions) - FULL_MAX
     return Report(
-        headline=(shown, f": {grouping.totals(decisions)}") if others > 0 else (),
+        headline=(shown, f": {count_decisions(decisions)}") if others > 0 else (),
         sections=tuple(
             Section(
-                heading=(escaped_name(format_address(decision.address)), f": {_conclusion(decision)}"),
+                heading=(escaped_name(format_address(decision.address)), f": {format_state(decision)}"),
                 items=(Item(facts=tuple(_facts(plan, decision))),),
                 labelled=False,
             )
@@ -44,31 +49,10 @@ def explain_report(plan: Plan, address: Address) -> Report:
     )
 
 
-def _covers(wanted: Address, address: Address) -> bool:
-    if wanted in (address, address.policy_address):
-        return True
-    return bool(wanted.name) and wanted.partition < 0 and wanted == Address(address.kind, address.policy, address.name)
-
-
-def _conclusion(decision: Decision) -> str:
-    match decision:
-        case Action():
-            return cast(Operation, decision).TITLE
-        case Satisfied():
-            return "already as desired"
-        case Waiting():
-            return "waiting"
-        case Skipped():
-            return "skipped"
-        case Blocked():
-            return "blocked, because a fact could not be read" if decision.unread else "blocked"
-
-
 def _facts(plan: Plan, decision: Decision) -> Iterator[Fact]:
     if not isinstance(decision, Satisfied | Skipped):
-        declared: Phrase = (escaped_name(format_location(decision.declared_at)),)
-        mode = (f", mode {decision.mode}",) if isinstance(decision, Action) else ()
-        yield "Declared", (*declared, *mode)
+        mode = f", mode {decision.mode}" if isinstance(decision, Action) else ""
+        yield "Declared", (escaped_name(format_location(decision.declared_at)), mode)
     if not isinstance(decision, Satisfied):
         yield "Because", (sentence(decision.reason),)
     match decision:
@@ -82,9 +66,5 @@ def _facts(plan: Plan, decision: Decision) -> Iterator[Fact]:
         case Action():
             yield from cast(Operation, decision).explain()
             yield "Drift", ("counts as drift" if decision.drift else "does not count as drift yet",)
-    info = next((info for info in plan.notes if info.policy == decision.address.policy_address), None)
-    if info and info.owner:
-        yield "Owner", (sentence(info.owner),)
-    if info and info.reason:
-        yield "Purpose", (sentence(info.reason),)
+    yield from describe_policy(plan, decision.address.policy_address)
     yield "Seen at", (formatting.format_time(plan.observed_at_ms),)

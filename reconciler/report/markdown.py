@@ -1,16 +1,16 @@
-"""Writes a report as Markdown for a pull request comment, a job summary or an issue, readable on a phone.
+"""Writes a report as Markdown for a pull request comment, a job summary or an issue.
 
-Lists, no tables. The first line is the hidden marker, so that a workflow finds its comment and edits
+Lists, no tables, so that it can be read on a phone. The first line is the hidden marker, so that a workflow finds its comment and edits
 it. Text beyond the limit is cut at a line, and both the text and the marker say so.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from reconciler.model.names import format_location
 from reconciler.report.tree import Item, Report, Section
 from reconciler.text.escape import comment_value, markdown_code, markdown_prose
-from reconciler.text.phrase import Phrase, Span, Style, join
+from reconciler.text.phrase import Phrase, join
 
 LIMIT_CHARS = 60_000
 """GitHub refuses comments above 65,536 characters."""
@@ -22,8 +22,7 @@ def write_markdown(report: Report, *, limit_chars: int = LIMIT_CHARS) -> str:
     """The report in at most `limit_chars` characters. Raises ValueError where not even its head and foot fit."""
     head = [f"### {_phrase(report.headline)}", ""] if report.headline else [""]
     if report.summary:
-        label = f"**{report.summary_label}:** " if report.summary_label else ""
-        head += [f"{label}{_phrase(report.summary)}", ""]
+        head += [_phrase(report.summary), ""]
     head += [*(f"- {_phrase(phrase)}" for phrase in report.opening), ""]
     foot = [row for step in report.next_steps for row in ("", f"**Next:** {_phrase(step)}")]
     if report.footer:
@@ -31,10 +30,10 @@ def write_markdown(report: Report, *, limit_chars: int = LIMIT_CHARS) -> str:
     size = sum(len(row) + 1 for row in (_marker(report, is_cut=False), *head, *foot)) + _NOTE_CHARS
     if size > limit_chars:
         raise ValueError(f"limit_chars is {limit_chars}, and this report takes at least {size}")
-    body, is_cut = _fitting(_single_spaced(_sections(report)), limit_chars - size)
+    body, is_cut = _take_fitting(_squeeze_blank_rows(_sections(report)), limit_chars - size)
     if is_cut:
         body += ["", f"**Cut here: this is not everything.** {_phrase(report.remainder)}"]
-    return "\n".join(_single_spaced([_marker(report, is_cut=is_cut), *head, *body, *foot])).strip("\n") + "\n"
+    return "\n".join(_squeeze_blank_rows([_marker(report, is_cut=is_cut), *head, *body, *foot])).strip("\n") + "\n"
 
 
 def _marker(report: Report, *, is_cut: bool) -> str:
@@ -46,7 +45,7 @@ def _marker(report: Report, *, is_cut: bool) -> str:
     return f"<!-- {kind} {values} -->"
 
 
-def _fitting(rows: Iterable[str], chars: int) -> tuple[list[str], bool]:
+def _take_fitting(rows: Iterable[str], chars: int) -> tuple[list[str], bool]:
     """The rows that fit, newlines included, and whether any did not. A `<details>` that is cut inside is closed."""
     fitting: list[str] = []
     depth = 0
@@ -59,7 +58,7 @@ def _fitting(rows: Iterable[str], chars: int) -> tuple[list[str], bool]:
     return fitting, False
 
 
-def _single_spaced(rows: Iterable[str]) -> Iterator[str]:
+def _squeeze_blank_rows(rows: Iterable[str]) -> Iterator[str]:
     before = None
     for row in rows:
         if row or before:
@@ -71,42 +70,30 @@ def _sections(report: Report) -> Iterator[str]:
     for section in report.sections:
         if not section.items:
             continue
+        heading = _phrase(section.heading)
         yield ""
-        if section.heading and not section.collapsed:
-            yield f"#### {_phrase(section.heading)}"
-            yield ""
+        if heading and section.open_items != 0:
+            yield from (f"#### {heading}", "")
         if section.subject:
-            yield f"**{_phrase(section.subject)}** in {markdown_code(format_location(section.location))}"
-            yield ""
+            yield from (f"**{_phrase(section.subject)}** in {markdown_code(format_location(section.location))}", "")
         if section.note:
-            yield ". ".join(f"{label}: {_phrase(value)}" for label, value in section.note)
-            yield ""
-        if section.collapsed:
-            yield from _details(section, section.items, _phrase(section.heading))
-            continue
+            yield from (". ".join(f"{label}: {_phrase(value)}" for label, value in section.note), "")
         items = iter(section.items)
         for item in islice(items, section.open_items):
             yield from _item(item, section)
         if section.open_items is not None and len(section.items) > section.open_items:
-            yield from _details(section, items, f"{len(section.items) - section.open_items:,} more")
-
-
-def _details(section: Section, items: Iterable[Item], summary: str) -> Iterator[str]:
-    """Behind a tap. The blank lines keep Markdown alive inside HTML."""
-    yield ""
-    yield f"<details><summary>{summary}</summary>"
-    yield ""
-    for item in items:
-        yield from _item(item, section)
-    yield ""
-    yield "</details>"
-    yield ""
+            summary = f"{len(section.items) - section.open_items:,} more" if section.open_items else heading
+            # The blank lines keep Markdown alive inside HTML.
+            yield from ("", f"<details><summary>{summary}</summary>", "")
+            for item in items:
+                yield from _item(item, section)
+            yield from ("", "</details>", "")
 
 
 def _item(item: Item, section: Section) -> Iterator[str]:
     label = f"**{item.label}**" if item.label and not (section.heading and section.labelled) else ""
-    head = " ".join(part for part in (label, _phrase(item.subject)) if part)
-    yield f"- {': '.join(part for part in (head, _phrase(join(', ', item.loss, item.text))) if part)}"
+    head = " ".join(filter(None, (label, _phrase(item.subject))))
+    yield f"- {': '.join(filter(None, (head, _phrase(join(', ', item.loss, item.text)))))}"
     for name, value in item.facts:
         yield f"  - {name}: {_phrase(value)}" if name else f"  - {_phrase(value)}"
     for child in item.children:
@@ -114,16 +101,13 @@ def _item(item: Item, section: Section) -> Iterator[str]:
 
 
 def _phrase(phrase: Phrase) -> str:
-    return "".join(map(_part, phrase))
+    return "".join(
+        part.replace("->", "→") if isinstance(part, str) else _SPANS[part.style](part.text) for part in phrase
+    )
 
 
-def _part(part: str | Span) -> str:
-    if isinstance(part, str):
-        return part.replace("->", "→")
-    match part.style:
-        case Style.NAME:
-            return markdown_code(part.text)
-        case Style.SENTENCE:
-            return markdown_prose(part.text)
-        case Style.STRONG:
-            return f"**{part.text.replace('->', '→')}**"
+_SPANS: dict[str, Callable[[str], str]] = {
+    "name": markdown_code,
+    "sentence": markdown_prose,
+    "strong": lambda text: f"**{text.replace('->', '→')}**",
+}

@@ -1,87 +1,132 @@
-"""Builds the report of a plan: what would change, what is blocked or waiting, limits, waivers and digest."""
+"""Builds the report of a plan: actions, blocked and waiting subjects, limits, waivers and digest.
+
+More than 20 partitions of one topic become one item. Nothing that apply would read is computed here:
+sums are over the actions that apply walks.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import groupby
+from typing import Any, cast
 
-from reconciler.model.names import format_location, format_policy, format_subject
-from reconciler.model.plan import Blocked, Plan, Skipped, UsedWaiver, Waiting
+from reconciler import operations
+from reconciler.model.action import Action
+from reconciler.model.names import NOWHERE, Address, format_location, format_policy, format_subject
+from reconciler.model.plan import Blocked, Decision, Plan, Satisfied, UsedWaiver, Waiting
 from reconciler.operations.base import Operation
 from reconciler.plan.plan_file import digest
-from reconciler.report import grouping
-from reconciler.report.tree import Item, Items, Report, Section, Severity
+from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal, format_subjects, group_equal
 from reconciler.text import formatting
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
 
 OPEN_ITEMS = 25
 """Items of one section that a page shows before the reader opens the rest."""
 
+_UNREAD = "unread, so blocked"
+_NOTICES = {"blocked": "Blocked", _UNREAD: "Unread", "waiting": "Waiting", "skipped": "Skipped"}
+"""Label of the items of each state that is neither an action nor in sync, in the order of the report."""
+
 
 def plan_report(plan: Plan, *, full: bool = False, saved_to: str | None = None) -> Report:
     """The report of a plan. `full`: every partition is an item of its own."""
     plan_digest = digest(plan)
-    actions = grouping.as_operations(plan.actions)
     fields = (("cluster", plan.cluster), ("digest", plan_digest), ("commit", plan.source.commit or ""))
     commit: Phrase = ()
     if plan.source.commit:
-        commit = ("commit ", name(plan.source.commit[:7]))
-        commit += (" and uncommitted changes",) if plan.source.dirty else ()
+        commit = ("commit ", name(plan.source.commit[:7]), " and uncommitted changes" if plan.source.dirty else "")
     lifetime = formatting.approximate_duration(plan.expires_at_ms - plan.observed_at_ms)
     scanned, expires = formatting.format_time(plan.observed_at_ms), formatting.format_time(plan.expires_at_ms)
-    age: Phrase = (f"Scanned {scanned}, expires {expires} ({lifetime} after the scan)",)
-    if saved_to:
-        age += (", saved to ", name(saved_to))
+    saved: Phrase = ("saved to ", name(saved_to)) if saved_to else ()
+    age = join(", ", (f"Scanned {scanned}, expires {expires} ({lifetime} after the scan)",), saved)
     return Report(
         title=f"plan for {plan.cluster}",
-        headline=(name(plan.cluster), ": ", _headline(plan, actions)),
+        headline=(name(plan.cluster), ": ", _headline(plan)),
         opening=(join(", ", ("Cluster ", name(plan.cluster), " (", name(plan.cluster_id), ")"), commit),),
-        summary_label="Plan",
-        summary=(grouping.totals(plan.decisions),),
-        sections=tuple(_sections(plan, actions, full=full)),
+        summary=(strong("Plan:"), f" {count_decisions(plan.decisions)}"),
+        sections=tuple(_sections(plan, full=full)),
         footer=(("Digest ", escaped_name(plan_digest)), age),
-        is_quiet=not actions and not saved_to,
+        is_quiet=not plan.actions and not saved_to,
         marker=("reconciler-plan", (*fields, ("truncated", None))),
         remainder=("Read the rest in the plan file or with ", escaped_name("reconciler show"), "."),
     )
 
 
-def _headline(plan: Plan, actions: Sequence[Operation]) -> str:
+def count_decisions(decisions: Iterable[Decision]) -> str:
+    """`1 record deletion (at most 97,213 records), 1 group removal; 1 blocked; 14 in sync.`"""
+    by_state: dict[str, list[Any]] = {}
+    for decision in decisions:
+        by_state.setdefault(format_state(decision), []).append(decision)
+    actions = []
+    for operation in reversed(operations.OPERATIONS):
+        if members := by_state.get(operation.TITLE):
+            loss = operation.total_loss(members)
+            actions.append(formatting.count(len(members), operation.TITLE) + (f" ({loss})" if loss else ""))
+    numbers = {state: len(by_state.get(state, ())) for state in ("blocked", "waiting", "skipped", "in sync")}
+    unread = len(by_state.get(_UNREAD, ()))
+    numbers["blocked"] += unread
+    others = [f"{number:,} {state}" for state, number in numbers.items() if number]
+    if unread:
+        others[0] += f" ({unread:,} unread)"
+    return "; ".join([", ".join(actions) or "no changes", *others]) + "."
+
+
+def format_state(decision: Decision) -> str:
+    """Return what reports call a decision: the title of an action, or a state."""
+    match decision:
+        case Action():
+            return cast(Operation, decision).TITLE
+        case Satisfied():
+            return "in sync"
+        case Blocked(unread=True):
+            return _UNREAD
+    return type(decision).__name__.lower()
+
+
+def describe_policy(plan: Plan, policy: Address) -> tuple[tuple[str, Phrase], ...]:
+    """Return owner and reason of a policy, as far as its manifest states them."""
+    info = next((info for info in plan.notes if info.policy == policy), None)
+    facts = (("Owner", info.owner), ("Reason", info.reason)) if info else ()
+    return tuple((label, (sentence(text),)) for label, text in facts if text)
+
+
+def _headline(plan: Plan) -> str:
     if plan.refused:
         return f"refused by {formatting.count(len(plan.refused), 'limit')}"
     irreversible = "irreversible action"
-    titles = Counter(irreversible if action.irreversible else action.TITLE for action in actions)
+    titles = Counter(irreversible if action.irreversible else action.TITLE for action in _operations(plan))
     ordered = sorted(titles.items(), key=lambda title: title[0] != irreversible)
     return ", ".join(formatting.count(number, title) for title, number in ordered) or "no changes"
 
 
-def _sections(plan: Plan, actions: Sequence[Operation], *, full: bool) -> Iterator[Section]:
-    yield Section(items=tuple(_warnings(plan)), severity=Severity.WARNING, labelled=False)
+def _operations(plan: Plan) -> Sequence[Operation]:
+    return cast("Sequence[Operation]", plan.actions)
+
+
+def _sections(plan: Plan, *, full: bool) -> Iterator[Section]:
+    yield Section(items=tuple(_warnings(plan)), severity=Severity.WARNING)
     for heading, irreversible in (("Irreversible", True), ("Reversible", False)):
-        same = (action for action in actions if action.irreversible is irreversible)
+        same = (action for action in _operations(plan) if action.irreversible is irreversible)
         yield from _policies(plan, heading, same, full=full)
-    for unread in (False, True):
-        blocked = [d for d in plan.decisions if isinstance(d, Blocked) and d.unread is unread]
+
+    notices = group_equal((d for d in plan.decisions if not isinstance(d, Action | Satisfied)), format_state)
+    by_state: dict[str, list[Any]] = {format_state(same[0]): same for same in notices}
+    for state, label in _NOTICES.items():
+        decisions = by_state.get(state, [])
+        is_blocked = label in ("Blocked", "Unread")
+        # Each blocked subject needs an answer, so few of them are listed one by one.
+        collect = fold_equal if is_blocked else group_equal
+        groups = [[decision] for decision in decisions] if full else list(collect(decisions, _notice_key))
         yield Section(
-            heading=(f"{len(blocked):,} {'unread, so blocked' if unread else 'blocked'}",),
-            items=Items(grouping.group_notices(blocked, full=full), _blocked_item),
-            severity=Severity.WARNING,
-            open_items=OPEN_ITEMS,
+            heading=(f"{len(decisions):,} {state}",),
+            items=Items.of(groups, partial(_notice_item, label=label, now_ms=plan.observed_at_ms)),
+            severity=Severity.WARNING if is_blocked else Severity.PLAIN,
+            open_items=OPEN_ITEMS if is_blocked else 0,
+            optional=label == "Skipped",
         )
-    waiting = [decision for decision in plan.decisions if isinstance(decision, Waiting)]
-    yield Section(
-        heading=(f"{len(waiting):,} waiting",),
-        items=Items(grouping.group_notices(waiting, full=full), partial(_waiting_item, now_ms=plan.observed_at_ms)),
-        collapsed=True,
-    )
-    skipped = [decision for decision in plan.decisions if isinstance(decision, Skipped)]
-    yield Section(
-        heading=(f"{len(skipped):,} skipped",),
-        items=Items(grouping.group_notices(skipped, full=full), _skipped_item),
-        collapsed=True,
-        optional=True,
-    )
-    waivers = list(dict.fromkeys(waiver for verdict in plan.limits for waiver in verdict.waivers))
-    yield Section(heading=("Waivers used",), items=Items(waivers, partial(_waiver_item, now_ms=plan.observed_at_ms)))
+    waivers = dict.fromkeys(waiver for verdict in plan.limits for waiver in verdict.waivers)
+    items = tuple(_waiver_item(waiver, now_ms=plan.observed_at_ms) for waiver in waivers)
+    yield Section(heading=("Waivers used",), items=items)
 
 
 def _warnings(plan: Plan) -> Iterator[Item]:
@@ -94,71 +139,83 @@ def _warnings(plan: Plan) -> Iterator[Item]:
 
 
 def _policies(plan: Plan, heading: str, actions: Iterable[Operation], *, full: bool) -> Iterator[Section]:
-    notes = {info.policy: info for info in plan.notes}
-    for first, items in grouping.by_policy(actions, full=full):
-        policy = first.address.policy_address
-        info = notes.get(policy)
-        owner = (("Owner", (sentence(info.owner),)),) if info and info.owner else ()
-        reason = (("Reason", (sentence(info.reason),)),) if info and info.reason else ()
+    for policy, of_policy in groupby(actions, key=lambda action: action.address.policy_address):
+        by_topic = fold_equal(
+            of_policy,
+            lambda action: (action.address.name, type(action)),
+            lambda action: action.is_foldable and not full,
+        )
+        entries = list(by_topic)
         yield Section(
             heading=(heading,) if heading else (),
             subject=(escaped_name(format_policy(policy)),),
-            location=first.declared_at,
-            note=(*owner, *reason),
-            items=items,
+            location=entries[0][0].declared_at,
+            note=describe_policy(plan, policy),
+            items=Items.of(entries, _action_item),
             open_items=OPEN_ITEMS,
         )
         heading = ""
 
 
-def _blocked_item(same: Sequence[Blocked]) -> Item:
-    first = same[0]
-    end = "" if first.reason.endswith((".", "?", "!")) else "."
+def _action_item(actions: Sequence[Operation]) -> Item:
+    """The item of one action, or of many that are folded."""
+    first = actions[0]
+    description = type(first).describe_many(actions) if len(actions) > 1 else first.describe()
+    severities = (Severity.PLAIN, Severity.LOSS, Severity.WARNING)
+    texts = (description.notes, description.risks, description.unknowns)
     return Item(
-        label="Unread" if first.unread else "Blocked",
-        subject=(*grouping.subject_of(same), *_example(first, len(same))),
-        text=(sentence(first.reason), f"{end} Next: ", sentence(first.next_step), " (", name(first.code), ")"),
-        severity=Severity.WARNING,
-        code=first.code,
-        location=first.declared_at,
+        sign=description.sign,
+        subject=description.subject,
+        text=description.change,
+        loss=description.loss,
+        severity=Severity.LOSS if first.irreversible else Severity.CHANGE,
+        children=tuple(
+            Item(text=text, severity=severity)
+            for severity, same in zip(severities, texts, strict=True)
+            for text in same
+        ),
     )
 
 
-def _waiting_item(same: Sequence[Waiting], *, now_ms: int) -> Item:
-    """Of those that wait for a clock the first to go stands for all."""
-    instants = sorted(decision.until_ms for decision in same if decision.until_ms is not None)
-    first = min(same, key=lambda decision: decision.until_ms or 0)
-    subject = grouping.subject_of(same)
-    if instants:
-        soonest, latest = (formatting.until(ms, now_ms=now_ms) for ms in (instants[0], instants[-1]))
-        wait = soonest if soonest == latest else f"{soonest} to {latest.removeprefix('in ')}"
-        subject = (*subject, " (", strong(wait), ")", *_example(first, len(same)))
-    text = (sentence(first.reason),)
-    return Item(label="Waiting", subject=subject, text=text, severity=Severity.QUIET, location=first.declared_at)
+def _notice_key(decision: Any) -> tuple[object, ...]:
+    """Return what decisions of one item have in common. All that wait for a clock are alike."""
+    policy = decision.address.policy_address
+    match decision:
+        case Blocked():
+            return policy, decision.address.name, decision.code
+        case Waiting(until_ms=int()):
+            return policy, ""
+    return policy, decision.reason
 
 
-def _skipped_item(same: Sequence[Skipped]) -> Item:
-    text = (sentence(same[0].reason),)
-    return Item(label="Skipped", subject=grouping.subject_of(same), text=text, severity=Severity.QUIET)
-
-
-def _example(decision: Blocked | Waiting, number: int) -> Phrase:
-    return (", such as ", escaped_name(format_subject(decision.address))) if number > 1 else ()
+def _notice_item(same: Sequence[Any], *, label: str, now_ms: int) -> Item:
+    """The item of decisions that say the same. Of those that wait for a clock the first to go stands for all."""
+    first = min(same, key=lambda decision: getattr(decision, "until_ms", None) or 0)
+    subject = format_subjects([decision.address for decision in same])
+    example: Phrase = (", such as ", escaped_name(format_subject(first.address))) if len(same) > 1 else ()
+    text: Phrase = (sentence(first.reason),)
+    match first:
+        case Blocked(reason=reason):
+            end = "" if reason.endswith((".", "?", "!")) else "."
+            text = (*text, f"{end} Next: ", sentence(first.next_step), " (", name(first.code), ")")
+            subject = (*subject, *example)
+        case Waiting(until_ms=int()):
+            soonest, latest = (formatting.until(pick(d.until_ms for d in same), now_ms=now_ms) for pick in (min, max))
+            wait = soonest if soonest == latest else f"{soonest} to {latest.removeprefix('in ')}"
+            subject = (*subject, " (", strong(wait), ")", *example)
+    return Item(
+        label=label,
+        subject=subject,
+        text=text,
+        severity=Severity.WARNING if isinstance(first, Blocked) else Severity.QUIET,
+        code=getattr(first, "code", ""),
+        location=getattr(first, "declared_at", NOWHERE),
+    )
 
 
 def _waiver_item(waiver: UsedWaiver, *, now_ms: int) -> Item:
-    expires = formatting.format_time(waiver.expires_ms)
-    return Item(
-        label="Waiver",
-        subject=(name(waiver.name),),
-        text=(
-            name(waiver.limit),
-            f" up to {waiver.value:.15g} for ",
-            escaped_name(format_policy(waiver.policy)),
-            f", expires {expires}, {formatting.until(waiver.expires_ms, now_ms=now_ms)} (",
-            escaped_name(format_location(waiver.declared_at)),
-            ")",
-        ),
-        severity=Severity.CHANGE,
-        location=waiver.declared_at,
-    )
+    expires = f"{formatting.format_time(waiver.expires_ms)}, {formatting.until(waiver.expires_ms, now_ms=now_ms)}"
+    policy, location = format_policy(waiver.policy), format_location(waiver.declared_at)
+    granted: Phrase = (name(waiver.limit), f" up to {waiver.value:.15g} for ", escaped_name(policy))
+    text = (*granted, f", expires {expires} (", escaped_name(location), ")")
+    return Item(label="Waiver", subject=(name(waiver.name),), text=text, severity=Severity.CHANGE)

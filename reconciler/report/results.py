@@ -1,25 +1,21 @@
-"""Builds the report of an apply: what became of each action, the worst first, and what to do next."""
+"""Builds the reports of the outcomes of one apply, the worst first, and of the journal of all runs."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from reconciler.model.names import format_subject
+from reconciler.journal.entry import Event, JournalEntry
+from reconciler.model.names import format_address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
-from reconciler.report.grouping import FOLD_ABOVE, grouped
-from reconciler.report.tree import Item, Report, Section, Severity
+from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal, format_subjects, group_equal
 from reconciler.text import formatting
-from reconciler.text.phrase import Phrase, escaped_name, name, sentence
+from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
 
 _AGAIN = "apply the same plan again: what is done is not done twice"
 _STATUSES: dict[Status, tuple[str, Severity, str]] = {
     Status.FAILED: ("FAILED", Severity.ERROR, f"read the broker's answer, correct the cause, then {_AGAIN}"),
     Status.NOT_ATTEMPTED: ("Not attempted", Severity.ERROR, f"before the plan expires, {_AGAIN}"),
-    Status.BLOCKED: (
-        "Blocked",
-        Severity.WARNING,
-        "it is protected, or never removed: change the manifests or leave it",
-    ),
+    Status.BLOCKED: ("Blocked", Severity.WARNING, "it is protected or never removed: change the manifests or leave it"),
     Status.STALE: ("Stale", Severity.WARNING, "the cluster changed since the plan: plan again and review the rest"),
     Status.WAITING: ("Waiting", Severity.PLAIN, "nothing to do; a later plan shows the subject again"),
     Status.SATISFIED: ("Satisfied", Severity.PLAIN, ""),
@@ -31,60 +27,66 @@ _RANK = {status: rank for rank, status in enumerate(_STATUSES)}
 
 def results_report(plan: Plan, outcomes: Sequence[Outcome]) -> Report:
     """The report of what became of `plan`. More than 20 outcomes of one topic that are alike are one item."""
-    number = Counter(outcome.status for outcome in outcomes)
-    present = {status: number[status] for status in _STATUSES if number[status]}
-    counts = [f"{number:,} {_STATUSES[status][0].lower()}" for status, number in reversed(present.items())]
+    tally = Counter(outcome.status for outcome in outcomes)
+    present = {status: row for status, row in _STATUSES.items() if tally[status]}
+    counts = {status: f"{tally[status]:,} {label.lower()}" for status, (label, _, _) in present.items()}
+    undone = [counts[status] for status, (_, _, step) in present.items() if step]
+    headline = ", ".join(undone) or ("everything is done" if present else "nothing to do")
     removed = sum(outcome.removed_max for outcome in outcomes)
-    totals = ", ".join(counts) or "nothing to do"
-    totals += f"; at most {formatting.count(removed, 'record')} removed." if removed else "."
-    steps = [
-        (f"{label.lower()}: {step}",)
-        for status, (label, _severity, step) in _STATUSES.items()
-        if step and status in present
-    ]
+    loss = f"; at most {formatting.count(removed, 'record')} removed" if removed else ""
     return Report(
         title=f"apply on {plan.cluster}",
-        headline=(name(plan.cluster), f": {_headline(present)}"),
+        headline=(name(plan.cluster), f": {headline}"),
         opening=(("Cluster ", name(plan.cluster), " (", name(plan.cluster_id), ")"),),
-        summary_label="Result",
-        summary=(totals,),
-        sections=(Section(items=tuple(_items(outcomes)), severity=Severity.ERROR, labelled=False),),
-        next_steps=tuple(steps),
+        summary=(
+            strong("Result:"),
+            f" {', '.join(reversed(counts.values())) or 'nothing to do'}{loss}.",
+        ),
+        sections=(Section(items=tuple(_items(outcomes)), severity=Severity.ERROR),),
+        next_steps=tuple((f"{label.lower()}: {step}",) for label, _, step in present.values() if step),
         remainder=("The results file holds every outcome.",),
     )
 
 
-def _headline(present: dict[Status, int]) -> str:
-    worst = [f"{number:,} {_STATUSES[status][0].lower()}" for status, number in present.items() if _STATUSES[status][2]]
-    return ", ".join(worst) or ("everything is done" if present else "nothing to do")
-
-
-def _items(outcomes: Sequence[Outcome]) -> list[Item]:
-    items: list[Item] = []
+def _items(outcomes: Sequence[Outcome]) -> Iterator[Item]:
     ordered = sorted(outcomes, key=lambda outcome: (_RANK[outcome.status], outcome.action.address))
-    for of_topic in grouped(ordered, lambda o: (o.status, o.action.address.policy_address, o.action.address.name)):
-        if len(of_topic) > FOLD_ABOVE:
-            items += map(_item, grouped(of_topic, _ending))
-        else:
-            items += [_item([outcome]) for outcome in of_topic]
-    return items
+    for of_topic in fold_equal(ordered, lambda o: (o.status, o.action.address.policy_address, o.action.address.name)):
+        yield from map(_item, group_equal(of_topic, lambda outcome: (outcome.code, _shared_detail(outcome))))
 
 
-def _ending(outcome: Outcome) -> tuple[str | None, str]:
-    return outcome.code, outcome.detail if outcome.status is not Status.APPLIED else ""
+def _shared_detail(outcome: Outcome) -> str:
+    """Return what an outcome says together with others. Of those that are applied, the details are no news."""
+    return "" if outcome.status is Status.APPLIED else outcome.detail
 
 
 def _item(same: Sequence[Outcome]) -> Item:
-    first, folded = same[0], len(same) > 1
-    subject: Phrase = (escaped_name(format_subject(first.action.address)),)
-    words = [] if folded and first.status is Status.APPLIED else [first.detail]
-    words.append(first.code if first.code and first.code != "NONE" else "")
-    if folded:
-        subject = (f"{formatting.count(len(same), 'partition')} of ", name(first.action.address.name))
-        removed = sum(outcome.removed_max for outcome in same)
-        words.append(f"at most {formatting.count(removed, 'record')} removed" if removed else "")
+    first = same[0]
+    if len(same) == 1:
+        detail, effect = first.detail, f"now {first.read_back}" if first.read_back else ""
     else:
-        words.append(f"now {first.read_back}" if first.read_back else "")
+        detail, removed = _shared_detail(first), sum(outcome.removed_max for outcome in same)
+        effect = f"at most {formatting.count(removed, 'record')} removed" if removed else ""
+    text = "; ".join(filter(None, (detail, first.code if first.code != "NONE" else "", effect)))
     label, severity, _step = _STATUSES[first.status]
-    text = "; ".join(filter(None, words))
+    subject = format_subjects([outcome.action.address for outcome in same])
     return Item(label=label, subject=subject, text=(sentence(text),) if text else (), severity=severity)
+
+
+def journal_report(entries: Sequence[JournalEntry]) -> Report:
+    """The report of a journal: its intents and outcomes, the oldest first."""
+    return Report(sections=(Section(items=Items.of(entries, _entry_item)),))
+
+
+def _entry_item(entry: JournalEntry) -> Item:
+    if entry.event is Event.INTENT:
+        severity = Severity.QUIET
+        values = [(f"{key} ", name(str(value))) for key, value in entry.request.items()]
+        author: Phrase = (" by ", sentence(entry.who)) if entry.who else ()
+        commit: Phrase = (" from ", name(entry.commit[:7])) if entry.commit else ()
+        event: Phrase = (f"intent: {entry.operation} (", *join(", ", *values), ")", *author, *commit)
+    else:
+        severity = _STATUSES[entry.status][1] if entry.status else Severity.PLAIN
+        words = [word for word in (entry.detail, entry.code, entry.read_back) if word and word != "NONE"]
+        event = join(": ", (entry.status or "outcome",), join("; ", *((sentence(word),) for word in words)))
+    head = (f"{formatting.format_time(entry.at_ms)}  ", escaped_name(format_address(entry.address)), "  ")
+    return Item(text=(*head, *event, ", run ", name(entry.run_id)), severity=severity)

@@ -1,4 +1,4 @@
-"""Writes a report as lines for a terminal or a CI log: rich Text without markup, readable at 80 columns.
+"""Writes a report as lines of rich Text for a terminal or a CI log, readable at 80 columns.
 
 Colour is a style on the line; cli/ decides whether it becomes an escape code. Lines are broken at
 spaces only: a name that does not fit sticks out.
@@ -27,26 +27,21 @@ _LABEL_WIDTH = 12
 
 def write_lines(report: Report, *, width: int | None = None, full: bool = False) -> Iterator[Text]:
     """The lines of a report, at most `width` cells wide; None: as long as they are. `full`: optional sections, too."""
-    for phrase in report.opening or ((report.headline,) if report.headline else ()):
-        yield from wrapped(plain(phrase), width=width, style="bold")
-    is_first = not (report.opening or report.headline)
-    for section in report.sections:
-        if not section.items or (section.optional and not full):
-            continue
-        if not is_first:
-            yield line("")
-        is_first = False
-        yield from _section(section, width=width)
+    opening = report.opening or ((report.headline,) if report.headline else ())
     ending = report.summary or (report.headline if report.opening else ())
     footer = () if report.is_quiet else report.footer
-    if not is_first and (ending or report.next_steps or footer):
+    for phrase in opening:
+        yield from wrapped(plain(phrase), width=width, style="bold")
+    sections = [section for section in report.sections if section.items and (full or not section.optional)]
+    for number, section in enumerate(sections):
+        if opening or number:
+            yield line("")
+        yield from _section(section, width=width)
+    if (opening or sections) and (ending or report.next_steps or footer):
         yield line("")
     if ending:
-        label = f"{report.summary_label}: " if report.summary and report.summary_label else ""
-        yield from wrapped(f"{label}{plain(ending)}", width=width, style="bold")
-    for step in report.next_steps:
-        yield from wrapped(f"Next: {plain(step)}", width=width)
-    for phrase in footer:
+        yield from wrapped(plain(ending), width=width, style="bold")
+    for phrase in (*(("Next: ", *step) for step in report.next_steps), *footer):
         yield from wrapped(plain(phrase), width=width)
 
 
@@ -64,14 +59,18 @@ def _section(section: Section, *, width: int | None) -> Iterator[Text]:
 
 
 def _item(item: Item, *, width: int | None) -> Iterator[Text]:
-    head = _head(item)
+    subject, text, style = plain(item.subject), plain(item.text), _STYLES[item.severity]
     loss = f"IRREVERSIBLE: {plain(item.loss)}" if item.loss else ""
-    style = _STYLES[item.severity]
-    if head and loss and not item.text:
-        head, loss = f"{head}   {loss}", ""
+    if item.sign:
+        text = f"{item.label}: {text}" if item.label else text or loss
+        head = "   ".join(filter(None, (f"  {item.sign} {subject}", text)))
+    elif item.label:
+        head = f"{item.label}: {' — '.join(filter(None, (subject, text)))}"
+    else:
+        head = f"  {subject}: {text}" if subject else text
     if head:
         yield from wrapped(head, width=width, style=style)
-    if loss:
+    if loss and item.text:
         yield from wrapped(f"      {loss}", width=width, style=style)
     for label, value in item.facts:
         # the indent counts from the leading spaces, of which a line without a label has the column's width
@@ -81,35 +80,26 @@ def _item(item: Item, *, width: int | None) -> Iterator[Text]:
         yield from wrapped(f"      {plain(child.text)}", width=width, style=_STYLES[child.severity])
 
 
-def _head(item: Item) -> str:
-    subject, text = plain(item.subject), plain(item.text)
-    if item.sign:
-        text = f"{item.label}: {text}" if item.label else text
-        return "   ".join(part for part in (f"  {item.sign} {subject}", text) if part)
-    if item.label:
-        return f"{item.label}: {' — '.join(part for part in (subject, text) if part)}"
-    return f"  {subject}: {text}" if subject else text
-
-
 def line(text: str, style: str = "") -> Text:
     """One line of that style; nothing in the text is markup."""
     return Text(text, style=style, end="")
 
 
 def wrapped(text: str, *, width: int | None, style: str = "", indent: str = "    ") -> Iterator[Text]:
-    """The text in lines of at most `width` cells, those after the first indented. Leading spaces stay."""
+    """Break the text into lines of at most `width` cells, those after the first indented. Leading spaces stay."""
     if width is None or cell_len(text) <= width:
         yield line(text, style)
         return
     body = text.lstrip(" ")
-    first = text[: len(text) - len(body)]
-    current, words = first, 0
-    for word in body.split(" "):
-        if words and cell_len(current) + 1 + cell_len(word) > width:
+    margin = text[: len(text) - len(body)]
+    first, *words = body.split(" ")
+    current = margin + first
+    for word in words:
+        if cell_len(current) + 1 + cell_len(word) > width:
             yield line(current.rstrip(" "), style)
-            current, words = first + indent, 0
-        current += f" {word}" if words else word
-        words += 1
+            current = margin + indent + word
+        else:
+            current += f" {word}"
     yield line(current, style)
 
 

@@ -1,18 +1,23 @@
 """The report tree: what every document consists of, before any medium lays it out.
 
-A builder per document (plan, plan diff, drift, results, explain, journal) makes a `Report`; a writer
-per medium (terminal, Markdown, annotations) renders any of them. Items are made on demand, so that
-the report of a million actions never stands in memory.
+A builder per document makes a `Report`; a writer per medium renders any of them. Items are made on
+demand, so that the report of a million actions never stands in memory.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import TypeVar
 
 from reconciler.model.description import Fact
-from reconciler.model.names import NOWHERE, SourceLocation
-from reconciler.text.phrase import Phrase
+from reconciler.model.names import NOWHERE, Address, SourceLocation, format_subject
+from reconciler.text import formatting
+from reconciler.text.phrase import Phrase, escaped_name
+
+FOLD_ABOVE = 20
+"""Subjects of one topic that are still listed one by one."""
+
+T = TypeVar("T")
 
 
 class Severity(StrEnum):
@@ -27,20 +32,13 @@ class Severity(StrEnum):
     QUIET = "quiet"
 
 
-class ItemSource(Protocol):
-    """Items that can be read again and again. The length may be an upper bound, and is 0 only of none."""
-
-    def __len__(self) -> int: ...
-    def __iter__(self) -> Iterator["Item"]: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One thing that a report says.
+    """One statement of a report.
 
     `sign`: a character for the margin. `label`: the sort of statement, such as `Blocked`. `text`:
     what is said of the subject. `loss`: what cannot be undone. `code`: a stable id of the statement.
-    `facts`: labelled values, for explanations. `members`: the items that this one stands for.
+    `facts`: labelled values, for explanations.
     """
 
     sign: str = ""
@@ -53,22 +51,28 @@ class Item:
     location: SourceLocation = NOWHERE
     facts: tuple[Fact, ...] = ()
     children: tuple["Item", ...] = ()
-    members: ItemSource = ()
 
 
+@dataclass(frozen=True, slots=True)
 class Items:
-    """Items that are made of their sources one at a time, each time they are asked for."""
+    """Items that `make` yields one at a time, each time they are read.
 
-    __slots__ = ("_make", "_sources")
+    `count`: their number or an upper bound; 0 only of none.
+    """
 
-    def __init__(self, sources: Sequence[Any], make: Callable[[Any], Item]) -> None:
-        self._sources, self._make = sources, make
+    count: int
+    make: Callable[[], Iterable[Item]]
+
+    @classmethod
+    def of(cls, sources: Sequence[T], make: Callable[[T], Item]) -> "Items":
+        """Return one item for each source."""
+        return cls(len(sources), lambda: map(make, sources))
 
     def __len__(self) -> int:
-        return len(self._sources)
+        return self.count
 
     def __iter__(self) -> Iterator[Item]:
-        return map(self._make, self._sources)
+        return iter(self.make())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,21 +81,20 @@ class Section:
 
     `heading`: a page shows it. A terminal shows it where `labelled` is False; otherwise the label or
     sign of each item says the same, and a page leaves the labels out. `subject`, `location`, `note`:
-    the policy of the items, where it was declared, its owner and purpose. `severity`: of the heading;
+    the policy of the items, where it was declared, its owner and reason. `severity`: of the heading;
     annotations look only into sections of ERROR and WARNING. `open_items`: how many a page shows
-    before the reader opens the rest, of items whose length is exact; None: all. `collapsed`: the reader has to open the section.
-    `optional`: a terminal shows the section only in full.
+    before the reader opens the rest, of items whose length is exact; None: all. `optional`: a
+    terminal shows the section only in full.
     """
 
     heading: Phrase = ()
     subject: Phrase = ()
     location: SourceLocation = NOWHERE
     note: tuple[Fact, ...] = ()
-    items: ItemSource = ()
+    items: Items | tuple[Item, ...] = ()
     severity: Severity = Severity.PLAIN
     labelled: bool = True
     open_items: int | None = None
-    collapsed: bool = False
     optional: bool = False
 
 
@@ -99,18 +102,19 @@ class Section:
 class Report:
     """One document.
 
-    `headline`: the answer in one line; a page begins with it. `opening`: what the document is about;
-    a terminal begins with it, or with the headline where there is none. `summary`: the totals, after
-    a label; a terminal ends with it, or with the headline. `next_steps`: what to do now. `footer`:
-    identity and age of the document; a terminal leaves it out where `is_quiet`, when there is nothing to
-    do. `page_note`: what only a page says below it. `marker`: kind and values of a hidden line that workflows read;
-    a value of None says whether the writer cut the text. `remainder`: where to read what was cut.
+    `title`: its name in an annotation, raw text. `headline`: the answer in one line; a page begins
+    with it. `opening`: what the document is about; a terminal begins with it, or with the headline
+    where there is none. `summary`: the totals; a terminal ends with it, or with the headline.
+    `next_steps`: what to do now. `footer`: identity, then age of the document; a terminal
+    leaves it out where `is_quiet`, when there is nothing to do. `page_note`: what only a page says
+    below it. `marker`: kind and values of a hidden line that workflows read; a value of None says
+    whether the writer cut the text. `remainder`: where to read what was cut.
     """
 
+    title: str = ""
     headline: Phrase = ()
     opening: tuple[Phrase, ...] = ()
     summary: Phrase = ()
-    summary_label: str = ""
     sections: tuple[Section, ...] = ()
     next_steps: tuple[Phrase, ...] = ()
     footer: tuple[Phrase, ...] = ()
@@ -118,5 +122,32 @@ class Report:
     page_note: Phrase = ()
     marker: tuple[str, tuple[tuple[str, str | None], ...]] | None = None
     remainder: Phrase = ()
-    title: str = ""
-    """What an annotation of the whole document is called. Raw text."""
+
+
+def group_equal(values: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[list[T]]:
+    """Yield values with equal keys together, in the order in which their keys first appear."""
+    groups: dict[Hashable, list[T]] = {}
+    for value in values:
+        groups.setdefault(key(value), []).append(value)
+    yield from groups.values()
+
+
+def fold_equal(
+    values: Iterable[T], key: Callable[[T], Hashable], is_foldable: Callable[[T], bool] = lambda _value: True
+) -> Iterator[list[T]]:
+    """Yield the values of each item. More than FOLD_ABOVE with equal keys share one if all are foldable."""
+    for same in group_equal(values, key):
+        if len(same) > FOLD_ABOVE and all(map(is_foldable, same)):
+            yield same
+        else:
+            yield from ([value] for value in same)
+
+
+def format_subjects(addresses: Sequence[Address]) -> Phrase:
+    """Return what items are about: `orders[5]`, `64 partitions of orders`, `a, b, c and 3 more`."""
+    if len(addresses) == 1:
+        return (escaped_name(format_subject(addresses[0])),)
+    topics = dict.fromkeys(format_subject(Address(a.kind, a.policy, a.name)) for a in addresses)
+    shown = escaped_name(formatting.first_few(list(topics)))
+    are_partitions = all(address.partition >= 0 for address in addresses)
+    return (f"{formatting.count(len(addresses), 'partition')} of ", shown) if are_partitions else (shown,)

@@ -11,10 +11,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+
+from reconciler.kafka.connect import DebugLogger as DebugLogger
 
 _LOG = logging.getLogger("reconciler.sandbox.client")
 _POLL_S = 0.05
@@ -36,17 +39,12 @@ _TRANSIENT = frozenset(
         KafkaError._WAIT_CACHE,
     }
 )
-"""Errors that a cluster answers for a moment after its start, while leaders and coordinators move.
-"""
+"""Errors that a cluster answers for a moment after its start, while leaders and coordinators move."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic to create.
-
-    `partitions` is their number; `assignment` instead lists each partition's replicas, the
-    preferred one first.
-    """
+    """A topic to create. `assignment`: each partition's replicas, the preferred one first, instead of numbers."""
 
     name: str
     partitions: int = 1
@@ -71,13 +69,6 @@ class PartitionState:
     leader: int
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
-
-
-class DebugLogger:
-    """Sends librdkafka's messages to the debug log; without it they go to stderr."""
-
-    def log(self, _level: int, message: str, *details: object) -> None:
-        _LOG.debug(message, *details)
 
 
 def admin_client(bootstrap: str) -> AdminClient:
@@ -108,10 +99,7 @@ def consumer_properties(bootstrap: str, group: str) -> dict[str, Any]:
 
 
 def wait_until(predicate: Callable[[], bool], deadline_s: float, what: str, *, every_s: float = 0.1) -> None:
-    """Wait until `predicate()` holds.
-
-    Raises TimeoutError with `what` after `deadline_s` seconds.
-    """
+    """Wait until `predicate()` holds. Raises TimeoutError with `what` after `deadline_s` seconds."""
     deadline = time.monotonic() + deadline_s
     while not predicate():
         if time.monotonic() > deadline:
@@ -135,22 +123,16 @@ def create_topics(bootstrap: str, topics: Iterable[Topic], *, deadline_s: float 
     topics = tuple(topics)
     admin = admin_client(bootstrap)
     for topic in topics:
-        _retry(lambda topic=topic: _create_topic(admin, topic), deadline_s)  # type: ignore[misc]
+        _retry(partial(_create_topic, admin, topic), deadline_s)
     for server in bootstrap.split(","):
         for topic in topics:
             count = topic.partitions if topic.assignment is None else len(topic.assignment)
-            wait_until(
-                lambda server=server, name=topic.name, count=count: _has_leaders(server, name, count),  # type: ignore[misc]
-                deadline_s,
-                f"{count} partitions of {topic.name} with leaders in the metadata of {server}",
-            )
+            what = f"{count} partitions of {topic.name} with leaders in the metadata of {server}"
+            wait_until(partial(_has_leaders, server, topic.name, count), deadline_s, what)
 
 
 def partition_states(bootstrap: str, topic: str) -> dict[int, PartitionState]:
-    """Leader and replicas of each partition; empty for a topic that does not exist.
-
-    Creates nothing.
-    """
+    """Leader and replicas of each partition; empty for a topic that does not exist. Creates nothing."""
     metadata = admin_client(bootstrap).list_topics(timeout=10).topics.get(topic)
     if metadata is None:
         return {}
@@ -161,10 +143,7 @@ def partition_states(bootstrap: str, topic: str) -> dict[int, PartitionState]:
 
 
 def watermarks(bootstrap: str, topic: str, partition: int, *, isolation: str = "read_uncommitted") -> tuple[int, int]:
-    """Log start offset and high watermark of a partition.
-
-    With `read_committed`, the second value is the last stable offset.
-    """
+    """Log start offset and high watermark of a partition; with `read_committed` the last stable offset."""
     consumer = Consumer(consumer_properties(bootstrap, "-") | {"isolation.level": isolation}, logger=DebugLogger())
     try:
         offsets = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
@@ -252,23 +231,18 @@ def member(
         | dict(properties or {}),
         logger=DebugLogger(),
     )
-    assigned, leave = threading.Event(), threading.Event()
+    assigned = threading.Event()
 
-    def run() -> None:
+    def poll(leave: threading.Event) -> None:
         consumer.subscribe(list(topics), on_assign=lambda *_: assigned.set())
         while not leave.is_set():
             consumer.poll(_POLL_S)
         consumer.close()
 
-    thread = threading.Thread(target=run, name=f"member-{group}", daemon=True)
-    thread.start()
-    try:
+    with run_in_background(poll, f"member-{group}"):
         if not assigned.wait(deadline_s):
             raise TimeoutError(f"a member of {group} got no assignment within {deadline_s:.0f} s")
         yield
-    finally:
-        leave.set()
-        thread.join(deadline_s)
 
 
 @contextmanager
@@ -280,9 +254,8 @@ def standalone_committer(
     The group is EMPTY and still in use. The first commit is complete before the block starts.
     """
     commit(bootstrap, group, offsets)
-    leave = threading.Event()
 
-    def run() -> None:
+    def repeat(leave: threading.Event) -> None:
         consumer = Consumer(consumer_properties(bootstrap, group), logger=DebugLogger())
         while not leave.wait(every_s):
             try:
@@ -292,13 +265,21 @@ def standalone_committer(
                 _LOG.debug("standalone_commit_failed group=%s reason=%s", group, error)
         consumer.close()
 
-    thread = threading.Thread(target=run, name=f"standalone-{group}", daemon=True)
+    with run_in_background(repeat, f"standalone-{group}"):
+        yield
+
+
+@contextmanager
+def run_in_background(work: Callable[[threading.Event], None], name: str) -> Iterator[None]:
+    """Run `work` in a thread during the block. It has to return soon after its event is set."""
+    leave = threading.Event()
+    thread = threading.Thread(target=work, args=(leave,), name=name, daemon=True)
     thread.start()
     try:
         yield
     finally:
         leave.set()
-        thread.join(30)
+        thread.join(60)
 
 
 def _retry(call: Callable[[], None], deadline_s: float) -> None:
@@ -319,16 +300,12 @@ def _log_error(error: KafkaError) -> None:
 
 
 def _create_topic(admin: AdminClient, topic: Topic) -> None:
-    new_topic = (
-        NewTopic(topic.name, topic.partitions, topic.replication, config=dict(topic.configs))
-        if topic.assignment is None
-        else NewTopic(
-            topic.name,
-            len(topic.assignment),
-            replica_assignment=[list(replicas) for replicas in topic.assignment],
-            config=dict(topic.configs),
-        )
-    )
+    config = dict(topic.configs)
+    if topic.assignment is None:
+        new_topic = NewTopic(topic.name, topic.partitions, topic.replication, config=config)
+    else:
+        replicas = [list(brokers) for brokers in topic.assignment]
+        new_topic = NewTopic(topic.name, len(replicas), replica_assignment=replicas, config=config)
     for future in admin.create_topics([new_topic], operation_timeout=10).values():
         future.result(timeout=30)
 

@@ -1,40 +1,55 @@
 """Starts, stops, pauses and restarts the brokers of a sandbox on this machine.
 
 The brokers end with `stop`, or with the process that called `start`; `registry.up` starts brokers
-that live longer. The brokers' configuration is in `config`.
+that live longer. The brokers' configuration is in `config`, and `supervisor` is the process that
+runs them.
 """
 
+import json
+import os
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+import reconciler
 from reconciler.errors import SandboxError
-from reconciler.sandbox import data_dir, supervisor
+from reconciler.sandbox import config, data_dir, supervisor
 from reconciler.sandbox.client import visible_brokers
-from reconciler.sandbox.config import NodeAddress
 from reconciler.sandbox.jars import Progress, configured_version, fetch, no_progress
 from reconciler.sandbox.java import find_java
 from reconciler.sandbox.logs import broker_log, new_logs_dir, tail
-from reconciler.sandbox.parent_pipe import ParentPipe, spawn_supervisor
 from reconciler.sandbox.ports import free_addresses, listens
 from reconciler.sandbox.process import Process, read_process
-from reconciler.sandbox.security import (
-    SecureAccess,
-    Security,
-    create_keys,
-    render_security,
-    scram_arguments,
-    secure_protocol,
-)
-from reconciler.sandbox.storage import format_storage, write_node_files
+from reconciler.sandbox.security import SecureAccess, Security, create_keys, render_security
+from reconciler.text import formatting
 
 # All sandboxes share it, so that a manifest can name it. Kafka requires 16 bytes in base64.
 CLUSTER_ID = "c2FuZGJveC1zYW5kYm94MQ"
 
 _MAX_ATTEMPTS = 3
+
+
+@dataclass(slots=True)
+class ParentPipe:
+    """The write end of the pipe to the supervisor. The brokers end when it or this process ends."""
+
+    descriptor: int
+
+    def close(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def detach(self) -> None:
+        """Let the supervisor go on after the end of this process."""
+        os.write(self.descriptor, supervisor.DETACH)
+        self.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +119,7 @@ class Cluster:
             raise SandboxError(f"broker {broker_id} of {self.name} still runs (pid {process.pid}): stop it first")
         if not self.supervised():
             raise SandboxError(f"broker {broker_id} of {self.name} cannot start again: the sandbox has ended")
-        (self.dir / f"node-{broker_id}.restart").touch()
+        supervisor.restart_file(self.dir, broker_id).touch()
         deadline = time.monotonic() + timeout_s
         while self._process(broker_id) == process:
             if time.monotonic() > deadline:
@@ -113,7 +128,7 @@ class Cluster:
         wait_ready(self, [broker_id], deadline)
 
     def _process(self, broker_id: int) -> Process:
-        return read_process(self.dir / f"node-{broker_id}.json")
+        return read_process(supervisor.pid_file(self.dir, broker_id))
 
     def _signal(self, broker_id: int, number: signal.Signals) -> None:
         if not self._process(broker_id).send(number):
@@ -123,10 +138,8 @@ class Cluster:
         process = self._process(broker_id)
         self._signal(broker_id, number)
         if not process.wait_gone(timeout_s):
-            raise SandboxError(
-                f"broker {broker_id} of {self.name} (pid {process.pid}) still runs {timeout_s:.0f} s after {number.name}: "
-                f"its log is {self.log(broker_id)}"
-            )
+            still_runs = f"broker {broker_id} of {self.name} (pid {process.pid}) still runs"
+            raise SandboxError(f"{still_runs} {timeout_s:.0f} s after {number.name}: its log is {self.log(broker_id)}")
 
 
 def start(
@@ -155,6 +168,7 @@ def start(
     java = find_java()
     version = version or configured_version()
     jars = fetch(version, progress=progress)
+    brokers = formatting.count(nodes, "broker")
     deadline = time.monotonic() + timeout_s
     for attempt in range(_MAX_ATTEMPTS):
         addresses = free_addresses(nodes, secure=security is not None)
@@ -167,17 +181,24 @@ def start(
             ports=tuple((address.id, address.port) for address in addresses),
             logs=new_logs_dir(name),
         )
-        progress(f"starting {_broker_count(nodes)} of Apache Kafka {version}, logs in {cluster.logs}")
+        progress(f"starting {brokers} of Apache Kafka {version}, logs in {cluster.logs}")
         try:
             cluster = _launch(
-                java, cluster, addresses, security, overrides=properties or {}, heap_mib=heap_mib, deadline=deadline
+                cluster,
+                java,
+                addresses,
+                security,
+                overrides=properties or {},
+                heap_mib=heap_mib,
+                deadline=deadline,
             )
         except SandboxError:
             # Another process can take a port between our check and the start of the broker.
-            if attempt == _MAX_ATTEMPTS - 1 or not _port_conflict(cluster):
+            logs = [log.read_text(errors="replace") for log in cluster.logs.glob("broker-*.log")]
+            if attempt == _MAX_ATTEMPTS - 1 or not any("Address already in use" in log for log in logs):
                 raise
         else:
-            progress(f"{_broker_count(nodes)} up: {cluster.bootstrap_servers}")
+            progress(f"{brokers} up: {cluster.bootstrap_servers}")
             return cluster
     raise AssertionError("the last attempt returns or raises")
 
@@ -196,7 +217,7 @@ def stop(cluster: Cluster, *, timeout_s: float = 30) -> None:
     if cluster.dir.is_dir():
         # The supervisor was killed. Linux kills its brokers with it; other systems do not.
         for broker in cluster.brokers:
-            read_process(cluster.dir / f"node-{broker.id}.json").send(signal.SIGKILL)
+            read_process(supervisor.pid_file(cluster.dir, broker.id)).send(signal.SIGKILL)
         data_dir.remove(cluster.dir)
 
 
@@ -213,77 +234,124 @@ def wait_ready(cluster: Cluster, broker_ids: Iterable[int], deadline: float) -> 
         while not (listens(broker.port) and expected <= visible_brokers(f"127.0.0.1:{broker.port}")):
             for broker_id in sorted(expected):
                 if not cluster.alive(broker_id):
-                    raise SandboxError(
-                        f"broker {broker_id} of {cluster.name} died at start; {tail(cluster.log(broker_id))}"
-                    )
+                    log = tail(cluster.log(broker_id))
+                    raise SandboxError(f"broker {broker_id} of {cluster.name} died at start; {log}")
             if time.monotonic() > deadline:
-                raise SandboxError(
-                    f"broker {broker.id} of {cluster.name} was not ready in time; {tail(cluster.log(broker.id))}"
-                )
+                raise SandboxError(f"broker {broker.id} of {cluster.name} was not ready in time; {tail(broker.log)}")
             time.sleep(0.05)
 
 
 def _launch(
-    java: Path,
     cluster: Cluster,
-    addresses: Sequence[NodeAddress],
+    java: Path,
+    addresses: Sequence[config.NodeAddress],
     security: Security | None,
     *,
     overrides: Mapping[str, str],
     heap_mib: int,
     deadline: float,
 ) -> Cluster:
-    """Write files, format storage, start the supervisor, and wait for the brokers.
-
-    After an error, stop all processes and remove the data.
-    """
-    node_ids = [address.id for address in addresses]
-    parent_pipe = None
+    """Start the brokers and wait for them. After an error, stop all processes and remove the data."""
+    parent_pipe = access = None
     try:
-        secure = None
         if security is not None:
             keys = create_keys(java, cluster.dir) if security.tls else None
             overrides = render_security(security, keys) | dict(overrides)
-            secure = SecureAccess(
-                bootstrap_servers=",".join(f"127.0.0.1:{address.secure_port}" for address in addresses),
+            access = SecureAccess(
+                bootstrap_servers=",".join(f"127.0.0.1:{node.secure_port}" for node in addresses),
                 certificate=None if keys is None else keys.certificate,
                 users=security.users,
             )
-        write_node_files(
-            java,
-            cluster.jars,
-            cluster.dir,
-            addresses,
-            logs=cluster.logs,
-            overrides=overrides,
-            secure_protocol="SASL_PLAINTEXT" if security is None else secure_protocol(security),
-            heap_mib=heap_mib,
-        )
-        format_storage(
-            java,
-            cluster.jars,
-            cluster.dir,
-            node_ids,
-            cluster_id=cluster.cluster_id,
-            users=() if security is None else scram_arguments(security),
-            logs=cluster.logs,
-            deadline=deadline,
-        )
-        parent_pipe = spawn_supervisor(cluster.dir, cluster.logs, deadline)
-        wait_ready(cluster, node_ids, deadline)
+        (cluster.dir / "log4j2.properties").write_text(config.LOG4J2, encoding="utf-8")
+        (cluster.dir / "log4j.properties").write_text(config.LOG4J, encoding="utf-8")
+        protocol = "SASL_PLAINTEXT" if security is None else security.protocol
+        specs = []
+        for node in addresses:
+            path, data = _properties_file(cluster, node.id), cluster.dir / f"data-{node.id}"
+            text = config.render_properties(node, addresses, data, overrides=overrides, secure_protocol=protocol)
+            path.write_text(text, encoding="utf-8")
+            command = config.broker_command(java, cluster.jars, cluster.dir, path, heap_mib=heap_mib)
+            specs.append(supervisor.BrokerSpec(node.id, command, str(cluster.log(node.id))))
+        (cluster.dir / supervisor.SPEC).write_text(json.dumps(list(map(asdict, specs))), encoding="utf-8")
+        _format_storage(cluster, java, () if security is None else security.scram_arguments(), deadline)
+        parent_pipe = _spawn_supervisor(cluster, deadline)
+        wait_ready(cluster, [node.id for node in addresses], deadline)
     except BaseException:
         if parent_pipe is not None:
             parent_pipe.close()
         read_process(cluster.dir / supervisor.SUPERVISOR).wait_gone(30)
         data_dir.remove(cluster.dir)
         raise
-    return replace(cluster, secure=secure, parent_pipe=parent_pipe)
+    return replace(cluster, secure=access, parent_pipe=parent_pipe)
 
 
-def _port_conflict(cluster: Cluster) -> bool:
-    logs = [cluster.log(node) for node, _ in cluster.ports]
-    return any("Address already in use" in log.read_text(errors="replace") for log in logs if log.is_file())
+def _properties_file(cluster: Cluster, node: int) -> Path:
+    return cluster.dir / f"server-{node}.properties"
 
 
-def _broker_count(nodes: int) -> str:
-    return "1 broker" if nodes == 1 else f"{nodes} brokers"
+def _format_storage(cluster: Cluster, java: Path, users: Iterable[str], deadline: float) -> None:
+    """Format the data folder of each node with Kafka's own tool, all at the same time.
+
+    `users` are arguments that create users in the first metadata. Raises SandboxError at
+    `deadline`, or with the log's last lines if a node fails.
+    """
+    command = [str(java), *config.JVM_FLAGS, *config.logging_flags(cluster.dir), "-Xmx128m", "-cp", f"{cluster.jars}/*"]
+    command += ["kafka.tools.StorageTool", "format", "--cluster-id", cluster.cluster_id, *users]
+    with ExitStack() as stack:
+        tools = []
+        for node, _port in cluster.ports:
+            log = cluster.logs / f"format-{node}.log"
+            output = stack.enter_context(log.open("ab"))
+            argv = [*command, "--config", str(_properties_file(cluster, node))]
+            tool = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+            stack.enter_context(tool)
+            stack.callback(tool.kill)
+            tools.append((node, log, tool))
+        for node, log, tool in tools:
+            try:
+                code = tool.wait(max(1.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                raise SandboxError(f"formatting node {node} took too long: check the load of this machine") from None
+            if code != 0:
+                raise SandboxError(f"the data of node {node} could not be formatted; {tail(log)}")
+
+
+def _spawn_supervisor(cluster: Cluster, deadline: float) -> ParentPipe:
+    """Start the supervisor and wait until it has recorded itself and its brokers.
+
+    Raises SandboxError if it does not start before `deadline`, an instant of the monotonic clock.
+    """
+    read_end, write_end = os.pipe()
+    parent_pipe, started = ParentPipe(write_end), False
+    # The supervisor must import the same package, also where this process found it through a path hook.
+    search_path = [str(Path(reconciler.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    log_path = cluster.logs / "supervisor.log"
+    try:
+        with suppress(subprocess.SubprocessError), log_path.open("ab") as log:
+            subprocess.run(
+                [sys.executable, "-m", "reconciler.sandbox.supervisor", str(cluster.dir)],
+                stdin=read_end,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(search_path)},
+                check=True,
+                timeout=60,
+            )
+            started = _wait_recorded(cluster, deadline)
+    finally:
+        os.close(read_end)
+        if not started:
+            parent_pipe.close()
+    if not started:
+        raise SandboxError(f"the supervisor of the brokers did not start; {tail(log_path)}")
+    return parent_pipe
+
+
+def _wait_recorded(cluster: Cluster, deadline: float) -> bool:
+    files = [supervisor.pid_file(cluster.dir, node) for node, _port in cluster.ports]
+    has_record = (cluster.dir / supervisor.SUPERVISOR).exists
+    while not (has_record() and all(file.exists() for file in files)):
+        if time.monotonic() > deadline or (has_record() and not cluster.supervised()):
+            return False
+        time.sleep(0.02)
+    return True

@@ -12,8 +12,7 @@ from reconciler.sandbox.security import LISTENER
 
 CONTROLLERS = 3
 
-# The start is most of a sandbox's work. The first JIT tier alone and the serial collector halve its
-# time.
+# The start is most of a sandbox's work. The first JIT tier alone and the serial collector halve its time.
 JVM_FLAGS = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
@@ -24,13 +23,35 @@ JVM_FLAGS = (
 )
 
 
+LOG4J2 = """\
+appender.console.type=Console
+appender.console.name=console
+appender.console.layout.type=PatternLayout
+appender.console.layout.pattern=[%d] %p %m (%c)%n
+rootLogger.level=INFO
+rootLogger.appenderRefs=console
+rootLogger.appenderRef.console.ref=console
+logger.state.name=state.change.logger
+logger.state.level=WARN
+"""
+"""log4j2.properties: INFO and above to standard output, where the JVM writes its own messages, too.
+
+The logger `state` writes a line per partition and step: thousands for a large topic.
+"""
+
+LOG4J = """\
+log4j.rootLogger=INFO, console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=[%d] %p %m (%c)%n
+log4j.logger.state.change.logger=WARN
+"""
+"""log4j.properties: the same for Kafka before 4.0."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeAddress:
-    """Ports of a node on 127.0.0.1.
-
-    `controller_port` is None for a node that is only a broker, `secure_port` without a second
-    listener.
-    """
+    """Ports of a node on 127.0.0.1. None: the node is no controller, or has no second listener."""
 
     id: int
     port: int
@@ -51,6 +72,10 @@ def render_properties(
     `secure_protocol` is the security protocol of the second listener, if there is one.
     """
     replicas = min(3, len(nodes))
+    listeners = [f"PLAINTEXT://127.0.0.1:{node.port}"]
+    if node.secure_port is not None:
+        listeners.append(f"{LISTENER}://127.0.0.1:{node.secure_port}")
+    controller = [] if node.controller_port is None else [f"CONTROLLER://127.0.0.1:{node.controller_port}"]
     properties = {
         "node.id": str(node.id),
         "process.roles": "broker" if node.controller_port is None else "broker,controller",
@@ -60,16 +85,15 @@ def render_properties(
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "PLAINTEXT",
         "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,{LISTENER}:{secure_protocol}",
-        "listeners": ",".join([*_client_listeners(node), *_controller_listeners(node)]),
-        "advertised.listeners": ",".join(_client_listeners(node)),
+        "listeners": ",".join([*listeners, *controller]),
+        "advertised.listeners": ",".join(listeners),
         "log.dirs": str(data),
         # Kafka must not repair leaders, old records and offsets before the reconciler does.
         "auto.leader.rebalance.enable": "false",
         "log.retention.ms": "-1",
         "log.retention.check.interval.ms": "1000",
         "log.initial.task.delay.ms": "1000",
-        # By default an idle controller writes two records per second: a quarter of an idle broker's
-        # CPU time.
+        # By default an idle controller writes two records per second: a quarter of an idle broker's CPU time.
         "metadata.max.idle.interval.ms": "5000",
         "delete.topic.enable": "true",
         "default.replication.factor": str(replicas),
@@ -91,44 +115,7 @@ def render_properties(
         "log.cleaner.dedupe.buffer.size": "16777216",
         "controlled.shutdown.enable": "true",
     }
-    properties.update(overrides)
-    return "".join(f"{key}={value}\n" for key, value in properties.items())
-
-
-def render_log4j2() -> str:
-    """Render log4j2.properties: INFO and above to standard output.
-
-    The JVM writes its own messages there, too.
-    """
-    return "\n".join(
-        (
-            "appender.console.type=Console",
-            "appender.console.name=console",
-            "appender.console.layout.type=PatternLayout",
-            "appender.console.layout.pattern=[%d] %p %m (%c)%n",
-            "rootLogger.level=INFO",
-            "rootLogger.appenderRefs=console",
-            "rootLogger.appenderRef.console.ref=console",
-            # This logger writes a line per partition and step: thousands for a large topic.
-            "logger.state.name=state.change.logger",
-            "logger.state.level=WARN",
-            "",
-        )
-    )
-
-
-def render_log4j() -> str:
-    """Render log4j.properties: the same for Kafka before 4.0."""
-    return "\n".join(
-        (
-            "log4j.rootLogger=INFO, console",
-            "log4j.appender.console=org.apache.log4j.ConsoleAppender",
-            "log4j.appender.console.layout=org.apache.log4j.PatternLayout",
-            "log4j.appender.console.layout.ConversionPattern=[%d] %p %m (%c)%n",
-            "log4j.logger.state.change.logger=WARN",
-            "",
-        )
-    )
+    return "".join(f"{key}={value}\n" for key, value in (properties | dict(overrides)).items())
 
 
 def broker_command(java: Path, jars: Path, folder: Path, properties: Path, *, heap_mib: int) -> tuple[str, ...]:
@@ -152,12 +139,3 @@ def logging_flags(folder: Path) -> tuple[str, ...]:
         f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
         f"-Dlog4j.configuration={(folder / 'log4j.properties').as_uri()}",
     )
-
-
-def _client_listeners(node: NodeAddress) -> tuple[str, ...]:
-    plain = f"PLAINTEXT://127.0.0.1:{node.port}"
-    return (plain,) if node.secure_port is None else (plain, f"{LISTENER}://127.0.0.1:{node.secure_port}")
-
-
-def _controller_listeners(node: NodeAddress) -> tuple[str, ...]:
-    return () if node.controller_port is None else (f"CONTROLLER://127.0.0.1:{node.controller_port}",)

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
 
 from reconciler.sandbox.client import (
     Record,
@@ -20,6 +19,7 @@ from reconciler.sandbox.client import (
     member,
     partition_states,
     produce,
+    run_in_background,
     standalone_committer,
 )
 from reconciler.sandbox.cluster import Cluster
@@ -27,10 +27,7 @@ from reconciler.sandbox.jars import Progress, no_progress
 from reconciler.sandbox.tools import change_preferred_leaders
 
 IDLE_S = 5
-"""`idleFor` of the demo's manifests.
-
-Brokers set commit timestamps, so the dead group must really be idle that long.
-"""
+"""`idleFor` of the demo's manifests. Brokers set commit timestamps, so the group must really be idle that long."""
 
 DAY_MS = 24 * 3600 * 1000
 CLICKS_OLD, CLICKS_FRESH = 300, 200
@@ -65,9 +62,7 @@ class DemoData:
     def __enter__(self) -> "DemoData":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.active_parts.close()
 
 
@@ -145,24 +140,15 @@ def _move_leaders(cluster: Cluster) -> tuple[tuple[str, int], ...]:
 
 @contextmanager
 def _producer(servers: str, topic: str, *, partitions: int) -> Iterator[None]:
-    """Write a few records per second to each partition during the block.
-
-    The first batch is complete before it.
-    """
-    leave = threading.Event()
+    """Write a few records per second to each partition during the block. The first batch is complete before it."""
 
     def write_batch() -> None:
         produce(servers, topic, {partition: _records(5, "invoice") for partition in range(partitions)})
 
-    def run() -> None:
+    def repeat(leave: threading.Event) -> None:
         while not leave.wait(0.5):
             write_batch()
 
     write_batch()
-    thread = threading.Thread(target=run, name=f"producer-{topic}", daemon=True)
-    thread.start()
-    try:
+    with run_in_background(repeat, f"producer-{topic}"):
         yield
-    finally:
-        leave.set()
-        thread.join(60)

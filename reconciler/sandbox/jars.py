@@ -24,10 +24,7 @@ from reconciler.sandbox.java import find_java
 
 DEFAULT_VERSION = "4.3.1"
 VERSION_VARIABLE = "RECONCILER_SANDBOX_KAFKA"
-"""Environment variable with the Kafka version of all sandboxes whose caller names none.
-
-The version matrix sets it.
-"""
+"""Environment variable with the Kafka version of all sandboxes whose caller names none."""
 
 DOWNLOAD_TIMEOUT_S = 900
 LISTS = Path(__file__).parent
@@ -74,33 +71,21 @@ def read_list(version: str, *, lists: Path = LISTS) -> tuple[Jar, ...]:
 
 def parse_list(text: str) -> tuple[Jar, ...]:
     """Parse lines of the form `sha256  organisation:name:revision`."""
-    jars = []
-    for line in text.splitlines():
-        digest, coordinates = line.split()
-        organisation, name, revision = coordinates.split(":")
-        jars.append(Jar(organisation, name, revision, digest))
-    return tuple(jars)
-
-
-def cache_dir() -> Path:
-    """Folder with the jars of all versions and Ivy's downloads."""
-    return platformdirs.user_cache_path("kafka-reconciler", appauthor=False) / "kafka"
+    rows = (line.replace(":", " ").split() for line in text.splitlines())
+    return tuple(Jar(organisation, name, revision, digest) for digest, organisation, name, revision in rows)
 
 
 def fetch(
     version: str = DEFAULT_VERSION, *, cache: Path | None = None, lists: Path = LISTS, progress: Progress = no_progress
 ) -> Path:
-    """Return a folder with the broker's jars, for class path `FOLDER/*`.
-
-    Downloads about 45 MB once.
+    """Return a folder with the broker's jars, for class path `FOLDER/*`. Downloads about 45 MB once.
 
     Raises SandboxError without Java, for an unknown version, for a failed download, and for a jar
     that differs from the list.
     """
-    root = cache_dir() if cache is None else cache
+    root = cache or platformdirs.user_cache_path("kafka-reconciler", appauthor=False) / "kafka"
     jars = read_list(version, lists=lists)
-    # The name contains the list's hash: a checkout with another list must not replace the jars of
-    # running brokers.
+    # The name contains the list's hash: a checkout with another list must not replace the jars of running brokers.
     list_hash = hashlib.sha256(repr(jars).encode()).hexdigest()[:8]
     target = root / version / f"libs-{list_hash}"
     if target.is_dir():
@@ -110,8 +95,7 @@ def fetch(
         progress(f"cached Kafka {version} is damaged ({problem}), fetching it again")
     java = find_java()
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Each process downloads into its own folder and renames it, so that two processes never mix
-    # files.
+    # Each process downloads into its own folder and renames it, so that two processes never mix files.
     work = Path(tempfile.mkdtemp(prefix=".fetch-", dir=target.parent))
     try:
         progress(f"fetching Apache Kafka {version}: {len(jars)} jars, about 45 MB, once")
@@ -119,37 +103,38 @@ def fetch(
         problem = find_mismatch(work / "libs", jars)
         if problem is not None:
             raise SandboxError(f"Kafka {version} was not installed: {problem}; try again, or from another network")
-        _swap(work / "libs", target, spare=work / "replaced")
+        if target.is_dir():
+            target.replace(work / "replaced")
+        try:
+            (work / "libs").rename(target)
+        except OSError:
+            # Another process renamed its folder first; that folder passed the same check.
+            if not target.is_dir():
+                raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return target
 
 
-def pyspark_jars() -> Path:
-    """Locate pyspark's folder of jars, without importing pyspark.
+def ivy_class_path() -> str:
+    """Class path with Ivy, of pyspark's jars. Raises SandboxError if there is none.
 
-    The import is slow, and an import contract forbids it.
+    pyspark is not imported: the import is slow, and a contract forbids it.
     """
     spec = importlib.util.find_spec("pyspark")
-    for location in (spec.submodule_search_locations or []) if spec else []:
-        if (Path(location) / "jars").is_dir():
-            return Path(location) / "jars"
-    raise SandboxError("pyspark, which contains Ivy, is not installed: run `make setup`")
-
-
-def ivy_class_path() -> str:
-    """Class path with Ivy. Raises SandboxError if pyspark ships none."""
-    candidates = sorted(pyspark_jars().glob("ivy-*.jar"))
+    folders = [Path(location) / "jars" for location in (spec and spec.submodule_search_locations) or ()]
+    candidates = sorted(jar for folder in folders for jar in folder.glob("ivy-*.jar"))
     if not candidates:
-        raise SandboxError(f"no ivy-*.jar in {pyspark_jars()}: this pyspark cannot fetch the broker's jars")
+        raise SandboxError(
+            "no pyspark with an ivy-*.jar is installed, which fetches the broker's jars: run `make setup`"
+        )
     return str(candidates[-1])
 
 
 def _run_ivy(java: Path, version: str, jars: Sequence[Jar], *, work: Path, progress: Progress) -> None:
     (work / "ivysettings.xml").write_text(render_settings(work / "ivy"), encoding="utf-8")
     (work / "ivy.xml").write_text(render_module(jars), encoding="utf-8")
-    # The log is outside the work folder, because an error message names it after the folder is
-    # removed.
+    # The log is outside the work folder, because an error message names it after the folder is removed.
     log_path = work.parent / "fetch.log"
     command = [str(java), "-XX:TieredStopAtLevel=1", "-cp", ivy_class_path(), "org.apache.ivy.Main"]
     command += ["-settings", str(work / "ivysettings.xml"), "-ivy", str(work / "ivy.xml"), "-confs", "default"]
@@ -173,10 +158,8 @@ def _run_ivy(java: Path, version: str, jars: Sequence[Jar], *, work: Path, progr
             watchdog.cancel()
             ivy.kill()
     if code != 0 or downloaded < len(jars):
-        raise SandboxError(
-            f"could not fetch {len(jars) - downloaded} of {len(jars)} jars of Kafka {version}: check the network; "
-            f"log in {log_path}"
-        )
+        missing = f"{len(jars) - downloaded} of {len(jars)} jars of Kafka {version}"
+        raise SandboxError(f"could not fetch {missing}: check the network; log in {log_path}")
 
 
 def render_settings(ivy_cache: Path) -> str:
@@ -185,38 +168,36 @@ def render_settings(ivy_cache: Path) -> str:
     Ivy sends one request per jar, because it fetches no POM and no checksum file; `find_mismatch`
     checks the files.
     """
-    return (
-        "<ivysettings>\n"
-        '  <settings defaultResolver="public"/>\n'
-        f"  <caches defaultCacheDir={quoteattr(str(ivy_cache))}/>\n"
-        "  <resolvers>\n"
-        '    <ibiblio name="public" m2compatible="true" usepoms="false" useMavenMetadata="false" checksums=""/>\n'
-        "  </resolvers>\n"
-        "</ivysettings>\n"
-    )
+    return f"""\
+<ivysettings>
+  <settings defaultResolver="public"/>
+  <caches defaultCacheDir={quoteattr(str(ivy_cache))}/>
+  <resolvers>
+    <ibiblio name="public" m2compatible="true" usepoms="false" useMavenMetadata="false" checksums=""/>
+  </resolvers>
+</ivysettings>
+"""
 
 
 def render_module(jars: Sequence[Jar]) -> str:
     """Render Ivy's module file with exactly these jars, without their dependencies."""
-    lines = [
-        '<ivy-module version="2.0">',
-        '  <info organisation="reconciler" module="sandbox"/>',
-        '  <configurations><conf name="default"/></configurations>',
-        "  <dependencies>",
-    ]
-    lines += [
-        f"    <dependency org={quoteattr(jar.organisation)} name={quoteattr(jar.name)} rev={quoteattr(jar.revision)}"
-        ' transitive="false" conf="default->default"/>'
+    dependencies = "".join(
+        f"<dependency org={quoteattr(jar.organisation)} name={quoteattr(jar.name)} rev={quoteattr(jar.revision)}"
+        ' transitive="false" conf="default->default"/>\n'
         for jar in jars
-    ]
-    return "\n".join([*lines, "  </dependencies>", "</ivy-module>", ""])
+    )
+    return f"""\
+<ivy-module version="2.0">
+  <info organisation="reconciler" module="sandbox"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+{dependencies}  </dependencies>
+</ivy-module>
+"""
 
 
 def find_mismatch(folder: Path, jars: Sequence[Jar]) -> str | None:
-    """Describe how a folder of jars differs from the list.
-
-    Returns None if the folder has exactly the listed files.
-    """
+    """Describe how a folder of jars differs from the list; None: it has exactly the listed files."""
     present = {path.name for path in folder.glob("*.jar")}
     for jar in jars:
         if jar.file_name not in present:
@@ -231,14 +212,3 @@ def sha256_of(path: Path) -> str:
     """Return a file's sha256 in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _swap(new: Path, target: Path, *, spare: Path) -> None:
-    if target.is_dir():
-        target.replace(spare)
-    try:
-        new.rename(target)
-    except OSError:
-        # Another process renamed its folder first; that folder passed the same check.
-        if not target.is_dir():
-            raise

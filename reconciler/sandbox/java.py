@@ -16,6 +16,11 @@ from reconciler.errors import SandboxError
 
 MINIMUM = 17
 
+_INSTALL_HINT = (
+    "`brew install openjdk@17`, then set JAVA_HOME to its folder."
+    if sys.platform == "darwin"
+    else "`apt-get install openjdk-17-jre-headless` (or your system's package), or set JAVA_HOME."
+)
 _VERSION = re.compile(r'version "(?P<major>\d+)(?:\.(?P<minor>\d+))?')
 
 
@@ -24,17 +29,17 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Path:
 
     Raises SandboxError with the package to install.
     """
-    path = _locate(environ)
+    folders = [str(Path(environ["JAVA_HOME"]) / "bin")] if environ.get("JAVA_HOME") else []
+    path = shutil.which("java", path=os.pathsep.join([*folders, environ.get("PATH", "")]))
+    needed = f"Java {MINIMUM} or later is needed, and"
     if path is None:
-        raise SandboxError(
-            f"Java {MINIMUM} or later is needed, and neither JAVA_HOME nor PATH has a `java`: {_install_hint()}"
-        )
-    major = major_version(path)
+        raise SandboxError(f"{needed} neither JAVA_HOME nor PATH has a `java`: {_INSTALL_HINT}")
+    major = major_version(Path(path))
     if major is None:
-        raise SandboxError(f"`{path} -version` did not print a version: {_install_hint()}")
+        raise SandboxError(f"`{path} -version` did not print a version: {_INSTALL_HINT}")
     if major < MINIMUM:
-        raise SandboxError(f"Java {MINIMUM} or later is needed, and {path} is version {major}: {_install_hint()}")
-    return path
+        raise SandboxError(f"{needed} {path} is version {major}: {_INSTALL_HINT}")
+    return Path(path)
 
 
 def major_version(java: Path) -> int | None:
@@ -54,17 +59,3 @@ def parse_version(text: str) -> int | None:
     major = int(match["major"])
     # Up to Java 8 the first number is always 1.
     return int(match["minor"] or 0) if major == 1 else major
-
-
-def _locate(environ: Mapping[str, str]) -> Path | None:
-    home = environ.get("JAVA_HOME")
-    if home and os.access(Path(home) / "bin" / "java", os.X_OK):
-        return Path(home) / "bin" / "java"
-    on_path = shutil.which("java", path=environ.get("PATH", ""))
-    return Path(on_path) if on_path else None
-
-
-def _install_hint() -> str:
-    if sys.platform == "darwin":
-        return "`brew install openjdk@17`, then set JAVA_HOME to its folder."
-    return "`apt-get install openjdk-17-jre-headless` (or your system's package), or set JAVA_HOME."

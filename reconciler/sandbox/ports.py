@@ -2,6 +2,7 @@
 
 import random
 import socket
+from contextlib import ExitStack, suppress
 
 from reconciler.errors import SandboxError
 from reconciler.sandbox.config import CONTROLLERS, NodeAddress
@@ -16,26 +17,17 @@ def free_addresses(nodes: int, *, secure: bool = False) -> tuple[NodeAddress, ..
     Raises SandboxError if too few ports are free.
     """
     ports: list[int] = []
-    sockets: list[socket.socket] = []
     count = nodes + min(nodes, CONTROLLERS) + (nodes if secure else 0)
-    try:
+    with ExitStack() as stack:
         for port in random.sample(_CANDIDATES, k=2_000):
-            candidate = socket.socket()
-            sockets.append(candidate)
-            try:
-                candidate.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            ports.append(port)
-            if len(ports) == count:
-                break
-        else:
-            raise SandboxError(
-                f"fewer than {count} free ports between {_CANDIDATES.start} and {_CANDIDATES.stop} on 127.0.0.1"
-            )
-    finally:
-        for candidate in sockets:
-            candidate.close()
+            if len(ports) < count:
+                with suppress(OSError):
+                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+                    ports.append(port)
+    if len(ports) < count:
+        raise SandboxError(
+            f"fewer than {count} free ports between {_CANDIDATES.start} and {_CANDIDATES.stop} on 127.0.0.1"
+        )
     unused = iter(ports)
     return tuple(
         NodeAddress(

@@ -1,7 +1,6 @@
 """Identifies a process by its pid and start time, so that a reused pid is never signalled.
 
 On Linux a signal goes through a pidfd, which refers to the same process before and after the check.
-Other modules decide which processes start and end.
 """
 
 import json
@@ -9,16 +8,17 @@ import os
 import signal
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from reconciler.atomic_file import write_file
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
     """A pid and a start time.
 
-    `started` is only compared: clock ticks since boot on Linux, the text that `ps` prints on other
-    systems.
+    `started` is only compared: clock ticks since boot on Linux, the text of `ps` on other systems.
     """
 
     pid: int
@@ -30,22 +30,24 @@ class Process:
 
     def send(self, signal_number: int) -> bool:
         """Signal exactly this process; False if it has ended."""
-        if not hasattr(os, "pidfd_open"):
-            return self._send_by_pid(signal_number)
         try:
             pidfd = os.pidfd_open(self.pid)
         except ProcessLookupError:
             return False
-        except OSError:  # a kernel without this system call
-            return self._send_by_pid(signal_number)
+        except (AttributeError, OSError):  # a system without this call
+            pidfd = -1
         try:
             if not self.alive():
                 return False
-            signal.pidfd_send_signal(pidfd, signal_number)
+            if pidfd >= 0:
+                signal.pidfd_send_signal(pidfd, signal_number)
+            else:
+                os.kill(self.pid, signal_number)
         except ProcessLookupError:
             return False
         finally:
-            os.close(pidfd)
+            if pidfd >= 0:
+                os.close(pidfd)
         return True
 
     def wait_gone(self, timeout_s: float) -> bool:
@@ -55,15 +57,6 @@ class Process:
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.02)
-        return True
-
-    def _send_by_pid(self, signal_number: int) -> bool:
-        if not self.alive():
-            return False
-        try:
-            os.kill(self.pid, signal_number)
-        except ProcessLookupError:
-            return False
         return True
 
 
@@ -76,38 +69,27 @@ def identify(pid: int) -> Process | None:
 def read_process(path: Path) -> Process:
     """Read a recorded process; without the file, return a process that never runs."""
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        return Process(**json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return Process(0, "")
-    return Process(record["pid"], record["started"])
 
 
 def write_process(path: Path, pid: int) -> None:
     """Record a process in a file, atomically."""
-    process = identify(pid)
-    started = "" if process is None else process.started  # already ended: equals no start time
-    draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps({"pid": pid, "started": started}), encoding="utf-8")
-    draft.replace(path)
+    process = identify(pid) or Process(pid, "")  # one that has ended equals no start time
+    write_file(path, [json.dumps(asdict(process))], mode=0o644)
 
 
 def _start_time(pid: int) -> str | None:
-    return _start_time_linux(pid) if Path("/proc/self/stat").exists() else _start_time_ps(pid)
-
-
-def _start_time_linux(pid: int) -> str | None:
+    if not Path("/proc/self/stat").exists():
+        command = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+        state, _, started = answer.stdout.strip().partition(" ")
+        return None if not started or state.startswith("Z") else started.strip()
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    # The command's name is in parentheses and may contain spaces, so fields count from the last
-    # parenthesis.
+    # The command's name is in parentheses and may contain spaces, so fields count from the last parenthesis.
     fields = stat.rpartition(")")[2].split()
     return None if fields[0] in {"Z", "X"} else fields[19]
-
-
-def _start_time_ps(pid: int) -> str | None:
-    command = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
-    state, _, started = answer.stdout.strip().partition(" ")
-    return None if not started or state.startswith("Z") else started.strip()

@@ -13,11 +13,13 @@ from pathlib import Path
 
 import platformdirs
 
+from reconciler.atomic_file import write_file
 from reconciler.errors import SandboxError
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.jars import Progress, no_progress
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
+_PATHS = ("jars", "dir", "logs")
 
 
 def up(
@@ -88,15 +90,8 @@ def _read(name: str) -> Cluster | None:
         state = json.loads(_state_file(name).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    return Cluster(
-        name=state["name"],
-        bootstrap_servers=state["bootstrap_servers"],
-        cluster_id=state["cluster_id"],
-        jars=Path(state["jars"]),
-        dir=Path(state["dir"]),
-        ports=tuple((broker, port) for broker, port in state["ports"]),
-        logs=Path(state["logs"]),
-    )
+    paths = {field: Path(state[field]) for field in _PATHS}
+    return Cluster(**state | paths | {"ports": tuple(map(tuple, state["ports"]))})
 
 
 def _runs(cluster: Cluster) -> bool:
@@ -104,19 +99,9 @@ def _runs(cluster: Cluster) -> bool:
 
 
 def _write(cluster: Cluster) -> None:
-    state = {
-        "name": cluster.name,
-        "bootstrap_servers": cluster.bootstrap_servers,
-        "cluster_id": cluster.cluster_id,
-        "jars": str(cluster.jars),
-        "dir": str(cluster.dir),
-        "ports": cluster.ports,
-        "logs": str(cluster.logs),
-    }
-    path = _state_file(cluster.name)
-    draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(state), encoding="utf-8")
-    draft.replace(path)
+    state = {field: getattr(cluster, field) for field in ("name", "bootstrap_servers", "cluster_id", "ports")}
+    state |= {field: str(getattr(cluster, field)) for field in _PATHS}
+    write_file(_state_file(cluster.name), [json.dumps(state)], mode=0o644)
 
 
 @contextmanager

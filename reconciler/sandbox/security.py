@@ -8,7 +8,7 @@ an operation needs. The test itself grants the permissions.
 import os
 import secrets
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,12 +24,20 @@ _STORE_VARIABLE = "SANDBOX_STORE_PASSWORD"
 class Security:
     """Settings of the second listener.
 
-    `users` maps names to passwords of letters and digits. `tls` adds TLS with a certificate created
-    for this start.
+    `users` maps names to passwords of letters and digits. `tls` adds a certificate created for this start.
     """
 
     users: Mapping[str, str] = field(repr=False)
     tls: bool = False
+
+    @property
+    def protocol(self) -> str:
+        return "SASL_SSL" if self.tls else "SASL_PLAINTEXT"
+
+    def scram_arguments(self) -> Iterator[str]:
+        """Arguments of the storage tool that create the users before the first broker starts."""
+        for name, password in self.users.items():
+            yield from ("--add-scram", f"SCRAM-SHA-512=[name={name},password={password}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,56 +95,27 @@ def render_security(security: Security, keys: KeyStore | None) -> dict[str, str]
     return properties
 
 
-def scram_arguments(security: Security) -> tuple[str, ...]:
-    """Arguments of the storage tool that create the users before the first broker starts."""
-    return tuple(
-        argument
-        for name, password in security.users.items()
-        for argument in ("--add-scram", f"SCRAM-SHA-512=[name={name},password={password}]")
-    )
-
-
-def secure_protocol(security: Security) -> str:
-    """Security protocol of the second listener."""
-    return "SASL_SSL" if security.tls else "SASL_PLAINTEXT"
-
-
 def create_keys(java: Path, folder: Path) -> KeyStore:
     """Create a key and a self-signed certificate for 127.0.0.1 with Java's keytool.
 
     The certificate is valid for a week. Raises SandboxError if keytool fails.
     """
     keys = KeyStore(folder / "broker.p12", secrets.token_hex(16), folder / "ca.pem")
-    store_arguments = [
-        "-alias",
-        "broker",
-        "-keystore",
-        str(keys.store),
-        "-storetype",
-        "PKCS12",
-        "-storepass:env",
-        _STORE_VARIABLE,
-    ]
-    generate = ["-genkeypair", *store_arguments, "-keyalg", "EC", "-groupname", "secp256r1", "-validity", "7"]
+    store = ["-alias", "broker", "-keystore", str(keys.store), "-storetype", "PKCS12"]
+    store += ["-storepass:env", _STORE_VARIABLE]
+    generate = ["-genkeypair", *store, "-keyalg", "EC", "-groupname", "secp256r1", "-validity", "7"]
     _keytool(java, [*generate, "-dname", "CN=127.0.0.1", "-ext", "san=ip:127.0.0.1,dns:localhost"], keys.password)
-    _keytool(java, ["-exportcert", "-rfc", *store_arguments, "-file", str(keys.certificate)], keys.password)
+    _keytool(java, ["-exportcert", "-rfc", *store, "-file", str(keys.certificate)], keys.password)
     return keys
 
 
 def _keytool(java: Path, arguments: Sequence[str], password: str) -> None:
-    keytool = java.resolve().parent / "keytool"
+    command = [str(java.resolve().parent / "keytool"), *arguments]
     environment = os.environ | {_STORE_VARIABLE: password}
     try:
         subprocess.run(
-            [keytool, *arguments],
-            env=environment,
-            check=True,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=60,
+            command, env=environment, check=True, capture_output=True, text=True, errors="replace", timeout=60
         )
-    except subprocess.CalledProcessError as error:
-        raise SandboxError(f"{keytool} could not create a certificate: {error.stdout.strip()[-500:]}") from None
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise SandboxError(f"{keytool} could not create a certificate: {error}") from None
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = error.stdout.strip()[-500:] if isinstance(error, subprocess.CalledProcessError) else error
+        raise SandboxError(f"{command[0]} could not create a certificate: {reason}") from None

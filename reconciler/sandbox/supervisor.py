@@ -16,10 +16,10 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
+from threading import Event
 
 from reconciler.sandbox.data_dir import assert_sandbox_dir, remove
 from reconciler.sandbox.process import write_process
@@ -34,40 +34,31 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True, slots=True)
 class BrokerSpec:
-    """A broker to run: `command` is its argv, `log` the file for its output."""
+    """A broker to run: `command` is its argv, `log` the path of the file for its output."""
 
     id: int
-    command: tuple[str, ...]
-    log: Path
-
-    def pid_file(self, folder: Path) -> Path:
-        return folder / f"node-{self.id}.json"
-
-    def restart_file(self, folder: Path) -> Path:
-        return folder / f"node-{self.id}.restart"
+    command: Sequence[str]
+    log: str
 
 
-@dataclass(slots=True)
-class StopRequest:
-    """A signal handler that records that a signal came."""
-
-    received: bool = False
-
-    def __call__(self, _signal: int, _frame: FrameType | None) -> None:
-        self.received = True
+def pid_file(folder: Path, broker_id: int) -> Path:
+    """Path of the record of a broker's process."""
+    return folder / f"node-{broker_id}.json"
 
 
-def supervise(folder: Path, specs: tuple[BrokerSpec, ...], *, parent_pipe: int, stop: StopRequest) -> None:
-    """Run the brokers until the parent's pipe closes or `stop` is received.
+def restart_file(folder: Path, broker_id: int) -> Path:
+    """Path of the request to start a broker again."""
+    return folder / f"node-{broker_id}.restart"
 
-    Then kill the brokers and remove `folder`.
-    """
+
+def supervise(folder: Path, specs: Sequence[BrokerSpec], *, parent_pipe: int, stop: Event) -> None:
+    """Run the brokers until the parent's pipe closes or `stop` is set. Then remove `folder`."""
     brokers: dict[int, subprocess.Popen[bytes]] = {}
     attached = True
     try:
         for spec in specs:
             brokers[spec.id] = _start(spec, folder)
-        while not stop.received:
+        while not stop.is_set():
             readable, _, _ = select.select([parent_pipe] if attached else [], [], [], POLL_S)
             if readable:
                 if os.read(parent_pipe, len(DETACH)) != DETACH:
@@ -75,12 +66,11 @@ def supervise(folder: Path, specs: tuple[BrokerSpec, ...], *, parent_pipe: int, 
                 attached = False
             for spec in specs:
                 has_ended = brokers[spec.id].poll() is not None  # also reaps
-                if has_ended and spec.restart_file(folder).exists():
-                    spec.restart_file(folder).unlink()
+                if has_ended and restart_file(folder, spec.id).exists():
+                    restart_file(folder, spec.id).unlink()
                     brokers[spec.id] = _start(spec, folder)
     finally:
-        # SIGKILL, because the data is removed anyway and a broker stopped by SIGSTOP ignores
-        # SIGTERM.
+        # SIGKILL, because the data is removed anyway and a broker stopped by SIGSTOP ignores SIGTERM.
         for broker in brokers.values():
             broker.kill()
         for broker in brokers.values():
@@ -89,7 +79,7 @@ def supervise(folder: Path, specs: tuple[BrokerSpec, ...], *, parent_pipe: int, 
 
 
 def _start(spec: BrokerSpec, folder: Path) -> subprocess.Popen[bytes]:
-    with spec.log.open("ab") as log:
+    with Path(spec.log).open("ab") as log:
         broker = subprocess.Popen(
             spec.command,
             stdin=subprocess.DEVNULL,
@@ -99,13 +89,12 @@ def _start(spec: BrokerSpec, folder: Path) -> subprocess.Popen[bytes]:
             # A preexec function is safe here: this process has one thread.
             preexec_fn=_die_with_parent(os.getpid()) if sys.platform == "linux" else None,  # noqa: PLW1509
         )
-    write_process(spec.pid_file(folder), broker.pid)
+    write_process(pid_file(folder, spec.id), broker.pid)
     return broker
 
 
 def _die_with_parent(parent: int) -> Callable[[], None]:
-    # The library is loaded before the fork, so that only the system call runs between fork and
-    # exec.
+    # The library is loaded before the fork, so that only the system call runs between fork and exec.
     libc = ctypes.CDLL(None, use_errno=True)
 
     def request_death_signal() -> None:
@@ -119,21 +108,18 @@ def _die_with_parent(parent: int) -> Callable[[], None]:
 def main(folder: Path) -> None:
     """Daemonize, then supervise the brokers: `python -m reconciler.sandbox.supervisor FOLDER`.
 
-    Raises SandboxError unless `folder` is a sandbox's data folder, because the supervisor removes
-    it at the end.
+    Raises SandboxError unless `folder` is a sandbox's data folder, because it is removed at the end.
     """
     assert_sandbox_dir(folder)
     if os.fork():
-        # The starter waits only for this process, so the supervisor never becomes a zombie of the
-        # starter.
+        # The starter waits only for this process, so the supervisor never becomes a zombie of the starter.
         os._exit(0)
     os.setsid()  # Ctrl-C at the starter's terminal must not reach the supervisor
-    stop = StopRequest()
+    stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
+        signal.signal(number, lambda _signal, _frame: stop.set())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    rows = json.loads((folder / SPEC).read_text(encoding="utf-8"))
-    specs = tuple(BrokerSpec(row["id"], tuple(row["command"]), Path(row["log"])) for row in rows)
+    specs = [BrokerSpec(**row) for row in json.loads((folder / SPEC).read_text(encoding="utf-8"))]
     write_process(folder / SUPERVISOR, os.getpid())
     supervise(folder, specs, parent_pipe=sys.stdin.fileno(), stop=stop)
 

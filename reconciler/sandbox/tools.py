@@ -8,6 +8,7 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from reconciler.errors import SandboxError
 from reconciler.sandbox import config
@@ -62,24 +63,12 @@ def tool_class(cluster: Cluster, tool: str) -> str:
 
 def tool_command(cluster: Cluster, tool: str, *args: str) -> list[str]:
     """Build the argv of a tool, with the sandbox's `--bootstrap-server`."""
-    return [
-        str(find_java()),
-        "-Xmx256m",
-        *config.JVM_FLAGS,
-        "-cp",
-        f"{cluster.jars}/*",
-        tool_class(cluster, tool),
-        "--bootstrap-server",
-        cluster.bootstrap_servers,
-        *args,
-    ]
+    java = [str(find_java()), "-Xmx256m", *config.JVM_FLAGS, "-cp", f"{cluster.jars}/*"]
+    return [*java, tool_class(cluster, tool), "--bootstrap-server", cluster.bootstrap_servers, *args]
 
 
 def run_tool(cluster: Cluster, tool: str, *args: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
-    """Run a tool and return its output and exit code.
-
-    Raises SandboxError if it does not end in time.
-    """
+    """Run a tool and return its output and exit code. Raises SandboxError if it does not end in time."""
     try:
         return subprocess.run(
             tool_command(cluster, tool, *args),
@@ -108,33 +97,22 @@ def reassign(cluster: Cluster, replicas: Mapping[tuple[str, int], Sequence[int]]
     with tempfile.NamedTemporaryFile("w", suffix=".json", dir=cluster.dir) as file:
         json.dump({"version": 1, "partitions": plan}, file)
         file.flush()
-        result = run_tool(
-            cluster,
-            "kafka-reassign-partitions",
-            "--reassignment-json-file",
-            file.name,
-            "--execute",
-            timeout_s=timeout_s,
-        )
+        arguments = ("--reassignment-json-file", file.name, "--execute")
+        result = run_tool(cluster, "kafka-reassign-partitions", *arguments, timeout_s=timeout_s)
     if result.returncode != 0:
-        raise SandboxError(
-            f"partitions of {cluster.name} were not reassigned: {' '.join(result.stderr.split())[-800:]}"
-        )
+        reason = " ".join(result.stderr.split())[-800:]
+        raise SandboxError(f"partitions of {cluster.name} were not reassigned: {reason}")
     for server in cluster.bootstrap_servers.split(","):
         for topic in sorted({topic for topic, _ in replicas}):
             expected = {partition: tuple(brokers) for (name, partition), brokers in replicas.items() if name == topic}
-            wait_until(
-                lambda server=server, topic=topic, expected=expected: _shows(server, topic, expected),  # type: ignore[misc]
-                timeout_s,
-                f"the new replicas of {topic} in the metadata of {server}",
-            )
+            what = f"the new replicas of {topic} in the metadata of {server}"
+            wait_until(partial(_shows, server, topic, expected), timeout_s, what)
 
 
 def change_preferred_leaders(cluster: Cluster, partitions: Iterable[tuple[str, int]]) -> None:
     """Rotate each partition's replicas by one, so that its leader is not the preferred one.
 
-    Raises SandboxError for a partition with one replica, or with a leader that is not the preferred
-    one.
+    Raises SandboxError for a partition with one replica, or with another leader already.
     """
     rotated: dict[tuple[str, int], tuple[int, ...]] = {}
     for topic, partition in partitions:

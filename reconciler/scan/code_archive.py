@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import reconciler
-from reconciler.scan import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,15 +23,20 @@ def add_package(session: "SparkSession") -> None:
 
     The file's name contains a hash of its content: a warm server may still have another version.
     """
+    from pyspark import SparkFiles
+    from pyspark.sql.session import SparkSession as Classic
+
     data = archive()
-    name = f"reconciler-{hashlib.sha256(data).hexdigest()[:12]}.zip"
-    folder = _context_folder(session)
-    if folder is not None:
-        _add(session, folder / name, data)
-        return
-    # A Connect server copies the content.
     with tempfile.TemporaryDirectory(prefix="kafka-reconciler-ship-") as temporary:
-        _add(session, Path(temporary) / name, data)
+        folder = Path(temporary)  # for a Connect server, which copies the content
+        if isinstance(session, Classic):
+            # Executors fetch the file with their first task, and after every restart: it stays as long as the
+            # context. Not in the folder of the context's files itself: Spark would take it for one of those.
+            folder = Path(SparkFiles.getRootDirectory()) / "kafka-reconciler"
+            folder.mkdir(exist_ok=True)
+        path = folder / f"reconciler-{hashlib.sha256(data).hexdigest()[:12]}.zip"
+        path.write_bytes(data)
+        session.addArtifacts(str(path), pyfile=True)
 
 
 def archive() -> bytes:
@@ -47,27 +51,3 @@ def archive() -> bytes:
             # ZipInfo has a fixed default time.
             archived.writestr(zipfile.ZipInfo(str(file.relative_to(root.parent))), file.read_bytes())
     return target.getvalue()
-
-
-def _add(session: "SparkSession", path: Path, data: bytes) -> None:
-    path.write_bytes(data)
-    session.addArtifacts(str(path), pyfile=True)
-
-
-def _context_folder(session: "SparkSession") -> Path | None:
-    """A folder that exists as long as the session's context; None for a Connect session.
-
-    Executors fetch the file from its path with their first task, and after every restart.
-    """
-    from pyspark import SparkContext, SparkFiles
-    from pyspark.sql.session import SparkSession as Classic
-
-    if not isinstance(session, Classic):
-        return None
-    started = jvm.of(SparkContext._gateway)
-    if started is not None:
-        return started.folder
-    # Not the folder of the context's files itself: Spark would take the file for one that was added before.
-    folder = Path(SparkFiles.getRootDirectory()) / "kafka-reconciler"
-    folder.mkdir(exist_ok=True)
-    return folder

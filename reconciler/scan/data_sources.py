@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -20,29 +19,29 @@ from pyspark.sql.types import StructType
 
 from reconciler.errors import ScanFailed, UsageError
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.consumer_offsets import log_sizes, read_commit_log
-from reconciler.kafka.group_offsets import read_commits
-from reconciler.kafka.groups import GroupListing, list_groups
+from reconciler.kafka.consumer_offsets import read_commit_log
+from reconciler.kafka.groups import GroupListing, list_groups, read_commits
 from reconciler.kafka.offsets import read_offsets
 from reconciler.kafka.schemas import COMMIT_LOG, GROUP_COMMITS, PARTITIONS, commit_batch, offset_batch
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, describe_topics, list_topics
+from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import Unknown
+from reconciler.model.snapshot import PartitionFacts
 from reconciler.scan import requests
 from reconciler.scan.code_archive import add_package
-from reconciler.scan.task_rows import CommitsChunk, LogChunk, PartitionsChunk
+from reconciler.scan.export import PARTITION_COLUMNS, known_or_none
+from reconciler.scan.requests import CommitsChunk, LogChunk, PartitionsChunk
+from reconciler.scan.scan import describe_log
+from reconciler.scan.task_rows import is_retry
 
 _CLIENT = "kafka."
-_METADATA = [
-    pa.field("topic_id", pa.string()),
-    pa.field("leader", pa.int32()),
-    pa.field("replicas", pa.list_(pa.int32())),
-    pa.field("in_sync", pa.list_(pa.int32())),
-]
-_LEADER = 1
-PARTITIONS_WITH_METADATA = pa.schema([*PARTITIONS, *_METADATA])
+_METADATA = ("topic_id", "leader", "replicas", "in_sync")
+PARTITIONS_WITH_METADATA = pa.schema([*PARTITIONS, *(PARTITION_COLUMNS.field(name) for name in _METADATA)])
+
+Metadata = Mapping[str, Any]
+"""The columns of a partition that its topic's listing knows."""
 
 
 def register(session: SparkSession) -> None:
@@ -66,8 +65,8 @@ class Options:
     instants_ms: tuple[int, ...]
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> "Options":
-        """Raises UsageError without `bootstrap.servers`."""
+    def parse(cls, options: Mapping[str, str]) -> "Options":
+        """The options as Spark passes them. Raises UsageError without `bootstrap.servers`."""
         servers = _words(options.get("bootstrap.servers", ""))
         if not servers:
             raise UsageError('say .option("bootstrap.servers", "host:port")')
@@ -80,20 +79,11 @@ class Options:
         )
 
 
-Metadata = Mapping[tuple[str, int], tuple[Any, ...]]
+class KafkaSource(DataSource, DataSourceReader):
+    """One source and its reader: a Spark partition per chunk, each read with a Kafka session of its own.
 
-
-class Chunk(InputPartition):
-    """One chunk of a source, and the metadata columns of its rows by (topic, partition)."""
-
-    def __init__(self, chunk: Any, metadata: Metadata | None = None) -> None:
-        super().__init__(0)
-        self.chunk = chunk
-        self.metadata = metadata or {}
-
-
-class KafkaSource(DataSource):
-    """One source: its name and schema, its chunks, and the rows of one chunk."""
+    `SCHEMA`: of the rows. Spark pickles the source.
+    """
 
     NAME: ClassVar[str]
     SCHEMA: ClassVar[pa.Schema]
@@ -105,35 +95,25 @@ class KafkaSource(DataSource):
     def schema(self) -> StructType:
         return from_arrow_schema(self.SCHEMA)
 
-    def reader(self, schema: StructType) -> "ChunkReader":  # noqa: ARG002 - Spark passes it by name
-        return ChunkReader(type(self), Options.of(self.options))
-
-    @staticmethod
-    @abstractmethod
-    def chunks(session: KafkaSession, options: Options) -> Sequence[Chunk]:
-        """In the driver: the chunks, of which each becomes a Spark partition."""
-
-    @staticmethod
-    @abstractmethod
-    def rows(session: KafkaSession, partition: Chunk) -> Iterator[pa.RecordBatch]:
-        """In a task: the rows of one chunk."""
-
-
-class ChunkReader(DataSourceReader):
-    """Reads a source with one Kafka session per chunk. Spark pickles it."""
-
-    def __init__(self, source: type[KafkaSource], options: Options) -> None:
-        self.source = source
-        self.options = options
+    def reader(self, schema: StructType) -> "KafkaSource":  # noqa: ARG002 - Spark passes it by name
+        return self
 
     def partitions(self) -> Sequence[InputPartition]:
-        with closing(KafkaSession(self.options.connection)) as session:
-            return self.source.chunks(session, self.options)
+        options = Options.parse(self.options)
+        with closing(KafkaSession(options.connection)) as session:
+            return [InputPartition(chunk) for chunk in self.chunks(session, options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Chunk)
-        with closing(KafkaSession(self.options.connection)) as session:
-            yield from self.source.rows(session, partition)
+        with closing(KafkaSession(Options.parse(self.options).connection)) as session:
+            yield from self.rows(session, partition.value)
+
+    @abstractmethod
+    def chunks(self, session: KafkaSession, options: Options) -> Iterable[Any]:
+        """In the driver: the chunks, of which each becomes a Spark partition."""
+
+    @abstractmethod
+    def rows(self, session: KafkaSession, chunk: Any) -> Iterator[pa.RecordBatch]:
+        """In a task: the rows of one chunk."""
 
 
 class KafkaPartitions(KafkaSource):
@@ -142,30 +122,28 @@ class KafkaPartitions(KafkaSource):
     NAME = "kafka_partitions"
     SCHEMA = PARTITIONS_WITH_METADATA
 
-    @staticmethod
-    def chunks(session: KafkaSession, options: Options) -> Sequence[Chunk]:
+    def chunks(self, session: KafkaSession, options: Options) -> Iterator[tuple[PartitionsChunk, list[Metadata]]]:
         topics = TopicRequest(topics=options.topics, offsets=True, instants_ms=options.instants_ms)
         request = ScanRequest(topics=(topics,))
         listing = _complete(list_topics(session))
-        names = requests.selected_topics(request, listing.topics)
+        names = requests.select_topics(request, listing.topics)
         listing = _complete(describe_topics(session, listing, names))
-        chunks = requests.partition_chunks(tuple(requests.partition_requests(request, listing)), (), listing)
-        metadata = _metadata(listing, names)
-        leaderless = {key: facts for key, facts in metadata.items() if facts[_LEADER] is None}
-        read = [Chunk(chunk, _of(chunk, metadata)) for chunk in chunks]
-        return [*read, Chunk(PartitionsChunk(()), leaderless)] if leaderless else read
+        metadata = {facts.partition: _metadata(facts) for name in names for facts in listing.partitions.get(name, ())}
+        for chunk in requests.partition_chunks(tuple(requests.partition_requests(request, listing)), (), listing):
+            keys = (TopicPartition(part.topic, number) for part in chunk.requests for number in part.partitions)
+            yield chunk, [metadata.pop(key) for key in keys]
+        if metadata:
+            yield PartitionsChunk(()), list(metadata.values())
 
-    @staticmethod
-    def rows(session: KafkaSession, partition: Chunk) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition.chunk, PartitionsChunk)
-        if not partition.chunk.requests:
-            yield _leaderless(partition.metadata)
-            return
-        batch = offset_batch(partition.chunk.requests, read_offsets(session, partition.chunk.requests))
-        keys = zip(batch.column("topic").to_pylist(), batch.column("partition").to_pylist(), strict=True)
-        rows = [partition.metadata[key] for key in keys]
-        columns = [pa.array([row[index] for row in rows], field.type) for index, field in enumerate(_METADATA)]
-        yield pa.record_batch([*batch.columns, *columns], schema=PARTITIONS_WITH_METADATA)
+    def rows(self, session: KafkaSession, chunk: tuple[PartitionsChunk, list[Metadata]]) -> Iterator[pa.RecordBatch]:
+        offsets, metadata = chunk
+        answers = offset_batch(offsets.requests, read_offsets(session, offsets.requests)).to_pylist()
+        rows = {(row["topic"], row["partition"]): row for row in answers}
+        leaderless = {"error": "the partition has no leader"}
+        yield pa.RecordBatch.from_pylist(
+            [{**listed, **rows.get((listed["topic"], listed["partition"]), leaderless)} for listed in metadata],
+            schema=PARTITIONS_WITH_METADATA,
+        )
 
 
 class KafkaGroupCommits(KafkaSource):
@@ -174,19 +152,12 @@ class KafkaGroupCommits(KafkaSource):
     NAME = "kafka_group_commits"
     SCHEMA = GROUP_COMMITS
 
-    @staticmethod
-    def chunks(session: KafkaSession, options: Options) -> Sequence[Chunk]:
+    def chunks(self, session: KafkaSession, options: Options) -> list[CommitsChunk]:
         listing = _complete(list_groups(session, hidden=False))
-        names = requests.selected_groups([GroupRequest(groups=options.groups)], listing.groups)
-        return [Chunk(chunk) for chunk in requests.commit_chunks(names)]
+        return requests.commit_chunks(requests.select_groups([GroupRequest(groups=options.groups)], listing.groups))
 
-    @staticmethod
-    def rows(session: KafkaSession, partition: Chunk) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition.chunk, CommitsChunk)
-        context = TaskContext.get()
-        is_retry = context is not None and context.attemptNumber() > 0
-        for commits in read_commits(session, partition.chunk.groups, isolated=is_retry):
-            yield commit_batch(commits)
+    def rows(self, session: KafkaSession, chunk: CommitsChunk) -> Iterator[pa.RecordBatch]:
+        return map(commit_batch, read_commits(session, chunk.groups, isolated=is_retry()))
 
 
 class KafkaCommitLog(KafkaSource):
@@ -195,24 +166,15 @@ class KafkaCommitLog(KafkaSource):
     NAME = "kafka_commit_log"
     SCHEMA = COMMIT_LOG
 
-    @staticmethod
-    def chunks(session: KafkaSession, options: Options) -> Sequence[Chunk]:  # noqa: ARG004 - of every source
-        listing = _complete(list_topics(session))
-        if COMMIT_LOG_TOPIC not in listing.topics:
-            # There is none yet, or this caller may not see it.
-            listing = _complete(describe_topics(session, listing, [COMMIT_LOG_TOPIC]))
-        log = listing.topics.get(COMMIT_LOG_TOPIC)
-        if log is None:
-            return []
-        if isinstance(log.partitions, Unknown):
-            raise ScanFailed(f"{COMMIT_LOG_TOPIC} could not be read: {log.partitions.reason}")
-        sizes = log_sizes(session, listing.partitions[COMMIT_LOG_TOPIC])
-        return [Chunk(chunk) for chunk in requests.log_chunks(sizes)]
+    def chunks(self, session: KafkaSession, options: Options) -> list[LogChunk]:  # noqa: ARG002 - of every source
+        log = describe_log(session, _complete(list_topics(session)))
+        if log.missing is not None:
+            raise ScanFailed(f"{COMMIT_LOG_TOPIC} could not be read: {log.missing.reason}")
+        # The reader of a leaderless partition says so in the partition's row.
+        return requests.log_chunks(dict.fromkeys(range(log.partitions), 0) | dict(log.sizes))
 
-    @staticmethod
-    def rows(session: KafkaSession, partition: Chunk) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition.chunk, LogChunk)
-        yield read_commit_log(session, partition.chunk.partitions)
+    def rows(self, session: KafkaSession, chunk: LogChunk) -> Iterator[pa.RecordBatch]:
+        yield read_commit_log(session, chunk.partitions)
 
 
 _Listing = TypeVar("_Listing", TopicListing, GroupListing)
@@ -229,30 +191,6 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-def _metadata(listing: TopicListing, names: Iterable[str]) -> Metadata:
-    return {
-        (name, facts.partition.partition): tuple(
-            None if isinstance(fact, Unknown) else fact
-            for fact in (facts.topic_id, facts.leader, facts.replicas, facts.in_sync)
-        )
-        for name in names
-        for facts in listing.partitions.get(name, ())
-    }
-
-
-def _of(chunk: PartitionsChunk, metadata: Metadata) -> Metadata:
-    keys = ((request.topic, number) for request in chunk.requests for number in request.partitions)
-    return {key: metadata[key] for key in keys}
-
-
-def _leaderless(metadata: Metadata) -> pa.RecordBatch:
-    rows = [
-        {
-            "topic": topic,
-            "partition": number,
-            "error": "the partition has no leader",
-            **{field.name: value for field, value in zip(_METADATA, facts, strict=True)},
-        }
-        for (topic, number), facts in metadata.items()
-    ]
-    return pa.RecordBatch.from_pylist(rows, schema=PARTITIONS_WITH_METADATA)
+def _metadata(facts: PartitionFacts) -> Metadata:
+    row = {"topic": facts.partition.topic, "partition": facts.partition.partition}
+    return row | {name: known_or_none(getattr(facts, name)) for name in _METADATA}

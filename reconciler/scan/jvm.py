@@ -12,27 +12,31 @@ import subprocess
 import tempfile
 import threading
 import time
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from reconciler.errors import ScanFailed
-from reconciler.scan.jvm_class_cache import WRITING_LIMIT_S, ClassCache, select_archive, write_at_next_start
+from reconciler.scan.jvm_class_cache import WRITING_LIMIT_S, ClassCache, select_archive
 
 _STOP_LIMIT_S = 10.0
 _HURRIED_S = 2.0
 _LOG = "spark.log"
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _FOLDER = "kafka-reconciler-spark-"
+FLAGS_PROPERTY = "spark.driver.extraJavaOptions"
+# Short runs: no second compiler, one collector thread. Both measured, see docs/scaling.md.
+FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m -XX:-UsePerfData"
 
 
 @dataclass(slots=True)
 class Jvm:
-    """A running JVM, and the folder of its log and of the files that executors fetch."""
+    """A running JVM, the folder of its log, and pyspark's gateway into it."""
 
     process: "subprocess.Popen[bytes]"
     folder: Path
-    class_data: ClassCache = field(default_factory=ClassCache)
+    class_data: ClassCache
+    gateway: Any = None
     _keeps_folder: bool = False
 
     def keep_log(self) -> Path:
@@ -53,46 +57,35 @@ class Jvm:
             self.process.wait()
         if self.process.returncode == 0:
             self.class_data.keep()
-        if not self._keeps_folder:
-            _remove(self.folder)
+        if self._keeps_folder:
+            return
+        # An empty path once meant the working directory, which was removed.
+        if self.folder.parent != Path(tempfile.gettempdir()) or not self.folder.name.startswith(_FOLDER):
+            raise ValueError(f"{str(self.folder)!r} is no folder of a JVM of this program: not removed")
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _remove(folder: Path) -> None:
-    """Remove a folder that `start` created. An empty path once meant the working directory, which was removed."""
-    is_ours = folder.is_absolute() and folder.parent == Path(tempfile.gettempdir()) and folder.name.startswith(_FOLDER)
-    if not is_ours:
-        raise ValueError(f"{str(folder)!r} is no folder of a JVM of this program: not removed")
-    shutil.rmtree(folder, ignore_errors=True)
+def start_jvm(properties: Mapping[str, str], abandoned: threading.Event, *, limit_s: float) -> Jvm:
+    """Start a JVM with these Spark properties. `abandoned` ends the wait. Raises ScanFailed.
 
-
-def of(gateway: Any) -> Jvm | None:
-    """The JVM behind a gateway that `start` returned; None for any other."""
-    process = getattr(gateway, "proc", None)
-    return process if isinstance(process, Jvm) else None
-
-
-def start(conf: Any, abandoned: threading.Event, *, limit_s: float, archived: bool = False) -> Any:
-    """pyspark's gateway into a new JVM. `conf`: a SparkConf. Raises ScanFailed.
-
-    `abandoned` ends the wait. `archived`: use an archive of the classes, for our own JVM flags.
+    Our own flags get an archive of the classes with them.
     """
     from pyspark.java_gateway import launch_gateway
 
-    java = _need_java()
+    java = find_java()
     folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
     answer = folder / "gateway"
-    home = _spark_home()
-    class_data = select_archive(java, home / "jars", folder) if archived else ClassCache()
-    command = [str(home / "bin" / "spark-submit")]
-    for name, value in conf.getAll():
-        if name == _JAVA_OPTIONS and class_data.option:
-            value = f"{value} {class_data.option}"
-        command += ["--conf", f"{name}={value}"]
+    home = spark_home()
+    class_data = ClassCache()
+    if properties.get(FLAGS_PROPERTY) == FLAGS:
+        class_data = select_archive(java, home / "jars", folder)
+        properties = {**properties, FLAGS_PROPERTY: f"{FLAGS} {class_data.option or ''}".strip()}
+    options = [word for name, value in properties.items() for word in ("--conf", f"{name}={value}")]
     environment = os.environ | {"_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer), "SPARK_CONNECT_MODE": "0"}
     environment.pop("SPARK_REMOTE", None)
     with (folder / _LOG).open("wb") as log:
         process = subprocess.Popen(
-            [*command, "pyspark-shell"],
+            [str(home / "bin" / "spark-submit"), *options, "pyspark-shell"],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
@@ -102,55 +95,35 @@ def start(conf: Any, abandoned: threading.Event, *, limit_s: float, archived: bo
     jvm = Jvm(process, folder, class_data)
     limit = time.monotonic() + limit_s
     while not answer.is_file():
+        reason = None
         if process.poll() is not None or time.monotonic() > limit:
-            reason = _failure_reason(jvm)
-            process.kill()
-            jvm.end()
-            raise ScanFailed(reason)
-        if abandoned.wait(0.02):
+            log_path = jvm.keep_log()
+            reason = f"Spark's JVM did not start; its log is {log_path}"
+            if "UnsupportedClassVersionError" in log_path.read_text(errors="replace"):
+                reason = f"Java 17 or later is needed, and {java} is older: install one, or set JAVA_HOME"
+        elif abandoned.wait(0.02):
+            reason = "the scan was given up while Spark was starting"
+        if reason is not None:
             # The JVM has created nothing yet that it would have to remove.
             process.kill()
             jvm.end()
-            raise ScanFailed("the scan was given up while Spark was starting")
-    port, secret = _gateway(answer.read_bytes())
+            raise ScanFailed(reason)
+    # Spark's PythonGatewayServer renames the file into place.
+    data = answer.read_bytes()
+    port, size = struct.unpack_from(">ii", data)
     # pyspark connects to an existing JVM if these variables are set.
-    os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
+    os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), data[8 : 8 + size].decode()
     try:
-        gateway = launch_gateway(conf)
+        jvm.gateway = launch_gateway()
     finally:
         del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
-    gateway.proc = jvm
-    return gateway
+    return jvm
 
 
-def ask_for_archive() -> bool:
-    """Make the next local JVM write an archive of its classes; False if there is one.
-
-    Raises ScanFailed without Java, and OSError.
-    """
-    return write_at_next_start(_need_java(), _spark_home() / "jars")
-
-
-def _gateway(data: bytes) -> tuple[int, str]:
-    """Port and secret from the file of Spark's PythonGatewayServer, which renames it into place."""
-    port, size = struct.unpack_from(">ii", data)
-    return port, data[8 : 8 + size].decode()
-
-
-def _failure_reason(jvm: Jvm) -> str:
-    log = jvm.keep_log()
-    if "UnsupportedClassVersionError" in log.read_text(errors="replace"):
-        return f"Java 17 or later is needed, and {_java()} is older: install one, or set JAVA_HOME"
-    return f"Spark's JVM did not start; its log is {log}"
-
-
-def _java() -> str | None:
+def find_java() -> Path:
+    """The `java` in JAVA_HOME, or else on PATH. Raises ScanFailed."""
     home = os.environ.get("JAVA_HOME")
-    return shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
-
-
-def _need_java() -> Path:
-    java = _java()
+    java = shutil.which("java", path=str(Path(home) / "bin") if home else None)
     if java is None:
         raise ScanFailed(
             "Java 17 or later is needed to read offsets and commits, and there is none in JAVA_HOME or on PATH: "
@@ -159,8 +132,8 @@ def _need_java() -> Path:
     return Path(java)
 
 
-def _spark_home() -> Path:
+def spark_home() -> Path:
+    """The folder of Spark: SPARK_HOME, or that of pyspark."""
     import pyspark
 
-    home = os.environ.get("SPARK_HOME")
-    return Path(home) if home else Path(pyspark.__file__).parent
+    return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)

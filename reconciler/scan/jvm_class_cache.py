@@ -10,11 +10,10 @@ import contextlib
 import hashlib
 import logging
 import os
+import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-
-import platformdirs
 
 _LOG = logging.getLogger(__name__)
 
@@ -39,7 +38,11 @@ class ClassCache:
         try:
             shutil.copyfile(self.written, temporary)
             temporary.replace(self.cached)
-            _remove_all_but(_MAX_ARCHIVES, self.cached.parent)
+            # The others are of an old Java or Spark, and can be written again.
+            archives = sorted(self.cached.parent.glob("*.jsa"), key=os.path.getmtime, reverse=True)
+            for archive in archives[_MAX_ARCHIVES:]:
+                archive.unlink(missing_ok=True)
+                _marks(archive).unlink(missing_ok=True)
         except OSError as error:
             with contextlib.suppress(OSError):
                 temporary.unlink()
@@ -48,57 +51,46 @@ class ClassCache:
         _LOG.info("class_data=kept path=%s mib=%d", self.cached, self.cached.stat().st_size >> 20)
 
 
-def select_archive(java: Path, jars: Path, folder: Path, *, cache: Path | None = None) -> ClassCache:
-    """The archive for a JVM with these jars. `folder`: the JVM's own. `cache`: default, the user's."""
-    root = _root(cache)
+def select_archive(java: Path, jars: Path, folder: Path) -> ClassCache:
+    """The archive for a JVM with these jars. `folder`: the JVM's own."""
     try:
-        cached = root / f"{_identity(java, jars)}.jsa"
+        cached = _archive(java, jars)
         if cached.is_file():
             os.utime(cached)
-            return ClassCache(f"-Xshare:auto -XX:SharedArchiveFile={_quoted(cached)}")
-        root.mkdir(parents=True, exist_ok=True)
-        mark = cached.with_suffix(".runs")
-        runs = len(mark.read_bytes()) if mark.is_file() else 0
-        if runs <= _TRIES:
-            with mark.open("ab") as file:
-                file.write(b".")
+            return ClassCache(f"-Xshare:auto -XX:SharedArchiveFile={shlex.quote(str(cached))}")
+        with _marks(cached).open("ab") as file:
+            file.write(b".")
+            earlier_runs = file.tell() - 1
     except OSError as error:
         _LOG.debug("class_data=none reason=%s", error)
         return ClassCache()
-    if runs == 0 or runs > _TRIES:
+    if not 1 <= earlier_runs <= _TRIES:
         return ClassCache()
     written = folder / "classes.jsa"
-    return ClassCache(f"-XX:ArchiveClassesAtExit={_quoted(written)}", written, cached)
+    return ClassCache(f"-XX:ArchiveClassesAtExit={shlex.quote(str(written))}", written, cached)
 
 
-def write_at_next_start(java: Path, jars: Path, *, cache: Path | None = None) -> bool:
+def write_at_next_start(java: Path, jars: Path) -> bool:
     """Make the next JVM with these jars write the archive; False if there is one. Raises OSError."""
-    archive = _root(cache) / f"{_identity(java, jars)}.jsa"
+    archive = _archive(java, jars)
     if archive.is_file():
         return False
-    archive.parent.mkdir(parents=True, exist_ok=True)
-    archive.with_suffix(".runs").write_bytes(b".")
+    _marks(archive).write_bytes(b".")
     return True
 
 
-def _root(cache: Path | None) -> Path:
-    return platformdirs.user_cache_path("kafka-reconciler", appauthor=False) / "spark" if cache is None else cache
-
-
-def _identity(java: Path, jars: Path) -> str:
+def _archive(java: Path, jars: Path) -> Path:
     """A name that changes with Java and with the jars, so that an outdated archive is not tried again."""
+    # Imported here, because a Spark Connect server that runs the data sources may lack it.
+    import platformdirs
+
     real = java.resolve()
     identity = (str(real), real.stat().st_mtime_ns, str(jars), jars.stat().st_mtime_ns)
-    return hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
+    folder = platformdirs.user_cache_path("kafka-reconciler", appauthor=False) / "spark"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{hashlib.sha256(repr(identity).encode()).hexdigest()[:16]}.jsa"
 
 
-def _quoted(path: Path) -> str:
-    return f'"{path}"' if " " in str(path) else str(path)
-
-
-def _remove_all_but(count: int, root: Path) -> None:
-    """Keep the most recently used archives; the others are of an old Java or Spark."""
-    by_use = sorted(root.glob("*.jsa"), key=lambda archive: archive.stat().st_mtime, reverse=True)
-    for archive in by_use[count:]:
-        archive.unlink(missing_ok=True)
-        archive.with_suffix(".runs").unlink(missing_ok=True)  # so that it can be written again
+def _marks(archive: Path) -> Path:
+    """The file with a byte for each run without an archive."""
+    return archive.with_suffix(".runs")

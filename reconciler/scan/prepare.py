@@ -4,44 +4,35 @@
 in parallel would write one.
 """
 
+import math
 import sys
-import time
 
 from reconciler.errors import ReconcilerError
 from reconciler.kafka.connect import Connection
-from reconciler.scan import jvm
-from reconciler.scan.query_runner import run
+from reconciler.scan.jvm import find_java, spark_home
+from reconciler.scan.jvm_class_cache import write_at_next_start
+from reconciler.scan.query import run_query
+from reconciler.scan.requests import CommitsChunk
 from reconciler.scan.session import PendingSession, SparkTarget, close
-from reconciler.scan.task_rows import CommitsChunk, ScanTask
+from reconciler.scan.task_rows import ScanTask
 
-_NO_BROKER = Connection(("127.0.0.1:9",), timeout_s=1.0)
-"""The discard port, where no server listens: a query that reads nothing loads the same classes."""
 _LIMIT_S = 120.0
 
 
-def write_archive() -> None:
-    """Write the archive if there is none, with a session that runs the query of a scan.
-
-    Raises ReconcilerError without Java, and OSError where the user's cache cannot be written.
-    """
-    if not jvm.ask_for_archive():
-        return
-    try:
-        session = PendingSession(SparkTarget()).result()
-        task = ScanTask(
-            connection=_NO_BROKER, readers={}, named={}, groups=(), until_s=time.time() + _LIMIT_S, log_limit_s=1.0
-        )
-        run(session, task, [CommitsChunk(("no-group",))], limit_s=_LIMIT_S, progress=lambda _message: None)
-    finally:
-        close()
-
-
 def main() -> None:
-    """Write the archive. A failure is only a warning: scans work without an archive."""
+    """Write the archive if there is none. A failure is only a warning: scans work without an archive."""
     try:
-        write_archive()
+        if write_at_next_start(find_java(), spark_home() / "jars"):
+            session = PendingSession(SparkTarget()).result()
+            # The discard port, where no server listens: a query that reads nothing loads the same classes.
+            no_broker = Connection(("127.0.0.1:9",), timeout_s=1.0)
+            task = ScanTask(connection=no_broker, readers={}, named={}, groups=(), until_s=math.inf, log_limit_s=1.0)
+            run_query(session, task, [CommitsChunk(("no-group",))], limit_s=_LIMIT_S, progress=lambda _message: None)
     except (ReconcilerError, OSError) as error:
         sys.stderr.write(f"warning: no archive of Spark's classes was written, so scans start more slowly: {error}\n")
+    finally:
+        # The JVM writes the archive at its end.
+        close()
 
 
 if __name__ == "__main__":

@@ -1,46 +1,85 @@
 """The one Spark query of a scan: every chunk read once, one shuffle, one row per subject to the driver.
 
 Decided here: what is left out before it reaches the driver. A reader at or above the stable end matters
-only if it was named. A listed group that was read and not requested needs no row.
+only if it was named. A listed group that was read and not requested needs no row. The query runs in a
+thread, so that Ctrl-C and the time limit reach it.
 """
 
-from collections.abc import Sequence
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import wait
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from reconciler.scan.task_rows import FACTS, GROUP, Chunk, ScanTask, read_chunks
+from reconciler.errors import ScanFailed
+from reconciler.kafka import futures
+from reconciler.scan.requests import Chunk, CommitsChunk, LogChunk, PartitionsChunk
+from reconciler.scan.session import TimedCall, close, first_line, log_hint
+from reconciler.scan.task_rows import FACTS, GROUP, KEYS, SUMS, ScanTask, read_chunks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_ROWS_PER_SHUFFLE_PARTITION = 50_000
-_SINGLE = (
-    "log_start",
-    "stable_end",
-    "high_watermark",
-    "listed",
-    "needed",
-    "commits",
-    "commit_topics",
-    "fingerprint",
-    "last_activity_ms",
-    "log_partition",
-    "log_offset",
-    "seems",
-    "live",
-    "commit_keys",
-    "error",
-)
-_SUMS = ("records", "unread", "skipped", "garbled")
+_INTERRUPT_LIMIT_S = 3.0
+_PROGRESS_EVERY_S = 2.0
+_CHUNKS_PER_SHUFFLE_PARTITION = 3
+_UNITS = {PartitionsChunk: "partitions", CommitsChunk: "groups", LogChunk: "partitions of the commit log"}
+"""What the size of a chunk counts."""
 
 
-def scan_query(session: "SparkSession", task: ScanTask, chunks: Sequence[Chunk], *, rows: int) -> "DataFrame":
+def run_query(
+    session: "SparkSession",
+    task: ScanTask,
+    chunks: Sequence[Chunk],
+    *,
+    limit_s: float,
+    progress: Callable[[str], None],
+) -> pa.Table:
     """One row per subject: partitions with lists of readers and origins, groups, topics, runs.
 
-    `rows`: estimated number of input rows.
+    Raises ScanFailed after `limit_s` or if Spark gives up. Ctrl-C stops the Spark session, too.
     """
+    tag = f"reconciler-{uuid.uuid4().hex}"
+    sizes = {unit: sum(chunk.size for chunk in chunks if type(chunk) is kind) for kind, unit in _UNITS.items()}
+    subjects = ", ".join(f"{size:,} {unit}" for unit, size in sizes.items() if size)
+
+    def query() -> pa.Table:
+        session.addTag(tag)
+        return _frame(session, task, chunks).toArrow()
+
+    def interrupt() -> bool:
+        """Cancel the query; whether Spark answered. A session that hangs is useless."""
+        return TimedCall(lambda: session.interruptTag(tag)).succeeds_within(_INTERRUPT_LIMIT_S)
+
+    future = futures.submit(query)
+    progress(f"reading {subjects}")
+    started = monotonic()
+    try:
+        wait([future], min(_PROGRESS_EVERY_S, limit_s))
+        while not future.done():
+            elapsed_s = monotonic() - started
+            if elapsed_s > limit_s:
+                hint = log_hint()
+                if not interrupt():
+                    close(at_once=True)
+                raise ScanFailed(f"Spark had not read {subjects} after {limit_s:.0f} s{hint}")
+            progress(f"reading {subjects} ({elapsed_s:.0f} s)")
+            wait([future], min(_PROGRESS_EVERY_S, limit_s - elapsed_s))
+    except KeyboardInterrupt:
+        interrupt()
+        close(at_once=True)
+        raise
+    error = future.exception()
+    if error is not None:
+        raise ScanFailed(f"Spark gave up reading {subjects}: {first_line(error)}{log_hint()}") from error
+    return future.result()
+
+
+def _frame(session: "SparkSession", task: ScanTask, chunks: Sequence[Chunk]) -> "DataFrame":
+    """The reduced rows of all chunks."""
     from pyspark.sql import functions as f
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -48,21 +87,14 @@ def scan_query(session: "SparkSession", task: ScanTask, chunks: Sequence[Chunk],
     facts = session.range(0, count, 1, count).mapInArrow(
         partial(read_chunks, task, tuple(chunks)), from_arrow_schema(FACTS)
     )
-    reader = f.struct(f.col("reader").alias("group"), "committed", "named")
-    origin = f.struct(
-        f.col("origin").alias("group"),
-        f.col("origin_committed").alias("committed"),
-        f.col("origin_topic_id").alias("id"),
-    )
-    distributed = facts.repartition(
-        max(1, min(200, -(-rows // _ROWS_PER_SHUFFLE_PARTITION))), "subject", "name", "number"
-    )
-    grouped = distributed.groupBy("subject", "name", "number").agg(
-        *[f.max(name).alias(name) for name in _SINGLE],
-        *[f.sum(name).alias(name) for name in _SUMS],
-        f.first("offsets_at", ignorenulls=True).alias("offsets_at"),
-        f.collect_list(f.when(f.col("reader").isNotNull(), reader)).alias("readers"),
-        f.collect_list(f.when(f.col("origin").isNotNull(), origin)).alias("origins"),
+    # Each of the other columns has at most one value per subject.
+    values = [name for name in FACTS.names if name not in {*KEYS, *SUMS, "reader", "origin"}]
+    distributed = facts.repartition(min(200, -(-count // _CHUNKS_PER_SHUFFLE_PARTITION)), *KEYS)
+    grouped = distributed.groupBy(*KEYS).agg(
+        *[f.max(name).alias(name) for name in values],
+        *[f.sum(name).alias(name) for name in SUMS],
+        f.collect_list("reader").alias("readers"),
+        f.collect_list("origin").alias("origins"),
     )
     readers_below_end = f.filter(
         "readers",
@@ -72,14 +104,5 @@ def scan_query(session: "SparkSession", task: ScanTask, chunks: Sequence[Chunk],
             | (f.coalesce(r["committed"], f.col("log_start"), f.lit(0)) < f.col("stable_end"))
         ),
     )
-    is_redundant = (
-        (f.col("subject") == GROUP) & f.col("listed").isNotNull() & ~f.col("needed") & f.col("error").isNull()
-    )
+    is_redundant = (f.col("subject") == GROUP) & f.col("commits").isNotNull() & ~f.col("needed")
     return grouped.withColumn("readers", readers_below_end).where(~f.coalesce(is_redundant, f.lit(False)))
-
-
-def as_scan_table(batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    """The result of `scan_query` for batches with one row per subject and without readers."""
-    table = pa.Table.from_batches(batches, schema=FACTS)
-    nulls = pa.nulls(table.num_rows, pa.list_(pa.null()))
-    return table.append_column("readers", nulls).append_column("origins", nulls)

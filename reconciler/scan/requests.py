@@ -4,16 +4,17 @@ Pure: listings in, chunks out. kafka/ decides how a chunk is read.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
 
 from reconciler.kafka.futures import batched
 from reconciler.kafka.groups import GroupListing
-from reconciler.kafka.offsets import OffsetsRequest
+from reconciler.kafka.offsets import OffsetsRequest, requests_by_leader
 from reconciler.kafka.topics import TopicListing
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import select
 from reconciler.model.snapshot import PartitionFacts
-from reconciler.scan.task_rows import Chunk, CommitsChunk, LogChunk, PartitionsChunk
 
 _PARTITIONS_PER_CHUNK = 2_000
 # One task reads so few partitions sooner than several tasks start.
@@ -26,6 +27,56 @@ _LOG_SMALL = 100_000
 _PARTITIONS_PER_S = 2_000
 _GROUPS_PER_S = 500
 _LOG_RECORDS_PER_S = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsChunk:
+    """Offsets of up to a few thousand partitions of one leader."""
+
+    requests: tuple[OffsetsRequest, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(len(request.partitions) for request in self.requests)
+
+    @property
+    def seconds(self) -> float:
+        return self.size / _PARTITIONS_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class CommitsChunk:
+    """Commits of a few hundred listed groups."""
+
+    groups: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.groups)
+
+    @property
+    def seconds(self) -> float:
+        return self.size / _GROUPS_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class LogChunk:
+    """Some partitions of the commit log, with their number of records."""
+
+    partitions: tuple[int, ...]
+    records: int
+
+    @property
+    def size(self) -> int:
+        return len(self.partitions)
+
+    @property
+    def seconds(self) -> float:
+        return self.records / _LOG_RECORDS_PER_S
+
+
+Chunk = PartitionsChunk | CommitsChunk | LogChunk
+"""`size`: number of partitions or groups. `seconds`: expected time of reading, at a low rate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +100,7 @@ def exact_topics(request: ScanRequest) -> frozenset[str]:
     return frozenset(s.text for part in request.topics for s in part.topics if not s.is_pattern)
 
 
-def selected_topics(request: ScanRequest, names: Iterable[str]) -> dict[str, tuple[TopicRequest, ...]]:
+def select_topics(request: ScanRequest, names: Iterable[str]) -> dict[str, tuple[TopicRequest, ...]]:
     """Each selected name with the parts of the request that select it."""
     names = tuple(names)
     by_name: dict[str, list[TopicRequest]] = {}
@@ -61,7 +112,7 @@ def selected_topics(request: ScanRequest, names: Iterable[str]) -> dict[str, tup
     return {name: tuple(by_name[name]) for name in sorted(by_name)}
 
 
-def selected_groups(requests: Sequence[GroupRequest], names: Iterable[str]) -> frozenset[str]:
+def select_groups(requests: Sequence[GroupRequest], names: Iterable[str]) -> frozenset[str]:
     """Groups that some part of the request selects."""
     names = tuple(names)
     return frozenset(name for part in requests for name in select(names, part.groups, excluding=part.except_groups))
@@ -69,7 +120,7 @@ def selected_groups(requests: Sequence[GroupRequest], names: Iterable[str]) -> f
 
 def partition_requests(request: ScanRequest, listing: TopicListing) -> Iterator[PartitionRequest]:
     """Requests by topic. Topics whose partitions are unknown yield none."""
-    for name, parts in selected_topics(request, listing.topics).items():
+    for name, parts in select_topics(request, listing.topics).items():
         by_parts: dict[tuple[int, ...], list[PartitionFacts]] = {}
         for facts in listing.partitions.get(name, ()):
             number = facts.partition.partition
@@ -79,56 +130,75 @@ def partition_requests(request: ScanRequest, listing: TopicListing) -> Iterator[
             if key:
                 by_parts.setdefault(key, []).append(facts)
         for key, partitions in by_parts.items():
-            yield _partition_request(name, partitions, [parts[index] for index in key])
+            selected = [parts[index] for index in key]
+            instants = sorted({instant for part in selected for instant in part.instants_ms})
+            named = frozenset(group for part in selected for group in part.named_groups)
+            readers = any(part.readers for part in selected)
+            yield PartitionRequest(
+                topic=name,
+                partitions=tuple(partitions),
+                full=bool(instants or named or readers or any(part.offsets for part in selected)),
+                instants=tuple(instants),
+                readers=readers,
+                named=named,
+                last_purge=any(part.last_purge for part in selected),
+            )
 
 
-def _partition_request(
-    topic: str, partitions: Sequence[PartitionFacts], parts: Sequence[TopicRequest]
-) -> PartitionRequest:
-    instants = sorted({instant for part in parts for instant in part.instants_ms})
-    named = frozenset(group for part in parts for group in part.named_groups)
-    readers = any(part.readers for part in parts)
-    return PartitionRequest(
-        topic=topic,
-        partitions=tuple(partitions),
-        full=bool(instants or named or readers or any(part.offsets for part in parts)),
-        instants=tuple(instants),
-        readers=readers,
-        named=named,
-        last_purge=any(part.last_purge for part in parts),
-    )
+def topics_with_offsets(request: ScanRequest, listing: TopicListing) -> frozenset[str]:
+    """Topics of which offsets are requested, and with them the cleanup policy."""
+    selected = select_topics(request, listing.topics)
+    return frozenset(name for name, parts in selected.items() if any(part.offsets for part in parts))
 
 
-def counted_topics(request: ScanRequest, listing: TopicListing) -> frozenset[str]:
+def topics_to_count(request: ScanRequest, listing: TopicListing) -> frozenset[str]:
     """Topics whose records are counted. The broker's own topics do not count for the cluster."""
-    counted: set[str] = set()
-    if request.cluster_records:
-        counted.update(name for name, topic in listing.topics.items() if not topic.internal)
-    if request.topic_records:
-        for name, parts in selected_topics(request, listing.topics).items():
-            if any(part.offsets for part in parts):
-                counted.add(name)
-    return frozenset(counted)
+    of_cluster = (name for name, topic in listing.topics.items() if request.cluster_records and not topic.internal)
+    return (topics_with_offsets(request, listing) if request.topic_records else frozenset()).union(of_cluster)
+
+
+def commit_groups(request: ScanRequest, listing: GroupListing) -> frozenset[str]:
+    """Listed groups whose commits are read: all if readers are requested, else the selected ones.
+
+    Commits of unlisted groups cannot be read.
+    """
+    listed = [group.group for group in listing.groups.values() if group.listed is True]
+    return frozenset(listed) if request.readers else select_groups(request.groups, listed)
 
 
 def partition_chunks(
     requests: Sequence[PartitionRequest], counted: Iterable[str], listing: TopicListing
 ) -> list[PartitionsChunk]:
     """Offset requests by leader, in chunks of at most 2,000 partitions. Leaderless partitions are left out."""
-    by_leader: dict[int, list[OffsetsRequest]] = {}
-    full: dict[str, set[int]] = {}
+    full = [request for request in requests if request.full]
+    offsets = [
+        replace(part, full=True, instants=request.instants)
+        for request in full
+        for part in requests_by_leader(request.partitions)
+    ]
+    read = {facts.partition for request in full for facts in request.partitions}
+    of_counted = (facts for name in counted for facts in listing.partitions.get(name, ()))
+    offsets += requests_by_leader(facts for facts in of_counted if facts.partition not in read)
+    offsets.sort(key=attrgetter("leader"))
+    if 0 < sum(len(request.partitions) for request in offsets) <= _SMALL:
+        return [PartitionsChunk(tuple(offsets))]
+    return [chunk for _, of_leader in groupby(offsets, attrgetter("leader")) for chunk in _cut(of_leader)]
+
+
+def _cut(requests: Iterable[OffsetsRequest]) -> Iterator[PartitionsChunk]:
+    chunk: list[OffsetsRequest] = []
+    room = _PARTITIONS_PER_CHUNK
     for request in requests:
-        if request.full:
-            full.setdefault(request.topic, set()).update(p.partition.partition for p in request.partitions)
-            _add(by_leader, request.topic, request.partitions, full=True, instants=request.instants)
-    for name in sorted(counted):
-        read = full.get(name, set())
-        partitions = [p for p in listing.partitions.get(name, ()) if p.partition.partition not in read]
-        _add(by_leader, name, partitions, full=False, instants=())
-    total = sum(len(request.partitions) for of_leader in by_leader.values() for request in of_leader)
-    if 0 < total <= _SMALL:
-        return [PartitionsChunk(tuple(request for leader in sorted(by_leader) for request in by_leader[leader]))]
-    return [chunk for leader in sorted(by_leader) for chunk in _cut(by_leader[leader])]
+        remaining = request.partitions
+        while remaining:
+            part, remaining = remaining[:room], remaining[room:]
+            chunk.append(replace(request, partitions=part))
+            room -= len(part)
+            if room == 0:
+                yield PartitionsChunk(tuple(chunk))
+                chunk, room = [], _PARTITIONS_PER_CHUNK
+    if chunk:
+        yield PartitionsChunk(tuple(chunk))
 
 
 def commit_chunks(groups: Iterable[str]) -> list[CommitsChunk]:
@@ -140,69 +210,9 @@ def log_chunks(sizes: Mapping[int, int]) -> list[LogChunk]:
     """Partitions of the commit log in chunks of similar size: the largest first, each to the lightest chunk."""
     total = sum(sizes.values())
     count = max(1 if total < _LOG_SMALL else 2, -(-total // _LOG_RECORDS_PER_CHUNK))
-    bins: list[tuple[int, list[int]]] = [(0, []) for _ in range(min(count, len(sizes)))]
+    chunks = [LogChunk((), 0)] * min(count, len(sizes))
     for number, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):
-        lightest = min(range(len(bins)), key=lambda index: (bins[index][0], index))
-        weight, members = bins[lightest]
-        bins[lightest] = (weight + size, [*members, number])
-    return [LogChunk(tuple(sorted(members))) for _, members in bins if members]
-
-
-def order_chunks(logs: Sequence[Chunk], partitions: Sequence[Chunk], commits: Sequence[Chunk]) -> tuple[Chunk, ...]:
-    """The slow chunks first, so that no single task ends late."""
-    return (*logs, *partitions, *commits)
-
-
-def estimated_seconds(chunks: Iterable[Chunk], log_sizes: Mapping[int, int]) -> float:
-    """Seconds until the last chunk starts where all brokers answer, at low rates and on one core."""
-    seconds = 0.0
-    for chunk in chunks:
-        match chunk:
-            case PartitionsChunk(requests):
-                seconds += sum(len(request.partitions) for request in requests) / _PARTITIONS_PER_S
-            case CommitsChunk(groups):
-                seconds += len(groups) / _GROUPS_PER_S
-            case LogChunk(numbers):
-                seconds += sum(log_sizes[number] for number in numbers) / _LOG_RECORDS_PER_S
-    return seconds
-
-
-def commit_groups(request: ScanRequest, listing: GroupListing) -> frozenset[str]:
-    """Listed groups whose commits are read: all if readers are requested, else the selected ones.
-
-    Commits of unlisted groups cannot be read.
-    """
-    listed = [group.group for group in listing.groups.values() if group.listed is True]
-    return frozenset(listed) if request.readers else selected_groups(request.groups, listed)
-
-
-def _add(
-    by_leader: dict[int, list[OffsetsRequest]],
-    topic: str,
-    partitions: Sequence[PartitionFacts],
-    *,
-    full: bool,
-    instants: tuple[int, ...],
-) -> None:
-    numbers: dict[int, list[int]] = {}
-    for facts in partitions:
-        if isinstance(facts.leader, int):
-            numbers.setdefault(facts.leader, []).append(facts.partition.partition)
-    for leader, of_leader in numbers.items():
-        by_leader.setdefault(leader, []).append(OffsetsRequest(topic, tuple(of_leader), leader, full, instants))
-
-
-def _cut(requests: Sequence[OffsetsRequest]) -> Iterator[PartitionsChunk]:
-    chunk: list[OffsetsRequest] = []
-    room = _PARTITIONS_PER_CHUNK
-    for request in requests:
-        remaining = request.partitions
-        while remaining:
-            part, remaining = remaining[:room], remaining[room:]
-            chunk.append(OffsetsRequest(request.topic, part, request.leader, request.full, request.instants))
-            room -= len(part)
-            if room == 0:
-                yield PartitionsChunk(tuple(chunk))
-                chunk, room = [], _PARTITIONS_PER_CHUNK
-    if chunk:
-        yield PartitionsChunk(tuple(chunk))
+        lightest = min(range(len(chunks)), key=lambda index: chunks[index].records)
+        chunk = chunks[lightest]
+        chunks[lightest] = LogChunk((*chunk.partitions, number), chunk.records + size)
+    return [chunk for chunk in chunks if chunk.partitions]

@@ -4,36 +4,31 @@ The driver lists topics and groups while Spark starts. Tasks read offsets, commi
 one query reduces them.
 """
 
-import gc
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from reconciler.kafka import futures
-from reconciler.kafka.consumer_offsets import log_sizes
+from reconciler.kafka import consumer_offsets, futures
 from reconciler.kafka.groups import GroupListing, list_groups
+from reconciler.kafka.offsets import read_watermarks, requests_by_leader
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, cleanup_policies, describe_topics, list_topics
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Unknown
-from reconciler.scan import export as parquet
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Unknown
 from reconciler.scan import requests, snapshot_builder
-from reconciler.scan.query import as_scan_table
-from reconciler.scan.query_runner import run
-from reconciler.scan.refresh_watermarks import refresh_watermarks
-from reconciler.scan.requests import PartitionRequest
-from reconciler.scan.rows import Rows, rows_of
+from reconciler.scan.query import run_query
+from reconciler.scan.requests import Chunk, PartitionRequest
 from reconciler.scan.session import PendingSession, SparkTarget, close
-from reconciler.scan.task_rows import Chunk, ScanTask, read_chunk
+from reconciler.scan.snapshot_builder import CommitLog, Rows, split_rows
+from reconciler.scan.task_rows import FACTS, ScanTask, gc_paused, read_chunk
 
-__all__ = ["SparkTarget", "close", "export", "scan", "start_session"]
+__all__ = ["SparkTarget", "close", "scan", "start_session"]
 
 Progress = Callable[[str], None]
 
@@ -46,29 +41,6 @@ _SOURCES = ("partitions", "commits", "commit_log")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogMetadata:
-    """The commit log's metadata. `partitions` 0: it does not exist. `missing`: why nothing is known.
-
-    `sizes`: number of offsets of each partition with a leader.
-    """
-
-    sizes: Mapping[int, int] = field(default_factory=dict)
-    partitions: int = 0
-    missing: Unknown | None = None
-    leaderless: tuple[int, ...] = ()
-
-    @property
-    def hides_groups(self) -> Unknown | None:
-        """Why the listing may lack groups: each broker lists those of the log's partitions that it leads."""
-        if self.missing is not None and self.missing is not NOT_ASKED:
-            return Unknown(f"whether every group is listed is unknown: {self.missing.reason}")
-        if self.leaderless:
-            partitions = f"{len(self.leaderless)} of {self.partitions} partitions of {COMMIT_LOG_TOPIC}"
-            return Unknown(f"no broker lists the groups of {partitions}, which have no leader")
-        return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Listings:
     """What the driver itself has read, and the requests that follow from it."""
 
@@ -78,7 +50,7 @@ class Listings:
     partition_requests: tuple[PartitionRequest, ...]
     counted: frozenset[str]
     commit_groups: frozenset[str]
-    log: LogMetadata
+    log: CommitLog
 
 
 def scan(
@@ -88,7 +60,7 @@ def scan(
     observed_at_ms: int,
     last_purges: Mapping[TopicPartition, int] | Unknown,
     engine: SparkTarget,
-    progress: Callable[[str], None],
+    progress: Progress,
     start: PendingSession | None = None,
 ) -> ClusterSnapshot:
     """Read everything that is requested, and no more. Facts that could not be read are Unknown.
@@ -98,38 +70,27 @@ def scan(
     ScanFailed if Spark cannot run. Ctrl-C ends the scan and the Spark session.
     """
     with nullcontext(start) if start is not None else start_session(request, engine) as start:
-        with _gc_paused():
+        with gc_paused():
             listings = _list(request, session, progress)
-        table = _read(request, session, listings, start, progress)
-    with _gc_paused():
-        rows = rows_of(table)
-        snapshot = _snapshot(request, listings, rows, session.cluster_id or "", observed_at_ms, last_purges)
-        snapshot = replace(snapshot, partitions=refresh_watermarks(session, snapshot.partitions))
-    progress(_summary(snapshot, rows))
-    return snapshot
-
-
-def export(
-    request: ScanRequest,
-    session: KafkaSession,
-    *,
-    observed_at_ms: int,
-    engine: SparkTarget,
-    progress: Callable[[str], None],
-    out: Path,
-    start: PendingSession | None = None,
-) -> tuple[Path, ...]:
-    """Write the snapshot of a scan as Parquet files under `out`; returns their paths. Raises like `scan`, and OSError."""
-    snapshot = scan(
-        request,
-        session,
-        observed_at_ms=observed_at_ms,
-        last_purges=NOT_ASKED,
-        engine=engine,
-        progress=progress,
-        start=start,
+        chunks, task, limit_s = _divide(request, session, listings)
+        if start is not None and chunks:
+            progress("waiting for Spark")
+            table = run_query(start.result(), task, chunks, limit_s=limit_s, progress=progress)
+        else:
+            if start is not None:
+                start.abandon()
+            # Without Spark only the commits of a few groups are read: one row per group.
+            batches = [batch for chunk in chunks for batch in read_chunk(task, chunk, isolated=True)]
+            table = pa.Table.from_batches(batches, schema=FACTS)
+    with gc_paused():
+        rows = split_rows(table)
+        snapshot = _snapshot(request, session, listings, rows, observed_at_ms, last_purges)
+    read = {name: sum(row["records"] or 0 for row in rows.runs if row["name"] == name) for name in _SOURCES}
+    progress(
+        f"read {read['partitions']:,} partitions, {read['commits']:,} commits, {read['commit_log']:,} records of the commit log "
+        f"in a cluster of {len(snapshot.topics):,} topics and {len(snapshot.groups):,} groups"
     )
-    return parquet.write(snapshot, out)
+    return snapshot
 
 
 @contextmanager
@@ -147,157 +108,106 @@ def start_session(request: ScanRequest, engine: SparkTarget) -> Iterator[Pending
         raise
 
 
-@contextmanager
-def _gc_paused() -> Iterator[None]:
-    """Pause garbage collection, for all threads: listings and rows become many objects that all stay.
-
-    Repeated searches for cycles among them would take longer than their creation.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Listings:
     with_groups = bool(request.groups) or request.readers
     progress("listing topics" + (" and groups" if with_groups else ""))
     # In parallel: with a frozen broker each step takes its whole patience.
-    groups = futures.submit(lambda: _list_groups(session, requested=with_groups))
-    topics = list_topics(session)
-    log = futures.submit(lambda: _log_metadata(session, topics, requested=with_groups))
-    names = set(requests.selected_topics(request, topics.topics)) | requests.exact_topics(request)
-    topics = describe_topics(session, topics, names)
-    with_offsets = replace(request, topics=tuple(part for part in request.topics if part.offsets))
+    not_listed = GroupListing(groups={}, incomplete=NOT_ASKED)
+    groups = futures.submit(lambda: list_groups(session, hidden=True) if with_groups else not_listed)
+    listed = list_topics(session)
+    log = futures.submit(lambda: describe_log(session, listed) if with_groups else CommitLog(missing=NOT_ASKED))
+    names = set(requests.select_topics(request, listed.topics)) | requests.exact_topics(request)
+    topics = describe_topics(session, listed, names)
     # No task needs the policies, so the scan waits for them after the tasks.
-    floor_topics = requests.selected_topics(with_offsets, topics.topics)
-    policies = futures.submit(lambda: cleanup_policies(session, floor_topics))
-    log_metadata = log.result()
+    policies = futures.submit(lambda: cleanup_policies(session, requests.topics_with_offsets(request, topics)))
+    commit_log = log.result()
     group_listing = groups.result()
     if group_listing.incomplete is None:
-        group_listing = replace(group_listing, incomplete=log_metadata.hides_groups)
+        group_listing = replace(group_listing, incomplete=commit_log.hides_groups)
     return Listings(
         topics=topics,
         groups=group_listing,
         policies=policies,
         partition_requests=tuple(requests.partition_requests(request, topics)),
-        counted=requests.counted_topics(request, topics),
+        counted=requests.topics_to_count(request, topics),
         commit_groups=requests.commit_groups(request, group_listing),
-        log=log_metadata if request.commit_log else replace(log_metadata, sizes={}),
+        log=commit_log,
     )
 
 
-def _list_groups(session: KafkaSession, *, requested: bool) -> GroupListing:
-    return list_groups(session, hidden=True) if requested else GroupListing(groups={}, incomplete=NOT_ASKED)
-
-
-def _log_metadata(session: KafkaSession, topics: TopicListing, *, requested: bool) -> LogMetadata:
-    if not requested:
-        return LogMetadata(missing=NOT_ASKED)
-    log = topics.topics.get(COMMIT_LOG_TOPIC)
-    if log is None:
+def describe_log(session: KafkaSession, topics: TopicListing) -> CommitLog:
+    """The commit log before its reading."""
+    if COMMIT_LOG_TOPIC not in topics.topics:
         # Not together with other topics: an unreadable log must not make the listing of topics incomplete.
         topics = describe_topics(session, replace(topics, incomplete=None), [COMMIT_LOG_TOPIC])
-        log = topics.topics.get(COMMIT_LOG_TOPIC)
-        if log is None:
-            return LogMetadata(missing=topics.incomplete)
-    if isinstance(log.partitions, Unknown):
-        return LogMetadata(missing=log.partitions)
-    partitions = topics.partitions[COMMIT_LOG_TOPIC]
-    leaderless = tuple(f.partition.partition for f in partitions if not isinstance(f.leader, int))
-    sizes = log_sizes(session, [facts for facts in partitions if isinstance(facts.leader, int)])
-    return LogMetadata(sizes=sizes, partitions=log.partitions, leaderless=leaderless)
+        if COMMIT_LOG_TOPIC not in topics.topics:
+            return CommitLog(missing=topics.incomplete)
+    count = topics.topics[COMMIT_LOG_TOPIC].partitions
+    if isinstance(count, Unknown):
+        return CommitLog(missing=count)
+    led = [facts for facts in topics.partitions[COMMIT_LOG_TOPIC] if isinstance(facts.leader, int)]
+    return CommitLog(partitions=count, sizes=consumer_offsets.log_sizes(session, led))
 
 
-def _chunks(listings: Listings) -> tuple[Chunk, ...]:
+def _divide(
+    request: ScanRequest, session: KafkaSession, listings: Listings
+) -> tuple[tuple[Chunk, ...], ScanTask, float]:
+    """The chunks, what their tasks share, and the time limit of all of them in seconds."""
     # A request for a coordinator creates the commit log where there is none, and no group has committed then.
     no_commits = listings.log.partitions == 0 and listings.log.missing is None
-    return requests.order_chunks(
-        requests.log_chunks(listings.log.sizes),
-        requests.partition_chunks(listings.partition_requests, listings.counted, listings.topics),
-        requests.commit_chunks(() if no_commits else listings.commit_groups),
+    log_sizes = listings.log.sizes if request.commit_log else {}
+    # The slow chunks first, so that no single task ends late.
+    chunks: tuple[Chunk, ...] = (
+        *requests.log_chunks(log_sizes),
+        *requests.partition_chunks(listings.partition_requests, listings.counted, listings.topics),
+        *requests.commit_chunks(() if no_commits else listings.commit_groups),
     )
-
-
-def _task(request: ScanRequest, session: KafkaSession, listings: Listings, reading_s: float) -> ScanTask:
     readers: dict[str, list[int]] = {}
     named: dict[str, frozenset[str]] = {}
     for part in listings.partition_requests:
         if part.readers or part.named:
             readers.setdefault(part.topic, []).extend(facts.partition.partition for facts in part.partitions)
             named[part.topic] = named.get(part.topic, frozenset()) | part.named
-    return ScanTask(
+    reading_s = sum(chunk.seconds for chunk in chunks)
+    log_limit_s = _LOG_START_S + session.timeout_s + sum(log_sizes.values()) / _SLOWEST_RECORDS_PER_S
+    task = ScanTask(
         connection=session.connection,
-        readers={topic: _compact(numbers) for topic, numbers in readers.items()},
+        readers={
+            # A range is pickled in a few bytes.
+            topic: range(len(numbers)) if sorted(numbers) == list(range(len(numbers))) else numbers
+            for topic, numbers in readers.items()
+        },
         named=named,
         groups=request.groups,
         # One bound for all chunks: a silent broker is not waited for in each of them. It includes the reading
         # time: late chunks once had five seconds left of the whole patience.
         until_s=time.time() + reading_s + session.timeout_s,
-        log_limit_s=_LOG_START_S + session.timeout_s + sum(listings.log.sizes.values()) / _SLOWEST_RECORDS_PER_S,
+        log_limit_s=log_limit_s,
     )
-
-
-def _limit_s(task: ScanTask, reading_s: float) -> float:
-    """Upper bound of the query: the patience of several steps in a row, the reading time and the commit log."""
-    return 6 * task.connection.timeout_s + reading_s + task.log_limit_s
-
-
-def _compact(numbers: list[int]) -> tuple[int, ...] | range:
-    all_numbers = range(len(numbers))
-    return all_numbers if sorted(numbers) == list(all_numbers) else tuple(numbers)
-
-
-def _read(
-    request: ScanRequest, session: KafkaSession, listings: Listings, start: PendingSession | None, progress: Progress
-) -> pa.Table:
-    chunks = _chunks(listings)
-    reading_s = requests.estimated_seconds(chunks, listings.log.sizes)
-    if start is not None and chunks:
-        progress("waiting for Spark")
-        spark = start.result()
-        task = _task(request, session, listings, reading_s)
-        return run(spark, task, chunks, limit_s=_limit_s(task, reading_s), progress=progress)
-    if start is not None:
-        start.abandon()
-    # Without Spark only the commits of a few groups are read: one row per group.
-    task = _task(request, session, listings, reading_s)
-    batches = [
-        batch
-        for number, chunk in enumerate(chunks)
-        for batch in read_chunk(task, number, chunk, now_s=time.time(), isolated=True)
-    ]
-    return as_scan_table(batches)
+    # The patience of several steps in a row, the reading time and the commit log.
+    return chunks, task, 6 * session.timeout_s + reading_s + log_limit_s
 
 
 def _snapshot(
     request: ScanRequest,
+    session: KafkaSession,
     listings: Listings,
     rows: Rows,
-    cluster_id: str,
     observed_at_ms: int,
     last_purges: Mapping[TopicPartition, int] | Unknown,
 ) -> ClusterSnapshot:
-    log = snapshot_builder.commit_log(
-        rows.runs, partitions=listings.log.partitions, requested=request.commit_log, missing=listings.log.missing
-    )
+    log = (listings.log if request.commit_log else CommitLog(missing=NOT_ASKED)).with_rows(rows.runs)
     _LOG.info("log_records=%d log_skipped=%d log_malformed=%d", log.records, log.skipped, log.malformed)
-    policies = listings.policies.result()
-    topics = {
-        facts.name: facts for facts in snapshot_builder.topic_facts(listings.topics, policies, rows, listings.counted)
-    }
+    topics = snapshot_builder.topic_facts(listings.topics, listings.policies.result(), rows, listings.counted)
     partitions = snapshot_builder.partition_facts(listings.partition_requests, rows, log, last_purges)
     return ClusterSnapshot(
         # Of the brokers that were read: the addresses may lead to another cluster than at the start of the run.
-        cluster_id=listings.topics.cluster_id or cluster_id,
+        cluster_id=listings.topics.cluster_id or session.cluster_id or "",
         observed_at_ms=observed_at_ms,
         brokers=listings.topics.brokers,
         topics=topics,
-        groups={facts.group: facts for facts in snapshot_builder.group_facts(request, listings.groups, rows, log)},
-        partitions={facts.partition: facts for facts in partitions},
+        groups=snapshot_builder.group_facts(request, listings.groups, rows, log),
+        partitions=refresh_watermarks(session, partitions),
         topics_incomplete=listings.topics.incomplete,
         groups_incomplete=listings.groups.incomplete,
         readers_incomplete=snapshot_builder.readers_incomplete(
@@ -307,9 +217,25 @@ def _snapshot(
     )
 
 
-def _summary(snapshot: ClusterSnapshot, rows: Rows) -> str:
-    read = {name: sum(row["records"] or 0 for row in rows.runs if row["name"] == name) for name in _SOURCES}
-    return (
-        f"read {read['partitions']:,} partitions, {read['commits']:,} commits, {read['commit_log']:,} records of the commit log "
-        f"in a cluster of {len(snapshot.topics):,} topics and {len(snapshot.groups):,} groups"
+def refresh_watermarks(
+    session: KafkaSession, partitions: Mapping[TopicPartition, PartitionFacts]
+) -> dict[TopicPartition, PartitionFacts]:
+    """The same facts, with a new high watermark for partitions whose readers stand above the scan's.
+
+    A live group often commits after the scan has read the partition's end. Only the high watermark is
+    replaced: it decides whether a commit can be true. The stable end, which caps every floor, stays that
+    of the scan, so records that were produced in between cannot be removed. A leader that does not answer
+    leaves the first value in place: the commit stays unproven then.
+    """
+    refreshed = dict(partitions)
+    overtaken = (
+        facts
+        for facts in partitions.values()
+        if not isinstance(facts.high_watermark, Unknown) and not isinstance(facts.readers, Unknown)
+        if any(reader.committed > facts.high_watermark for reader in facts.readers)
     )
+    for partition, (_log_start, end) in read_watermarks(session, requests_by_leader(overtaken)).items():
+        facts = partitions[partition]
+        if isinstance(end, int) and isinstance(facts.high_watermark, int) and end > facts.high_watermark:
+            refreshed[partition] = replace(facts, high_watermark=end)
+    return refreshed

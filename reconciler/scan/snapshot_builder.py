@@ -4,12 +4,15 @@ Decided here: what makes a fact Unknown, and when listings and readers are compl
 its facts Unknown, too.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
 
 from reconciler.kafka.consumer_offsets_records import log_partition
 from reconciler.kafka.groups import GroupListing
-from reconciler.kafka.topics import TopicListing, summarize
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
@@ -21,8 +24,9 @@ from reconciler.model.snapshot import (
     TopicFacts,
     Unknown,
 )
-from reconciler.scan.requests import PartitionRequest, selected_groups
-from reconciler.scan.rows import Row, Rows
+from reconciler.scan.requests import PartitionRequest, select_groups
+from reconciler.scan.task_rows import COLUMNS, COMMITS, GROUP, PARTITION, RUN, TOPIC
+from reconciler.text.formatting import first_few
 
 _LISTED_TYPES = ("classic", "consumer")
 """Types in the log that prove nothing: a group of these types would be in the current list call.
@@ -30,55 +34,84 @@ _LISTED_TYPES = ("classic", "consumer")
 A Connect group starts with a record without a protocol, which reads as classic.
 """
 _LOG_ONLY = Unknown("state: only the commit log knows this group")
-_NO_COMMITS = {"commits": None, "commit_topics": None, "fingerprint": None}
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of one scan by subject."""
+
+    partitions: Mapping[TopicPartition, Row]
+    groups: Mapping[str, Row]
+    topics: Mapping[str, Row]
+    runs: Sequence[Row]
+
+
+def split_rows(table: pa.Table) -> Rows:
+    """The rows of `run_query`, or of tasks that read no reader, by subject."""
+    # Imported here, where pandas has already loaded it; a module-level import would delay every command.
+    from pyarrow import compute as pc
+
+    def select_rows(subject: int) -> list[Row]:
+        columns = [name for name in ("name", "number", *COLUMNS[subject]) if name in table.column_names]
+        rows: list[Row] = table.filter(pc.equal(table["subject"], subject)).select(columns).to_pylist()
+        return rows
+
+    return Rows(
+        partitions={TopicPartition(row["name"], row["number"]): row for row in select_rows(PARTITION)},
+        groups={row["name"]: row for row in select_rows(GROUP)},
+        topics={row["name"]: row for row in select_rows(TOPIC)},
+        runs=select_rows(RUN),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitLog:
-    """How completely the commit log was read. `partitions` 0: it provably does not exist, so there are no commits.
+    """What is known of the commit log. `partitions` 0: it does not exist, so there are no commits.
 
-    `unread`: partitions that were not read to their end. `missing`: why no partition was read.
+    `missing`: why nothing is known. `sizes`: number of offsets of each partition with a leader. `unread`:
+    partitions that were not read to their end. The counts are those of the records that were read.
     """
 
     partitions: int = 0
-    unread: Mapping[int, Unknown] = field(default_factory=dict)
     missing: Unknown | None = None
+    sizes: Mapping[int, int] = field(default_factory=dict)
+    unread: Mapping[int, Unknown] = field(default_factory=dict)
     records: int = 0
     skipped: int = 0
     malformed: int = 0
 
-    def of(self, group: str) -> Unknown | None:
+    @property
+    def hides_groups(self) -> Unknown | None:
+        """Why the listing may lack groups: each broker lists those of the log's partitions that it leads."""
+        if self.missing is not None and self.missing is not NOT_ASKED:
+            return Unknown(f"whether every group is listed is unknown: {self.missing.reason}")
+        if len(self.sizes) < self.partitions:
+            partitions = f"{self.partitions - len(self.sizes)} of {self.partitions} partitions of {COMMIT_LOG_TOPIC}"
+            return Unknown(f"no broker lists the groups of {partitions}, which have no leader")
+        return None
+
+    def with_rows(self, runs: Iterable[Row]) -> "CommitLog":
+        """The log after its reading. A partition without a row of its own was not read."""
+        rows = {row["number"]: row for row in runs if row["name"] == "commit_log"}
+        unread = {
+            number: Unknown(f"{COMMIT_LOG_TOPIC}[{number}] was not read to its end: {rows[number]['error']}")
+            if number in rows
+            else Unknown(f"{COMMIT_LOG_TOPIC}[{number}] was not read: it has no leader")
+            for number in range(self.partitions)
+            if number not in rows or rows[number]["error"] is not None
+        }
+        records, skipped, malformed = (
+            sum(row[column] or 0 for row in rows.values()) for column in ("records", "skipped", "garbled")
+        )
+        return replace(self, unread=unread, records=records, skipped=skipped, malformed=malformed)
+
+    def reason_for(self, group: str) -> Unknown | None:
         """Why the log's facts of this group are Unknown; None: they are known."""
         if self.missing is not None or not self.partitions:
             return self.missing
         return self.unread.get(log_partition(group, self.partitions))
-
-    @property
-    def complete(self) -> bool:
-        return self.missing is None and not self.unread
-
-
-def commit_log(runs: Iterable[Row], *, partitions: int, requested: bool, missing: Unknown | None) -> CommitLog:
-    """The log's own rows: which partitions were read to their end. A partition without a row was not read."""
-    if not requested:
-        return CommitLog(missing=NOT_ASKED)
-    if missing is not None or partitions == 0:
-        return CommitLog(missing=missing)
-    rows = {row["number"]: row for row in runs if row["name"] == "commit_log"}
-    unread = {
-        number: Unknown(f"__consumer_offsets[{number}] was not read to its end: {rows[number]['error']}")
-        if number in rows
-        else Unknown(f"__consumer_offsets[{number}] was not read: it has no leader")
-        for number in range(partitions)
-        if number not in rows or rows[number]["error"] is not None
-    }
-    return CommitLog(
-        partitions=partitions,
-        unread=unread,
-        records=sum(row["records"] or 0 for row in rows.values()),
-        skipped=sum(row["skipped"] or 0 for row in rows.values()),
-        malformed=sum(row["garbled"] or 0 for row in rows.values()),
-    )
 
 
 def partition_facts(
@@ -86,14 +119,16 @@ def partition_facts(
     rows: Rows,
     log: CommitLog,
     last_purges: Mapping[TopicPartition, int] | Unknown,
-) -> Iterator[PartitionFacts]:
+) -> dict[TopicPartition, PartitionFacts]:
     """Facts of every requested partition."""
+    facts: dict[TopicPartition, PartitionFacts] = {}
     for request in requests:
         for listed in request.partitions:
             purge: int | Unknown | None = NOT_ASKED
             if request.last_purge:
                 purge = last_purges if isinstance(last_purges, Unknown) else last_purges.get(listed.partition)
-            yield _partition(request, listed, rows.partitions.get(listed.partition), log, purge)
+            facts[listed.partition] = _partition(request, listed, rows.partitions.get(listed.partition), log, purge)
+    return facts
 
 
 def _partition(
@@ -156,21 +191,18 @@ def _readers(
         group, committed = reader["group"], reader["committed"]
         if not request.readers and group not in request.named:
             continue
-        if committed is None:
-            if isinstance(log_start, Unknown):
-                return Unknown(f"where {group!r} would start reading is unknown, {log_start.reason}")
-            readers.append(ConsumerPosition(group, log_start, implied=True))
-        elif group in request.named:
-            readers.append(
-                ConsumerPosition(group, committed, topic_id=_origin(group, committed, origins.get(group, ()), log))
-            )
+        if committed is not None:
+            topic_id = _origin(group, committed, origins.get(group, ()), log) if group in request.named else NOT_ASKED
+            readers.append(ConsumerPosition(group, committed, topic_id=topic_id))
+        elif isinstance(log_start, Unknown):
+            return Unknown(f"where {group!r} would start reading is unknown, {log_start.reason}")
         else:
-            readers.append(ConsumerPosition(group, committed))
+            readers.append(ConsumerPosition(group, log_start, implied=True))
     return tuple(sorted(readers, key=lambda position: position.group))
 
 
 def _origin(group: str, committed: int, origins: Sequence[Row], log: CommitLog) -> str | Unknown | None:
-    unread = log.of(group)
+    unread = log.reason_for(group)
     if unread is not None:
         return unread
     ids = {origin["id"] for origin in origins}
@@ -183,11 +215,12 @@ def _origin(group: str, committed: int, origins: Sequence[Row], log: CommitLog) 
     return Unknown(f"the topic id that {group!r} committed for: the commit log does not say")
 
 
-def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: CommitLog) -> Iterator[GroupFacts]:
+def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: CommitLog) -> dict[str, GroupFacts]:
     """All listed groups, and ids that only the old list call or the commit log knows."""
+    groups: dict[str, GroupFacts] = {}
     names = listing.groups.keys() | {name for name, row in rows.groups.items() if row["live"]}
-    requested = selected_groups(request.groups, names)
-    with_activity = selected_groups([part for part in request.groups if part.activity], names)
+    requested = select_groups(request.groups, names)
+    with_activity = select_groups([part for part in request.groups if part.activity], names)
     for name in sorted(names):
         listed = listing.groups.get(name)
         row = rows.groups.get(name, {})
@@ -195,7 +228,8 @@ def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: Co
         facts = listed or GroupFacts(group=name, listed=False, type=GroupType.HIDDEN, state=_LOG_ONLY)
         if seems is not None and (listed is None or (not listed.listed and seems not in _LISTED_TYPES)):
             facts = replace(facts, type=GroupType(seems))
-        yield _with_commits(facts, row, log, activity=name in with_activity) if name in requested else facts
+        groups[name] = _with_commits(facts, row, log, activity=name in with_activity) if name in requested else facts
+    return groups
 
 
 def _with_commits(facts: GroupFacts, row: Row, log: CommitLog, *, activity: bool) -> GroupFacts:
@@ -209,11 +243,11 @@ def _with_commits(facts: GroupFacts, row: Row, log: CommitLog, *, activity: bool
             f"the commit log holds {row['commit_keys']} commits of the group, its coordinator has {row['commits']}"
         )
         reason = "the right DESCRIBE on some of their topics is missing, or a transaction was not committed"
-        row, unread = {**row, **_NO_COMMITS}, Unknown(f"{difference}: {reason}")
+        row, unread = {**row, **dict.fromkeys(COMMITS)}, Unknown(f"{difference}: {reason}")
     last: int | Unknown = NOT_ASKED
     newest: tuple[int, int] | Unknown = NOT_ASKED
     if activity:
-        last, newest = _activity(row, log.of(facts.group))
+        last, newest = _activity(row, log.reason_for(facts.group))
     return replace(
         facts,
         commits=_value(row, "commits", unread),
@@ -246,23 +280,24 @@ def readers_incomplete(
         return NOT_ASKED
     if listing.incomplete is not None:
         return listing.incomplete
-    if not log.complete:
-        # No broker lists the groups of a leaderless partition of the log, and no broker says so.
-        return log.missing if log.missing is not None else min(log.unread.values(), key=lambda unread: unread.reason)
+    # No broker lists the groups of a leaderless partition of the log, and no broker says so.
+    if log.missing is not None:
+        return log.missing
+    if log.unread:
+        return min(log.unread.values(), key=lambda unread: unread.reason)
     if listing.hidden_unread is not None and (log.skipped or log.malformed):
         # The log would replace the old list call if every record of it could be decoded.
         return listing.hidden_unread
-    if log.partitions == 0 and log.missing is None:
+    if log.partitions == 0:
         if not commit_groups:
             return None
-        return Unknown(f"commits of {summarize(sorted(commit_groups))}: the commit log does not exist yet")
-    failed = [
-        # A listed group that was read and not requested has no row here.
-        f"{name!r} ({rows.groups[name]['error']})"
-        for name in sorted(commit_groups)
-        if name in rows.groups and rows.groups[name]["error"] is not None
-    ]
-    return Unknown(f"commits of {len(failed)} group(s) could not be read: {summarize(failed)}") if failed else None
+        return Unknown(f"commits of {first_few(sorted(commit_groups))}: the commit log does not exist yet")
+    # A listed group that was read and not requested has no row here.
+    errors = {name: rows.groups[name]["error"] for name in sorted(commit_groups) if name in rows.groups}
+    failed = [f"{name!r} ({error})" for name, error in errors.items() if error is not None]
+    return (
+        Unknown(f"commits of {len(failed)} group(s) could not be read: {first_few(sorted(failed))}") if failed else None
+    )
 
 
 def topic_facts(
@@ -270,14 +305,16 @@ def topic_facts(
     policies: Mapping[str, frozenset[str] | Unknown],
     rows: Rows,
     counted: frozenset[str],
-) -> Iterator[TopicFacts]:
+) -> dict[str, TopicFacts]:
     """All listed topics."""
-    for name, topic in sorted(listing.topics.items()):
-        yield replace(
+    return {
+        name: replace(
             topic,
             cleanup_policy=policies.get(name, NOT_ASKED),
             records=_records(topic, listing, rows.topics.get(name)) if name in counted else NOT_ASKED,
         )
+        for name, topic in sorted(listing.topics.items())
+    }
 
 
 def _records(topic: TopicFacts, listing: TopicListing, row: Row | None) -> int | Unknown:
@@ -297,10 +334,8 @@ def cluster_records(request: ScanRequest, topics: Iterable[TopicFacts]) -> int |
     if not request.cluster_records:
         return NOT_ASKED
     total = 0
-    for topic in topics:
-        if topic.internal:
-            continue
-        if isinstance(topic.records, Unknown):
-            return topic.records
-        total += topic.records
+    for records in (topic.records for topic in topics if not topic.internal):
+        if isinstance(records, Unknown):
+            return records
+        total += records
     return total

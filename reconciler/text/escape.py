@@ -20,46 +20,33 @@ SENTENCE_MAX = 2_000
 """Characters of a sentence that are shown; the longest of ours, a refusal with its waivers, is shorter."""
 
 _HEAD = 40
-_TAME = re.compile(r"[A-Za-z0-9._/\[\]-]{1,300}")
+_NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9._/\[\]-]{1,300}")
 _PLAIN_MARKDOWN = re.compile(r"[\w ,;.:%'\"()/=+?\-–—→]*")
-_LIVE_MARKDOWN = re.compile(r"_|://|:(?!\d\d:)[\w+-]+:|(?i:www\.|\bgh-)")
-_AT_ONCE = re.compile(r"[^ -~]|::|##|  |\A | \Z")
+_ACTIVE_MARKDOWN = re.compile(r"_|://|:(?!\d\d:)[\w+-]+:|(?i:www\.|\bgh-)")
+_NEEDS_ESCAPE = re.compile(r"[^ -~]|::|##|  |\A | \Z")
 _PAIRED = re.compile(r"(?<=:):|(?<=#)#|(?<= ) |\A | (?=\Z)")
 _COMMAND = re.compile(r":(?=:)|#(?=#\[)|\x7f")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_MARKS = frozenset({"Mn", "Me", "Mc"})
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Zs"})
-_HIDDEN_CATEGORIES = _UNSEEN_CATEGORIES | _MARKS | {"Cn"}
+_HIDDEN_CATEGORIES = _UNSEEN_CATEGORIES | {"Mn", "Me", "Mc", "Cn"}
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
-_BLANK = frozenset("\u115f\u1160\u3164\uffa0\u2800")
-_UNSEEN_MARKS = (
-    (0x034F, 0x034F),
-    (0x17B4, 0x17B5),
-    (0x180B, 0x180F),
-    (0x2060, 0x206F),
-    (0xFDD0, 0xFDEF),
-    (0xFE00, 0xFE0F),
-    (0xFFF0, 0xFFFC),
-    (0xE0000, 0xE0FFF),
-)
+_BLANK = "\u115f\u1160\u3164\uffa0\u2800"
+_BLANK_OR_JAMO = re.compile(f"[{_BLANK}\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]")
+_IGNORABLE = "\u034f\u17b4\u17b5\u180b-\u180f\u2060-\u206f\ufdd0-\ufdef\ufe00-\ufe0f\ufff0-\ufffc\U000e0000-\U000e0fff"
 """Joiners, variation selectors and code points that are no characters: Unicode's properties
 Default_Ignorable_Code_Point and Noncharacter_Code_Point.
 """
-_JAMO = ((0x1100, 0x11FF), (0xA960, 0xA97F), (0xD7B0, 0xD7FF))
+_BLANK_OR_IGNORABLE = re.compile(f"[{_BLANK}{_IGNORABLE}]")
 
 
 @lru_cache(maxsize=4096)
 def _character(char: str) -> str:
-    if char in _SHORT:
-        return _SHORT[char]
-    if " " <= char <= "~":
-        return char
-    code = ord(char)
+    if char in _SHORT or " " <= char <= "~":
+        return _SHORT.get(char, char)
     hidden = (
         unicodedata.category(char) in _HIDDEN_CATEGORIES
         or unicodedata.bidirectional(char) in _RIGHT_TO_LEFT
-        or char in _BLANK
-        or any(low <= code <= high for low, high in _JAMO)
+        or _BLANK_OR_JAMO.match(char)
         or unicodedata.normalize("NFC", char) != char
     )
     return escape_char(char) if hidden else char
@@ -67,13 +54,8 @@ def _character(char: str) -> str:
 
 def is_invisible(char: str) -> bool:
     """Whether the character is invisible or a blank other than the space. Marks on letters are visible."""
-    code = ord(char)
-    return (
-        (unicodedata.category(char) in _UNSEEN_CATEGORIES and char != " ")
-        or char in _BLANK
-        or code & 0xFFFE == 0xFFFE
-        or any(low <= code <= high for low, high in _UNSEEN_MARKS)
-    )
+    unseen = char != " " and unicodedata.category(char) in _UNSEEN_CATEGORIES
+    return unseen or ord(char) & 0xFFFE == 0xFFFE or _BLANK_OR_IGNORABLE.match(char) is not None
 
 
 def escape_char(char: str) -> str:
@@ -84,16 +66,16 @@ def escape_char(char: str) -> str:
 
 def escape_text(sentence: str) -> str:
     """A sentence on one line. Its backslashes stay: the author of a sentence has quoted the names in it."""
-    if not _AT_ONCE.search(sentence):
+    if not _NEEDS_ESCAPE.search(sentence):
         return sentence
-    return _PAIRED.sub(lambda found: escape_char(found[0]), "".join(map(_character, sentence)))
+    return _PAIRED.sub(lambda match: escape_char(match[0]), "".join(map(_character, sentence)))
 
 
 def harmless_json(text: str) -> str:
     """The same JSON without anything that a CI runner reads as a command. The JSON must be pure ASCII."""
     if "::" not in text and "##[" not in text and "\x7f" not in text:  # a tenth of the time, for nearly every text
         return text
-    return _COMMAND.sub(lambda found: escape_char(found[0]), text)
+    return _COMMAND.sub(lambda match: escape_char(match[0]), text)
 
 
 def escape_name(name: str) -> str:
@@ -111,13 +93,13 @@ def truncate(value: str, text: str, limit: int) -> str:
 
 
 def quoted(name: str) -> str:
-    """A group id, in quotes that it cannot leave; an absurdly long one shortened."""
+    """A group id, in quotes that it cannot leave; a very long one shortened."""
     return '"' + truncate(name, escape_name(name), NAME_MAX).replace('"', '\\"') + '"'
 
 
 def display_name(value: str) -> str:
-    """A topic, path or address: as it is where it is tame, quoted otherwise."""
-    return value if _TAME.fullmatch(value) else quoted(value)
+    """A topic, path or address: as it is where it needs no quotes, quoted otherwise."""
+    return value if _NEEDS_NO_QUOTES.fullmatch(value) else quoted(value)
 
 
 def escape_sentence(value: str) -> str:
@@ -126,14 +108,14 @@ def escape_sentence(value: str) -> str:
 
 
 def markdown_code(value: str) -> str:
-    """Escaped text as a code span: nothing in it is read as markup, and nothing in it can end it."""
+    """Escaped text as a code span, which nothing in the text can end."""
     return "`" + value.replace("`", "\\u0060").replace("|", "\\u007c") + "`"
 
 
 def markdown_prose(value: str) -> str:
-    """A sentence in Markdown: plain where nothing in it can be read as markup, a code span otherwise."""
+    """A sentence in Markdown: plain text, or a code span where a part could be read as markup."""
     text = escape_sentence(value)
-    if _PLAIN_MARKDOWN.fullmatch(text) and not _LIVE_MARKDOWN.search(text):
+    if _PLAIN_MARKDOWN.fullmatch(text) and not _ACTIVE_MARKDOWN.search(text):
         return text
     return markdown_code(text)
 

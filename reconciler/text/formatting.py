@@ -4,36 +4,32 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000))
-_UNITS_S = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+_UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 
 
-def count(number: int, one: str, many: str | None = None) -> str:
+def count(number: int, noun: str) -> str:
     """`1 partition`, `1,200 partitions`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    return f"{number:,} {noun if number == 1 else noun + 's'}"
 
 
 def format_duration(ms: int) -> str:
-    """The shortest manifest text of a duration: `7d`, `90s`, `1.5s`. The inverse of `duration_ms` for whole units."""
+    """The shortest manifest text of a duration: `7d`, `90s`, `1.5s`. The inverse of `duration_ms`."""
     for unit, unit_ms in _UNITS_MS:
         if ms and ms % unit_ms == 0:
-            return f"{ms // unit_ms}{unit}"
-    return f"{ms / 1000:g}s"
+            return f"{ms // unit_ms}{unit[0]}"
+    return f"{ms / 1000:.15g}s"
 
 
 def approximate_duration(ms: int) -> str:
     """The two largest units: `9 d 14 h`, `12 s`, `250 ms`."""
     if ms < 1000:
         return f"{ms} ms"
-    remaining = ms // 1000
-    parts = []
-    for unit, seconds in _UNITS_S:
-        if remaining >= seconds:
-            parts.append(f"{remaining // seconds} {unit}")
-            remaining %= seconds
-        elif parts:
-            break
-    return " ".join(parts[:2])
+    parts: list[str] = []
+    for unit, unit_ms in _UNITS_MS:
+        number, ms = divmod(ms, unit_ms)
+        if number or parts:
+            parts.append(f"{number} {unit}" if number else "")
+    return " ".join(filter(None, parts[:2]))
 
 
 def format_exact_instant(ms: int) -> str:
@@ -48,21 +44,17 @@ def format_exact_instant(ms: int) -> str:
     return moment.isoformat(timespec="milliseconds" if ms % 1000 else "seconds").replace("+00:00", "Z")
 
 
-def format_instant(ms: int) -> str:
+def format_instant(ms: int, *, unit_ms: int = 1) -> str:
     """`format_exact_instant`, or a bare number: producers write any timestamp into records."""
-    return _format_instant(ms, ms)
+    try:
+        return format_exact_instant(ms - ms % unit_ms)
+    except ValueError:
+        return f"{ms} ms since 1970"
 
 
 def format_time(ms: int) -> str:
     """`format_instant` in whole seconds."""
-    return _format_instant(ms, ms - ms % 1000)
-
-
-def _format_instant(ms: int, rounded_ms: int) -> str:
-    try:
-        return format_exact_instant(rounded_ms)
-    except ValueError:
-        return f"{ms} ms since 1970"
+    return format_instant(ms, unit_ms=1000)
 
 
 def until(ms: int, *, now_ms: int) -> str:

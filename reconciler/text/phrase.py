@@ -5,25 +5,17 @@ medium shows the marked parts.
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
+from typing import Literal
 
 from reconciler.text.escape import display_name, escape_sentence
 
 
-class Style(StrEnum):
-    """NAME: text that `escape` has made a name. SENTENCE: raw text of any origin. STRONG: what matters most."""
-
-    NAME = "name"
-    SENTENCE = "sentence"
-    STRONG = "strong"
-
-
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One marked part of a phrase."""
+    """One marked part of a phrase: an escaped name, a raw sentence, or words that matter most."""
 
     text: str
-    style: Style
+    style: Literal["name", "sentence", "strong"]
 
 
 Phrase = tuple[str | Span, ...]
@@ -31,22 +23,22 @@ Phrase = tuple[str | Span, ...]
 
 def escaped_name(text: str) -> Span:
     """Mark a name that is escaped already, such as the result of `quoted` or `format_address`."""
-    return Span(text, Style.NAME)
+    return Span(text, "name")
 
 
 def name(value: str) -> Span:
     """Escape and mark a topic, path, cluster or address."""
-    return Span(display_name(value), Style.NAME)
+    return Span(display_name(value), "name")
 
 
 def sentence(value: str) -> Span:
     """Mark a sentence of another author: a reason, a message, an owner. Writers escape it."""
-    return Span(value, Style.SENTENCE)
+    return Span(value, "sentence")
 
 
 def strong(text: str) -> Span:
     """Mark own words that matter most in their line."""
-    return Span(text, Style.STRONG)
+    return Span(text, "strong")
 
 
 def join(separator: str, *phrases: Phrase) -> Phrase:
@@ -61,6 +53,6 @@ def join(separator: str, *phrases: Phrase) -> Phrase:
 def plain(phrase: Phrase) -> str:
     """The phrase for a terminal, a log or an annotation: escaped text without markup."""
     return "".join(
-        part if isinstance(part, str) else escape_sentence(part.text) if part.style is Style.SENTENCE else part.text
+        part if isinstance(part, str) else escape_sentence(part.text) if part.style == "sentence" else part.text
         for part in phrase
     )

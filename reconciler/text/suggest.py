@@ -15,15 +15,11 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
     if not word or len(word) > _LONGEST:
         return None
     known = sorted({candidate for candidate in candidates if candidate != word and len(candidate) <= _LONGEST})
-    normalized, letters = _normalized(word), sorted(word)
-    for candidate in known:
-        if _normalized(candidate) == normalized:
-            return candidate
-    for candidate in known:
-        if sorted(candidate) == letters:  # swapped letters: difflib would rate another ending as high
-            return candidate
-    closest = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
-    return closest[0] if closest else None
+    for form in (_normalized, sorted):  # swapped letters: difflib would rate another ending as high
+        for candidate in known:
+            if form(candidate) == form(word):
+                return candidate
+    return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=0.7)), None)
 
 
 def _normalized(word: str) -> str:

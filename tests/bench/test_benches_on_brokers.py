@@ -1,9 +1,8 @@
-"""Every bench that needs brokers or Spark runs: at toy size, on the shared brokers, and without
-looking at what it measures.
+"""Runs each bench that needs brokers or Spark at a small size, on the shared brokers.
 
-Scans run in this process, where a session is warm, and plans as processes that need none: a cold
-session takes seconds. Not run here: the phases of the scan that measure sessions, and those that
-measure once more what another does, on a larger cluster.
+The tests do not check the measurements. Scans run in this process, with a warm session, and plans
+without Spark run as processes. The tests omit the phases that measure sessions, and those that
+repeat another measurement on a larger cluster.
 """
 
 from collections.abc import Iterator
@@ -52,7 +51,7 @@ def keep_leader_policy_only(manifests: Path) -> None:
 
 @pytest.mark.usefixtures("engine")
 def test_the_scan_is_measured(cluster: Cluster, tmp_path: Path) -> None:
-    """It was broken for a while: a function of the scan had got another argument."""
+    """The bench was broken for a while, because a function of the scan got another argument."""
     scan_cluster = ScanCluster(cluster, ignore_progress)
     scan_cluster.create_commit_log()
     bench = Bench(scan_cluster, tmp_path, TOY.scan, ignore_progress, measure=scan_process.measure)

@@ -4,16 +4,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.worlds import FakeWorld, RealWorld, World
+from tests.contract.environments import Environment, FakeEnvironment, RealEnvironment
 
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.brokers)])
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
+def environment(request: pytest.FixtureRequest) -> Iterator[Environment]:
     if request.param == "fake":
-        yield FakeWorld()
+        yield FakeEnvironment()
         return
-    real = RealWorld(request.getfixturevalue("cluster"))
+    real = RealEnvironment(request.getfixturevalue("cluster"))
     try:
         yield real
     finally:
-        real.gateway.close()
+        real.gateway.session.close()

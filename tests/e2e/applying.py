@@ -29,15 +29,15 @@ PARTITIONS = 48
 RECORDS = 20
 FLOOR = 13
 GROUPS = 12
-TURNED = 16
+ELECTIONS = 16
 BATCH = 2
 
 
 @dataclass(frozen=True)
-class World:
-    """A topic whose partitions are all truncated, and dead groups.
+class ApplyScenario:
+    """A topic with deletions in all partitions, and dead groups.
 
-    The leader of its first `TURNED` partitions is not the preferred one.
+    The leaders of its first `ELECTIONS` partitions are not the preferred ones.
     """
 
     cluster: Cluster
@@ -75,22 +75,22 @@ class World:
         groups = self.groups()
         assert not groups & set(self.dead)
         assert self.bystander in groups
-        # Where a broker stood still others may have taken its place, beyond the plan: that is not the reconciler's doing.
-        assert not self.non_preferred() & set(range(TURNED))
+        # Only the planned partitions: a paused broker may lose the leadership of others.
+        assert not self.non_preferred() & set(range(ELECTIONS))
 
     def assert_as_before(self) -> None:
         assert set(self.log_starts().values()) == {0}
         assert set(self.dead) <= self.groups()
-        assert self.non_preferred() == set(range(TURNED))
+        assert self.non_preferred() == set(range(ELECTIONS))
 
 
-def made_and_planned(cluster: Cluster, folder: Path, *, more: str = "", spark_remote: str = "") -> World:
-    """Create the cluster content and plan.json in its folder.
+def create_and_plan(cluster: Cluster, folder: Path, *, cluster_spec: str = "", spark_remote: str = "") -> ApplyScenario:
+    """Create the cluster content and a plan.json in its folder.
 
-    `more` are lines of the Cluster's spec.
+    `cluster_spec` are lines of the Cluster's spec.
     """
     mark = uuid4().hex[:10]
-    world = World(
+    scenario = ApplyScenario(
         cluster,
         folder,
         f"interrupted-{mark}",
@@ -100,15 +100,15 @@ def made_and_planned(cluster: Cluster, folder: Path, *, more: str = "", spark_re
     )
     servers = cluster.bootstrap_servers
     assignment = [tuple((number + at) % 3 + 1 for at in range(3)) for number in range(PARTITIONS)]
-    # Not of the policies: groups with commits on a topic are readers of all of it, and would be spared records.
-    bystander_topic = f"aside-{mark}"
-    client.create_topics(servers, [Topic(world.topic, assignment=assignment), Topic(bystander_topic)])
-    client.produce(servers, world.topic, dict.fromkeys(range(PARTITIONS), [Record(b"x")] * RECORDS))
-    for group in (*world.dead, world.bystander):
+    # Another topic than that of the policies, where groups with commits would block deletions.
+    bystander_topic = f"bystander-topic-{mark}"
+    client.create_topics(servers, [Topic(scenario.topic, assignment=assignment), Topic(bystander_topic)])
+    client.produce(servers, scenario.topic, dict.fromkeys(range(PARTITIONS), [Record(b"x")] * RECORDS))
+    for group in (*scenario.dead, scenario.bystander):
         client.commit(servers, group, {(bystander_topic, 0): 0})
     tools.reassign(
         cluster,
-        {(world.topic, number): (*assignment[number][1:], assignment[number][0]) for number in range(TURNED)},
+        {(scenario.topic, number): (*assignment[number][1:], assignment[number][0]) for number in range(ELECTIONS)},
     )
     floors = ", ".join(f"{number}: {FLOOR}" for number in range(PARTITIONS))
     (folder / "manifests").mkdir()
@@ -121,43 +121,43 @@ spec:
   clusterId: {CLUSTER_ID}
   bootstrapServers: {json.dumps(servers.split(","))}
   limits: {{groups: {GROUPS}, groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100}}
-{more}---
+{cluster_spec}---
 apiVersion: reconciler/v1
 kind: RetentionFloor
 metadata: {{name: floors}}
 spec:
-  topics: [{world.topic}]
+  topics: [{scenario.topic}]
   keep: {{fromOffset: {{{floors}}}}}
 ---
 apiVersion: reconciler/v1
 kind: GroupRemoval
 metadata: {{name: dead}}
-spec: {{groups: {json.dumps(world.dead)}, idleFor: 0s}}
+spec: {{groups: {json.dumps(scenario.dead)}, idleFor: 0s}}
 ---
 apiVersion: reconciler/v1
 kind: LeaderPolicy
 metadata: {{name: leaders}}
-spec: {{topics: [{world.topic}]}}
+spec: {{topics: [{scenario.topic}]}}
 """
     )
-    planned = reconciler(folder, "plan", "--out", "plan.json")
-    assert planned.returncode == 0, planned.stdout + planned.stderr
-    assert f"{PARTITIONS} record deletions" in planned.stdout, planned.stdout
-    assert f"{GROUPS} group removals, {TURNED} elections" in planned.stdout
-    return world
+    plan = reconciler(folder, "plan", "--out", "plan.json")
+    assert plan.returncode == 0, plan.stdout + plan.stderr
+    assert f"{PARTITIONS} record deletions" in plan.stdout, plan.stdout
+    assert f"{GROUPS} group removals, {ELECTIONS} elections" in plan.stdout
+    return scenario
 
 
 APPLY = ("apply", "plan.json", "--results", "results.json", "--batch", str(BATCH))
 
 
 @contextmanager
-def running(world: World, *, timeout_s: float = 30) -> Iterator[subprocess.Popen[str]]:
+def start_apply(scenario: ApplyScenario, *, timeout_s: float = 30) -> Iterator[subprocess.Popen[str]]:
     """Start an apply in its own process group, as a shell does."""
-    (world.folder / "results.json").unlink(missing_ok=True)
+    (scenario.folder / "results.json").unlink(missing_ok=True)
     with subprocess.Popen(
         command(*APPLY, "--timeout", str(timeout_s)),
-        cwd=world.folder,
-        env=environment(SPARK_REMOTE=world.spark_remote, PYTHONFAULTHANDLER="1"),
+        cwd=scenario.folder,
+        env=environment(SPARK_REMOTE=scenario.spark_remote, PYTHONFAULTHANDLER="1"),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -171,28 +171,33 @@ def running(world: World, *, timeout_s: float = 30) -> Iterator[subprocess.Popen
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def lines(world: World) -> int:
-    return world.journal.read_bytes().count(b"\n") if world.journal.exists() else 0
+def count_journal_lines(scenario: ApplyScenario) -> int:
+    return scenario.journal.read_bytes().count(b"\n") if scenario.journal.exists() else 0
 
 
-def await_lines(world: World, process: subprocess.Popen[str], count: int, *, at_most_s: float = 180) -> None:
+def wait_for_journal_lines(
+    scenario: ApplyScenario, process: subprocess.Popen[str], count: int, *, at_most_s: float = 180
+) -> None:
     """Wait until the journal has about that many lines, so that the process is in the middle of its
     work.
     """
     client.wait_until(
-        lambda: lines(world) >= count or process.poll() is not None, at_most_s, f"{count} lines", every_s=0.002
+        lambda: count_journal_lines(scenario) >= count or process.poll() is not None,
+        at_most_s,
+        f"{count} lines",
+        every_s=0.002,
     )
     assert process.poll() is None, f"it ended before {count} lines: {process.stderr.read() if process.stderr else ''}"
 
 
-def end_output(process: subprocess.Popen[str], timeout_s: float = 120) -> str:
-    """Its output on stderr, after its end."""
+def wait_for_stderr(process: subprocess.Popen[str], timeout_s: float = 120) -> str:
+    """Wait for the end of the process and return its stderr."""
     _, stderr = process.communicate(timeout=timeout_s)
     return stderr
 
 
-def left_within(process: subprocess.Popen[str], timeout_s: float) -> float:
-    """Seconds until its end.
+def seconds_until_exit(process: subprocess.Popen[str], timeout_s: float) -> float:
+    """Wait for the end of the process and return the seconds until then.
 
     If it does not end, the test fails with the stacks of all threads.
     """
@@ -201,35 +206,35 @@ def left_within(process: subprocess.Popen[str], timeout_s: float) -> float:
         process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGABRT)
-        pytest.fail(f"still there after {timeout_s:.0f} s:\n{end_output(process)}")
+        pytest.fail(f"still running after {timeout_s:.0f} s:\n{wait_for_stderr(process)}")
     return time.monotonic() - start
 
 
-def apply_again(world: World) -> list[dict[str, Any]]:
+def apply_again(scenario: ApplyScenario) -> list[dict[str, Any]]:
     """Run the same plan without an interrupt: exit 0; return its results."""
-    answer = reconciler(world.folder, *APPLY)
-    assert answer.returncode == 0, answer.stderr
-    outcomes: list[dict[str, Any]] = results(world)["outcomes"]
+    result = reconciler(scenario.folder, *APPLY)
+    assert result.returncode == 0, result.stderr
+    outcomes: list[dict[str, Any]] = results(scenario)["outcomes"]
     return outcomes
 
 
-def results(world: World, name: str = "results.json") -> dict[str, Any]:
-    document: dict[str, Any] = json.loads((world.folder / name).read_text())
+def results(scenario: ApplyScenario, name: str = "results.json") -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((scenario.folder / name).read_text())
     return document
 
 
 def by_status(outcomes: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    sorted_out: dict[str, list[dict[str, Any]]] = {}
+    outcomes_by_status: dict[str, list[dict[str, Any]]] = {}
     for outcome in outcomes:
-        sorted_out.setdefault(str(outcome["status"]), []).append(outcome)
-    return sorted_out
+        outcomes_by_status.setdefault(str(outcome["status"]), []).append(outcome)
+    return outcomes_by_status
 
 
-def assert_truthful(world: World, outcomes: Sequence[dict[str, Any]]) -> None:
+def assert_truthful(scenario: ApplyScenario, outcomes: Sequence[dict[str, Any]]) -> None:
     """Kafka's tools show the effect of each applied action and no effect of an action that was not
     attempted.
     """
-    starts, groups, non_preferred = world.log_starts(), world.groups(), world.non_preferred()
+    starts, groups, non_preferred = scenario.log_starts(), scenario.groups(), scenario.non_preferred()
     for outcome in outcomes:
         request = outcome["request"]
         assert isinstance(request, dict)

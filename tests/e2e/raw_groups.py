@@ -26,14 +26,14 @@ def commit(servers: str, group: str, topic: str, partition: int, offset: int) ->
             _string(""),
         )
     )
-    # answer: topics, the first one's name, its partitions, the first one's number, error
+    # response: topics, its name, its partitions, its number, error
     _send(servers, _header(_OFFSET_COMMIT, 2) + body, error_at=4 + len(_string(topic)) + 4 + 4)
 
 
 def delete(servers: str, group: str) -> None:
     """Remove a group without members (DeleteGroups version 0)."""
     body = struct.pack(">i", 1) + _string(group)
-    # answer: throttle time, groups, the first one's id, error
+    # response: throttle time, groups, its id, error
     _send(servers, _header(_DELETE_GROUPS, 0) + body, error_at=4 + 4 + len(_string(group)))
 
 
@@ -52,7 +52,7 @@ def join_connect_group(servers: str, group: str) -> None:
             struct.pack(">i", 0),
         )
     )
-    # answer: throttle time, error
+    # response: throttle time, error
     _send(servers, _header(_JOIN_GROUP, 2) + body, error_at=4)
 
 
@@ -73,13 +73,13 @@ def join_streams_group(servers: str, group: str, topic: str) -> None:
             _compact("process"),
             b"\xff",  # no endpoint
             b"\x01",  # no client tags
-            b"\x00",  # task offsets not told
-            b"\x00",  # nor their ends
+            b"\x00",  # no task offsets
+            b"\x00",  # no task end offsets
             b"\x00",  # no shutdown
             b"\x00",
         )
     )
-    # answer: tagged fields of the header, throttle time, error
+    # response: tagged fields of the header, throttle time, error
     _send(servers, _header(_STREAMS_GROUP_HEARTBEAT, 0) + b"\x00" + body, error_at=5)
 
 
@@ -106,23 +106,23 @@ def _send(servers: str, request: bytes, *, error_at: int) -> None:
             host, _, port = server.rpartition(":")
             with socket.create_connection((host, int(port)), timeout=30) as connection:
                 connection.sendall(struct.pack(">i", len(request)) + request)
-                answer = _received(connection)
-            (error,) = struct.unpack_from(">h", answer, 4 + error_at)
+                response = _receive(connection)
+            (error,) = struct.unpack_from(">h", response, 4 + error_at)
             if error == 0:
                 return
-            assert error in _NOT_YET, f"error {error}: {answer!r}"
+            assert error in _NOT_YET, f"error {error}: {response!r}"
         assert time.monotonic() < deadline, "no broker coordinates the group"
         time.sleep(0.5)
 
 
-def _received(connection: socket.socket) -> bytes:
-    def exactly(size: int) -> bytes:
-        got = b""
-        while len(got) < size:
-            part = connection.recv(size - len(got))
-            assert part, "the broker closed the connection: it could not read the request"
-            got += part
-        return got
+def _receive(connection: socket.socket) -> bytes:
+    def receive_exactly(size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            chunk = connection.recv(size - len(data))
+            assert chunk, "the broker closed the connection: it could not read the request"
+            data += chunk
+        return data
 
-    (size,) = struct.unpack(">i", exactly(4))
-    return exactly(size)
+    (size,) = struct.unpack(">i", receive_exactly(4))
+    return receive_exactly(size)

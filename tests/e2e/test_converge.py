@@ -17,7 +17,7 @@ import pytest
 from reconciler import pipeline
 from reconciler.manifest import files
 from reconciler.model.outcome import Status
-from reconciler.pipeline import RunOptions
+from reconciler.pipeline import Run
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
@@ -33,12 +33,12 @@ DEADLINE_S = 420.0
 
 
 @contextmanager
-def producing(servers: str, topic: str) -> Iterator[None]:
+def produce_records(servers: str, topic: str) -> Iterator[None]:
     """Write a few records per second to each of two partitions during the block."""
-    leave = threading.Event()
+    stop = threading.Event()
 
     def run() -> None:
-        while not leave.wait(0.3):
+        while not stop.wait(0.3):
             client.produce(servers, topic, {n: [Record(b"x")] * 5 for n in range(2)})
 
     client.produce(servers, topic, {n: [Record(b"x")] * 500 for n in range(2)})
@@ -47,11 +47,11 @@ def producing(servers: str, topic: str) -> Iterator[None]:
     try:
         yield
     finally:
-        leave.set()
+        stop.set()
         thread.join(60)
 
 
-def test_purges_keep_their_distance_and_what_is_unread(
+def test_purges_keep_their_interval_and_unread_records(
     cluster: Cluster, engine: SparkTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over many intervals, `every` holds between deletions and no unread record of the named group
@@ -60,9 +60,9 @@ def test_purges_keep_their_distance_and_what_is_unread(
     The backlog shrinks, and a policy in `mode: merge` is not applied.
     """
     mark = uuid4().hex[:8]
-    topic, merged, group = f"stream-{mark}-repartition", f"merged-{mark}", f"app-{mark}"
-    client.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=2), Topic(merged)])
-    client.produce(cluster.bootstrap_servers, merged, {0: [Record(b"x")] * 100})
+    topic, merge_topic, group = f"stream-{mark}-repartition", f"merged-{mark}", f"app-{mark}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=2), Topic(merge_topic)])
+    client.produce(cluster.bootstrap_servers, merge_topic, {0: [Record(b"x")] * 100})
     (tmp_path / "set.yaml").write_text(
         f"""\
 apiVersion: reconciler/v1
@@ -85,30 +85,31 @@ apiVersion: reconciler/v1
 kind: RetentionFloor
 metadata: {{name: merged}}
 spec:
-  topics: [{merged}]
+  topics: [{merge_topic}]
   keep: {{last: 10}}
 """
     )
     monkeypatch.chdir(tmp_path)
     part = files.load([Path("set.yaml")], now_ms=pipeline.wall_clock_ms()).for_cluster()
-    run = RunOptions(engine=engine, timeout_s=20.0, progress=lambda _said: None, clock=pipeline.wall_clock_ms)
     purges: dict[int, list[int]] = {0: [], 1: []}
     deadline = time.monotonic() + DEADLINE_S
-    with producing(cluster.bootstrap_servers, topic), client.member(cluster.bootstrap_servers, group, [topic]):
+    with produce_records(cluster.bootstrap_servers, topic), client.member(cluster.bootstrap_servers, group, [topic]):
         client.wait_until(lambda: len(committed_offsets(cluster, group, topic)) == 2, 60, "the group to commit")
         while min(map(len, purges.values())) < INTERVALS:
             assert time.monotonic() < deadline, f"{purges} after {DEADLINE_S:.0f} s"
-            run_result = pipeline.converge(part, run, stop=lambda: False, on_plan=lambda _plan: None)
-            assert run_result.exit_code == 0, run_result.outcomes
+            with Run(manifests=part, engine=engine, timeout_s=20.0, progress=lambda _said: None) as run:
+                run_result = pipeline.converge(run, on_plan=lambda _plan: None)
+            assert run_result.header.exit_code == 0, run_result.outcomes
             for outcome in run_result.outcomes:
                 assert outcome.action.address.policy == "stream"
                 if outcome.status is Status.APPLIED:
                     purges[outcome.action.address.partition].append(1)
-        starts, read = log_start_offsets(cluster, topic), committed_offsets(cluster, group, topic)
+        log_starts, committed = log_start_offsets(cluster, topic), committed_offsets(cluster, group, topic)
     for partition in (0, 1):
-        assert 0 < starts[partition] <= read[partition]
-    assert log_start_offsets(cluster, merged) == {0: 0}
-    sent = [entry for entry in pipeline.journal_entries(part, run) if entry.event.value == "intent"]
+        assert 0 < log_starts[partition] <= committed[partition]
+    assert log_start_offsets(cluster, merge_topic) == {0: 0}
+    with Run(manifests=part, engine=engine, timeout_s=20.0, progress=lambda _said: None) as run:
+        sent = [entry for entry in pipeline.journal_entries(run) if entry.event.value == "intent"]
     for partition in (0, 1):
         times = [entry.at_ms for entry in sent if entry.address.partition == partition]
         assert len(times) >= INTERVALS

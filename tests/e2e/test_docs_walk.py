@@ -29,7 +29,7 @@ ACTION = f"OWNER/NAME@{'0123456789' * 4}"
 
 
 @pytest.fixture(scope="module")
-def own() -> Iterator[Cluster]:
+def docs_cluster() -> Iterator[Cluster]:
     """A broker for these pages only, because they use arbitrary names of topics and groups."""
     cluster = start(1, name="docs", heap_mib=256)
     try:
@@ -38,7 +38,7 @@ def own() -> Iterator[Cluster]:
         stop(cluster)
 
 
-class Newcomer:
+class NewUser:
     """A user with a folder, an empty HOME, and the program on PATH."""
 
     def __init__(self, folder: Path, cluster: Cluster, spark_remote: str) -> None:
@@ -83,58 +83,60 @@ def commands(page: str) -> list[str]:
     return [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]
 
 
-def test_five_minutes_to_the_first_plan(own: Cluster, spark_server: str, tmp_path: Path) -> None:
+def test_five_minutes_to_the_first_plan(docs_cluster: Cluster, spark_server: str, tmp_path: Path) -> None:
     """getting-started.md from `init` to `apply`: the plan names the old records, apply deletes
     them, and no action remains.
     """
     now_ms = int(time.time() * 1000)
-    client.create_topics(own.bootstrap_servers, [Topic("clicks")])
-    old, new = Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS), Record(b"new", timestamp_ms=now_ms)
-    client.produce(own.bootstrap_servers, "clicks", {0: [*[old] * 40, *[new] * 60]})
-    newcomer = Newcomer(tmp_path, own, spark_server)
-    typed = []
+    client.create_topics(docs_cluster.bootstrap_servers, [Topic("clicks")])
+    old_record, new_record = Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS), Record(b"new", timestamp_ms=now_ms)
+    client.produce(docs_cluster.bootstrap_servers, "clicks", {0: [*[old_record] * 40, *[new_record] * 60]})
+    new_user = NewUser(tmp_path, docs_cluster, spark_server)
+    commands_run = []
     for command in commands("getting-started.md"):
         if not command.startswith("reconciler ") or "completion" in command:
-            continue  # installing is tests/e2e/test_packaging.py's, and so is completion
-        words = shlex.split(command)
-        if words[1] == "init":
-            # The sandbox's listener is plain, and this checkout is nobody's repository.
-            arguments = [word for at, word in enumerate(words) if word != "--client" and words[at - 1] != "--client"]
-            command = shlex.join([*arguments, "--action", ACTION])
-        if words[1] == "plan":
-            (newcomer.folder / "manifests/prod-eu/clicks.yaml").write_text(
+            continue  # tests/e2e/test_packaging.py tests the installation and the completion
+        arguments = shlex.split(command)
+        if arguments[1] == "init":
+            # The sandbox has a plain listener, and this checkout belongs to no GitHub repository.
+            init_arguments = [
+                word for at, word in enumerate(arguments) if word != "--client" and arguments[at - 1] != "--client"
+            ]
+            command = shlex.join([*init_arguments, "--action", ACTION])
+        if arguments[1] == "plan":
+            (new_user.folder / "manifests/prod-eu/clicks.yaml").write_text(
                 "".join(blocks("getting-started.md", "yaml"))
             )
-        result = newcomer.type(command)
+        result = new_user.type(command)
         assert result.returncode == 0, f"{command}: {result.stdout}{result.stderr}"
-        typed.append(words[1])
-        if words[1] == "init":
+        commands_run.append(arguments[1])
+        if arguments[1] == "init":
             [listing] = [block for block in blocks("getting-started.md", "text") if ".github" in block]
             assert result.stdout == listing
-            assert CLUSTER_ID in (newcomer.folder / "manifests/prod-eu/cluster.yaml").read_text()
-        if words[1] == "plan":
+            assert CLUSTER_ID in (new_user.folder / "manifests/prod-eu/cluster.yaml").read_text()
+        if arguments[1] == "plan":
             assert "! clicks[0]   log start 0 -> 40 (end 100)" in result.stdout
             assert "Waiting" not in result.stdout
-    assert typed == ["--version", "init", "validate", "doctor", "plan", "apply"]
-    assert client.watermarks(own.bootstrap_servers, "clicks", 0) == (40, 100)
-    again = newcomer.type("reconciler apply plan.json")
-    assert again.returncode == 0
-    assert client.watermarks(own.bootstrap_servers, "clicks", 0) == (40, 100)
+    assert commands_run == ["--version", "init", "validate", "doctor", "plan", "apply"]
+    assert client.watermarks(docs_cluster.bootstrap_servers, "clicks", 0) == (40, 100)
+    second_apply = new_user.type("reconciler apply plan.json")
+    assert second_apply.returncode == 0
+    assert client.watermarks(docs_cluster.bootstrap_servers, "clicks", 0) == (40, 100)
 
 
-def test_the_crontab_is_silent_while_all_is_well(own: Cluster, spark_server: str, tmp_path: Path) -> None:
+def test_the_crontab_prints_nothing_without_drift(docs_cluster: Cluster, spark_server: str, tmp_path: Path) -> None:
     """`sh` runs the lines of cron.md: converge deletes, later runs print nothing, and drift writes
     report and metrics.
 
     After a pause of converge for longer than `driftAfter`, drift prints a report.
     """
     topic = f"cron-{uuid4().hex[:8]}"
-    client.create_topics(own.bootstrap_servers, [Topic(topic)])
-    client.produce(own.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
+    client.create_topics(docs_cluster.bootstrap_servers, [Topic(topic)])
+    client.produce(docs_cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
     folder, metrics = tmp_path / "srv", tmp_path / "node_exporter"
     folder.mkdir()
     metrics.mkdir()
-    (folder / "credentials").write_text(f"export KAFKA_BOOTSTRAP_SERVERS={own.bootstrap_servers}\n")
+    (folder / "credentials").write_text(f"export KAFKA_BOOTSTRAP_SERVERS={docs_cluster.bootstrap_servers}\n")
     (folder / "manifests").mkdir()
     (folder / "manifests" / "all.yaml").write_text(
         f"""\
@@ -142,7 +144,7 @@ apiVersion: reconciler/v1
 kind: Cluster
 metadata: {{name: prod-eu}}
 spec:
-  clusterId: {own.cluster_id}
+  clusterId: {docs_cluster.cluster_id}
   bootstrapServers: ["${{env:KAFKA_BOOTSTRAP_SERVERS}}"]
   limits: {{recordsPercent: 100, recordsPercentPerTopic: 100}}
 ---
@@ -171,18 +173,18 @@ spec: {{topics: [{topic}], keep: {{last: 10}}, driftAfter: 1s}}
             check=False,
         )
 
-    first = run(converge)
-    assert first.returncode == 0, first.stderr
-    assert topic in first.stdout, "what was done is told"
-    assert client.watermarks(own.bootstrap_servers, topic, 0)[0] == 90
+    first_converge = run(converge)
+    assert first_converge.returncode == 0, first_converge.stderr
+    assert topic in first_converge.stdout, "converge prints its deletions"
+    assert client.watermarks(docs_cluster.bootstrap_servers, topic, 0)[0] == 90
     for line in (converge, drift):
-        quiet = run(line)
-        assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
+        silent_run = run(line)
+        assert (silent_run.returncode, silent_run.stdout, silent_run.stderr) == (0, "", "")
     assert (folder / "drift.json").is_file()
     assert 'reconciler_in_sync{cluster="prod-eu"} 1.0' in (metrics / "reconciler.prom").read_text()
-    client.produce(own.bootstrap_servers, topic, {0: [Record(b"y")] * 5})
+    client.produce(docs_cluster.bootstrap_servers, topic, {0: [Record(b"y")] * 5})
     time.sleep(1.5)  # driftAfter: 1s
-    loud = run(drift)
-    assert loud.returncode == 2, loud.stdout + loud.stderr
-    assert topic in loud.stdout
+    drift_run = run(drift)
+    assert drift_run.returncode == 2, drift_run.stdout + drift_run.stderr
+    assert topic in drift_run.stdout
     assert 'reconciler_in_sync{cluster="prod-eu"} 0.0' in (metrics / "reconciler.prom").read_text()

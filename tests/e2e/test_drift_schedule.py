@@ -20,7 +20,7 @@ from reconciler import pipeline
 from reconciler.cli.app import run as command_line
 from reconciler.manifest import files
 from reconciler.model.plan import Plan
-from reconciler.pipeline import RunOptions
+from reconciler.pipeline import Run
 from reconciler.plan.drift import DriftReport, read
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Topic
@@ -46,8 +46,8 @@ class Schedule:
     def drift(self) -> tuple[int, str]:
         """(exit code, output) of one run with -q, as cron runs it."""
         self._capture.readouterr()
-        words = ["drift", "set.yaml", "-q", "--previous", "drift.json", "--metrics", "drift.prom"]
-        code = command_line([*words, "--output-file", "json=drift.json", "--output-file", "md=drift.md"])
+        arguments = ["drift", "set.yaml", "-q", "--previous", "drift.json", "--metrics", "drift.prom"]
+        code = command_line([*arguments, "--output-file", "json=drift.json", "--output-file", "md=drift.md"])
         captured = self._capture.readouterr()
         return code, captured.out + captured.err
 
@@ -70,7 +70,7 @@ class Schedule:
 
 
 @pytest.fixture
-def busy(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def constant_traffic(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Three topics with constant traffic, one of them with a consumer, and a moving floor of each
     type on them.
     """
@@ -78,7 +78,7 @@ def busy(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     topics = {name: f"{name}-{mark}" for name in POLICIES}
     group = f"app-{mark}"
     client.create_topics(cluster.bootstrap_servers, [Topic(name, partitions=2) for name in topics.values()])
-    keeps = {"newest": "newerThan: 2s", "short": "last: 10", "stream": f"unreadBy: [{group}]"}
+    keep_rules = {"newest": "newerThan: 2s", "short": "last: 10", "stream": f"unreadBy: [{group}]"}
     policies = "".join(
         f"""\
 ---
@@ -88,7 +88,7 @@ metadata: {{name: {name}}}
 mode: continuous
 spec: {{topics: [{topics[name]}], keep: {{{keep}}}, every: 1s, driftAfter: {DRIFT_AFTER_S}s}}
 """
-        for name, keep in keeps.items()
+        for name, keep in keep_rules.items()
     )
     (tmp_path / "set.yaml").write_text(
         f"""\
@@ -103,40 +103,40 @@ spec:
     )
     monkeypatch.chdir(tmp_path)
     with (
-        producing(cluster.bootstrap_servers, tuple(topics.values())),
+        produce_records(cluster.bootstrap_servers, tuple(topics.values())),
         client.member(cluster.bootstrap_servers, group, [topics["stream"]]),
     ):
         yield
 
 
 @contextmanager
-def producing(servers: str, topics: Sequence[str]) -> Iterator[None]:
+def produce_records(servers: str, topics: Sequence[str]) -> Iterator[None]:
     """Write a few records to two partitions of each topic, three times a second, during the block."""
-    leave = threading.Event()
+    stop = threading.Event()
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 0, "log_level": 0})
 
-    def round_of(records: int) -> None:
+    def produce_round(records: int) -> None:
         for topic in topics:
             for number in range(2 * records):
                 producer.produce(topic, b"x", partition=number % 2)
         assert producer.flush(30) == 0
 
     def run() -> None:
-        while not leave.wait(0.3):
-            round_of(5)
+        while not stop.wait(0.3):
+            produce_round(5)
 
-    round_of(500)
+    produce_round(500)
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     try:
         yield
     finally:
-        leave.set()
+        stop.set()
         thread.join(60)
 
 
-def test_drift_is_quiet_while_converge_keeps_up_and_loud_when_it_stops(
-    busy: None, engine: SparkTarget, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_drift_prints_nothing_while_converge_keeps_up(
+    constant_traffic: None, engine: SparkTarget, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Drift is quiet while converge runs and for `driftAfter` after it, then reports, and is quiet
     again after converge.
@@ -148,38 +148,40 @@ def test_drift_is_quiet_while_converge_keeps_up_and_loud_when_it_stops(
     """
     schedule = Schedule(tmp_path, capfd)
     part = files.load([Path("set.yaml")], now_ms=pipeline.wall_clock_ms()).for_cluster()
-    run = RunOptions(engine=engine, timeout_s=20.0, progress=lambda _said: None, clock=pipeline.wall_clock_ms)
     plans: list[Plan] = []
 
     def converge() -> Any:
-        result = pipeline.converge(part, run, stop=lambda: False, on_plan=plans.append)
-        assert result.exit_code == 0, result
+        with Run(manifests=part, engine=engine, timeout_s=20.0, progress=lambda _said: None) as run:
+            result = pipeline.converge(run, on_plan=plans.append)
+        assert result.header.exit_code == 0, result
         return result
 
-    # A group that has not committed yet is blocked, which is drift, and rightly so.
+    # Until the group commits its first offset, its policy is blocked, and that is drift.
     client.wait_until(
-        lambda: not converge().refused and not plans[-1].incomplete and schedule.drift()[0] == 0,
+        lambda: not converge().header.refused and not plans[-1].incomplete and schedule.drift()[0] == 0,
         60,
         "a first quiet run",
     )
-    start, runs, purged = time.monotonic(), 0, 0
+    start, runs, actions = time.monotonic(), 0, 0
     while runs < RUNS or time.monotonic() - start < DRIFT_AFTER_S + 5:
         assert time.monotonic() - start < DEADLINE_S, f"{runs} runs after {DEADLINE_S:.0f} s"
-        purged += len(converge().outcomes)
+        actions += len(converge().outcomes)
         code, output = schedule.drift()
-        # Two rounds, since the later one may have waited for `every`. A machine that needs longer for them does not keep up, and then drift is right.
+        # Compare with the round before the last one, because the last one may have waited for
+        # `every`.
+        # On a machine that is too slow for two rounds converge does not keep up, and drift is
+        # right.
         if schedule.report().observed_at_ms - plans[-2].observed_at_ms < DRIFT_AFTER_S * 1000:
             assert (code, output) == (0, ""), schedule.markdown()
             runs += 1
-            quiet = schedule.metrics()
-    assert purged >= RUNS, "floors that do not move prove nothing"
-    assert quiet["reconciler_in_sync", ""] == 1
-    assert {name: quiet["reconciler_drift_subjects", name] for name in POLICIES} == dict.fromkeys(POLICIES, 0)
-    assert ("reconciler_drift_since_timestamp_seconds", "") not in quiet
+            metrics_in_sync = schedule.metrics()
+    assert actions >= RUNS, "floors that do not move prove nothing"
+    assert metrics_in_sync["reconciler_in_sync", ""] == 1
+    assert {name: metrics_in_sync["reconciler_drift_subjects", name] for name in POLICIES} == dict.fromkeys(POLICIES, 0)
+    assert ("reconciler_drift_since_timestamp_seconds", "") not in metrics_in_sync
 
-    stopped_ms = plans[
-        -2
-    ].observed_at_ms  # a partition that waited for `every` in the last round has its floor from the one before
+    # A partition that waited for `every` in the last round has the floor of the round before it.
+    stopped_ms = plans[-2].observed_at_ms
     first_ms: dict[Any, int] = {}
     deadline = time.monotonic() + DEADLINE_S
     while {address.policy for address in first_ms} != set(POLICIES) or len(first_ms) < 6:
@@ -190,23 +192,28 @@ def test_drift_is_quiet_while_converge_keeps_up_and_loud_when_it_stops(
         assert bool(output) == bool(report.subjects)
         for subject in report.subjects:
             first_ms.setdefault(subject.address, report.observed_at_ms)
-            # What a reader commits lags behind what it has read, so a floor of unreadBy may be due a little earlier.
+            # The consumer commits some time after it reads, so a floor of unreadBy may be due
+            # earlier.
             early_ms = 10_000 if subject.address.policy == "stream" else 0
             assert report.observed_at_ms - stopped_ms > DRIFT_AFTER_S * 1000 - early_ms
-    before, markdown = schedule.report(), schedule.markdown()
+    report_before, markdown = schedule.report(), schedule.markdown()
     code, output = schedule.drift()
-    again = schedule.report()
+    next_report = schedule.report()
     assert code == 2
-    assert again.observed_at_ms > before.observed_at_ms
-    assert schedule.markdown() == markdown, "an issue would be edited at every run"
+    assert next_report.observed_at_ms > report_before.observed_at_ms
+    assert schedule.markdown() == markdown, "every run would edit the issue"
     assert len(output.splitlines()) < 20, output
-    assert {subject.address: subject.since_ms for subject in again.subjects} == first_ms
-    loud = schedule.metrics()
-    assert loud["reconciler_in_sync", ""] == 0
-    assert {name: loud["reconciler_drift_subjects", name] for name in POLICIES} == dict.fromkeys(POLICIES, 2)
-    assert loud["reconciler_drift_since_timestamp_seconds", ""] == pytest.approx(min(first_ms.values()) / 1000)
+    assert {subject.address: subject.since_ms for subject in next_report.subjects} == first_ms
+    metrics_in_drift = schedule.metrics()
+    assert metrics_in_drift["reconciler_in_sync", ""] == 0
+    assert {name: metrics_in_drift["reconciler_drift_subjects", name] for name in POLICIES} == dict.fromkeys(
+        POLICIES, 2
+    )
+    assert metrics_in_drift["reconciler_drift_since_timestamp_seconds", ""] == pytest.approx(
+        min(first_ms.values()) / 1000
+    )
 
     converge()
     client.wait_until(
-        lambda: not converge().refused and schedule.drift() == (0, ""), 60, "quiet after converge ran again"
+        lambda: not converge().header.refused and schedule.drift() == (0, ""), 60, "quiet after converge ran again"
     )

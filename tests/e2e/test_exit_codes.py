@@ -26,7 +26,7 @@ from tests import kafka_client
 from tests.command import command, environment, reconciler
 from tests.strategies.examples import plan, purge, satisfied
 
-FAR_MS = 4_102_444_800_000  # 2100
+FUTURE_MS = 4_102_444_800_000  # 2100
 DAY_MS = 86_400_000
 HEAD = """\
 apiVersion: reconciler/v1
@@ -44,45 +44,45 @@ REFUSED = LimitVerdict(
 @contextmanager
 def unused_address() -> Iterator[str]:
     """Yield an address without a listener for the duration of the block."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield f"127.0.0.1:{taken.getsockname()[1]}"
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with all sorts of saved plans, and manifests of an unavailable cluster."""
+    """A folder with saved plans of every state, and manifests of an unavailable cluster."""
     root = tmp_path_factory.mktemp("codes")
-    acts = plan(purge(), expires_at_ms=FAR_MS)
-    plan_file.write(acts, root / "acts.json")
+    plan_with_actions = plan(purge(), expires_at_ms=FUTURE_MS)
+    plan_file.write(plan_with_actions, root / "acts.json")
     plan_file.write(plan(satisfied("RetentionFloor/a/b[0]")), root / "settled.json")
-    plan_file.write(plan(purge(), expires_at_ms=FAR_MS, limits=(REFUSED,)), root / "refused.json")
+    plan_file.write(plan(purge(), expires_at_ms=FUTURE_MS, limits=(REFUSED,)), root / "refused.json")
     plan_file.write(plan(purge(), observed_at_ms=1, expires_at_ms=2), root / "expired.json")
-    plan_file.write(plan(purge(), expires_at_ms=FAR_MS, cluster_id="AAAAAAAAAAAAAAAAAAAAAA"), root / "other.json")
+    plan_file.write(plan(purge(), expires_at_ms=FUTURE_MS, cluster_id="AAAAAAAAAAAAAAAAAAAAAA"), root / "other.json")
     text = (root / "acts.json").read_text()
     (root / "edited.json").write_text(text.replace("98213", "98214"))
     (root / "cut.json").write_text(text[:-200])
     (root / "newer.json").write_text(text.replace('"format_version": "2.0"', '"format_version": "3.0"'))
-    with unused_address() as away:
+    with unused_address() as address:
         (root / "manifests").mkdir()
-        head = HEAD % ("prod-eu", acts.cluster_id, json.dumps([away]), "")
+        head = HEAD % ("prod-eu", plan_with_actions.cluster_id, json.dumps([address]), "")
         (root / "manifests" / "all.yaml").write_text(head + LEADERS)
         (root / "wrong").mkdir()
         (root / "wrong" / "all.yaml").write_text(head + LEADERS.replace("topics", "topcis"))
         (root / "two").mkdir()
         (root / "two" / "all.yaml").write_text(
-            HEAD % ("one", "AAAAAAAAAAAAAAAAAAAAAA", json.dumps([away]), "")
-            + HEAD % ("two", CLUSTER_ID, json.dumps([away]), "")
+            HEAD % ("one", "AAAAAAAAAAAAAAAAAAAAAA", json.dumps([address]), "")
+            + HEAD % ("two", CLUSTER_ID, json.dumps([address]), "")
             + LEADERS.replace("{name: leaders}", "{name: leaders, cluster: one}")
         )
         yield root
 
 
-AWAY = ("--timeout", "3")
+SHORT_TIMEOUT = ("--timeout", "3")
 
 
 @pytest.mark.parametrize(
-    ("code", "words"),
+    ("code", "arguments"),
     [
         (0, ["--version"]),
         (0, ["validate"]),
@@ -94,10 +94,10 @@ AWAY = ("--timeout", "3")
         (1, ["validate", "wrong"]),
         (1, ["plan", "wrong"]),
         (1, ["apply", "acts.json", "wrong"]),
-        (1, ["plan", *AWAY]),
-        (1, ["drift", *AWAY]),
-        (1, ["converge", *AWAY]),
-        (1, ["apply", "acts.json", *AWAY]),
+        (1, ["plan", *SHORT_TIMEOUT]),
+        (1, ["drift", *SHORT_TIMEOUT]),
+        (1, ["converge", *SHORT_TIMEOUT]),
+        (1, ["apply", "acts.json", *SHORT_TIMEOUT]),
         (2, ["show", "acts.json", "--detailed-exitcode"]),
         (3, ["show", "refused.json"]),
         (3, ["show", "refused.json", "--detailed-exitcode"]),
@@ -124,7 +124,7 @@ AWAY = ("--timeout", "3")
         (64, ["no-such-command"]),
         (64, ["plan", "--no-such-flag"]),
         (64, ["plan", "--expires-after", "soon"]),
-        (64, ["plan", "two", "--out", "x.json", *AWAY]),
+        (64, ["plan", "two", "--out", "x.json", *SHORT_TIMEOUT]),
         (64, ["plan", "--cluster", "nowhere"]),
         (64, ["apply"]),
         (64, ["show"]),
@@ -135,41 +135,44 @@ AWAY = ("--timeout", "3")
     ],
     ids=lambda value: str(value) if isinstance(value, int) else " ".join(value),
 )
-def test_without_a_broker(folder: Path, code: int, words: list[str]) -> None:
-    """The table of README.md; an error is one line without a traceback."""
-    answer = reconciler(folder, *words)
-    assert answer.returncode == code, answer.stdout + answer.stderr
-    assert "Traceback" not in answer.stderr
-    assert "this is a bug" not in answer.stderr
-    assert code in (0, 2) or answer.stderr.startswith(("error", "[")), answer.stderr
+def test_exit_codes_without_a_broker(folder: Path, code: int, arguments: list[str]) -> None:
+    """Each command has its exit code; an error is one line without a traceback."""
+    result = reconciler(folder, *arguments)
+    assert result.returncode == code, result.stdout + result.stderr
+    assert "Traceback" not in result.stderr
+    assert "this is a bug" not in result.stderr
+    assert code in (0, 2) or result.stderr.startswith(("error", "[")), result.stderr
 
 
-def unread(folder: Path, *words: str, stdout: bool = True, **more: str) -> int:
-    """Return the exit code of a process whose reader closed stderr, and also stdout unless `stdout` is False."""
-    reading, writing = os.pipe()
-    os.close(reading)
+def exit_code_without_reader(folder: Path, *arguments: str, stdout: bool = True, **variables: str) -> int:
+    """Return the exit code of a process whose stderr has no reader.
+
+    Its stdout has no reader either, unless `stdout` is False.
+    """
+    read_fd, write_fd = os.pipe()
+    os.close(read_fd)
     try:
         return subprocess.run(
-            command(*words),
+            command(*arguments),
             cwd=folder,
-            env=environment(**more),
+            env=environment(**variables),
             stdin=subprocess.DEVNULL,
-            stdout=writing if stdout else subprocess.DEVNULL,
-            stderr=writing,
+            stdout=write_fd if stdout else subprocess.DEVNULL,
+            stderr=write_fd,
             timeout=300,
             check=False,
         ).returncode
     finally:
-        os.close(writing)
+        os.close(write_fd)
 
 
 @pytest.mark.parametrize(
-    ("code", "words"),
+    ("code", "arguments"),
     [
         (0, ["validate"]),
         (1, ["validate", "wrong"]),
-        (1, ["drift", *AWAY]),
-        (1, ["converge", *AWAY]),
+        (1, ["drift", *SHORT_TIMEOUT]),
+        (1, ["converge", *SHORT_TIMEOUT]),
         (2, ["show", "acts.json", "--detailed-exitcode"]),
         (3, ["show", "refused.json"]),
         (3, ["apply", "refused.json"]),
@@ -178,39 +181,39 @@ def unread(folder: Path, *words: str, stdout: bool = True, **more: str) -> int:
     ],
     ids=lambda value: str(value) if isinstance(value, int) else " ".join(value),
 )
-def test_a_closed_stderr_does_not_change_the_code(folder: Path, code: int, words: list[str]) -> None:
-    """Text that could not be written to stderr once failed again in the flush at exit, and the code was 120."""
-    assert unread(folder, *words, stdout=False) == code
+def test_a_closed_stderr_does_not_change_the_code(folder: Path, code: int, arguments: list[str]) -> None:
+    """Unwritable text once failed again in the flush at exit, and the code was 120."""
+    assert exit_code_without_reader(folder, *arguments, stdout=False) == code
 
 
-@pytest.mark.parametrize("words", [["show", "refused.json"], ["validate"], ["--version"], ["--help"]], ids=" ".join)
-def test_a_closed_stdout_is_an_error(folder: Path, words: list[str]) -> None:
-    """A plan that cannot be printed fails with 1, not with the interpreter's 120. For apply see below."""
-    assert unread(folder, *words) == 1
+@pytest.mark.parametrize("arguments", [["show", "refused.json"], ["validate"], ["--version"], ["--help"]], ids=" ".join)
+def test_a_closed_stdout_is_an_error(folder: Path, arguments: list[str]) -> None:
+    """Output that cannot be printed is exit code 1, not the interpreter's 120."""
+    assert exit_code_without_reader(folder, *arguments) == 1
 
 
-@pytest.mark.parametrize("words", [["show", "refused.json"], ["validate"], ["--version"], ["--help"]], ids=" ".join)
-def test_a_full_disk_is_an_error_of_one_line(folder: Path, words: list[str]) -> None:
+@pytest.mark.parametrize("arguments", [["show", "refused.json"], ["validate"], ["--version"], ["--help"]], ids=" ".join)
+def test_a_full_disk_is_an_error_of_one_line(folder: Path, arguments: list[str]) -> None:
     """The error names standard output, and is neither a bug nor the interpreter's 120."""
-    with Path("/dev/full").open("wb") as full:
-        answer = subprocess.run(
-            command(*words),
+    with Path("/dev/full").open("wb") as full_device:
+        result = subprocess.run(
+            command(*arguments),
             cwd=folder,
             env=environment(),
-            stdout=full,
+            stdout=full_device,
             stderr=subprocess.PIPE,
             timeout=300,
             check=False,
         )
-    assert answer.returncode == 1
-    [line] = answer.stderr.decode().splitlines()
+    assert result.returncode == 1
+    [line] = result.stderr.decode().splitlines()
     assert line.startswith("error: standard output could not be written")
 
 
 @pytest.mark.brokers
 @pytest.mark.spark
-def test_on_a_cluster(cluster: Cluster, spark_server: str, tmp_path: Path) -> None:
-    """0, 2, 3 and 4 of plan, drift, apply and converge, each after one small change, with and without a reader."""
+def test_exit_codes_on_a_cluster(cluster: Cluster, spark_server: str, tmp_path: Path) -> None:
+    """Plan, drift, apply and converge exit with 0, 2, 3 and 4, with and without a reader."""
     mark = uuid4().hex[:8]
     topic = f"codes-{mark}"
     servers = cluster.bootstrap_servers
@@ -222,20 +225,20 @@ def test_on_a_cluster(cluster: Cluster, spark_server: str, tmp_path: Path) -> No
     def manifests(
         *, limits: str = "recordsPercentPerTopic: 100, recordsPercent: 100", protect: str = "", last: int = 90
     ) -> None:
-        more = f", limits: {{{limits}}}{protect}"
+        spec = f", limits: {{{limits}}}{protect}"
         file.write_text(
-            HEAD % ("local", CLUSTER_ID, json.dumps(servers.split(",")), more)
+            HEAD % ("local", CLUSTER_ID, json.dumps(servers.split(",")), spec)
             + "apiVersion: reconciler/v1\nkind: RetentionFloor\nmetadata: {name: codes}\nmode: continuous\n"
             + f"spec: {{topics: [{topic}], keep: {{last: {last}}}, driftAfter: 0s}}\n"
         )
 
-    def code(*words: str) -> int:
-        answer = reconciler(tmp_path, *words)
-        assert "Traceback" not in answer.stderr, answer.stderr
-        return answer.returncode
+    def code(*arguments: str) -> int:
+        result = reconciler(tmp_path, *arguments)
+        assert "Traceback" not in result.stderr, result.stderr
+        return result.returncode
 
-    def code_without_reader(*words: str, stdout: bool = True) -> int:
-        return unread(tmp_path, *words, stdout=stdout, SPARK_REMOTE=spark_server)
+    def code_without_reader(*arguments: str, stdout: bool = True) -> int:
+        return exit_code_without_reader(tmp_path, *arguments, stdout=stdout, SPARK_REMOTE=spark_server)
 
     manifests()
     assert code("plan", "--out", "plan.json", "--detailed-exitcode") == 2
@@ -263,14 +266,16 @@ def test_on_a_cluster(cluster: Cluster, spark_server: str, tmp_path: Path) -> No
     kafka_client.delete_topics(servers, [topic])
     client.create_topics(servers, [Topic(topic)])
     client.produce(servers, topic, {0: [Record(b"x")] * 100})
-    assert code("apply", "older.json") == 4, "the topic is another one"
+    assert code("apply", "older.json") == 4, "the topic has another id"
     assert client.watermarks(servers, topic, 0) == (0, 100)
-    with unused_address() as away:
-        both = tmp_path / "both"
-        both.mkdir()
-        here = file.read_text().replace("name: codes}", "name: codes, cluster: local}")
-        (both / "all.yaml").write_text(HEAD % ("away", "AAAAAAAAAAAAAAAAAAAAAA", json.dumps([away]), "") + here)
-        assert code("converge", "both", *AWAY) == 1
+    with unused_address() as address:
+        two_clusters = tmp_path / "both"
+        two_clusters.mkdir()
+        policies = file.read_text().replace("name: codes}", "name: codes, cluster: local}")
+        (two_clusters / "all.yaml").write_text(
+            HEAD % ("away", "AAAAAAAAAAAAAAAAAAAAAA", json.dumps([address]), "") + policies
+        )
+        assert code("converge", "both", *SHORT_TIMEOUT) == 1
         assert client.watermarks(servers, topic, 0)[0] == 50, (
             "an unavailable cluster does not stop the purges of another"
         )

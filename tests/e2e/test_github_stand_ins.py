@@ -21,24 +21,26 @@ ROWS = [
 SCRIPTS = Path(__file__).parents[2] / ".github" / "workflows"
 
 
-def test_jq_programs_print_what_jq_printed() -> None:
+def test_jq_programs_print_the_same_as_jq() -> None:
     """The output equals that of jq 1.6 -r on the same documents, byte by byte: escapes, nulls and
     missing repositories.
     """
     escaped = '<!-- m -->\\nline\\ttab \\\\ back\\r\\n"quote" é \u202e |'
     assert gh.tsv(".[] | [.id, .user.login, .body] | @tsv", ROWS) == f"7\tgithub-actions[bot]\t{escaped}\n8\t\t\n"
     assert gh.tsv(".[] | [.number, .user.login, .body] | @tsv", ROWS).startswith("3\tgithub-actions[bot]\t<!--")
-    pulls = [{"merge_commit_sha": None, "number": 7, "base": {"ref": "main"}, "head": {"repo": None, "sha": "abc"}}]
-    merged = ".[] | [.merge_commit_sha, .head.repo.full_name, .base.ref, .head.sha, .number] | @tsv"
-    assert gh.tsv(merged, pulls) == "\t\tmain\tabc\t7\n"
+    pull_requests = [
+        {"merge_commit_sha": None, "number": 7, "base": {"ref": "main"}, "head": {"repo": None, "sha": "abc"}}
+    ]
+    program = ".[] | [.merge_commit_sha, .head.repo.full_name, .base.ref, .head.sha, .number] | @tsv"
+    assert gh.tsv(program, pull_requests) == "\t\tmain\tabc\t7\n"
     runs = {"workflow_runs": [{"id": 12, "status": "completed", "head_repository": None, "display_title": "a\tb"}]}
-    planned = ".workflow_runs[] | [.id, .status, .head_repository.full_name, .display_title] | @tsv"
-    assert gh.tsv(planned, runs) == "12\tcompleted\t\ta\\tb\n"
+    runs_program = ".workflow_runs[] | [.id, .status, .head_repository.full_name, .display_title] | @tsv"
+    assert gh.tsv(runs_program, runs) == "12\tcompleted\t\ta\\tb\n"
     with pytest.raises(gh.Refused):
         gh.tsv(".[] | .id", ROWS)
 
 
-def test_every_known_jq_program_is_used_and_every_used_one_is_known() -> None:
+def test_the_fake_knows_exactly_the_jq_programs_of_the_workflows() -> None:
     """The table of jq programs has exactly those of the workflows."""
     texts = [path.read_text(encoding="utf-8") for path in SCRIPTS.glob("*.yml")]
     assert {program for program in gh.TSV if any(f"--jq '{program}'" in text for text in texts)} == set(gh.TSV)
@@ -58,7 +60,7 @@ def test_every_known_jq_program_is_used_and_every_used_one_is_known() -> None:
         ("hashFiles('nowhere.json') != ''", False),
     ],
 )
-def test_expressions_mean_what_github_documents(expression: str, expected: object, tmp_path: Path) -> None:
+def test_expressions_have_the_documented_values(expression: str, expected: object, tmp_path: Path) -> None:
     """Strings compare without case, missing properties are null, `&&` and `||` return operands.
 
     Unknown syntax raises an error.
@@ -78,7 +80,7 @@ def test_expressions_mean_what_github_documents(expression: str, expected: objec
         assert expressions.evaluate(expression, contexts, functions) == expected
 
 
-def test_the_stand_ins_refuse_what_the_job_was_not_granted(tmp_path: Path) -> None:
+def test_the_fakes_check_the_permissions_of_the_job(tmp_path: Path) -> None:
     """The fake `gh` checks permissions, so that a workflow with too few fails here as it does on
     GitHub.
     """

@@ -30,8 +30,8 @@ pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 
 @dataclass(frozen=True)
-class Hidden:
-    """Create a topic, a group of each hidden type on it, and an ordinary group that may be removed."""
+class HiddenGroups:
+    """Names of a topic, a group of each hidden type on it, and a group that may be removed."""
 
     topic: str
     share: str
@@ -45,36 +45,37 @@ class Hidden:
 
 
 @pytest.fixture
-def hidden(cluster: Cluster) -> Iterator[Hidden]:
+def hidden_groups(cluster: Cluster) -> Iterator[HiddenGroups]:
     mark = uuid4().hex[:8]
-    hidden = Hidden(*(f"{name}-{mark}" for name in ("hidden", "share", "streams", "connect", "dead")))
+    hidden_groups = HiddenGroups(*(f"{name}-{mark}" for name in ("hidden", "share", "streams", "connect", "dead")))
     servers = cluster.bootstrap_servers
-    client.create_topics(servers, [Topic(hidden.topic)])
-    client.produce(servers, hidden.topic, {0: [Record(b"x")] * 100})
+    client.create_topics(servers, [Topic(hidden_groups.topic)])
+    client.produce(servers, hidden_groups.topic, {0: [Record(b"x")] * 100})
     consumer = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
-    client.commit(
-        servers, hidden.dead, {(hidden.topic, 0): 100}
-    )  # first: a client's question for a coordinator makes the commit log
+    # First, because a client that searches its coordinator creates __consumer_offsets.
+    client.commit(servers, hidden_groups.dead, {(hidden_groups.topic, 0): 100})
     try:
-        run_tool(cluster, consumer, "--topic", hidden.topic, "--group", hidden.share, "--timeout-ms", "3000")
-        join_streams_group(servers, hidden.streams, hidden.topic)
-        join_connect_group(servers, hidden.connect)
-        yield hidden
+        run_tool(
+            cluster, consumer, "--topic", hidden_groups.topic, "--group", hidden_groups.share, "--timeout-ms", "3000"
+        )
+        join_streams_group(servers, hidden_groups.streams, hidden_groups.topic)
+        join_connect_group(servers, hidden_groups.connect)
+        yield hidden_groups
     finally:
-        # a group that nobody can read would block the purges of every other test on this cluster
+        # An unreadable group would block the purges of all other tests on this cluster.
         gateway = KafkaGateway(KafkaSession(Connection(tuple(servers.split(",")), timeout_s=20.0)))
         removed_codes = ("NONE", "GROUP_ID_NOT_FOUND")
-        for group in hidden.groups:
+        for group in hidden_groups.groups:
             client.wait_until(
                 lambda group=group: gateway.delete_groups([group])[group].code in removed_codes,
                 90,
                 f"{group} to go",
                 every_s=1.0,
             )
-        gateway.close()
+        gateway.session.close()
 
 
-def planned(folder: Path, cluster: Cluster, policies: str) -> dict[str, Any]:
+def write_plan(folder: Path, cluster: Cluster, policies: str) -> dict[str, Any]:
     """The plan file of the command line for these policies."""
     (folder / "manifests").mkdir(exist_ok=True)
     (folder / "manifests" / "all.yaml").write_text(f"""\
@@ -87,10 +88,10 @@ spec:
   limits: {{groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100}}
 ---
 {policies}""")
-    answer = reconciler(folder, "plan", "--out", "plan.json", "--full")
-    assert answer.returncode == 0, answer.stderr
-    read: dict[str, Any] = json.loads((folder / "plan.json").read_text())
-    return read
+    result = reconciler(folder, "plan", "--out", "plan.json", "--full")
+    assert result.returncode == 0, result.stderr
+    plan: dict[str, Any] = json.loads((folder / "plan.json").read_text())
+    return plan
 
 
 FLOOR = """\
@@ -106,31 +107,35 @@ spec: {groups: %s, %s}
 """
 
 
-def test_what_no_listing_shows_blocks_purges_and_is_never_removed(
-    cluster: Cluster, hidden: Hidden, tmp_path: Path
+def test_hidden_groups_block_purges_and_are_never_removed(
+    cluster: Cluster, hidden_groups: HiddenGroups, tmp_path: Path
 ) -> None:
-    """The broker knows their types, the program only their ids; no manifest can plan their removal.
+    """The broker knows the types, the program only the ids; no manifest can plan a removal.
 
     This holds for exact names and patterns, for EMPTY groups and others.
     """
     listing = run_kafka_tool(cluster, "kafka-groups", "--list")
-    types = {words[0]: words[1].lower() for line in listing.splitlines() if len(words := line.split()) > 2}
-    assert [types[group] for group in hidden.groups] == ["share", "streams", "classic"], listing
-    exact = planned(
-        tmp_path, cluster, FLOOR % (hidden.topic, "", json.dumps([*hidden.groups, hidden.dead]), "idleFor: 0s")
+    types = {cells[0]: cells[1].lower() for line in listing.splitlines() if len(cells := line.split()) > 2}
+    assert [types[group] for group in hidden_groups.groups] == ["share", "streams", "classic"], listing
+    exact_plan = write_plan(
+        tmp_path,
+        cluster,
+        FLOOR % (hidden_groups.topic, "", json.dumps([*hidden_groups.groups, hidden_groups.dead]), "idleFor: 0s"),
     )
-    assert [row["address"] for row in exact["actions"]] == [f"GroupRemoval/dead/{hidden.dead}"]
-    blocked = {row["address"]: row for row in (*exact["blocked"], *exact["unread"])}
-    floor = blocked[f"RetentionFloor/floor/{hidden.topic}[0]"]
+    assert [row["address"] for row in exact_plan["actions"]] == [f"GroupRemoval/dead/{hidden_groups.dead}"]
+    blocked = {row["address"]: row for row in (*exact_plan["blocked"], *exact_plan["unread"])}
+    floor = blocked[f"RetentionFloor/floor/{hidden_groups.topic}[0]"]
     assert floor["code"] == "B211"
-    assert any(group in floor["reason"] for group in hidden.groups)
-    for group in hidden.groups:
+    assert any(group in floor["reason"] for group in hidden_groups.groups)
+    for group in hidden_groups.groups:
         assert blocked[f"GroupRemoval/dead/{group}"]["code"] == "B302"
     time.sleep(1.5)  # idleFor: 1s
-    mark = hidden.dead.removeprefix("dead")
-    excepted = f", exceptGroups: {json.dumps(hidden.groups)}"
-    saved = planned(tmp_path, cluster, FLOOR % (hidden.topic, excepted, f'["*{mark}"]', "idleFor: 1s, expectAtMost: 9"))
-    assert {row["address"] for row in saved["actions"]} == {
-        f"GroupRemoval/dead/{hidden.dead}",
-        f"RetentionFloor/floor/{hidden.topic}[0]",
-    }, "excepted by name they block nothing, and a pattern does not take them either"
+    mark = hidden_groups.dead.removeprefix("dead")
+    excepted = f", exceptGroups: {json.dumps(hidden_groups.groups)}"
+    pattern_plan = write_plan(
+        tmp_path, cluster, FLOOR % (hidden_groups.topic, excepted, f'["*{mark}"]', "idleFor: 1s, expectAtMost: 9")
+    )
+    assert {row["address"] for row in pattern_plan["actions"]} == {
+        f"GroupRemoval/dead/{hidden_groups.dead}",
+        f"RetentionFloor/floor/{hidden_groups.topic}[0]",
+    }, "exceptGroups allows the purge, and the pattern selects no hidden group"

@@ -16,8 +16,7 @@ from uuid import uuid4
 import pyarrow.dataset
 import pytest
 
-from reconciler.model.names import Address
-from reconciler.model.names import format_address as whole
+from reconciler.model.names import Address, format_address
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
@@ -30,13 +29,13 @@ from tests.unit.report.test_renderers_are_harmless import assert_harmless_markdo
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 DAY_MS = 86_400_000
-ALIKE = ("e\u0301", "\u00e9", "a\nb", "a\\nb", "a\u200bb", "ab", '"', '\\"', LONG, f"{LONG[:-1]}y")
+SIMILAR = ("e\u0301", "\u00e9", "a\nb", "a\\nb", "a\u200bb", "ab", '"', '\\"', LONG, f"{LONG[:-1]}y")
 """Pairs that careless escaping, or a careless truncation, shows as equal."""
-CORPUS = tuple(name for name in (*NASTY, *ALIKE) if "\x00" not in name)
+CORPUS = tuple(name for name in (*NASTY, *SIMILAR) if "\x00" not in name)
 
 
 @dataclass(frozen=True)
-class Planted:
+class HostileGroups:
     """A topic with old records, groups that may be removed, and groups below the floor."""
 
     folder: Path
@@ -45,7 +44,7 @@ class Planted:
     behind: tuple[str, ...]
 
 
-def harmless(stream: bytes, *, commands: bool = False) -> str:
+def decode_harmless(stream: bytes, *, commands: bool = False) -> str:
     """The stream as text.
 
     Asserts that nothing in it controls a terminal or, except our own `commands`, a CI runner.
@@ -63,11 +62,11 @@ def harmless(stream: bytes, *, commands: bool = False) -> str:
     return text
 
 
-def unwrapped(text: str) -> str:
+def unwrap(text: str) -> str:
     return re.sub(r"\n {4,}", " ", text)
 
 
-def plant(cluster: Cluster, folder: Path) -> Planted:
+def create_hostile_groups(cluster: Cluster, folder: Path) -> HostileGroups:
     """Create each id twice, as an idle group and as a group below a floor, and manifests that
     select them.
     """
@@ -76,18 +75,19 @@ def plant(cluster: Cluster, folder: Path) -> Planted:
     removable, behind = tuple(f"{name}{dead}" for name in CORPUS), tuple(f"{name}{live}" for name in CORPUS)
     now_ms = int(time.time() * 1000)
     client.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=2, replication=3)])
-    old = [Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS)] * 40
-    client.produce(cluster.bootstrap_servers, topic, {n: [*old, Record(b"new", timestamp_ms=now_ms)] for n in (0, 1)})
-    client.commit(
-        cluster.bootstrap_servers, f"tame-{mark}", {(topic, 1): 41}
-    )  # a client's question makes the commit log
+    old_records = [Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS)] * 40
+    client.produce(
+        cluster.bootstrap_servers, topic, {n: [*old_records, Record(b"new", timestamp_ms=now_ms)] for n in (0, 1)}
+    )
+    # A client that searches its coordinator creates __consumer_offsets.
+    client.commit(cluster.bootstrap_servers, f"harmless-{mark}", {(topic, 1): 41})
     for group in removable:
         commit(cluster.bootstrap_servers, group, topic, 1, 41)
     for group in behind:
         commit(cluster.bootstrap_servers, group, topic, 0, 10)
     (folder / "manifests").mkdir()
     servers = json.dumps(cluster.bootstrap_servers.split(","))
-    # what looks like a glob, or is very long, no manifest names exactly
+    # A manifest cannot name an id exactly that is very long or looks like a glob.
     exact = [name for name in behind if len(name) < 500 and not set("*?[") & set(name)]
     (folder / "manifests" / "all.yaml").write_text(f"""\
 apiVersion: reconciler/v1
@@ -114,123 +114,132 @@ metadata: {{name: recent}}
 spec: {{groups: {json.dumps([*exact, f"regex:(?s).*{live}"])}, idleFor: 30d, expectAtMost: 1000}}
 """)
     time.sleep(1.5)  # idleFor: 1s
-    return Planted(folder, topic, removable, behind)
+    return HostileGroups(folder, topic, removable, behind)
 
 
-def test_nasty_group_ids_are_harmless_in_what_only_reads(cluster: Cluster, tmp_path: Path) -> None:
+def test_hostile_group_ids_are_harmless_in_commands_that_only_read(cluster: Cluster, tmp_path: Path) -> None:
     """Plan in every format, logs as text and JSON, drift with metrics, scan: each id is distinct in
     each of them.
     """
-    planted = plant(cluster, tmp_path)
-    listed = ("--output-file", "md=plan.md", "--output-file", "github=plan.gh", "--output-file", "json=shown.json")
-    planned = output(tmp_path, "plan", "-v", "--full", "--out", "plan.json", *listed)
-    text = unwrapped(harmless(planned.stdout))
-    harmless(planned.stderr)
+    hostile = create_hostile_groups(cluster, tmp_path)
+    output_files = (
+        "--output-file",
+        "md=plan.md",
+        "--output-file",
+        "github=plan.gh",
+        "--output-file",
+        "json=shown.json",
+    )
+    planned = output(tmp_path, "plan", "-v", "--full", "--out", "plan.json", *output_files)
+    text = unwrap(decode_harmless(planned.stdout))
+    decode_harmless(planned.stderr)
     assert planned.returncode == 0, planned.stderr
-    assert set(re.findall(r'  - (".*?")   IRREVERSIBLE', text)) == set(map(quoted, planted.removable))
+    assert set(re.findall(r'  - (".*?")   IRREVERSIBLE', text)) == set(map(quoted, hostile.removable))
     reported = set(re.findall(r'(?:Blocked|Skipped): (".*?") — group ', text))
-    assert reported == set(map(quoted, planted.behind))
-    for group in planted.behind:
+    assert reported == set(map(quoted, hostile.behind))
+    for group in hostile.behind:
         assert f"{quoted(group)} would skip at most 30 records" in text
-    assert len({quoted(group) for group in (*planted.removable, *planted.behind)}) == 2 * len(CORPUS)
-    markdown = harmless((tmp_path / "plan.md").read_bytes())
+    assert len({quoted(group) for group in (*hostile.removable, *hostile.behind)}) == 2 * len(CORPUS)
+    markdown = decode_harmless((tmp_path / "plan.md").read_bytes())
     assert_harmless_markdown(markdown)
-    for group in planted.removable:
+    for group in hostile.removable:
         assert quoted(group).replace("`", "\\u0060").replace("|", "\\u007c") in markdown
-    harmless((tmp_path / "plan.gh").read_bytes(), commands=True)
+    decode_harmless((tmp_path / "plan.gh").read_bytes(), commands=True)
     for name in ("plan.json", "shown.json"):
-        saved = json.loads(harmless((tmp_path / name).read_bytes()))
+        saved = json.loads(decode_harmless((tmp_path / name).read_bytes()))
         assert {row["request"]["group"] for row in saved["actions"] if "group" in row["request"]} == set(
-            planted.removable
+            hostile.removable
         )
-    logged = output(
+    drift_run = output(
         tmp_path, "drift", "-v", "--log-format", "json", "--metrics", "drift.prom", "--output-file", "md=d.md"
     )
-    assert logged.returncode == 2, logged.stderr
-    drift = unwrapped(harmless(logged.stdout))
-    assert_harmless_markdown(harmless((tmp_path / "d.md").read_bytes()))
-    harmless((tmp_path / "drift.prom").read_bytes())
-    logs = [line for line in harmless(logged.stderr).splitlines() if not line.startswith("[")]
+    assert drift_run.returncode == 2, drift_run.stderr
+    drift = unwrap(decode_harmless(drift_run.stdout))
+    assert_harmless_markdown(decode_harmless((tmp_path / "d.md").read_bytes()))
+    decode_harmless((tmp_path / "drift.prom").read_bytes())
+    logs = [line for line in decode_harmless(drift_run.stderr).splitlines() if not line.startswith("[")]
     assert logs
     assert all(json.loads(line)["logger"] for line in logs)
     assert "drift" in drift
-    report = harmless(output(tmp_path, "drift", "-o", "json").stdout)
+    report = decode_harmless(output(tmp_path, "drift", "-o", "json").stdout)
     assert json.loads(report)
     scanned = output(tmp_path, "scan", "--out", "facts", "-v")
     assert scanned.returncode == 0, scanned.stderr
-    harmless(scanned.stdout)
-    harmless(scanned.stderr)
-    harmless((tmp_path / "facts" / "run.json").read_bytes())
+    decode_harmless(scanned.stdout)
+    decode_harmless(scanned.stderr)
+    decode_harmless((tmp_path / "facts" / "run.json").read_bytes())
     groups = pyarrow.dataset.dataset(tmp_path / "facts" / "groups", format="parquet").to_table().to_pylist()
-    assert {*planted.removable, *planted.behind} <= {row["group"] for row in groups}
+    assert {*hostile.removable, *hostile.behind} <= {row["group"] for row in groups}
 
 
-def test_nasty_group_ids_are_harmless_in_saved_plans_and_what_is_done(cluster: Cluster, tmp_path: Path) -> None:
+def test_hostile_group_ids_are_harmless_in_saved_plans_and_in_apply(cluster: Cluster, tmp_path: Path) -> None:
     """Show, explain, diff, wrong targets, apply, results and journal: exactly the named groups are
     removed.
     """
-    planted = plant(cluster, tmp_path)
+    hostile = create_hostile_groups(cluster, tmp_path)
     planned = output(tmp_path, "plan", "--out", "plan.json")
     assert planned.returncode == 0, planned.stderr
-    narrowed = output(tmp_path, "plan", "--target", f"GroupRemoval/dead/{planted.removable[0]}", "--out", "one.json")
+    narrowed = output(tmp_path, "plan", "--target", f"GroupRemoval/dead/{hostile.removable[0]}", "--out", "one.json")
     assert narrowed.returncode == 0, narrowed.stderr
-    harmless(narrowed.stdout)
-    for words, code in (
+    decode_harmless(narrowed.stdout)
+    for arguments, code in (
         (("show", "plan.json", "--full"), 0),
         (("show", "plan.json", "-o", "json"), 0),
         (("show", "plan.json", "-o", "md"), 0),
         (("explain", "GroupRemoval/dead", "plan.json"), 0),
         (("explain", "GroupRemoval/recent", "plan.json", "-o", "md"), 0),
-        (("explain", f"RetentionFloor/floor/{planted.topic}[0]", "plan.json"), 0),
+        (("explain", f"RetentionFloor/floor/{hostile.topic}[0]", "plan.json"), 0),
         (("plan", "diff", "one.json", "plan.json"), 0),
         (("plan", "diff", "plan.json", "one.json", "-o", "md"), 0),
         (("plan", "diff", "plan.json", "one.json", "-o", "json"), 0),
-        *((("explain", f"GroupRemoval/dead/{group}", "plan.json"), 0) for group in planted.removable[:6]),
-        *((("explain", f"GroupRemoval/dead/{group}-not-there", "plan.json"), 64) for group in planted.removable[:6]),
+        *((("explain", f"GroupRemoval/dead/{group}", "plan.json"), 0) for group in hostile.removable[:6]),
+        *((("explain", f"GroupRemoval/dead/{group}-not-there", "plan.json"), 64) for group in hostile.removable[:6]),
     ):
-        output_bytes = output(tmp_path, *words)
-        assert output_bytes.returncode == code, (words, output_bytes.stderr)
-        harmless(output_bytes.stdout)
-        harmless(output_bytes.stderr)
+        result = output(tmp_path, *arguments)
+        assert result.returncode == code, (arguments, result.stderr)
+        decode_harmless(result.stdout)
+        decode_harmless(result.stderr)
     refused = output(tmp_path, "plan", "--target", f"GroupRemoval/dead/{NASTY[0]}{NASTY[10]}")
     assert refused.returncode == 64
-    harmless(refused.stderr)
+    decode_harmless(refused.stderr)
     files = ("--results", "results.json", "--output-file", "md=results.md", "--output-file", "github=results.gh")
     applied = output(tmp_path, "apply", "plan.json", "-v", *files)
-    text = unwrapped(harmless(applied.stdout))
-    harmless(applied.stderr)
+    text = unwrap(decode_harmless(applied.stdout))
+    decode_harmless(applied.stderr)
     assert applied.returncode == 0, applied.stderr
-    assert_harmless_markdown(harmless((tmp_path / "results.md").read_bytes()))
-    harmless((tmp_path / "results.gh").read_bytes(), commands=True)
-    results = json.loads(harmless((tmp_path / "results.json").read_bytes()))
+    assert_harmless_markdown(decode_harmless((tmp_path / "results.md").read_bytes()))
+    decode_harmless((tmp_path / "results.gh").read_bytes(), commands=True)
+    results = json.loads(decode_harmless((tmp_path / "results.json").read_bytes()))
     applied_rows = [row for row in results["outcomes"] if row["status"] == "applied" and "group" in row["request"]]
-    assert {row["request"]["group"] for row in applied_rows} == set(planted.removable)
-    for group in planted.removable:
+    assert {row["request"]["group"] for row in applied_rows} == set(hostile.removable)
+    for group in hostile.removable:
         assert quoted(group) in text
-    answer = output(tmp_path, "journal")
-    assert answer.returncode == 0, answer.stderr
-    journal = unwrapped(harmless(answer.stdout))
-    for group in planted.removable:
-        assert whole(Address("GroupRemoval", "dead", group)) in journal
-    rows = [json.loads(row) for row in harmless(output(tmp_path, "journal", "-o", "json").stdout).splitlines()]
-    lines = [json.loads(row) for row in harmless((tmp_path / ".reconciler" / "local.jsonl").read_bytes()).splitlines()]
+    journal_run = output(tmp_path, "journal")
+    assert journal_run.returncode == 0, journal_run.stderr
+    journal = unwrap(decode_harmless(journal_run.stdout))
+    for group in hostile.removable:
+        assert format_address(Address("GroupRemoval", "dead", group)) in journal
+    rows = [json.loads(row) for row in decode_harmless(output(tmp_path, "journal", "-o", "json").stdout).splitlines()]
+    lines = [
+        json.loads(row) for row in decode_harmless((tmp_path / ".reconciler" / "local.jsonl").read_bytes()).splitlines()
+    ]
     for entries in (rows, lines):
-        assert {entry["request"].get("group") for entry in entries} - {None} == set(planted.removable)
-    after = output(tmp_path, "plan", "-o", "json")
-    assert json.loads(harmless(after.stdout))["actions"] == []
+        assert {entry["request"].get("group") for entry in entries} - {None} == set(hostile.removable)
+    second_plan = output(tmp_path, "plan", "-o", "json")
+    assert json.loads(decode_harmless(second_plan.stdout))["actions"] == []
 
 
-def test_an_id_that_the_client_cannot_say_is_left_alone(cluster: Cluster, tmp_path: Path) -> None:
+def test_an_id_that_the_client_cannot_represent_is_not_changed(cluster: Cluster, tmp_path: Path) -> None:
     """librdkafka cuts an id at a null character, so the group is listed under a wrong name.
 
-    No action rests on this group, on the group with that name, or on a complete list of groups.
+    No action depends on this group, on the group with that name, or on a complete list of groups.
     """
     mark = uuid4().hex[:8]
-    topic, cut, full_id = f"cut-{mark}", f"cut-{mark}", f"cut-{mark}\x00-{mark}"
+    topic, truncated_id, full_id = f"cut-{mark}", f"cut-{mark}", f"cut-{mark}\x00-{mark}"
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(topic)])
     client.produce(servers, topic, {0: [Record(b"x")] * 100})
-    client.commit(servers, f"tame-{mark}", {(topic, 0): 100})
+    client.commit(servers, f"harmless-{mark}", {(topic, 0): 100})
     commit(servers, full_id, topic, 0, 100)
     try:
         (tmp_path / "manifests").mkdir()
@@ -255,15 +264,15 @@ spec: {{groups: ["cut-{mark}*"], idleFor: 1s, expectAtMost: 9}}
 """)
         time.sleep(1.5)  # idleFor: 1s
         planned = output(tmp_path, "plan", "--full", "--out", "plan.json")
-        text = unwrapped(harmless(planned.stdout))
+        text = unwrap(decode_harmless(planned.stdout))
         assert planned.returncode == 0, planned.stderr
-        saved = json.loads(harmless((tmp_path / "plan.json").read_bytes()))
+        saved = json.loads(decode_harmless((tmp_path / "plan.json").read_bytes()))
         assert saved["actions"] == []
         decisions = {row["address"]: row for row in (*saved["blocked"], *saved["unread"])}
         assert decisions[f"RetentionFloor/floor/{topic}[0]"]["code"] == "B211"
         assert quoted(full_id) in text
-        assert f"GroupRemoval/dead/{cut}" in decisions, (
-            "listed under the cut name, about which the commit log knows nothing"
+        assert f"GroupRemoval/dead/{truncated_id}" in decisions, (
+            "the group is listed under the truncated id, which is not in __consumer_offsets"
         )
     finally:
         delete(servers, full_id)

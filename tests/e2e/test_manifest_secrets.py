@@ -13,30 +13,30 @@ from tests.command import reconciler
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
-PLANTED = "planted-4f2c9aa-hunter2"
+SECRET = "secret-4f2c9aa-hunter2"
 DAY_MS = 86_400_000
 
 
-def test_no_output_of_a_whole_run_holds_the_secret(cluster: Cluster, tmp_path: Path) -> None:
+def test_no_output_of_a_run_has_the_secret(cluster: Cluster, tmp_path: Path) -> None:
     """validate, plan, show, apply, results, journal and the scan's export, with full logging, show
     no secret.
     """
     topic = f"secret-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=1, replication=1)])
-    old = Record(b"old", timestamp_ms=int(time.time() * 1000) - 30 * DAY_MS)
-    client.produce(cluster.bootstrap_servers, topic, {0: [old] * 10})
-    (tmp_path / "password").write_text(PLANTED)
+    old_record = Record(b"old", timestamp_ms=int(time.time() * 1000) - 30 * DAY_MS)
+    client.produce(cluster.bootstrap_servers, topic, {0: [old_record] * 10})
+    (tmp_path / "password").write_text(SECRET)
     (tmp_path / "manifests.yaml").write_text(
         "apiVersion: reconciler/v1\nkind: Cluster\nmetadata: {name: local}\n"
         f"spec:\n  clusterId: {CLUSTER_ID}\n  bootstrapServers: ['${{env:SERVERS}}']\n"
         "  client:\n    security.protocol: PLAINTEXT\n    sasl.username: me\n"
-        "    sasl.password: ${env:PLANTED_SECRET}\n    ssl.key.password: ${file:password}\n"
+        "    sasl.password: ${env:TEST_SECRET}\n    ssl.key.password: ${file:password}\n"
         "  limits: {recordsPercent: 100, recordsPercentPerTopic: 100}\n"
         "---\napiVersion: reconciler/v1\nkind: RetentionFloor\nmetadata: {name: old}\n"
         f"spec:\n  topics: [{topic}]\n  keep: {{newerThan: 7d}}\n"
     )
     outputs = ""
-    for words in (
+    for arguments in (
         ("validate", "manifests.yaml"),
         ("plan", "manifests.yaml", "--out", "plan.json", "-o", "json"),
         ("show", "plan.json", "-o", "md"),
@@ -45,15 +45,15 @@ def test_no_output_of_a_whole_run_holds_the_secret(cluster: Cluster, tmp_path: P
         ("journal", "manifests.yaml"),
         ("doctor", "manifests.yaml"),
     ):
-        answer = reconciler(
+        result = reconciler(
             tmp_path,
-            *(*words, "-v", "--log-format", "json"),
+            *(*arguments, "-v", "--log-format", "json"),
             SERVERS=cluster.bootstrap_servers,
-            PLANTED_SECRET=PLANTED,
+            TEST_SECRET=SECRET,
         )
-        assert answer.returncode == 0 or words[0] == "doctor", f"{words}: {answer.stderr}"
-        outputs += answer.stdout + answer.stderr
-    written = {path for path in tmp_path.rglob("*") if path.is_file() and path.name != "password"}
-    assert {"plan.json", "results.json"} <= {path.name for path in written}
-    assert PLANTED not in outputs
-    assert [str(path) for path in written if PLANTED.encode() in path.read_bytes()] == []
+        assert result.returncode == 0 or arguments[0] == "doctor", f"{arguments}: {result.stderr}"
+        outputs += result.stdout + result.stderr
+    files = {path for path in tmp_path.rglob("*") if path.is_file() and path.name != "password"}
+    assert {"plan.json", "results.json"} <= {path.name for path in files}
+    assert SECRET not in outputs
+    assert [str(path) for path in files if SECRET.encode() in path.read_bytes()] == []

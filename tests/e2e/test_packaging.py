@@ -29,11 +29,11 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the wheel and the sdist of this tree."""
     target = tmp_path_factory.mktemp("dist")
-    words = [sys.executable, "-m", "hatchling", "build", "--directory", str(target)]
-    subprocess.run(words, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    arguments = [sys.executable, "-m", "hatchling", "build", "--directory", str(target)]
+    subprocess.run(arguments, cwd=ROOT, check=True, capture_output=True, timeout=120)
     return target
 
 
@@ -45,28 +45,37 @@ def empty_environment(folder: Path) -> Path:
     """
     venv.create(folder, with_pip=False, symlinks=True)
     [site] = folder.glob("lib/python*/site-packages")
-    # Only the folder of packages: .pth files in it, such as the one of an editable install, are not read this way.
+    # Python does not read .pth files of a folder that a .pth file names, such as that of this
+    # editable install.
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return folder / "bin"
 
 
 @pytest.fixture(scope="module", params=["*.whl", "*.tar.gz"], ids=["wheel", "sdist"])
-def installed(request: pytest.FixtureRequest, built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(request: pytest.FixtureRequest, distributions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`bin/` of an environment with the installed wheel or sdist."""
     binaries = empty_environment(tmp_path_factory.mktemp("env"))
-    package = next(built.glob(request.param))
-    words = ["install", "--no-deps", "--no-index", "--no-build-isolation", "--force-reinstall", "--quiet", str(package)]
+    package = next(distributions.glob(request.param))
+    arguments = [
+        "install",
+        "--no-deps",
+        "--no-index",
+        "--no-build-isolation",
+        "--force-reinstall",
+        "--quiet",
+        str(package),
+    ]
     result = subprocess.run(
-        [str(binaries / "python"), "-m", "pip", *words], capture_output=True, text=True, timeout=120, check=False
+        [str(binaries / "python"), "-m", "pip", *arguments], capture_output=True, text=True, timeout=120, check=False
     )
     assert result.returncode == 0, result.stdout + result.stderr
     return binaries
 
 
-def run(binaries: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run(binaries: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
     return subprocess.run(
-        [str(binaries / "reconciler"), *words],
+        [str(binaries / "reconciler"), *arguments],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -77,40 +86,40 @@ def run(binaries: Path, folder: Path, *words: str) -> subprocess.CompletedProces
     )
 
 
-def test_the_wheel_holds_what_the_program_reads_beside_its_code(built: Path) -> None:
+def test_the_wheel_has_the_data_files(distributions: Path) -> None:
     """The wheel has the workflows, the demo's manifests, the lists of jars and the type marker.
 
     It has no tests and examples.
     """
-    names = zipfile.ZipFile(next(built.glob("*.whl"))).namelist()
+    names = zipfile.ZipFile(next(distributions.glob("*.whl"))).namelist()
     for required in ("gitops/github/workflows/plan.yml", "sandbox/demo/records.yaml", "py.typed"):
         assert f"reconciler/{required}" in names
     assert any(name.startswith("reconciler/sandbox/jars-") for name in names)
     assert not [name for name in names if not name.startswith(("reconciler/", "kafka_reconciler-"))]
 
 
-def test_the_sdist_holds_the_package_and_its_licence(built: Path) -> None:
+def test_the_sdist_has_the_package_and_its_license(distributions: Path) -> None:
     """The sdist has all files that a wheel needs, and no secrets, environments or caches."""
-    with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
+    with tarfile.open(next(distributions.glob("*.tar.gz"))) as archive:
         names = [name.partition("/")[2] for name in archive.getnames()]
     assert {"pyproject.toml", "LICENSE", "README.md", "reconciler/__main__.py"} <= set(names)
     assert not [name for name in names if name.startswith((".venv", ".git/", ".reconciler")) or "__pycache__" in name]
 
 
-def test_what_is_installed_tells_its_version_and_validates(installed: Path, tmp_path: Path) -> None:
+def test_the_installed_program_prints_its_version_and_validates(installed: Path, tmp_path: Path) -> None:
     """The command runs from the wheel or the sdist, not from this tree."""
     version = run(installed, tmp_path, "--version")
     assert (version.returncode, version.stdout) == (0, f"reconciler {__version__}\n"), version.stderr
     for path, text in starter_manifests("5L6g3nShT-eMCtK--X86sw", ["broker-1:9093"], "prod-eu").items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text, encoding="utf-8")
-    valid = run(installed, tmp_path, "validate")
-    assert valid.returncode == 0, valid.stderr
-    where = subprocess.run(
+    validation = run(installed, tmp_path, "validate")
+    assert validation.returncode == 0, validation.stderr
+    location = subprocess.run(
         [
             str(installed / "python"),
             "-c",
-            "import reconciler, reconciler.gitops as g; print(reconciler.__file__, len(g.github(None, version='1')))",
+            "import reconciler, reconciler.gitops as g; print(reconciler.__file__, len(g.github(None)))",
         ],
         cwd=tmp_path,
         check=True,
@@ -118,13 +127,13 @@ def test_what_is_installed_tells_its_version_and_validates(installed: Path, tmp_
         text=True,
         timeout=60,
     )
-    assert where.stdout.startswith(str(installed.parent)), where.stdout
-    assert where.stdout.split()[-1] == str(len(gitops.github(None, version="1")))
+    assert location.stdout.startswith(str(installed.parent)), location.stdout
+    assert location.stdout.split()[-1] == str(len(gitops.github(None)))
 
 
 @pytest.mark.brokers
 @pytest.mark.spark
-def test_what_is_installed_plans_against_a_sandbox(installed: Path, tmp_path: Path, cluster: Cluster) -> None:
+def test_the_installed_program_plans_against_a_sandbox(installed: Path, tmp_path: Path, cluster: Cluster) -> None:
     """A floor that needs the scan: Spark and its workers import the installed package, and the plan
     has one record to delete.
     """
@@ -145,15 +154,15 @@ metadata: {{name: floor}}
 spec: {{topics: [{topic}], keep: {{last: 10}}}}
 """
     )
-    planned = run(installed, tmp_path, "plan", "--detailed-exitcode", "--spark-master", "local[1]")
-    assert planned.returncode == 2, planned.stderr
-    assert f"! {topic}[0]   log start 0 -> 1 (end 11)" in planned.stdout
+    plan = run(installed, tmp_path, "plan", "--detailed-exitcode", "--spark-master", "local[1]")
+    assert plan.returncode == 2, plan.stderr
+    assert f"! {topic}[0]   log start 0 -> 1 (end 11)" in plan.stdout
 
 
-def test_what_the_image_copies_is_enough_to_install(tmp_path: Path) -> None:
+def test_the_files_of_the_image_are_enough_to_install(tmp_path: Path) -> None:
     """The files that the Dockerfile copies are enough for a complete wheel."""
-    recipe = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-    for line in re.findall(r"^COPY (?!--)(.*)$", recipe, re.MULTILINE):
+    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    for line in re.findall(r"^COPY (?!--)(.*)$", dockerfile, re.MULTILINE):
         *sources, target = line.split()
         for source in sources:
             folder = tmp_path / "source" / (target if (ROOT / source).is_dir() else ".")
@@ -162,14 +171,14 @@ def test_what_the_image_copies_is_enough_to_install(tmp_path: Path) -> None:
             else:
                 folder.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / source, folder)
-    words = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path / "dist")]
-    subprocess.run(words, cwd=tmp_path / "source", check=True, capture_output=True, timeout=120)
+    arguments = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path / "dist")]
+    subprocess.run(arguments, cwd=tmp_path / "source", check=True, capture_output=True, timeout=120)
     [wheel] = (tmp_path / "dist").glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {"reconciler/__main__.py", "reconciler/gitops/github/workflows/plan.yml"} <= names
 
 
-def test_the_action_installs_the_source_that_it_came_with(tmp_path: Path) -> None:
+def test_the_action_installs_its_own_source(tmp_path: Path) -> None:
     """The composite action's scripts, run in order with GitHub's variables, install this tree's
     version.
     """
@@ -178,8 +187,8 @@ def test_the_action_installs_the_source_that_it_came_with(tmp_path: Path) -> Non
     source = tmp_path / "action" / "acme" / "reconciler" / "commit"  # as a runner lays out an action's repository
     for part in ("reconciler", ".github", "pyproject.toml", "README.md", "LICENSE", "requirements.lock"):
         (source / part).parent.mkdir(parents=True, exist_ok=True)
-        copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
-        copy(ROOT / part, source / part)
+        copy_function = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
+        copy_function(ROOT / part, source / part)
     outputs: dict[str, str] = {}
     output = ""
     for step in action["runs"]["steps"]:
@@ -189,14 +198,14 @@ def test_the_action_installs_the_source_that_it_came_with(tmp_path: Path) -> Non
         output_file = tmp_path / "outputs"
         output_file.write_text("")
         contexts = {"steps": {"source": {"outputs": outputs}}}
-        given = {name: expressions.value(text, contexts, {}) for name, text in step.get("env", {}).items()}
+        variables = {name: expressions.value(text, contexts, {}) for name, text in step.get("env", {}).items()}
         result = subprocess.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
             cwd=tmp_path,
             env={
                 **os.environ,
-                **given,
-                "PIP_NO_INDEX": "1",  # everything on the lock file is here already, and nothing else may be asked for
+                **variables,
+                "PIP_NO_INDEX": "1",  # all packages of the lock file are installed; pip must not ask an index
                 "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
                 "GITHUB_ACTION_PATH": str(source / ACTION),
                 "GITHUB_OUTPUT": str(output_file),
@@ -217,7 +226,7 @@ def test_the_action_installs_the_source_that_it_came_with(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("typed", "offered"),
+    ("line", "expected"),
     [
         ("reconciler dri", {"drift"}),
         ("reconciler sandbox ", {"up", "down", "status"}),
@@ -226,12 +235,12 @@ def test_the_action_installs_the_source_that_it_came_with(tmp_path: Path) -> Non
     ],
 )
 def test_bash_completes_commands_options_and_choices(
-    installed: Path, tmp_path: Path, typed: str, offered: set[str]
+    installed: Path, tmp_path: Path, line: str, expected: set[str]
 ) -> None:
     """A real bash with the completion script completes the commands."""
-    completed = f"""
+    script = f"""
 source <(_RECONCILER_COMPLETE=source_bash reconciler)
-COMP_LINE={shlex.quote(typed)}
+COMP_LINE={shlex.quote(line)}
 read -ra COMP_WORDS <<< "$COMP_LINE"
 [[ "$COMP_LINE" != *" " ]] || COMP_WORDS+=("")
 COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
@@ -239,7 +248,7 @@ _reconciler_completion reconciler
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
     result = subprocess.run(
-        ["bash", "--noprofile", "--norc", "-c", completed],
+        ["bash", "--noprofile", "--norc", "-c", script],
         cwd=tmp_path,
         env={**os.environ, "PATH": f"{installed}{os.pathsep}{os.environ['PATH']}"},
         capture_output=True,
@@ -247,7 +256,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         timeout=60,
         check=False,
     )
-    assert set(result.stdout.split()) == offered, result.stderr
+    assert set(result.stdout.split()) == expected, result.stderr
 
 
 def test_completion_is_offered_for_the_usual_shells(installed: Path, tmp_path: Path) -> None:

@@ -28,39 +28,39 @@ def test_an_unavailable_broker_is_one_error_line_within_the_timeout(tmp_path: Pa
     (tmp_path / "manifests").mkdir()
     port = free_port()
     (tmp_path / "manifests" / "all.yaml").write_text(CLUSTER % port + "---\n" + LEADERS)
-    started = time.monotonic()
-    answer = reconciler_process(tmp_path, "plan", "-q", "--timeout", "4")
-    assert answer.returncode == 1
-    assert answer.stdout == ""
-    assert len(answer.stderr.splitlines()) == 1, answer.stderr
-    assert answer.stderr.startswith("error: ")
-    assert f"127.0.0.1:{port}" in answer.stderr
-    assert time.monotonic() - started < 60
+    start = time.monotonic()
+    result = reconciler_process(tmp_path, "plan", "-q", "--timeout", "4")
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1, result.stderr
+    assert result.stderr.startswith("error: ")
+    assert f"127.0.0.1:{port}" in result.stderr
+    assert time.monotonic() - start < 60
 
 
 def test_the_error_of_a_manifest_names_file_line_and_column(tmp_path: Path) -> None:
     """The error shows file, line, column and the source line, and no traceback."""
     (tmp_path / "manifests").mkdir()
     (tmp_path / "manifests" / "all.yaml").write_text(CLUSTER % 1 + "---\n" + LEADERS.replace("topics", "topcis"))
-    answer = reconciler(tmp_path, "validate")
-    assert answer.returncode == 1
-    assert "manifests/all.yaml:11:8" in answer.stderr, answer.stderr
-    assert "did you mean `topics`?" in answer.stderr
-    assert "Traceback" not in answer.stderr
+    result = reconciler(tmp_path, "validate")
+    assert result.returncode == 1
+    assert "manifests/all.yaml:11:8" in result.stderr, result.stderr
+    assert "did you mean `topics`?" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_a_mistyped_flag_is_not_drift(tmp_path: Path) -> None:
     """Wrong usage is 64: a schedule would read 2 as drift."""
-    answer = reconciler(tmp_path, "plan", "--no-such-flag")
-    assert (answer.returncode, answer.stdout) == (64, "")
-    assert "--no-such-flag" in answer.stderr
+    result = reconciler(tmp_path, "plan", "--no-such-flag")
+    assert (result.returncode, result.stdout) == (64, "")
+    assert "--no-such-flag" in result.stderr
 
 
 def test_apply_without_plan_and_without_terminal_refuses(tmp_path: Path) -> None:
     """Without a terminal, apply needs a saved plan, so that nothing unseen is applied."""
-    answer = reconciler(tmp_path, "apply")
-    assert answer.returncode == 64
-    assert "plan --out" in answer.stderr
+    result = reconciler(tmp_path, "apply")
+    assert result.returncode == 64
+    assert "plan --out" in result.stderr
 
 
 def test_an_empty_set_of_manifests_is_an_error(tmp_path: Path) -> None:
@@ -70,12 +70,12 @@ def test_an_empty_set_of_manifests_is_an_error(tmp_path: Path) -> None:
     assert reconciler(tmp_path, "validate", "not-there").returncode == 1
 
 
-def test_a_plan_file_that_is_not_one_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_plan_is_refused(tmp_path: Path) -> None:
     """A file that is no plan is refused before the command connects to a cluster."""
     (tmp_path / "plan.json").write_text("{}")
-    answer = reconciler(tmp_path, "apply", "plan.json")
-    assert answer.returncode == 4, answer.stderr
-    assert "plan.json" in answer.stderr
+    result = reconciler(tmp_path, "apply", "plan.json")
+    assert result.returncode == 4, result.stderr
+    assert "plan.json" in result.stderr
     missing = reconciler(tmp_path, "show", "nowhere.json")
     assert missing.returncode in (1, 4)
     assert "Traceback" not in missing.stderr

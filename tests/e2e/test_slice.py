@@ -21,7 +21,7 @@ pytestmark = pytest.mark.brokers
 DAY_MS = 86_400_000
 
 
-def cluster_manifest(cluster: Cluster, *, more: str = "") -> str:
+def cluster_manifest(cluster: Cluster, *, cluster_spec: str = "") -> str:
     servers = json.dumps(cluster.bootstrap_servers.split(","))
     return f"""\
 apiVersion: reconciler/v1
@@ -30,12 +30,12 @@ metadata: {{name: local}}
 spec:
   clusterId: {CLUSTER_ID}
   bootstrapServers: {servers}
-{more}"""
+{cluster_spec}"""
 
 
-def manifests(folder: Path, cluster: Cluster, policies: str, *, more: str = "") -> None:
+def write_manifests(folder: Path, cluster: Cluster, policies: str, *, cluster_spec: str = "") -> None:
     (folder / "manifests").mkdir()
-    (folder / "manifests" / "cluster.yaml").write_text(cluster_manifest(cluster, more=more))
+    (folder / "manifests" / "cluster.yaml").write_text(cluster_manifest(cluster, cluster_spec=cluster_spec))
     (folder / "manifests" / "policies.yaml").write_text(policies)
 
 
@@ -45,19 +45,21 @@ def test_plan_apply_plan_on_all_three_kinds(cluster: Cluster, tmp_path: Path) ->
     A second apply of the file changes nothing.
     """
     mark = uuid4().hex[:8]
-    topic, other, group, live = f"slice-{mark}", f"other-{mark}", f"dead-{mark}", f"live-{mark}"
+    topic, other_topic, group, live_group = f"slice-{mark}", f"other-{mark}", f"dead-{mark}", f"live-{mark}"
     now_ms = int(time.time() * 1000)
     client.create_topics(
         cluster.bootstrap_servers,
-        [Topic(topic, partitions=2, replication=3), Topic(other, partitions=1, replication=3)],
+        [Topic(topic, partitions=2, replication=3), Topic(other_topic, partitions=1, replication=3)],
     )
-    for name, partitions in ((topic, 2), (other, 1)):
-        old = [Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS)] * 40
-        new = [Record(b"new", timestamp_ms=now_ms)] * 60
-        client.produce(cluster.bootstrap_servers, name, {number: [*old, *new] for number in range(partitions)})
-    client.commit(cluster.bootstrap_servers, group, {(other, 0): 10})
-    client.commit(cluster.bootstrap_servers, live, {(other, 0): 20})
-    manifests(
+    for name, partitions in ((topic, 2), (other_topic, 1)):
+        old_records = [Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS)] * 40
+        new_records = [Record(b"new", timestamp_ms=now_ms)] * 60
+        client.produce(
+            cluster.bootstrap_servers, name, {number: [*old_records, *new_records] for number in range(partitions)}
+        )
+    client.commit(cluster.bootstrap_servers, group, {(other_topic, 0): 10})
+    client.commit(cluster.bootstrap_servers, live_group, {(other_topic, 0): 20})
+    write_manifests(
         tmp_path,
         cluster,
         f"""\
@@ -82,27 +84,27 @@ metadata: {{name: leaders}}
 spec:
   topics: [{topic}]
 """,
-        more="  limits: {groupsPercent: 100, recordsPercent: 100}\n",
+        cluster_spec="  limits: {groupsPercent: 100, recordsPercent: 100}\n",
     )
     time.sleep(1.5)  # idleFor: 1s
-    planned = reconciler(tmp_path, "plan", "--out", "plan.json", "--detailed-exitcode")
-    assert planned.returncode == 2, planned.stderr + planned.stdout
-    assert f"{topic}[0]" in planned.stdout
-    assert "IRREVERSIBLE" in planned.stdout
-    applied = reconciler(tmp_path, "apply", "plan.json", "--results", "results.json")
-    assert applied.returncode == 0, applied.stderr + applied.stdout
+    first_plan = reconciler(tmp_path, "plan", "--out", "plan.json", "--detailed-exitcode")
+    assert first_plan.returncode == 2, first_plan.stderr + first_plan.stdout
+    assert f"{topic}[0]" in first_plan.stdout
+    assert "IRREVERSIBLE" in first_plan.stdout
+    first_apply = reconciler(tmp_path, "apply", "plan.json", "--results", "results.json")
+    assert first_apply.returncode == 0, first_apply.stderr + first_apply.stdout
     assert log_start_offsets(cluster, topic) == {0: 40, 1: 40}
-    assert log_start_offsets(cluster, other) == {0: 0}
+    assert log_start_offsets(cluster, other_topic) == {0: 0}
     remaining = list_groups(cluster)
     assert group not in remaining
-    assert live in remaining
+    assert live_group in remaining
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["exit_code"] == 0
-    again = reconciler(tmp_path, "apply", "plan.json")
-    assert again.returncode == 0, again.stderr + again.stdout
+    second_apply = reconciler(tmp_path, "apply", "plan.json")
+    assert second_apply.returncode == 0, second_apply.stderr + second_apply.stdout
     assert log_start_offsets(cluster, topic) == {0: 40, 1: 40}
-    after = reconciler(tmp_path, "plan", "--detailed-exitcode")
-    assert after.returncode == 0, after.stderr + after.stdout
+    second_plan = reconciler(tmp_path, "plan", "--detailed-exitcode")
+    assert second_plan.returncode == 0, second_plan.stderr + second_plan.stdout
 
 
 def test_elections_move_leaders_back(cluster: Cluster, tmp_path: Path) -> None:
@@ -111,41 +113,41 @@ def test_elections_move_leaders_back(cluster: Cluster, tmp_path: Path) -> None:
     """
     topic = f"led-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic, assignment=((1, 2, 3), (2, 3, 1), (3, 1, 2)))])
-    moved = {"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [2, 1, 3]}]}
-    (tmp_path / "move.json").write_text(json.dumps(moved))
+    reassignment = {"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [2, 1, 3]}]}
+    (tmp_path / "move.json").write_text(json.dumps(reassignment))
     run_kafka_tool(
         cluster, "kafka-reassign-partitions", "--reassignment-json-file", str(tmp_path / "move.json"), "--execute"
     )
     client.wait_until(lambda: partition_leaders(cluster, topic)[0] == (1, 2), 30, "the preferred replica to change")
-    manifests(
+    write_manifests(
         tmp_path,
         cluster,
         f"apiVersion: reconciler/v1\nkind: LeaderPolicy\nmetadata: {{name: leaders}}\nspec: {{topics: [{topic}]}}\n",
     )
-    planned = reconciler_process(tmp_path, "plan", "--out", "plan.json", PATH=str(Path("/usr/bin")))
-    assert planned.returncode == 0, planned.stderr
-    assert "leader 1 -> 2" in planned.stdout
-    applied = reconciler(tmp_path, "apply", "plan.json")
-    assert applied.returncode == 0, applied.stderr + applied.stdout
+    plan = reconciler_process(tmp_path, "plan", "--out", "plan.json", PATH=str(Path("/usr/bin")))
+    assert plan.returncode == 0, plan.stderr
+    assert "leader 1 -> 2" in plan.stdout
+    apply_run = reconciler(tmp_path, "apply", "plan.json")
+    assert apply_run.returncode == 0, apply_run.stderr + apply_run.stdout
     assert partition_leaders(cluster, topic)[0] == (2, 2)
 
 
 def test_a_wrong_cluster_id_is_refused(cluster: Cluster, tmp_path: Path) -> None:
     """Exit 4, the error names both ids, and nothing changes."""
-    manifests(
+    write_manifests(
         tmp_path,
         cluster,
         "apiVersion: reconciler/v1\nkind: LeaderPolicy\nmetadata: {name: leaders}\nspec: {topics: ['*']}\n",
     )
     path = tmp_path / "manifests" / "cluster.yaml"
     path.write_text(path.read_text().replace(CLUSTER_ID, "AAAAAAAAAAAAAAAAAAAAAA"))
-    refused = reconciler(tmp_path, "plan")
-    assert refused.returncode == 4
-    assert CLUSTER_ID in refused.stderr
-    assert "AAAAAAAAAAAAAAAAAAAAAA" in refused.stderr
+    result = reconciler(tmp_path, "plan")
+    assert result.returncode == 4
+    assert CLUSTER_ID in result.stderr
+    assert "AAAAAAAAAAAAAAAAAAAAAA" in result.stderr
 
 
-def test_a_reviewed_plan_bounds_and_a_digest_binds(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_reviewed_plan_and_a_digest_bound_an_apply(cluster: Cluster, tmp_path: Path) -> None:
     """--within lowers a floor that is higher than reviewed; --expect-digest refuses any other plan."""
     mark = uuid4().hex[:8]
     topic = f"bounded-{mark}"
@@ -155,15 +157,15 @@ def test_a_reviewed_plan_bounds_and_a_digest_binds(cluster: Cluster, tmp_path: P
         "apiVersion: reconciler/v1\nkind: RetentionFloor\nmetadata: {name: bounded}\n"
         f"spec: {{topics: [{topic}], keep: {{last: 90}}}}\n"
     )
-    manifests(tmp_path, cluster, policy)
-    reviewed = reconciler(tmp_path, "plan", "--out", "reviewed.json")
-    assert reviewed.returncode == 0, reviewed.stderr
+    write_manifests(tmp_path, cluster, policy)
+    reviewed_plan = reconciler(tmp_path, "plan", "--out", "reviewed.json")
+    assert reviewed_plan.returncode == 0, reviewed_plan.stderr
     client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 50})
-    planned = reconciler(tmp_path, "plan", "--within", "reviewed.json", "--out", "plan.json")
-    assert planned.returncode == 0, planned.stderr
-    refused = reconciler(tmp_path, "apply", "plan.json", "--expect-digest", "sha256:" + "0" * 64)
-    assert refused.returncode == 4
+    bounded_plan = reconciler(tmp_path, "plan", "--within", "reviewed.json", "--out", "plan.json")
+    assert bounded_plan.returncode == 0, bounded_plan.stderr
+    refused_apply = reconciler(tmp_path, "apply", "plan.json", "--expect-digest", "sha256:" + "0" * 64)
+    assert refused_apply.returncode == 4
     assert log_start_offsets(cluster, topic) == {0: 0}
-    applied = reconciler(tmp_path, "apply", "plan.json")
-    assert applied.returncode == 0, applied.stderr
+    apply_run = reconciler(tmp_path, "apply", "plan.json")
+    assert apply_run.returncode == 0, apply_run.stderr
     assert log_start_offsets(cluster, topic) == {0: 10}

@@ -21,11 +21,11 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.sandbox.cluster import Cluster
 from tests.command import command, environment, reconciler
 from tests.e2e.applying import (
+    ELECTIONS,
     GROUPS,
     PARTITIONS,
-    TURNED,
-    World,
-    made_and_planned,
+    ApplyScenario,
+    create_and_plan,
     results,
 )
 
@@ -33,27 +33,28 @@ pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 
 @pytest.mark.parametrize("journal_type", ["file", "topic"])
-def test_two_at_once_do_no_harm(cluster: Cluster, spark_server: str, tmp_path: Path, journal_type: str) -> None:
+def test_two_simultaneous_applies_do_no_harm(
+    cluster: Cluster, spark_server: str, tmp_path: Path, journal_type: str
+) -> None:
     """Every action ends applied or satisfied in both processes, and applied in at least one.
 
     The cluster is as planned, and the shared journal is readable and has both runs, also for one
     address.
     """
-    more = ""
+    cluster_spec = ""
     if journal_type == "topic":
         name = f"_journal.two.{uuid4().hex[:8]}"
-        journal_topic.create_topic(
-            KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")))), name, retention_ms=-1
-        )
-        more = f"  journal: {{topic: {name}}}\n"
-    world = made_and_planned(cluster, tmp_path, more=more, spark_remote=spark_server)
-    processes = [start(world, "results-1.json")]
-    # The first stands still in the middle until the second has rechecked everything and begun, so that both send for the same subjects.
-    sent_something(processes[0], 180)
-    stop_outside_append(processes[0], world.journal)
+        journal_topic.create_topic(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")))), name)
+        cluster_spec = f"  journal: {{topic: {name}}}\n"
+    scenario = create_and_plan(cluster, tmp_path, cluster_spec=cluster_spec, spark_remote=spark_server)
+    processes = [start(scenario, "results-1.json")]
+    # The first process is stopped during its work until the second one sends its first batch, so
+    # that both send requests for the same subjects.
+    wait_for_first_batch(processes[0], 180)
+    stop_outside_append(processes[0], scenario.journal)
     try:
-        processes.append(start(world, "results-2.json"))
-        sent_something(processes[1], 90)
+        processes.append(start(scenario, "results-2.json"))
+        wait_for_first_batch(processes[1], 90)
     finally:
         processes[0].send_signal(signal.SIGCONT)
     try:
@@ -62,36 +63,37 @@ def test_two_at_once_do_no_harm(cluster: Cluster, spark_server: str, tmp_path: P
         for process in processes:
             process.kill()
     assert [process.returncode for process in processes] == [0, 0], stderrs
-    documents = [results(world, f"results-{number}.json") for number in (1, 2)]
+    documents = [results(scenario, f"results-{number}.json") for number in (1, 2)]
     outcomes = [{line["address"]: line for line in run_outcomes["outcomes"]} for run_outcomes in documents]
-    assert all(len(run_outcomes) == PARTITIONS + GROUPS + TURNED for run_outcomes in outcomes)
+    assert all(len(run_outcomes) == PARTITIONS + GROUPS + ELECTIONS for run_outcomes in outcomes)
     for address in outcomes[0]:
-        ends = {run_outcomes[address]["status"] for run_outcomes in outcomes}
-        assert ends <= {"applied", "satisfied"}, (address, [run_outcomes[address] for run_outcomes in outcomes])
-        assert "applied" in ends, (address, [run_outcomes[address] for run_outcomes in outcomes])
-    world.assert_as_planned()
+        statuses = {run_outcomes[address]["status"] for run_outcomes in outcomes}
+        assert statuses <= {"applied", "satisfied"}, (address, [run_outcomes[address] for run_outcomes in outcomes])
+        assert "applied" in statuses, (address, [run_outcomes[address] for run_outcomes in outcomes])
+    scenario.assert_as_planned()
 
-    entries = journal(world)
+    entries = read_journal(scenario)
     runs = [run_outcomes["run_id"] for run_outcomes in documents]
     assert {entry.run_id for entry in entries} == set(runs)
     for run, run_outcomes in zip(runs, outcomes, strict=True):
-        meant = {str(entry.address) for entry in entries if entry.run_id == run and entry.event is Event.INTENT}
+        intended = {str(entry.address) for entry in entries if entry.run_id == run and entry.event is Event.INTENT}
         sent = {address for address, line in run_outcomes.items() if line["sends"]}
-        assert sent <= meant
-        # Stopped between its intents and its request, a run looks again when it wakes, and finds that the other one did it.
-        assert {run_outcomes[address]["status"] for address in meant - sent} <= {"satisfied"}
+        assert sent <= intended
+        # A run that was stopped between its intent and its request checks again, and finds the
+        # effect of the other run.
+        assert {run_outcomes[address]["status"] for address in intended - sent} <= {"satisfied"}
     contested = sorted(
         address for address in outcomes[0] if all(run_outcomes[address]["sends"] for run_outcomes in outcomes)
     )
     for address in contested[:1]:
-        assert {entry.run_id for entry in journal(world, "--address", address)} == set(runs)
+        assert {entry.run_id for entry in read_journal(scenario, "--address", address)} == set(runs)
 
 
-def start(world: World, into: str) -> subprocess.Popen[str]:
+def start(scenario: ApplyScenario, results_file: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        command("apply", "plan.json", "--results", into, "--batch", "7"),
-        cwd=world.folder,
-        env=environment(SPARK_REMOTE=world.spark_remote),
+        command("apply", "plan.json", "--results", results_file, "--batch", "7"),
+        cwd=scenario.folder,
+        env=environment(SPARK_REMOTE=scenario.spark_remote),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -120,16 +122,16 @@ def stop_outside_append(process: subprocess.Popen[str], journal: Path) -> None:
     raise AssertionError("the process held the lock of its journal each time it was stopped")
 
 
-def sent_something(process: subprocess.Popen[str], at_most_s: float) -> None:
+def wait_for_first_batch(process: subprocess.Popen[str], timeout_s: float) -> None:
     """Wait until its progress names the first batch, or until a timeout."""
     assert process.stderr is not None
-    until, stderr = time.monotonic() + at_most_s, b""
-    while time.monotonic() < until and b"elections: " not in stderr:
+    deadline, stderr = time.monotonic() + timeout_s, b""
+    while time.monotonic() < deadline and b"elections: " not in stderr:
         if select.select([process.stderr], [], [], 1.0)[0]:
             stderr += os.read(process.stderr.fileno(), 4096)
 
 
-def journal(world: World, *words: str) -> list[JournalEntry]:
-    result = reconciler(world.folder, "journal", "-o", "json", *words)
+def read_journal(scenario: ApplyScenario, *arguments: str) -> list[JournalEntry]:
+    result = reconciler(scenario.folder, "journal", "-o", "json", *arguments)
     assert result.returncode == 0, result.stderr
     return [parse(line) for line in result.stdout.splitlines()]

@@ -20,14 +20,14 @@ from tests.toolbox import list_groups, log_start_offsets
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 
-def output_of(folder: Path, *words: str, code: int = 0) -> str:
+def run_command(folder: Path, *arguments: str, code: int = 0) -> str:
     """The output of a command that exits with this code."""
-    answer = reconciler(folder, *words)
-    assert answer.returncode == code, answer.stdout + answer.stderr
-    return answer.stdout
+    result = reconciler(folder, *arguments)
+    assert result.returncode == code, result.stdout + result.stderr
+    return result.stdout
 
 
-def test_what_moved_after_the_review_is_cut_or_left_out(cluster: Cluster, tmp_path: Path) -> None:
+def test_changes_after_the_review_are_bounded_or_blocked(cluster: Cluster, tmp_path: Path) -> None:
     """A higher floor becomes the reviewed one; new subjects and edits of the file are beyond the
     review.
 
@@ -35,13 +35,15 @@ def test_what_moved_after_the_review_is_cut_or_left_out(cluster: Cluster, tmp_pa
     effects of the apply.
     """
     mark = uuid4().hex[:8]
-    rose, again, tampered, forged, new = (f"{name}-{mark}" for name in ("rose", "again", "tampered", "forged", "znew"))
-    unchanged, moved = f"still-{mark}", f"moved-{mark}"
+    grown, recreated, tampered, forged, new = (
+        f"{name}-{mark}" for name in ("grown", "recreated", "tampered", "forged", "znew")
+    )
+    idle_group, active_group = f"idle-{mark}", f"active-{mark}"
     servers = cluster.bootstrap_servers
-    client.create_topics(servers, [Topic(name) for name in (rose, again, tampered, forged, new)])
-    for name in (rose, again, tampered, forged):
+    client.create_topics(servers, [Topic(name) for name in (grown, recreated, tampered, forged, new)])
+    for name in (grown, recreated, tampered, forged):
         client.produce(servers, name, {0: [Record(b"x")] * 100})
-    for group in (unchanged, moved):
+    for group in (idle_group, active_group):
         client.commit(servers, group, {(new, 0): 0})
     (tmp_path / "manifests").mkdir()
     (tmp_path / "manifests" / "all.yaml").write_text(f"""\
@@ -56,56 +58,56 @@ spec:
 apiVersion: reconciler/v1
 kind: RetentionFloor
 metadata: {{name: floor}}
-spec: {{topics: [{rose}, {again}, {tampered}, {forged}, {new}], keep: {{last: 90}}, exceptGroups: ["*"], consumers: ignore}}
+spec: {{topics: [{grown}, {recreated}, {tampered}, {forged}, {new}], keep: {{last: 90}}, exceptGroups: ["*"], consumers: ignore}}
 ---
 apiVersion: reconciler/v1
 kind: GroupRemoval
 metadata: {{name: dead}}
-spec: {{groups: [{unchanged}, {moved}], idleFor: 0s}}
+spec: {{groups: [{idle_group}, {active_group}], idleFor: 0s}}
 """)
-    output_of(tmp_path, "plan", "--out", "reviewed.json")
-    edited = plan_file.read(tmp_path / "reviewed.json")
+    run_command(tmp_path, "plan", "--out", "reviewed.json")
+    reviewed_plan = plan_file.read(tmp_path / "reviewed.json")
     plan_file.write(
         replace(
-            edited,
+            reviewed_plan,
             decisions=tuple(
                 replace(decision, before_offset=1)
                 if isinstance(decision, DeleteRecords) and decision.partition.topic == tampered
                 else replace(decision, seen=replace(decision.seen, topic_id=OTHER_ID))
                 if isinstance(decision, DeleteRecords) and decision.partition.topic == forged
                 else decision
-                for decision in edited.decisions
+                for decision in reviewed_plan.decisions
             ),
         ),
         tmp_path / "reviewed.json",
     )
-    for name in (rose, tampered, forged, new):
+    for name in (grown, tampered, forged, new):
         client.produce(servers, name, {0: [Record(b"x")] * 150})
-    kafka_client.delete_topics(servers, [again])
-    client.create_topics(servers, [Topic(again)])
-    client.produce(servers, again, {0: [Record(b"x")] * 200})
-    client.commit(servers, moved, {(new, 0): 5})
-    text = output_of(
+    kafka_client.delete_topics(servers, [recreated])
+    client.create_topics(servers, [Topic(recreated)])
+    client.produce(servers, recreated, {0: [Record(b"x")] * 200})
+    client.commit(servers, active_group, {(new, 0): 5})
+    text = run_command(
         tmp_path, "plan", "--within", "reviewed.json", "--out", "plan.json", "--output-file", "json=shown.json"
     )
-    planned = json.loads((tmp_path / "plan.json").read_text())
-    assert {row["address"]: row["request"].get("before_offset") for row in planned["actions"]} == {
-        f"RetentionFloor/floor/{rose}[0]": 10,
+    bounded_plan = json.loads((tmp_path / "plan.json").read_text())
+    assert {row["address"]: row["request"].get("before_offset") for row in bounded_plan["actions"]} == {
+        f"RetentionFloor/floor/{grown}[0]": 10,
         f"RetentionFloor/floor/{tampered}[0]": 1,
-        f"GroupRemoval/dead/{unchanged}": None,
+        f"GroupRemoval/dead/{idle_group}": None,
     }
-    blocked = {row["address"]: (row["code"], row["reason"]) for row in planned["blocked"]}
+    blocked = {row["address"]: (row["code"], row["reason"]) for row in bounded_plan["blocked"]}
     assert {code for code, _reason in blocked.values()} == {"B108"}
-    assert "the topic is" in blocked[f"RetentionFloor/floor/{again}[0]"][1]
+    assert "the topic is" in blocked[f"RetentionFloor/floor/{recreated}[0]"][1]
     assert "the topic is" in blocked[f"RetentionFloor/floor/{forged}[0]"][1]
     assert "new: " in blocked[f"RetentionFloor/floor/{new}[0]"][1]
-    assert "other commits" in blocked[f"GroupRemoval/dead/{moved}"][1]
+    assert "other commits" in blocked[f"GroupRemoval/dead/{active_group}"][1]
     assert text.count("B108") == 4
-    output_of(tmp_path, "apply", "plan.json")
-    starts = {name: log_start_offsets(cluster, name)[0] for name in (rose, again, tampered, forged, new)}
-    assert starts == {rose: 10, again: 0, tampered: 1, forged: 0, new: 0}
+    run_command(tmp_path, "apply", "plan.json")
+    log_starts = {name: log_start_offsets(cluster, name)[0] for name in (grown, recreated, tampered, forged, new)}
+    assert log_starts == {grown: 10, recreated: 0, tampered: 1, forged: 0, new: 0}
     remaining = list_groups(cluster)
-    assert unchanged not in remaining
-    assert moved in remaining
-    comparison = output_of(tmp_path, "plan", "diff", "reviewed.json", "plan.json")
+    assert idle_group not in remaining
+    assert active_group in remaining
+    comparison = run_command(tmp_path, "plan", "diff", "reviewed.json", "plan.json")
     assert "2 gone" in comparison or "gone" in comparison

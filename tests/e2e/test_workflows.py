@@ -16,7 +16,7 @@ from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
 from tests.command import reconciler
-from tests.e2e.github.runner import HOME, REPOSITORY, GitHub, WorkflowRun, put_stand_ins
+from tests.e2e.github.runner import HOME, REPOSITORY, GitHub, WorkflowRun, write_fakes
 from tests.toolbox import list_groups, run_kafka_tool
 
 pytestmark = pytest.mark.brokers
@@ -37,11 +37,11 @@ class Repository:
         }
         self.entered: list[str] = []
         self.hub = GitHub(self.folder, self.state, environments, approve=self._enter)
-        put_stand_ins(self.state)
+        write_fakes(self.state)
         self.folder.mkdir()
         self.git("init", "-q", "-b", "main")
-        for path, text in gitops.github(HOME, version="0.0.0").items():
-            self._write(str(path), text)
+        for path, text in gitops.github(HOME).items():
+            self._write(path, text)
         for name, cluster in clusters.items():
             self._write(f"manifests/{name}/cluster.yaml", _cluster_manifest(name, cluster.cluster_id))
             self._write(f"manifests/{name}/leaders.yaml", _leaders(name))
@@ -51,10 +51,10 @@ class Repository:
         self.entered.append(environment)
         return True
 
-    def git(self, *words: str) -> str:
+    def git(self, *arguments: str) -> str:
         identity = ("-c", "user.name=octocat", "-c", "user.email=octocat@example.org", "-c", "commit.gpgsign=false")
         return subprocess.run(
-            ["git", *identity, *words], cwd=self.folder, check=True, capture_output=True, text=True, timeout=60
+            ["git", *identity, *arguments], cwd=self.folder, check=True, capture_output=True, text=True, timeout=60
         ).stdout.strip()
 
     def _write(self, path: str, text: str) -> None:
@@ -93,17 +93,17 @@ class Repository:
             path.write_text(json.dumps(pulls))
         return self.hub.run("apply.yml", "push", {}, sha=merged)
 
-    def scheduled(self, workflow: str) -> WorkflowRun:
+    def run_schedule(self, workflow: str) -> WorkflowRun:
         return self.hub.run(workflow, "schedule", {}, sha=self.git("rev-parse", "HEAD"))
 
-    def stored(self, name: str) -> list[dict[str, Any]]:
+    def read_rows(self, name: str) -> list[dict[str, Any]]:
         path = self.state / f"{name}.json"
         rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
         return rows
 
     def comments(self) -> dict[str, str]:
         """Body of the comment on each cluster. Fails if a cluster has two."""
-        bodies = [comment["body"] for comment in self.stored("comments") if comment["issue"] == PULL]
+        bodies = [comment["body"] for comment in self.read_rows("comments") if comment["issue"] == PULL]
         by_cluster = {body.split("-->")[0].split()[-1]: body for body in bodies}
         assert len(by_cluster) == len(bodies)
         return by_cluster
@@ -128,7 +128,7 @@ def _leaders(name: str) -> str:
 apiVersion: reconciler/v1
 kind: LeaderPolicy
 metadata: {{name: leaders, cluster: {name}}}
-spec: {{topics: [nothing-is-called-this-*]}}
+spec: {{topics: [no-such-topic-*]}}
 """
 
 
@@ -143,13 +143,13 @@ spec: {{groups: {json.dumps(groups)}, idleFor: {idle_for}}}
 
 
 @pytest.fixture(scope="module")
-def other() -> Iterator[Cluster]:
+def other_cluster() -> Iterator[Cluster]:
     """Another cluster, because two manifests must not name the same one."""
-    started = start(1, name="workflows", cluster_id="d29ya2Zsb3dzLS1vdGhlcg", heap_mib=256)
+    cluster = start(1, name="workflows", cluster_id="d29ya2Zsb3dzLS1vdGhlcg", heap_mib=256)
     try:
-        yield started
+        yield cluster
     finally:
-        stop(started)
+        stop(cluster)
 
 
 @pytest.fixture
@@ -170,13 +170,13 @@ def _log_start(cluster: Cluster, topic: str) -> int:
     return client.watermarks(cluster.bootstrap_servers, topic, 0)[0]
 
 
-def test_a_pull_request_and_its_merge(tmp_path: Path, cluster: Cluster, other: Cluster, topic: str) -> None:
+def test_a_pull_request_and_its_merge(tmp_path: Path, cluster: Cluster, other_cluster: Cluster, topic: str) -> None:
     """Each cluster has one comment, edited in place; the merge applies the reviewed plan after one
     approval.
 
     Then nothing drifts.
     """
-    repository = Repository(tmp_path, {"eu": cluster, "us": other})
+    repository = Repository(tmp_path, {"eu": cluster, "us": other_cluster})
     group = f"dead-{topic}"
     client.commit(cluster.bootstrap_servers, group, {(topic, 0): 100})
     floor = f"""\
@@ -187,36 +187,38 @@ spec: {{topics: [{topic}], keep: {{last: 60}}}}
 """
     head = repository.commit("change", floor=floor, groups=_removal(group))
 
-    reviewed = repository.pull_request(head)
-    assert reviewed.results() == dict.fromkeys(("Validate", "Plan eu", "Plan us", "Comment"), "success"), reviewed.log
+    review_run = repository.pull_request(head)
+    assert review_run.results() == dict.fromkeys(("Validate", "Plan eu", "Plan us", "Comment"), "success"), (
+        review_run.log
+    )
     assert repository.entered == ["eu-plan", "us-plan"]
-    first = repository.comments()
-    assert set(first) == {"eu", "us"}
-    assert topic in first["eu"]
-    assert group in first["eu"]
-    assert topic in reviewed.jobs["Plan eu"].summary
+    comments = repository.comments()
+    assert set(comments) == {"eu", "us"}
+    assert topic in comments["eu"]
+    assert group in comments["eu"]
+    assert topic in review_run.jobs["Plan eu"].summary
     assert repository.pull_request(head).results()["Comment"] == "success"
     assert set(repository.comments()) == {"eu", "us"}
     assert (_log_start(cluster, topic), group in list_groups(cluster)) == (0, True)
 
     client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"y")] * 20})
     repository.entered.clear()
-    merged = repository.merge(head)
-    assert set(merged.results().values()) == {"success"}, merged.log
+    apply_run = repository.merge(head)
+    assert set(apply_run.results().values()) == {"success"}, apply_run.log
     assert sorted(repository.entered) == ["eu", "eu-plan", "us-plan"]
-    assert merged.jobs["Apply to eu"].concurrency == "reconciler-apply-eu"
-    assert _log_start(cluster, topic) == 40, "not further than what was reviewed, though the rule now allows 60"
+    assert apply_run.jobs["Apply to eu"].concurrency == "reconciler-apply-eu"
+    assert _log_start(cluster, topic) == 40, "the reviewed target, although the rule now allows 60"
     assert group not in list_groups(cluster)
-    results = json.loads((repository.state / f"artifacts/{merged.id}/results-eu/results.json").read_text())
+    results = json.loads((repository.state / f"artifacts/{apply_run.id}/results-eu/results.json").read_text())
     assert results["exit_code"] == 0
-    assert topic in merged.jobs["Apply to eu"].summary
+    assert topic in apply_run.jobs["Apply to eu"].summary
 
-    quiet = repository.scheduled("drift.yml")
-    assert set(quiet.results().values()) == {"success"}, quiet.log
-    assert repository.stored("issues") == []
+    drift_run = repository.run_schedule("drift.yml")
+    assert set(drift_run.results().values()) == {"success"}, drift_run.log
+    assert repository.read_rows("issues") == []
 
 
-def test_a_pull_request_of_a_fork_is_validated_and_nothing_else(repository: Repository) -> None:
+def test_a_pull_request_of_a_fork_is_only_validated(repository: Repository) -> None:
     """A fork gets no plan, no comment, no environment and no secret; broken manifests get
     annotations.
     """
@@ -229,14 +231,14 @@ def test_a_pull_request_of_a_fork_is_validated_and_nothing_else(repository: Repo
     refused = repository.pull_request(invalid, repository="mallory/housekeeping")
     assert refused.results()["Validate"] == "failure"
     assert "file=manifests/eu/groups.yaml,line=4" in refused.log
-    pulls = repository.stored("pulls")
+    pulls = repository.read_rows("pulls")
     assert pulls[0]["head"]["repo"]["full_name"] == "mallory/housekeeping"
     merged = repository.merge(head)
     assert merged.results()["Find what was reviewed"] == "failure"
     assert "::error title=Not reviewed::" in merged.log
 
 
-def test_what_appeared_after_the_review_waits_for_the_next_one(
+def test_a_group_that_appears_after_the_review_is_not_removed(
     repository: Repository, cluster: Cluster, topic: str
 ) -> None:
     """A group that appears after the review is beyond it: only the reviewed group is removed.
@@ -254,7 +256,7 @@ def test_what_appeared_after_the_review_waits_for_the_next_one(
     assert (reviewed in list_groups(cluster), later in list_groups(cluster)) == (False, True)
 
 
-def test_a_passed_limit_turns_the_pull_request_red_and_stops_the_merge(
+def test_a_refused_limit_fails_the_check_and_stops_the_merge(
     repository: Repository, cluster: Cluster, topic: str
 ) -> None:
     """The plan is visible and the check is red with the limit's name; a merge applies nothing and
@@ -276,7 +278,7 @@ def test_a_passed_limit_turns_the_pull_request_red_and_stops_the_merge(
     assert group in list_groups(cluster)
 
 
-def test_a_cluster_that_is_away_replaces_the_plan_and_stops_the_merge(
+def test_an_unreachable_cluster_replaces_the_plan_and_stops_the_merge(
     repository: Repository, cluster: Cluster, topic: str
 ) -> None:
     """An outdated plan does not stay in the comment; without a plan nothing is applied."""
@@ -285,20 +287,20 @@ def test_a_cluster_that_is_away_replaces_the_plan_and_stops_the_merge(
     head = repository.commit("change", groups=_removal(group))
     assert repository.pull_request(head).results()["Comment"] == "success"
     assert group in repository.comments()["eu"]
-    nowhere = {"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+    unreachable = {"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
     environments = repository.hub.environments
-    repository.hub.environments = {**environments, "eu-plan": (nowhere, {})}
+    repository.hub.environments = {**environments, "eu-plan": (unreachable, {})}
     repository.hub.machine = {**repository.hub.machine, "RECONCILER_TIMEOUT": "2"}
-    again = repository.commit("again")
-    away = repository.pull_request(again)
-    assert away.results() == {"Validate": "success", "Plan eu": "failure", "Comment": "success"}
-    assert "error: no broker of 127.0.0.1:1 answered" in away.jobs["Plan eu"].log
+    second_head = repository.commit("again")
+    second_run = repository.pull_request(second_head)
+    assert second_run.results() == {"Validate": "success", "Plan eu": "failure", "Comment": "success"}
+    assert "error: eu: no broker of 127.0.0.1:1 answered" in second_run.jobs["Plan eu"].log
     assert group not in repository.comments()["eu"]
-    assert f"https://github.com/{REPOSITORY}/actions/runs/{away.id}" in repository.comments()["eu"]
+    assert f"https://github.com/{REPOSITORY}/actions/runs/{second_run.id}" in repository.comments()["eu"]
     repository.hub.environments = environments
-    merged = repository.merge(again)
-    assert merged.results()["Plan eu"] == "failure"
-    assert "::error title=Not reviewed::" in merged.jobs["Plan eu"].log
+    apply_run = repository.merge(second_head)
+    assert apply_run.results()["Plan eu"] == "failure"
+    assert "::error title=Not reviewed::" in apply_run.jobs["Plan eu"].log
     assert group in list_groups(cluster)
 
 
@@ -309,28 +311,28 @@ def test_drift_opens_keeps_and_closes_one_issue(repository: Repository, cluster:
     """
     group = f"drifting-{topic}"
     repository.commit("merged long ago", groups=_removal(group))
-    assert set(repository.scheduled("drift.yml").results().values()) == {"success"}
-    assert repository.stored("issues") == []
+    assert set(repository.run_schedule("drift.yml").results().values()) == {"success"}
+    assert repository.read_rows("issues") == []
     client.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
-    assert set(repository.scheduled("drift.yml").results().values()) == {"success"}
-    [opened] = repository.stored("issues")
+    assert set(repository.run_schedule("drift.yml").results().values()) == {"success"}
+    [opened] = repository.read_rows("issues")
     assert (opened["title"], opened["state"]) == ("Drift on eu", "open")
     assert f'"{group}"' in opened["body"]
     environments = repository.hub.environments
     repository.hub.environments = {**environments, "eu-plan": ({"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, {})}
     machine = repository.hub.machine
     repository.hub.machine = {**machine, "RECONCILER_TIMEOUT": "2"}
-    blind = repository.scheduled("drift.yml")
-    assert blind.results() == {"List the clusters": "success", "Drift of eu": "failure", "Issue": "success"}
+    unreachable_run = repository.run_schedule("drift.yml")
+    assert unreachable_run.results() == {"List the clusters": "success", "Drift of eu": "failure", "Issue": "success"}
     repository.hub.environments = environments
     repository.hub.machine = machine
-    assert set(repository.scheduled("drift.yml").results().values()) == {"success"}
-    assert repository.stored("issues") == [opened], "an unchanged drift is an unchanged issue, since when included"
+    assert set(repository.run_schedule("drift.yml").results().values()) == {"success"}
+    assert repository.read_rows("issues") == [opened], "an unchanged drift leaves the issue unchanged, with its *since*"
     run_kafka_tool(cluster, "kafka-consumer-groups", "--delete", "--group", group)
-    assert set(repository.scheduled("drift.yml").results().values()) == {"success"}
-    [closed] = repository.stored("issues")
+    assert set(repository.run_schedule("drift.yml").results().values()) == {"success"}
+    [closed] = repository.read_rows("issues")
     assert (closed["number"], closed["state"]) == (opened["number"], "closed")
-    assert repository.stored("comments")[-1]["body"] == "In sync again."
+    assert repository.read_rows("comments")[-1]["body"] == "In sync again."
 
 
 def test_a_push_without_a_pull_request_applies_nothing(repository: Repository, cluster: Cluster, topic: str) -> None:
@@ -346,56 +348,58 @@ def test_a_push_without_a_pull_request_applies_nothing(repository: Repository, c
     assert group in list_groups(cluster)
 
 
-def test_only_the_plan_that_was_approved_is_applied(repository: Repository, cluster: Cluster, topic: str) -> None:
+def test_only_the_approved_plan_is_applied(repository: Repository, cluster: Cluster, topic: str) -> None:
     """A plan that was replaced during the approval is refused by its digest, even if it is valid."""
-    approved, exchanged = f"approved-{topic}", f"exchanged-{topic}"
-    for group in (approved, exchanged):
+    approved, replaced = f"approved-{topic}", f"replaced-{topic}"
+    for group in (approved, replaced):
         client.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
-    head = repository.commit("change", groups=_removal(approved, exchanged))
+    head = repository.commit("change", groups=_removal(approved, replaced))
     assert repository.pull_request(head).results()["Comment"] == "success"
 
-    def exchange(environment: str) -> bool:
+    def replace_plan(environment: str) -> bool:
         if environment == "eu":
             path = repository.state / "artifacts" / str(repository.hub.runs) / "apply-eu" / "eu" / "plan.json"
             plan = plan_file.read(path)
-            only = tuple(action for action in plan.actions if exchanged in str(action.address))
-            plan_file.write(replace(plan, decisions=only), path)
+            decisions = tuple(action for action in plan.actions if replaced in str(action.address))
+            plan_file.write(replace(plan, decisions=decisions), path)
         return True
 
-    repository.hub.approve = exchange
+    repository.hub.approve = replace_plan
     merged = repository.merge(head)
     assert merged.results()["Apply to eu"] == "failure"
     assert "(exit 4)" in merged.jobs["Apply to eu"].log
-    assert {approved, exchanged} <= list_groups(cluster)
+    assert {approved, replaced} <= list_groups(cluster)
 
 
-def test_what_was_merged_since_the_plan_holds(repository: Repository, cluster: Cluster, topic: str) -> None:
+def test_a_protection_that_was_merged_since_the_plan_holds(
+    repository: Repository, cluster: Cluster, topic: str
+) -> None:
     """A protection that is merged during the approval prevents the apply.
 
     A rerun plans with the protection, within the same review.
     """
-    spared, removed = f"spared-{topic}", f"removed-{topic}"
-    for group in (spared, removed):
+    protected, removed = f"protected-{topic}", f"removed-{topic}"
+    for group in (protected, removed):
         client.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
-    head = repository.commit("change", groups=_removal(spared, removed))
+    head = repository.commit("change", groups=_removal(protected, removed))
     assert repository.pull_request(head).results()["Comment"] == "success"
 
     def protect(environment: str) -> bool:
         if environment == "eu":
-            protected = _cluster_manifest("eu") + f"  protect: {{groups: [{spared}]}}\n"
-            repository.commit("protect", cluster=protected)
+            manifest = _cluster_manifest("eu") + f"  protect: {{groups: [{protected}]}}\n"
+            repository.commit("protect", cluster=manifest)
         return True
 
     repository.hub.approve = protect
     merged = repository.merge(head)
     assert merged.results()["Apply to eu"] == "failure"
     assert "::error title=Planned before::" in merged.jobs["Apply to eu"].log
-    assert {spared, removed} <= list_groups(cluster)
+    assert {protected, removed} <= list_groups(cluster)
     repository.hub.approve = lambda _environment: True
-    sha = repository.stored("pulls")[0]["merge_commit_sha"]
-    again = repository.hub.run("apply.yml", "push", {}, sha=sha)
-    assert again.results()["Apply to eu"] == "success", again.log
-    assert (spared in list_groups(cluster), removed in list_groups(cluster)) == (True, False)
+    sha = repository.read_rows("pulls")[0]["merge_commit_sha"]
+    rerun = repository.hub.run("apply.yml", "push", {}, sha=sha)
+    assert rerun.results()["Apply to eu"] == "success", rerun.log
+    assert (protected in list_groups(cluster), removed in list_groups(cluster)) == (True, False)
 
 
 def test_a_plan_of_another_pull_request_with_the_same_commit_bounds_nothing(
@@ -410,7 +414,7 @@ def test_a_plan_of_another_pull_request_with_the_same_commit_bounds_nothing(
     assert repository.pull_request(head).results()["Comment"] == "success"
     client.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
     assert repository.pull_request(head, number=PULL + 1).results()["Comment"] == "success"
-    pulls = repository.stored("pulls")
+    pulls = repository.read_rows("pulls")
     (repository.state / "pulls.json").write_text(json.dumps([{**pulls[0], "number": PULL}]))
     merged = repository.merge(head)
     assert merged.results() == {
@@ -423,38 +427,42 @@ def test_a_plan_of_another_pull_request_with_the_same_commit_bounds_nothing(
     assert group in list_groups(cluster)
 
 
-def test_converge_runs_only_where_something_is_continuous(repository: Repository, cluster: Cluster, topic: str) -> None:
+def test_converge_runs_only_for_clusters_with_a_continuous_policy(
+    repository: Repository, cluster: Cluster, topic: str
+) -> None:
     """The schedule enters only the environments of clusters with a continuous policy, and applies
     that policy.
     """
-    idle = repository.scheduled("converge.yml")
+    idle = repository.run_schedule("converge.yml")
     assert idle.results() == {"List the clusters": "success", "converge": "skipped"}
     continuous = _removal(f"dead-{topic}").replace("spec:", "mode: continuous\nspec:")
     repository.commit("continuous", groups=continuous)
     client.commit(cluster.bootstrap_servers, f"dead-{topic}", {(topic, 0): 1})
-    run = repository.scheduled("converge.yml")
+    run = repository.run_schedule("converge.yml")
     assert run.results() == {"List the clusters": "success", "Converge eu": "success"}, run.log
     assert repository.entered == ["eu-converge"]
     assert run.jobs["Converge eu"].concurrency == "reconciler-converge-eu"
     assert f"dead-{topic}" not in list_groups(cluster)
 
 
-def test_a_target_is_of_one_of_two_clusters(tmp_path: Path, cluster: Cluster, other: Cluster, topic: str) -> None:
+def test_a_target_may_belong_to_one_of_two_clusters(
+    tmp_path: Path, cluster: Cluster, other_cluster: Cluster, topic: str
+) -> None:
     """A target without a decision on one of two clusters is valid; without any decision it is wrong
     usage.
 
     The first case was once reported as a bug.
     """
     texts = []
-    for name, sandbox in (("eu", cluster), ("us", other)):
+    for name, sandbox in (("eu", cluster), ("us", other_cluster)):
         servers = json.dumps(sandbox.bootstrap_servers.split(","))
         texts.append(_cluster_manifest(name, sandbox.cluster_id).replace('["${env:KAFKA_BOOTSTRAP_SERVERS}"]', servers))
-    texts += [_leaders("eu").replace("nothing-is-called-this-*", topic), _leaders("us")]
+    texts += [_leaders("eu").replace("no-such-topic-*", topic), _leaders("us")]
     (tmp_path / "all.yaml").write_text("---\n".join(texts))
     target = f"LeaderPolicy/leaders/{topic}"
     result = reconciler(tmp_path, "plan", "all.yaml", "--target", target)
     assert result.returncode == 0, result.stderr
     assert result.stdout.count("Cluster ") == 1
-    missed = reconciler(tmp_path, "plan", "all.yaml", "--target", f"{target}-not")
-    assert missed.returncode == 64, missed.stderr
-    assert f"{target}-not: nothing is decided about it" in missed.stderr
+    unknown_target = reconciler(tmp_path, "plan", "all.yaml", "--target", f"{target}-not")
+    assert unknown_target.returncode == 64, unknown_target.stderr
+    assert f"{target}-not: nothing is decided about it" in unknown_target.stderr

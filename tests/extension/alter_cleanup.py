@@ -1,4 +1,4 @@
-"""An operation that only tests have: set `cleanup.policy` of a topic. One file, as every operation."""
+"""An operation that only tests have: it sets `cleanup.policy` of a topic, in one file."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,23 +8,23 @@ from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason
 from reconciler.model.description import Description, Fact
 from reconciler.model.outcome import Status
-from reconciler.model.ports import ItemResult, ResponseAction
+from reconciler.model.ports import ItemResult
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import ClusterSnapshot, TopicFacts, Unknown
-from reconciler.operations.base import Operation, RunContext, beyond_review
+from reconciler.model.snapshot import ClusterSnapshot, TopicFacts
+from reconciler.operations.base import Effect, Operation, RunContext, beyond_review
+from reconciler.operations.checks import known
 from reconciler.operations.limit import Limit, LimitUsage
 from reconciler.operations.observation import Observation, RecheckFailure
+from reconciler.operations.response import ErrorTable, Right
 from reconciler.text.phrase import name
 from tests.fakes.cluster import FakeCluster
 
-ALTERED_TOPICS = Limit(
-    field="altered_topics", id="alteredTopics", default=2, description="Topics altered.", words="topics altered"
-)
+ALTERED_TOPICS = Limit(field="altered_topics", default=2, description="Topics altered.", words="topics altered")
 
 
 class ClusterWithConfigs(FakeCluster):
-    """The fake cluster with the one gateway method that the operation needs, and one to look."""
+    """The fake cluster with the gateway method of this operation and a method to read the result."""
 
     def read_cleanup(self, topics: Iterable[str]) -> Mapping[str, TopicFacts]:
         return {
@@ -42,12 +42,12 @@ class ClusterWithConfigs(FakeCluster):
     def alter_cleanup(self, cleanups: Mapping[str, str]) -> Mapping[str, ItemResult]:
         for topic, cleanup in cleanups.items():
             self.topics[topic].cleanup = frozenset({cleanup})
-        return dict.fromkeys(cleanups, ItemResult(ResponseAction.DONE, "NONE"))
+        return dict.fromkeys(cleanups, ItemResult("NONE"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedTopic:
-    """The topic in the scan."""
+    """The topic as the scan saw it."""
 
     topic_id: str
     cleanup: str
@@ -58,7 +58,7 @@ class AlterCleanup(Operation):
     """Set the cleanup policy of one topic."""
 
     OPERATION: ClassVar[str] = "alter_cleanup"
-    NOUN: ClassVar[str] = "alterations"
+    API: ClassVar[tuple[str, int, int]] = ("IncrementalAlterConfigs", 44, 0)
     TITLE: ClassVar[str] = "alteration"
     DRIFT_TYPE: ClassVar[str] = "cleanup"
     DRIFT_TEXT: ClassVar[str] = "the cleanup policy is another one"
@@ -66,6 +66,8 @@ class AlterCleanup(Operation):
     BATCH_SIZE: ClassVar[int] = 10
     APPLIED: ClassVar[str] = "altered, shown by the configuration"
     SATISFIED: ClassVar[str] = "the policy is set already"
+    ERRORS: ClassVar[ErrorTable] = {}
+    RIGHT: ClassVar[Right] = Right("ALTER_CONFIGS", "topic")
 
     topic: str
     cleanup: str
@@ -110,15 +112,13 @@ class AlterCleanup(Operation):
         topics = tuple(Selector.literal(action.topic) for action in actions)
         return ScanRequest(topics=(TopicRequest(topics=topics, offsets=True),) if topics else ())
 
-    def recheck(self, observation: Observation) -> RecheckFailure | None:
+    def check(self, observation: Observation) -> None:
         facts = observation.snapshot.topics.get(self.topic)
         if facts is None or facts.topic_id != self.seen.topic_id:
-            return RecheckFailure(status=Status.STALE, detail=f"topic {self.topic} is gone")
-        if isinstance(facts.cleanup_policy, Unknown):
-            return RecheckFailure.unread("the cleanup policy", facts.cleanup_policy)
-        if self.is_reached(observation):
-            return RecheckFailure(status=Status.SATISFIED, detail="the policy is set already")
-        return None
+            raise RecheckFailure(Status.STALE, f"topic {self.topic} is gone")
+        known(facts.cleanup_policy, "the cleanup policy")
+        if self.effect(observation).missing is None:
+            raise RecheckFailure(Status.SATISFIED, "the policy is set already")
 
     @classmethod
     def observe(cls, actions: Sequence["AlterCleanup"], context: RunContext) -> Observation:
@@ -131,17 +131,14 @@ class AlterCleanup(Operation):
         return Observation(snapshot=snapshot, now_ms=now_ms, complete=False, read_at_ms=now_ms)
 
     @classmethod
-    def send(cls, actions: Sequence["AlterCleanup"], gateway: Any) -> Mapping[str, ItemResult]:
+    def call_gateway(cls, actions: Sequence["AlterCleanup"], gateway: Any) -> Mapping[str, ItemResult]:
         results: Mapping[str, ItemResult] = gateway.alter_cleanup({action.topic: action.cleanup for action in actions})
         return results
 
-    def is_reached(self, observation: Observation) -> bool:
+    def effect(self, observation: Observation) -> Effect:
         facts = observation.snapshot.topics.get(self.topic)
-        return facts is not None and facts.cleanup_policy == frozenset({self.cleanup})
-
-    def read_back(self, observation: Observation) -> str | None:
-        facts = observation.snapshot.topics.get(self.topic)
-        return None if facts is None else f"cleanup.policy {facts.cleanup_policy}"
-
-    def not_reached(self, observation: Observation) -> str:  # noqa: ARG002
-        return "the configuration shows another policy"
+        if facts is None:
+            return Effect(None, "the topic is gone")
+        missing = "the configuration shows another policy"
+        reached = facts.cleanup_policy == frozenset({self.cleanup})
+        return Effect(f"cleanup.policy {facts.cleanup_policy}", None if reached else missing)

@@ -1,7 +1,7 @@
-"""`python -m tests.extension.walk FOLDER`: one policy kind and one operation, from YAML to the journal.
+"""Takes one new policy kind and one new operation from YAML to the journal.
 
-Registers both where a new one would be named, in POLICIES and OPERATIONS, before the rest of the
-program is imported, and touches no other file.
+Usage: `python -m tests.extension.walk FOLDER`. It registers both in POLICIES and OPERATIONS before
+the rest of the program is imported, and changes no other file.
 """
 
 import sys
@@ -20,6 +20,7 @@ from tests.extension.topic_cleanup import TopicCleanup  # noqa: E402
 
 policies.POLICIES = (*policies.POLICIES, TopicCleanup)
 
+from reconciler.apply.context import ApplyContext  # noqa: E402
 from reconciler.apply.executor import apply  # noqa: E402
 from reconciler.errors import ManifestsInvalid  # noqa: E402
 from reconciler.journal.entry import Event  # noqa: E402
@@ -105,51 +106,51 @@ def main(folder: Path) -> None:
     manifests = load(folder / "manifests", CLUSTER % 5 + POLICY)
 
     # To a plan, with a decision for each topic and the limit of the operation.
-    made = plan(manifests, cluster)
-    assert [(type(d), d.address.name) for d in made.decisions] == [
+    first_plan = plan(manifests, cluster)
+    assert [(type(d), d.address.name) for d in first_plan.decisions] == [
         (AlterCleanup, "clicks"), (AlterCleanup, "orders"), (Satisfied, "payments"),
     ]  # fmt: skip
-    (verdict,) = [limit for limit in made.limits if limit.id == "alteredTopics"]
+    (verdict,) = [limit for limit in first_plan.limits if limit.id == "alteredTopics"]
     assert (verdict.limit, verdict.observed, verdict.passed) == (5, 2, True)
     refused = plan(load(folder / "manifests", CLUSTER % 1 + POLICY), cluster)
     assert [limit.id for limit in refused.refused] == ["alteredTopics"]
     waived = plan(load(folder / "manifests", CLUSTER % 1 + POLICY + WAIVER), cluster)
     assert not waived.refused
 
-    # Two policies of the kind that claim one topic act on neither; a protected topic is blocked.
+    # A topic of two policies is blocked, and so is a protected topic.
     second = POLICY.replace("erasable", "second").replace('[clicks, orders, "pay*"]', "['cl*']")
-    contested = plan(load(folder / "manifests", CLUSTER % 5 + POLICY + second), cluster)
-    assert {d.address.name: d.code for d in contested.decisions if isinstance(d, Blocked)} == {"clicks": "B105"}
+    conflicting = plan(load(folder / "manifests", CLUSTER % 5 + POLICY + second), cluster)
+    assert {d.address.name: d.code for d in conflicting.decisions if isinstance(d, Blocked)} == {"clicks": "B105"}
     protected = CLUSTER % 5 + "  protect: {topics: [orders]}\n" + POLICY
     (blocked,) = [d for d in plan(load(folder / "manifests", protected), cluster).decisions if isinstance(d, Blocked)]
     assert (blocked.address.name, blocked.code) == ("orders", "B106")
     manifests = load(folder / "manifests", CLUSTER % 5 + POLICY)
 
-    # To a file and back; the digest binds what an approval binds.
+    # To a file and back; the digest covers the approved fields.
     path = folder / "plan.json"
-    plan_file.write(made, path)
-    assert plan_file.read(path) == made
+    plan_file.write(first_plan, path)
+    assert plan_file.read(path) == first_plan
     assert '"alter_cleanup"' in path.read_text()
     assert "alter_cleanup" in str(plan_file.schema())
-    other = replace(made, decisions=tuple(
-        replace(d, cleanup="compact") if isinstance(d, AlterCleanup) else d for d in made.decisions
+    other = replace(first_plan, decisions=tuple(
+        replace(d, cleanup="compact") if isinstance(d, AlterCleanup) else d for d in first_plan.decisions
     ))  # fmt: skip
-    assert plan_file.digest(other) != plan_file.digest(made)
+    assert plan_file.digest(other) != plan_file.digest(first_plan)
 
-    # Review: an intersection with a plan that holds one of the two; a comparison of both.
-    reviewed = replace(made, decisions=made.decisions[:1])
-    bounded = restrict_to(made, reviewed)
-    assert [action.address.name for action in bounded.actions] == ["clicks"]
-    assert [d.code for d in bounded.decisions if isinstance(d, Blocked)] == ["B108"]
-    comparison = compare(reviewed, made)
+    # Review: an intersection with a plan that has one of the two; a comparison of both.
+    reviewed = replace(first_plan, decisions=first_plan.decisions[:1])
+    restricted = restrict_to(first_plan, reviewed)
+    assert [action.address.name for action in restricted.actions] == ["clicks"]
+    assert [d.code for d in restricted.decisions if isinstance(d, Blocked)] == ["B108"]
+    comparison = compare(reviewed, first_plan)
     assert [(entry.change, entry.address.name) for entry in comparison.entries()] == [(Change.NEW, "orders")]
 
-    # Recheck: one was altered by someone else meanwhile, the other still holds.
+    # Recheck: another client altered one topic meanwhile, and the action of the other remains.
     cluster.alter_cleanup({"orders": "delete"})
-    checked = recheck.recheck(made, manifests.cluster, (), scan(cluster), NOW_MS + 1)
+    checked = recheck.recheck(first_plan, manifests.cluster, (), scan(cluster), NOW_MS + 1)
     assert [action.address.name for action in checked.remaining] == ["clicks"]
     assert [(o.action.address.name, o.status) for o in checked.outcomes] == [("orders", Status.SATISFIED)]
-    assert recheck.scan_request(made).topics
+    assert recheck.scan_request(first_plan).topics
 
     # Apply, twice: the second run finds it done.
     journal = file_journal(folder / "journal.jsonl")
@@ -158,12 +159,14 @@ def main(folder: Path) -> None:
         return list(
             apply(
                 checked.remaining,
-                gateway=cluster,
-                journal=journal,
-                run_id=run_id,
-                plan_digest=plan_file.digest(made),
-                clock=lambda: NOW_MS + 2,
-                sleep=lambda _seconds: None,
+                ApplyContext(
+                    gateway=cluster,
+                    journal=journal,
+                    run_id=run_id,
+                    plan_digest=plan_file.digest(first_plan),
+                    clock=lambda: NOW_MS + 2,
+                    sleep=lambda _seconds: None,
+                ),
             )
         )
 
@@ -177,22 +180,22 @@ def main(folder: Path) -> None:
     entries = list(journal.entries(lambda _address: True))
     assert [entry.event for entry in entries] == [Event.INTENT, Event.OUTCOME, Event.OUTCOME]
     assert {entry.operation for entry in entries} == {"alter_cleanup"}
-    drifting = drift.report(made)
-    assert {subject.sort for subject in drifting.subjects} == {"cleanup"}
-    assert drift.parse(drift.dumps([drifting])) == (drifting,)
+    report = drift.report(first_plan)
+    assert {subject.sort for subject in report.subjects} == {"cleanup"}
+    assert drift.parse(drift.dumps([report])) == (report,)
     for tree in (
-        plan_report(made),
+        plan_report(first_plan),
         diff_report(comparison),
-        results_report(made, outcomes),
-        drift_report(drifting),
-        explain_report(made, made.actions[0].address),
+        results_report(first_plan, outcomes),
+        drift_report(report),
+        explain_report(first_plan, first_plan.actions[0].address),
         journal_report(entries),
     ):
         text = "\n".join(line.plain for line in write_lines(tree, width=80))
         assert "clicks" in text or "orders" in text, text
         assert write_markdown(tree)
         write_annotations(tree)
-    print("walked")
+    print("done")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""A cluster in memory, behind the Gateway protocol. tests/contract holds it to what real brokers do; it knows nothing more.
+"""A cluster in memory, behind the Gateway protocol.
 
-Faults are brokers' words: a code, answered with or without the request being carried out. `meanwhile` moves the world between the last
-look and the request, where races live.
+tests/contract runs the same tests on it and on real brokers. A fault is an error code in a
+response, with or without its effect. `on_request` runs after a request is recorded and
+before it has an effect, so that tests can change the cluster there.
 """
 
 import uuid
@@ -10,19 +11,20 @@ from dataclasses import dataclass, field, replace
 
 from confluent_kafka import KafkaError
 
-from reconciler.kafka.error_mapping import Operation, item_answer
+from reconciler.kafka.gateway import error_name
 from reconciler.model.election import Election
 from reconciler.model.fingerprint import fingerprint
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import ItemResult
 from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, PartitionFacts, Unknown
+from tests.fakes.error_table import Operation
 
-MOST_ELECTIONS = 10_000
+MAX_ELECTIONS = 10_000
 
 
 @dataclass
 class FakePartition:
-    """`leader` None: leaderless."""
+    """`leader` None: the partition has no leader."""
 
     replicas: tuple[int, ...]
     in_sync: set[int]
@@ -44,23 +46,26 @@ class FakeGroup:
     members: int = 0
     type: GroupType = GroupType.CLASSIC
     hidden: bool = False
-    """Not in the listing and described DEAD, as share groups are; deleting it succeeds all the same."""
+    """Not in the listing and described DEAD, as share groups are; a deletion of it succeeds."""
 
 
 @dataclass
 class Fault:
-    """Answers `code` for the subjects named (None: all); `carried_out`: the request has its effect all the same."""
+    """Answers `code` for the given subjects (None: all).
+
+    `has_effect`: the request has its effect nevertheless.
+    """
 
     operation: Operation
     code: int
     subjects: frozenset[object] | None = None
-    carried_out: bool = False
+    has_effect: bool = False
     times: int = 1
 
 
 @dataclass
 class Request:
-    """One request that went out, as it was asked."""
+    """One request as the gateway received it."""
 
     operation: Operation
     subjects: tuple[object, ...]
@@ -68,7 +73,11 @@ class Request:
 
 
 class FakeCluster:
-    """Brokers 1 to 3 by default. `silent` brokers answer nothing; `may_describe` False: the caller lacks DESCRIBE on the cluster."""
+    """Brokers 1 to 3 by default.
+
+    Brokers in `silent` do not answer. `may_describe` False: the caller lacks DESCRIBE on the
+    cluster.
+    """
 
     def __init__(self, brokers: int = 3) -> None:
         self.brokers = tuple(range(1, brokers + 1))
@@ -77,23 +86,23 @@ class FakeCluster:
         self.silent: set[int] = set()
         self.may_describe = True
         self.may_delete_groups = True
-        self.most_elections = MOST_ELECTIONS
+        self.max_elections = MAX_ELECTIONS
         self.faults: list[Fault] = []
         self.requests: list[Request] = []
         self.refreshes = 0
-        self.meanwhile: Callable[[Operation], None] = lambda _operation: None
+        self.on_request: Callable[[Operation], None] = lambda _operation: None
 
-    # What happens in the world.
+    # Changes by other clients and by brokers.
 
     def create_topic(
         self, topic: str, partitions: int = 1, *, replication: int | None = None, cleanup: Iterable[str] = ("delete",)
     ) -> None:
         count = len(self.brokers) if replication is None else replication
-        made = {}
+        partitions_by_number = {}
         for number in range(partitions):
             replicas = tuple(self.brokers[(number + at) % len(self.brokers)] for at in range(count))
-            made[number] = FakePartition(replicas, set(replicas), replicas[0])
-        self.topics[topic] = FakeTopic(uuid.uuid4().hex[:22], made, frozenset(cleanup))
+            partitions_by_number[number] = FakePartition(replicas, set(replicas), replicas[0])
+        self.topics[topic] = FakeTopic(uuid.uuid4().hex[:22], partitions_by_number, frozenset(cleanup))
 
     def delete_topic(self, topic: str) -> None:
         del self.topics[topic]
@@ -105,7 +114,7 @@ class FakeCluster:
             self.topics[topic].partitions[number].high_watermark += count
 
     def expire(self, at: TopicPartition, log_start: int) -> None:
-        """Retention removes records by itself."""
+        """Delete records as retention does."""
         partition = self.partition(at)
         partition.log_start = max(partition.log_start, min(log_start, partition.high_watermark))
 
@@ -119,7 +128,7 @@ class FakeCluster:
         self.groups[group].members -= 1
 
     def stop_broker(self, broker: int) -> None:
-        """It leaves every in-sync set; another in-sync replica leads, or none."""
+        """Remove the broker from each in-sync set. Another in-sync replica leads, or none."""
         for topic in self.topics.values():
             for partition in topic.partitions.values():
                 partition.in_sync.discard(broker)
@@ -127,7 +136,7 @@ class FakeCluster:
                     partition.leader = next((r for r in partition.replicas if r in partition.in_sync), None)
 
     def start_broker(self, broker: int) -> None:
-        """It comes back in sync and leads nothing but what nobody led."""
+        """Add the broker to its in-sync sets. It leads only partitions without a leader."""
         for topic in self.topics.values():
             for partition in topic.partitions.values():
                 if broker in partition.replicas:
@@ -139,9 +148,6 @@ class FakeCluster:
         return self.topics[at.topic].partitions[at.partition]
 
     # The Gateway.
-
-    def cluster_id(self) -> str:
-        return "fake-cluster"
 
     def refresh(self) -> None:
         self.refreshes += 1
@@ -156,9 +162,9 @@ class FakeCluster:
     ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
         positions: dict[tuple[str, TopicPartition], int | Unknown | None] = {}
         for group, partitions in requested.items():
-            known = self.groups.get(group, FakeGroup())
+            facts = self.groups.get(group, FakeGroup())
             for at in partitions:
-                positions[group, at] = Unknown("silent") if self._unheard(group) else known.commits.get(at)
+                positions[group, at] = Unknown("silent") if self.coordinator_is_silent(group) else facts.commits.get(at)
         return positions
 
     def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
@@ -169,7 +175,7 @@ class FakeCluster:
             raise ValueError("no target below 1")
         if not before_offsets:
             return {}
-        self._asked(Request(Operation.DELETE_RECORDS, tuple(before_offsets), dict(before_offsets)))
+        self._record_request(Request(Operation.DELETE_RECORDS, tuple(before_offsets), dict(before_offsets)))
         return {
             at: self._answer(Operation.DELETE_RECORDS, at, lambda at=at, offset=offset: self._truncate(at, offset))
             for at, offset in before_offsets.items()
@@ -178,7 +184,7 @@ class FakeCluster:
     def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]:
         if not groups:
             return {}
-        self._asked(Request(Operation.DELETE_GROUP, tuple(groups)))
+        self._record_request(Request(Operation.DELETE_GROUP, tuple(groups)))
         return {
             group: self._answer(Operation.DELETE_GROUP, group, lambda group=group: self._remove(group))
             for group in dict.fromkeys(groups)
@@ -189,21 +195,21 @@ class FakeCluster:
     ) -> Mapping[TopicPartition, ItemResult]:
         if not partitions:
             return {}
-        self._asked(Request(Operation.ELECT_LEADER, tuple(partitions)))
-        if len(partitions) > self.most_elections:
-            refused = item_answer(Operation.ELECT_LEADER, KafkaError.POLICY_VIOLATION, "too many")
+        self._record_request(Request(Operation.ELECT_LEADER, tuple(partitions)))
+        if len(partitions) > self.max_elections:
+            refused = ItemResult("POLICY_VIOLATION", "too many")
             return dict.fromkeys(partitions, refused)
         return {
             at: self._answer(Operation.ELECT_LEADER, at, lambda at=at: self._elect(election, at)) for at in partitions
         }
 
-    # How brokers carry it out.
+    # The effects of requests.
 
-    def _asked(self, request: Request) -> None:
+    def _record_request(self, request: Request) -> None:
         self.requests.append(request)
-        self.meanwhile(request.operation)
+        self.on_request(request.operation)
 
-    def _answer(self, operation: Operation, subject: object, carry_out: Callable[[], int]) -> ItemResult:
+    def _answer(self, operation: Operation, subject: object, execute: Callable[[], int]) -> ItemResult:
         for fault in self.faults:
             if (
                 fault.operation is operation
@@ -211,10 +217,10 @@ class FakeCluster:
                 and (fault.subjects is None or subject in fault.subjects)
             ):
                 fault.times -= 1
-                if fault.carried_out:
-                    carry_out()
-                return item_answer(operation, fault.code, "made up")
-        return item_answer(operation, carry_out(), "")
+                if fault.has_effect:
+                    execute()
+                return ItemResult(error_name(fault.code), "injected")
+        return ItemResult(error_name(execute()))
 
     def _truncate(self, at: TopicPartition, before_offset: int) -> int:
         topic = self.topics.get(at.topic)
@@ -233,14 +239,14 @@ class FakeCluster:
         return int(KafkaError.NO_ERROR)
 
     def _remove(self, group: str) -> int:
-        found = self.groups.get(group)
+        facts = self.groups.get(group)
         if not self.may_delete_groups:
             return int(KafkaError.GROUP_AUTHORIZATION_FAILED)
-        if self._unheard(group):
+        if self.coordinator_is_silent(group):
             return int(KafkaError._TIMED_OUT)
-        if found is None:
+        if facts is None:
             return int(KafkaError.GROUP_ID_NOT_FOUND)
-        if found.members:
+        if facts.members:
             return int(KafkaError.NON_EMPTY_GROUP)
         del self.groups[group]
         return int(KafkaError.NO_ERROR)
@@ -272,20 +278,20 @@ class FakeCluster:
             unknown = Unknown("no leader")
         elif partition.leader in self.silent:
             unknown = Unknown("silent")
-        answered = offsets and partition.leader is not None and partition.leader not in self.silent
+        is_readable = offsets and partition.leader is not None and partition.leader not in self.silent
         return PartitionFacts(
             partition=at,
             topic_id=topic.topic_id,
             leader=partition.leader,
             replicas=partition.replicas,
             in_sync=tuple(sorted(partition.in_sync)),
-            log_start=partition.log_start if answered else unknown,
-            high_watermark=partition.high_watermark if answered else unknown,
+            log_start=partition.log_start if is_readable else unknown,
+            high_watermark=partition.high_watermark if is_readable else unknown,
         )
 
     def _group_facts(self, name: str) -> GroupFacts:
         group = self.groups.get(name)
-        if self._unheard(name) or (self.silent and (group is None or group.hidden)):
+        if self.coordinator_is_silent(name) or (self.silent and (group is None or group.hidden)):
             return _unknown_group(name, Unknown("the list of groups is not complete"))
         if (group is None or group.hidden) and self.may_describe:
             return replace(_unknown_group(name, Unknown("there is no such group")), listed=False)
@@ -301,8 +307,8 @@ class FakeCluster:
             fingerprint=fingerprint((at.topic, at.partition, offset) for at, offset in group.commits.items()),
         )
 
-    def _unheard(self, group: str) -> bool:
-        """Its coordinator is silent."""
+    def coordinator_is_silent(self, group: str) -> bool:
+        """Whether the broker that coordinates the group does not answer."""
         return self.brokers[sum(group.encode("utf-8", "replace")) % len(self.brokers)] in self.silent
 
 

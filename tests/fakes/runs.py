@@ -1,12 +1,12 @@
-"""Actions as a plan would hold them for a cluster in memory, a clock that only sleeping moves, and one call that applies."""
+"""Builds actions as planned for a fake cluster, and applies them with a fake clock."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply
-from reconciler.apply.tuning import Tuning
 from reconciler.journal.journal import file_journal
 from reconciler.model.action import Action
 from reconciler.model.election import Election
@@ -23,8 +23,8 @@ from tests.strategies import examples
 START_MS = 1_800_000_000_000
 
 
-class Ticker:
-    """Epoch milliseconds that only `sleep` moves."""
+class FakeClock:
+    """Epoch milliseconds that only `sleep` advances."""
 
     def __init__(self, now_ms: int = START_MS) -> None:
         self.now_ms = now_ms
@@ -37,7 +37,7 @@ class Ticker:
 
 
 @dataclass
-class Applied:
+class RunResult:
     outcomes: list[Outcome]
     journal: Journal
 
@@ -53,36 +53,38 @@ def run(
     folder: Path,
     *,
     journal: Journal | None = None,
-    clock: Ticker | None = None,
+    clock: FakeClock | None = None,
     stop: Callable[[], bool] = lambda: False,
     tuning: Tuning | None = None,
     run_id: str = "run-1",
     removed_groups: Sequence[str] = (),
     checked_at_ms: int | None = None,
     expires_at_ms: int | None = None,
-) -> Applied:
-    """Apply with a file journal in `folder` and a clock of its own."""
-    clock = clock or Ticker()
+) -> RunResult:
+    """Apply the actions with a file journal in `folder` and a fake clock."""
+    clock = clock or FakeClock()
     journal = journal or file_journal(folder / "journal.jsonl")
     outcomes = apply(
         actions,
-        gateway=gateway,
-        journal=journal,
-        run_id=run_id,
-        plan_digest="sha256:plan",
-        clock=clock,
-        sleep=clock.sleep,
-        stop=stop,
-        tuning=tuning or Tuning(),
-        removed_groups=removed_groups,
-        checked_at_ms=checked_at_ms,
-        expires_at_ms=expires_at_ms,
+        ApplyContext(
+            gateway=gateway,
+            journal=journal,
+            run_id=run_id,
+            plan_digest="sha256:plan",
+            clock=clock,
+            sleep=clock.sleep,
+            stop=stop,
+            tuning=tuning or Tuning(),
+            removed_groups=set(removed_groups),
+            checked_at_ms=checked_at_ms,
+            expires_at_ms=expires_at_ms,
+        ),
     )
-    return Applied(list(outcomes), journal)
+    return RunResult(list(outcomes), journal)
 
 
 def purge(cluster: FakeCluster, at: TopicPartition, before_offset: int, **guard: Any) -> DeleteRecords:
-    """A purge as planned against the cluster of now; `guard` by the guard's fields."""
+    """A deletion as planned for the present cluster; `guard` are fields of the preconditions."""
     partition = cluster.partition(at)
     return examples.purge(
         at.topic,
@@ -101,7 +103,7 @@ def purge(cluster: FakeCluster, at: TopicPartition, before_offset: int, **guard:
 
 
 def removal(cluster: FakeCluster, group: str) -> DeleteGroup:
-    """The removal of a group as the cluster has it now, without evidence of when it was active."""
+    """A group removal as planned for the present cluster, without evidence of activity."""
     commits = cluster.groups[group].commits
     return examples.removal(
         group,
@@ -117,7 +119,7 @@ def removal(cluster: FakeCluster, group: str) -> DeleteGroup:
 
 
 def election(cluster: FakeCluster, at: TopicPartition, kind: Election = Election.PREFERRED) -> ElectLeader:
-    """An election as planned against the cluster of now."""
+    """An election as planned for the present cluster."""
     partition = cluster.partition(at)
     return examples.election(
         at.topic,

@@ -1,6 +1,7 @@
 """A fake cluster that records when records were written and groups were active.
 
-It builds the snapshots that a scan would return. The stateful property test runs planner, recheck and executor against it.
+It builds the snapshots that a scan would return. The stateful property test runs planner, recheck
+and executor against it.
 """
 
 from bisect import bisect_left
@@ -31,8 +32,8 @@ class TimedCluster:
 
     now_ms: int
     cluster: FakeCluster = field(default_factory=FakeCluster)
-    written: dict[tuple[str, int], list[int]] = field(default_factory=dict)
-    """Timestamps of all records ever written, by topic id and partition; offsets are positions."""
+    record_times: dict[tuple[str, int], list[int]] = field(default_factory=dict)
+    """Timestamps of all records, by topic id and partition; offsets are positions."""
     active: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Group → (time of its newest record in the commit log, that record's offset)."""
     _log_end: int = 0
@@ -54,7 +55,7 @@ class TimedCluster:
         if topic is None or at.partition not in topic.partitions or topic.partitions[at.partition].leader is None:
             return
         self.cluster.produce(at.topic, {at.partition: count})
-        self.written.setdefault((topic.topic_id, at.partition), []).extend([self.now_ms] * count)
+        self.record_times.setdefault((topic.topic_id, at.partition), []).extend([self.now_ms] * count)
 
     def commit(self, group: str, at: TopicPartition, offset: int) -> None:
         topic = self.cluster.topics.get(at.topic)
@@ -71,9 +72,9 @@ class TimedCluster:
             self.cluster.leave(group)
             self._record_activity(group)
 
-    def snapshot(self, needs: ScanRequest, last_purges: Mapping[TopicPartition, int]) -> ClusterSnapshot:
-        """All facts of the cluster, also those that `needs` does not request; Unknown for silent brokers."""
-        instants = sorted({instant for need in needs.topics for instant in need.instants_ms})
+    def snapshot(self, request: ScanRequest, last_purges: Mapping[TopicPartition, int]) -> ClusterSnapshot:
+        """All facts of the cluster, also those that are not requested; Unknown for silent brokers."""
+        instants = sorted({instant for topic_request in request.topics for instant in topic_request.instants_ms})
         all_facts: list[PartitionFacts | TopicFacts | GroupFacts] = []
         cluster_records = 0
         for name, topic in self.cluster.topics.items():
@@ -89,7 +90,7 @@ class TimedCluster:
             all_facts.append(
                 facts.topic(name, len(keys), topic_id=topic.topic_id, cleanup_policy=topic.cleanup, records=records)
             )
-        all_facts += [self._group(name) for name in self.cluster.groups if not self.cluster._unheard(name)]
+        all_facts += [self._group(name) for name in self.cluster.groups if not self.cluster.coordinator_is_silent(name)]
         silent = SILENT if self.cluster.silent else None
         return facts.snapshot(
             *all_facts,
@@ -105,13 +106,13 @@ class TimedCluster:
         partition = self.cluster.partition(at)
         unread: Unknown | None = SILENT if partition.leader in self.cluster.silent or partition.leader is None else None
 
-        def known(fact: int | None) -> int | Unknown | None:
+        def unless_silent(fact: int | None) -> int | Unknown | None:
             return fact if unread is None else unread
 
-        written = self.written.get((topic.topic_id, at.partition), [])
+        record_times = self.record_times.get((topic.topic_id, at.partition), [])
 
         def offset_at(instant: int) -> int | None:
-            offset = max(bisect_left(written, instant), partition.log_start)
+            offset = max(bisect_left(record_times, instant), partition.log_start)
             return offset if offset < partition.high_watermark else None
 
         return facts.partition(
@@ -121,9 +122,9 @@ class TimedCluster:
             leader=partition.leader,
             replicas=partition.replicas,
             in_sync=tuple(sorted(partition.in_sync)),
-            log_start=known(partition.log_start),
-            end=known(partition.high_watermark),
-            offsets_at={instant: known(offset_at(instant)) for instant in instants},
+            log_start=unless_silent(partition.log_start),
+            end=unless_silent(partition.high_watermark),
+            offsets_at={instant: unless_silent(offset_at(instant)) for instant in instants},
             readers=self._readers(at, partition.log_start),
             last_purge_ms=last_purge_ms,
         )

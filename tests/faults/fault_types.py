@@ -19,8 +19,8 @@ from tests.faults.trial_setup import CONSUMED, TrialSetup
 class FaultType(StrEnum):
     """All faults.
 
-    `INJECTIONS` has those of the cluster; the trial itself makes the last three, which hit the
-    client.
+    `INJECTIONS` has those of the cluster; the trial itself makes the last three, which affect
+    the client.
     """
 
     BROKER_PAUSED = "broker paused and resumed"

@@ -5,8 +5,8 @@ import sys
 import time
 from pathlib import Path
 
+from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply
-from reconciler.apply.tuning import Tuning
 from reconciler.journal.journal import file_journal
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
@@ -20,13 +20,15 @@ def main() -> None:
     gateway = KafkaGateway(KafkaSession(Connection(tuple(servers.split(",")), timeout_s=float(timeout_s))))
     for outcome in apply(
         actions,
-        gateway=gateway,
-        journal=file_journal(Path(journal_path)),
-        run_id="killed",
-        plan_digest="killed",
-        clock=lambda: time.time_ns() // 1_000_000,
-        sleep=time.sleep,
-        tuning=tuning,
+        ApplyContext(
+            gateway=gateway,
+            journal=file_journal(Path(journal_path)),
+            run_id="killed",
+            plan_digest="killed",
+            clock=lambda: time.time_ns() // 1_000_000,
+            sleep=time.sleep,
+            tuning=tuning,
+        ),
     ):
         print(outcome.action.address, outcome.status, flush=True)
 

@@ -34,7 +34,7 @@ def create_commit_log(cluster: Cluster) -> None:
     client.commit(cluster.bootstrap_servers, "warm", {("warm", 0): 1}, deadline_s=60)
 
 
-def summary(reports: list[TrialReport], seed: int, seconds: float) -> str:
+def render_summary(reports: list[TrialReport], seed: int, seconds: float) -> str:
     """Render the numbers of trials, actions and outcomes, and all violations."""
     cells: Counter[tuple[str, str]] = Counter()
     statuses: Counter[str] = Counter()
@@ -59,10 +59,10 @@ def summary(reports: list[TrialReport], seed: int, seconds: float) -> str:
     return "\n".join(lines)
 
 
-def lane(options: argparse.Namespace) -> list[TrialReport]:
+def run_lane(options: argparse.Namespace) -> list[TrialReport]:
     """Run every `--lanes`-th trial on three brokers, and write each report to disk at once."""
     finished = {report.number for report in read_reports(options.out, options.lane)}
-    pending = [number for number in numbers(options, options.lane) if number not in finished]
+    pending = [number for number in trial_numbers(options, options.lane) if number not in finished]
     cluster = start(3, name=f"faults-{options.lane}", heap_mib=384)
     folder = Path(tempfile.mkdtemp(prefix="faults-"))
     options.out.mkdir(parents=True, exist_ok=True)
@@ -122,19 +122,19 @@ def _run_lane_process(command: list[str], options: argparse.Namespace, lane: int
     while True:
         result = subprocess.run(command, check=False)
         finished = {report.number for report in read_reports(options.out, lane)}
-        pending = [number for number in numbers(options, lane) if number not in finished]
+        pending = [number for number in trial_numbers(options, lane) if number not in finished]
         if not pending or result.returncode in (0, 130):
             return
         report = TrialReport(
             pending[0],
             choose_faults(pending[0], options.seed),
-            violations=[f"BROKEN the process ended with {result.returncode}"],
+            violations=[f"ERROR the process ended with {result.returncode}"],
         )
         with (options.out / f"trials-{lane}.jsonl").open("a") as file:
             file.write(dump(report) + "\n")
 
 
-def numbers(options: argparse.Namespace, lane: int) -> range:
+def trial_numbers(options: argparse.Namespace, lane: int) -> range:
     """Numbers of the trials of one lane."""
     return range(options.first + lane, options.first + options.trials, options.lanes)
 
@@ -177,12 +177,12 @@ def main() -> int:
     options = parser.parse_args()
     faulthandler.enable()
     if options.lane is not None:
-        return 1 if any(report.violations for report in lane(options)) else 0
+        return 1 if any(report.violations for report in run_lane(options)) else 0
     if options.out.exists() and any(options.out.iterdir()):
         parser.error(f"{options.out} contains an earlier run: move it away, or choose another folder with --out")
     start_s = time.monotonic()
     reports = run_lanes(options)
-    text = summary(reports, options.seed, time.monotonic() - start_s)
+    text = render_summary(reports, options.seed, time.monotonic() - start_s)
     print(text)
     (options.out / "summary.txt").write_text(text + "\n")
     return 1 if any(report.violations for report in reports) or len(reports) < options.trials else 0

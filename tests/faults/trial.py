@@ -1,4 +1,4 @@
-"""Runs one fault trial: create content, plan, apply while faults strike, verify and converge."""
+"""Runs one fault trial: create content, plan, apply while faults occur, verify and converge."""
 
 import os
 import pickle
@@ -16,14 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from reconciler import pipeline
+from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply
-from reconciler.apply.tuning import Tuning
 from reconciler.errors import ReconcilerError
 from reconciler.journal import entry
 from reconciler.journal.journal import ActionJournal, file_journal
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
+from reconciler.manifest import files
 from reconciler.manifest.manifest_set import ClusterManifests
 from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
@@ -66,13 +67,15 @@ class TrialReport:
 def choose_faults(number: int, seed: int) -> tuple[FaultType, ...]:
     """Choose the trial's first fault in turn, and up to two others at random."""
     rng = random.Random(f"{seed}/kinds/{number}")
-    first = tuple(FaultType)[number % len(FaultType)]
-    others = [
-        fault for fault in FaultType if fault is not first and not (first in CLIENT_FAULTS and fault in CLIENT_FAULTS)
+    main_fault = tuple(FaultType)[number % len(FaultType)]
+    other_faults = [
+        fault
+        for fault in FaultType
+        if fault is not main_fault and not (main_fault in CLIENT_FAULTS and fault in CLIENT_FAULTS)
     ]
-    more = rng.sample(others, rng.choice([0, 1, 2]))
-    client_faults = [fault for fault in more if fault in CLIENT_FAULTS]
-    return (first, *(fault for fault in more if fault not in client_faults[1:]))
+    additional_faults = rng.sample(other_faults, rng.choice([0, 1, 2]))
+    client_faults = [fault for fault in additional_faults if fault in CLIENT_FAULTS]
+    return (main_fault, *(fault for fault in additional_faults if fault not in client_faults[1:]))
 
 
 def run_trial(
@@ -86,13 +89,13 @@ def run_trial(
         setup.create()
         with setup.traffic(), setup.live_members:
             run = _plan_and_apply(setup, report, engine)
-        _settle(setup)
+        _wait_until_healthy(setup)
         report.violations += verification.violations(setup, run, verification.observe(setup))
         _converge(setup, report, engine)
     except Exception:  # noqa: BLE001 - an error is a violation, and the next trial runs
-        report.violations.append("BROKEN " + traceback.format_exc())
+        report.violations.append("ERROR " + traceback.format_exc())
     finally:
-        _restore(setup)
+        _resume_brokers(setup)
         kafka_client.delete_topics(setup.servers, list(setup.topics))
     report.seconds = time.monotonic() - start
     return report
@@ -101,15 +104,12 @@ def run_trial(
 class _Driver:
     """Plans and applies like the command line.
 
-    Batches are small, so that faults strike between them.
+    Batches are small, so that faults occur between them.
     """
 
     def __init__(self, setup: TrialSetup, engine: SparkTarget) -> None:
         self.setup = setup
         self.engine = engine
-        self.run = pipeline.RunOptions(
-            engine=engine, timeout_s=TIMEOUT_S, progress=lambda _line: None, clock=pipeline.wall_clock_ms
-        )
         self.tuning = Tuning(
             batch_max=setup.rng.choice([1, 3, 1000]),
             effect_wait_ms=3_000,
@@ -120,13 +120,16 @@ class _Driver:
         self.connection = Connection(tuple(setup.servers.split(",")), timeout_s=TIMEOUT_S)
 
     def manifests(self) -> ClusterManifests:
-        return pipeline.load([self.setup.manifests], now_ms=self.run.clock()).for_cluster("faulty")
+        return files.load([self.setup.manifests], now_ms=pipeline.wall_clock_ms()).for_cluster("faulty")
 
     def plan(self) -> Plan:
-        return pipeline.plan(self.manifests(), self.run)
+        with pipeline.Run(
+            manifests=self.manifests(), engine=self.engine, timeout_s=TIMEOUT_S, progress=lambda _line: None
+        ) as run:
+            return pipeline.plan(run)
 
     def recheck_plan(self, plan: Plan) -> recheck.Recheck:
-        manifests, now_ms = self.manifests(), self.run.clock()
+        manifests, now_ms = self.manifests(), pipeline.wall_clock_ms()
         snapshot = scan.scan(
             recheck.scan_request(plan),
             KafkaSession(self.connection),
@@ -142,17 +145,19 @@ class _Driver:
         try:
             yield from apply(
                 actions,
-                gateway=gateway,
-                journal=self.journal,
-                run_id=f"run-{time.monotonic_ns()}",
-                plan_digest=digest,
-                clock=self.run.clock,
-                sleep=time.sleep,
-                stop=stop,
-                tuning=self.tuning,
+                ApplyContext(
+                    gateway=gateway,
+                    journal=self.journal,
+                    run_id=f"run-{time.monotonic_ns()}",
+                    plan_digest=digest,
+                    clock=pipeline.wall_clock_ms,
+                    sleep=time.sleep,
+                    stop=stop,
+                    tuning=self.tuning,
+                ),
             )
         finally:
-            gateway.close()
+            gateway.session.close()
 
     def apply(self, plan: Plan, stop: Callable[[], bool] = lambda: False) -> list[Outcome]:
         checked = self.recheck_plan(plan)
@@ -260,7 +265,7 @@ def _inject(
                 time.sleep(setup.rng.uniform(0.0, 2.0))
             INJECTIONS[fault](setup)
     except Exception:  # noqa: BLE001 - the trial reports it
-        errors.append("BROKEN fault: " + traceback.format_exc())
+        errors.append("ERROR fault: " + traceback.format_exc())
 
 
 def _interrupt(setup: TrialSetup, stop: threading.Event) -> None:
@@ -285,9 +290,9 @@ def _converge(setup: TrialSetup, report: TrialReport, engine: SparkTarget) -> No
     report.violations += verification.convergence_violations(setup, outcomes, next_plan, verification.observe(setup))
 
 
-def _settle(setup: TrialSetup) -> None:
+def _wait_until_healthy(setup: TrialSetup) -> None:
     """Wait until all brokers run and all partitions have leaders and are in sync."""
-    _restore(setup)
+    _resume_brokers(setup)
     broker_ids = {broker.id for broker in setup.cluster.brokers}
 
     def is_healthy() -> bool:
@@ -299,7 +304,7 @@ def _settle(setup: TrialSetup) -> None:
     client.wait_until(is_healthy, 300, "a healthy cluster", every_s=0.3)
 
 
-def _restore(setup: TrialSetup) -> None:
+def _resume_brokers(setup: TrialSetup) -> None:
     for broker in setup.cluster.brokers:
         if not setup.cluster.alive(broker.id):
             setup.cluster.restart(broker.id, timeout_s=240)
@@ -314,23 +319,22 @@ def _fill(journal: ActionJournal) -> None:
     own files.
     """
     cluster = FakeCluster()
-    cluster.create_topic("elsewhere", 1)
-    cluster.produce("elsewhere", {0: 10})
-    action = purge(cluster, TopicPartition("elsewhere", 0), 5)
-    line = (
-        len(entry.dump(entry.intents([action], run_id="r", plan_digest="other", at_ms=1, author=entry.Author())[0])) + 1
-    )
+    cluster.create_topic("other-topic", 1)
+    cluster.produce("other-topic", {0: 10})
+    action = purge(cluster, TopicPartition("other-topic", 0), 5)
+    intent = entry.create(action, run_id="r", plan_digest="other", at_ms=1)
+    line = len(entry.dump(intent)) + 1
     journal.record_intents([action] * (DISK_BYTES // line), run_id="r", plan_digest="other", at_ms=1)
 
 
 @contextmanager
 def _full_disk(size_limit: int) -> Iterator[None]:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size_limit, before[1]))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_limit, limits[1]))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def _size(path: Path) -> int:

@@ -103,7 +103,7 @@ class TrialSetup:
         return self.folder / "manifests"
 
     def create(self) -> None:
-        """Create topics, records, groups and manifests as the plan must find them."""
+        """Create the topics, records, groups and manifests of the trial."""
         brokers = [broker.id for broker in self.cluster.brokers]
         topics = []
         for name, count in self.topics.items():
@@ -129,14 +129,14 @@ class TrialSetup:
     @contextmanager
     def traffic(self) -> Iterator[None]:
         """Run a producer and a live member during the block."""
-        leave = threading.Event()
-        producer = threading.Thread(target=self._produce, args=(leave,), name="producer", daemon=True)
+        stop = threading.Event()
+        producer = threading.Thread(target=self._produce, args=(stop,), name="producer", daemon=True)
         producer.start()
         try:
             with client.member(self.servers, self.live_group, [self.topic("unmanaged")]):
                 yield
         finally:
-            leave.set()
+            stop.set()
             producer.join(120)
 
     def rotate_replicas(self, partitions: Iterable[PartitionKey]) -> None:
@@ -166,8 +166,8 @@ class TrialSetup:
         client.create_topics(self.servers, [Topic(topic, count, 1 if topic == self.topic("single") else 3)])
         client.produce(self.servers, topic, {number: [Record(b"again")] * (FLOOR + 15) for number in range(count)})
 
-    def _produce(self, leave: threading.Event) -> None:
-        while not leave.wait(0.2):
+    def _produce(self, stop: threading.Event) -> None:
+        while not stop.wait(0.2):
             for name in (self.topic("moving"), self.topic("unmanaged")):
                 try:
                     client.produce(
@@ -181,11 +181,11 @@ class TrialSetup:
         self.manifests.mkdir(parents=True)
         head = "apiVersion: reconciler/v1\n"
         floors = dict.fromkeys(range(4), FLOOR)
-        singles = dict.fromkeys(range(3), FLOOR)
+        single_floors = dict.fromkeys(range(3), FLOOR)
         documents = [
             self._cluster(),
             self._floor("fixed", f"fromOffset: {_render_flow_mapping(floors)}"),
-            self._floor("single", f"fromOffset: {_render_flow_mapping(singles)}"),
+            self._floor("single", f"fromOffset: {_render_flow_mapping(single_floors)}"),
             self._floor("recent", "newerThan: 1d"),
             self._floor("moving", f"last: {LAST}"),
             self._floor("read", f"unreadBy: [{self.consumer_group}]", "  every: 1s\n"),

@@ -72,7 +72,7 @@ def observe(setup: TrialSetup) -> ObservedState:
 
 
 def violations(setup: TrialSetup, run: TrialRun, state: ObservedState) -> Iterator[str]:
-    """Violations after the first apply: lost records, touched bystanders, false outcomes."""
+    """Violations after the first apply: lost records, changed bystanders, false outcomes."""
     yield from state.gaps
     yield from _record_bound_violations(setup, run, state)
     yield from _bystander_violations(setup, run, state)
@@ -104,10 +104,10 @@ def convergence_violations(
     for action in third_plan.actions:
         yield f"third plan: {action.address} is not done: {action.reason}"
     for key, start in state.starts.items():
-        untouched = key[0] not in setup.changes.recreated and key[0] not in setup.changes.expired
+        is_unchanged = key[0] not in setup.changes.recreated and key[0] not in setup.changes.expired
         if (
             key[0] in (setup.topic("fixed"), setup.topic("single"), setup.topic("recent"))
-            and untouched
+            and is_unchanged
             and start != FLOOR
         ):
             yield f"{key} starts at {start} and not at {FLOOR}"
@@ -192,8 +192,8 @@ def _removal_violations(
     setup: TrialSetup, run: TrialRun, outcome: Outcome, action: DeleteGroup, state: ObservedState
 ) -> Iterator[str]:
     listed = action.group in state.groups
-    touched = action.group in setup.changes.joined or action.group in setup.changes.committed
-    if outcome.status in DONE and listed and not touched:
+    has_changed = action.group in setup.changes.joined or action.group in setup.changes.committed
+    if outcome.status in DONE and listed and not has_changed:
         yield "TRUTH it is still listed"
     topics_recreated = bool(setup.changes.recreated)
     if outcome.status in NOTHING_DONE and not listed and not run.was_killed and not topics_recreated:
@@ -218,7 +218,7 @@ def _deletions(plan: Plan) -> Iterator[DeleteRecords]:
 
 
 def _consume(setup: TrialSetup, starts: Mapping[PartitionKey, int]) -> tuple[dict[PartitionKey, int], list[str]]:
-    """First record of each partition that a consumer gets, and gaps between its records."""
+    """Read each partition with a consumer; return the first offsets and the gaps."""
     properties = consumer_properties(setup.servers, f"{setup.name}-verification") | {
         "auto.offset.reset": "earliest",
         "enable.partition.eof": True,

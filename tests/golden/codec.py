@@ -53,18 +53,18 @@ _PARTITION = {
 _GROUP = {"listed", "type", "state", "commits", "topics", "fingerprint", "idle", "newest_record"}
 
 
-def snapshot(path: Path, needs: ScanRequest) -> ClusterSnapshot:
+def snapshot(path: Path, request: ScanRequest) -> ClusterSnapshot:
     """Read the facts of a snapshot.json, with an offset for each instant in `instants`.
 
-    Raises ValueError for an unknown word, so that a typing mistake is not read as a healthy fact.
+    Raises ValueError for an unknown name, so that a typing mistake is not read as a healthy fact.
     """
-    document = _known(json.loads(path.read_text(encoding="utf-8")), _TOP, "the snapshot")
-    instants = sorted({instant for need in needs.topics for instant in need.instants_ms})
+    document = _check_names(json.loads(path.read_text(encoding="utf-8")), _TOP, "the snapshot")
+    instants = sorted({instant for topic_request in request.topics for instant in topic_request.instants_ms})
     topics, partitions = {}, {}
     for name, facts in document.get("topics", {}).items():
-        partition_rows = [repeated_row for row in facts.get("partitions", [{}]) for repeated_row in _repeated(row)]
+        partition_rows = [repeated_row for row in facts.get("partitions", [{}]) for repeated_row in _repeat(row)]
         listed = {TopicPartition(name, number): row for number, row in enumerate(partition_rows)}
-        topics[name] = _topic(name, _known(facts, _TOPIC, name), len(partition_rows))
+        topics[name] = _topic(name, _check_names(facts, _TOPIC, name), len(partition_rows))
         for partition, row in listed.items():
             partitions[partition] = _partition(partition, row, topics[name], instants)
     return ClusterSnapshot(
@@ -72,7 +72,9 @@ def snapshot(path: Path, needs: ScanRequest) -> ClusterSnapshot:
         observed_at_ms=NOW_MS,
         brokers=tuple(document.get("brokers", (1, 2, 3))),
         topics=topics,
-        groups={name: _group(name, _known(facts, _GROUP, name)) for name, facts in document.get("groups", {}).items()},
+        groups={
+            name: _group(name, _check_names(facts, _GROUP, name)) for name, facts in document.get("groups", {}).items()
+        },
         partitions=partitions,
         topics_incomplete=_incomplete(document, "topics_incomplete"),
         groups_incomplete=_incomplete(document, "groups_incomplete"),
@@ -86,9 +88,9 @@ def topic_id(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()[:22]
 
 
-def _known(row: Mapping[str, Any], words: set[str], where: str) -> Mapping[str, Any]:
-    if unknown := set(row) - words:
-        raise ValueError(f"{where}: unknown {sorted(unknown)}")
+def _check_names(row: Mapping[str, Any], names: set[str], location: str) -> Mapping[str, Any]:
+    if unknown := set(row) - names:
+        raise ValueError(f"{location}: unknown {sorted(unknown)}")
     return row
 
 
@@ -100,25 +102,25 @@ def _incomplete(document: Mapping[str, Any], name: str) -> Unknown | None:
     return Unknown(document[name]) if name in document else None
 
 
-def _repeated(row: dict[str, Any]) -> list[dict[str, Any]]:
+def _repeat(row: dict[str, Any]) -> list[dict[str, Any]]:
     count, step = row.get("repeat", 1), row.get("step", 0)
     offsets = ("log_start", "end", "stable_end", "high_watermark")
 
-    def shifted(number: int) -> dict[str, Any]:
-        def moved(value: Any) -> Any:
+    def shift_row(number: int) -> dict[str, Any]:
+        def shift(value: Any) -> Any:
             return value + number * step if type(value) is int else value
 
-        moved_row = {name: moved(value) if name in offsets else value for name, value in row.items()}
-        return moved_row | {"at": {age: moved(value) for age, value in row.get("at", {}).items()}}
+        row_copy = {name: shift(value) if name in offsets else value for name, value in row.items()}
+        return row_copy | {"at": {age: shift(value) for age, value in row.get("at", {}).items()}}
 
-    return [shifted(number) for number in range(count)]
+    return [shift_row(number) for number in range(count)]
 
 
 def _topic(name: str, facts: Mapping[str, Any], partitions: int) -> TopicFacts:
     policy = _fact(facts.get("cleanup", ["delete"]))
-    rows = [one for row in facts.get("partitions", [{}]) for one in _repeated(row)]
+    rows = [repeated_row for row in facts.get("partitions", [{}]) for repeated_row in _repeat(row)]
     offsets_known = all(type(row.get("end", 0)) is int and type(row.get("log_start", 0)) is int for row in rows)
-    held = (
+    records = (
         sum(row.get("high_watermark", row.get("end", 0)) - row.get("log_start", 0) for row in rows)
         if offsets_known
         else None
@@ -129,14 +131,14 @@ def _topic(name: str, facts: Mapping[str, Any], partitions: int) -> TopicFacts:
         internal=facts.get("internal", False),
         partitions=partitions,
         cleanup_policy=policy if isinstance(policy, Unknown) else frozenset(policy),
-        records=_fact(facts.get("records", Unknown("a partition could not be read") if held is None else held)),
+        records=_fact(facts.get("records", Unknown("a partition could not be read") if records is None else records)),
     )
 
 
 def _partition(
     partition: TopicPartition, row: Mapping[str, Any], topic: TopicFacts, instants: list[int]
 ) -> PartitionFacts:
-    _known(row, _PARTITION, str(partition))
+    _check_names(row, _PARTITION, str(partition))
     end = _fact(row.get("end", 0))
     stable_end = _fact(row.get("stable_end", end))
     replicas = tuple(row.get("replicas", (1, 2, 3)))

@@ -70,7 +70,8 @@ def assert_markdown(plan: Plan) -> None:
 
 
 def assert_annotations(plan: Plan) -> None:
-    """Limits that refuse are errors; missing facts and blocks are warnings, blocks at their manifest's line, ten in all.
+    """Limits that refuse are errors; missing facts and blocks are warnings, blocks at their
+    manifest's line, ten in all.
 
     The notice has counts and digest.
     """
@@ -85,9 +86,9 @@ def assert_annotations(plan: Plan) -> None:
     warnings = [line for line in lines if line.startswith("::warning file=")]
     assert len(warnings) == min(len(blocks), ANNOTATIONS_MAX - missing_facts)
     unshown = len(plan.incomplete) + len(blocks) - ANNOTATIONS_MAX
-    others = [line for line in lines if line.startswith("::warning title=")]
-    assert len(others) == missing_facts + (unshown > 0)
-    assert [numbers(line)[0] for line in others if re.search(r"::[\d,]+ more ", line)] == (
+    other_warnings = [line for line in lines if line.startswith("::warning title=")]
+    assert len(other_warnings) == missing_facts + (unshown > 0)
+    assert [numbers(line)[0] for line in other_warnings if re.search(r"::[\d,]+ more ", line)] == (
         [f"{unshown:,}"] if unshown > 0 else []
     )
     for warning, (first, count) in zip(warnings, blocks, strict=False):

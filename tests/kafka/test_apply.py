@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.apply.context import ApplyContext
 from reconciler.apply.executor import apply
 from reconciler.journal.journal import ActionJournal, file_journal
 from reconciler.kafka import journal_topic
@@ -34,7 +35,7 @@ pytestmark = pytest.mark.brokers
 def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
     gateway = KafkaGateway(KafkaSession(connection(cluster)))
     yield gateway
-    gateway.close()
+    gateway.session.close()
 
 
 def connection(cluster: Cluster) -> Connection:
@@ -45,30 +46,32 @@ def send(actions: list[Action], gateway: KafkaGateway, journal: Journal) -> list
     return list(
         apply(
             actions,
-            gateway=gateway,
-            journal=journal,
-            run_id=uuid.uuid4().hex,
-            plan_digest="sha256:plan",
-            clock=lambda: time.time_ns() // 1_000_000,
-            sleep=time.sleep,
+            ApplyContext(
+                gateway=gateway,
+                journal=journal,
+                run_id=uuid.uuid4().hex,
+                plan_digest="sha256:plan",
+                clock=lambda: time.time_ns() // 1_000_000,
+                sleep=time.sleep,
+            ),
         )
     )
 
 
-def planned(gateway: KafkaGateway, topic: str, group: str, before_offset: int) -> list[Action]:
+def plan_actions(gateway: KafkaGateway, topic: str, group: str, before_offset: int) -> list[Action]:
     """One action of each type: delete records of the first partition, remove the group, elect the
     second leader.
     """
-    purged, elected = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    now = gateway.read_partitions([purged, elected], offsets=True)
-    facts = gateway.read_groups([group])[group]
-    first, second = now[purged], now[elected]
-    assert isinstance(first.topic_id, str)
-    assert isinstance(first.leader, int)
-    assert isinstance(first.replicas, tuple)
-    assert isinstance(first.log_start, int)
-    assert isinstance(second.replicas, tuple)
-    assert isinstance(facts.fingerprint, str)
+    purge_partition, election_partition = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    facts_by_partition = gateway.read_partitions([purge_partition, election_partition], offsets=True)
+    group_facts = gateway.read_groups([group])[group]
+    purge_facts, election_facts = facts_by_partition[purge_partition], facts_by_partition[election_partition]
+    assert isinstance(purge_facts.topic_id, str)
+    assert isinstance(purge_facts.leader, int)
+    assert isinstance(purge_facts.replicas, tuple)
+    assert isinstance(purge_facts.log_start, int)
+    assert isinstance(election_facts.replicas, tuple)
+    assert isinstance(group_facts.fingerprint, str)
     return [
         purge(
             topic,
@@ -76,11 +79,11 @@ def planned(gateway: KafkaGateway, topic: str, group: str, before_offset: int) -
             policy="floor",
             before_offset=before_offset,
             end=10,
-            topic_id=first.topic_id,
-            log_start=first.log_start,
-            leader=first.leader,
-            replicas=first.replicas,
-            in_sync=first.replicas,
+            topic_id=purge_facts.topic_id,
+            log_start=purge_facts.log_start,
+            leader=purge_facts.leader,
+            replicas=purge_facts.replicas,
+            in_sync=purge_facts.replicas,
         ),
         removal(
             group,
@@ -88,7 +91,7 @@ def planned(gateway: KafkaGateway, topic: str, group: str, before_offset: int) -
             idle_for_ms=0,
             commits=1,
             commit_topics=1,
-            fingerprint=facts.fingerprint,
+            fingerprint=group_facts.fingerprint,
             last_activity_ms=None,
             newest_record=None,
         ),
@@ -96,16 +99,16 @@ def planned(gateway: KafkaGateway, topic: str, group: str, before_offset: int) -
             topic,
             1,
             policy="leaders",
-            leader_wanted=second.replicas[0],
-            topic_id=first.topic_id,
-            leader=second.leader if isinstance(second.leader, int) else None,
-            replicas=second.replicas,
-            in_sync=second.replicas,
+            leader_wanted=election_facts.replicas[0],
+            topic_id=purge_facts.topic_id,
+            leader=election_facts.leader if isinstance(election_facts.leader, int) else None,
+            replicas=election_facts.replicas,
+            in_sync=election_facts.replicas,
         ),
     ]
 
 
-def disorder(cluster: Cluster) -> tuple[str, str, str]:
+def create_disorder(cluster: Cluster) -> tuple[str, str, str]:
     """Create a topic with ten records in each of three partitions, a dead group and a bystander.
 
     The leader of the second partition is not the preferred one.
@@ -129,20 +132,20 @@ def test_apply_does_what_was_planned_and_nothing_else(
 
     Other subjects are untouched, and the second apply sends nothing.
     """
-    topic, group, bystander = disorder(cluster)
+    topic, group, bystander = create_disorder(cluster)
     journal: ActionJournal
     if journal_type == "file":
         journal = file_journal(tmp_path / "journal.jsonl")
     else:
         name = f"_journal.{topic}"
-        journal_topic.create_topic(KafkaSession(connection(cluster)), name, retention_ms=-1)
+        journal_topic.create_topic(KafkaSession(connection(cluster)), name)
         client.wait_until(
             lambda: all(client.partition_states(server, name) for server in cluster.bootstrap_servers.split(",")),
             30,
             f"{name} in the metadata of every broker",
         )
         journal = ActionJournal(JournalTopic(KafkaSession(connection(cluster)), name))
-    actions = planned(gateway, topic, group, 6)
+    actions = plan_actions(gateway, topic, group, 6)
     outcomes = send(actions, gateway, journal)
     assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
     assert [outcome.read_back for outcome in outcomes] == [
@@ -155,21 +158,21 @@ def test_apply_does_what_was_planned_and_nothing_else(
     groups = list_groups(cluster)
     assert group not in groups
     assert bystander in groups
-    again = send(actions, gateway, journal)
-    assert {outcome.status for outcome in again} == {Status.SATISFIED}
-    assert sum(outcome.sends for outcome in again) == 0
+    second_outcomes = send(actions, gateway, journal)
+    assert {outcome.status for outcome in second_outcomes} == {Status.SATISFIED}
+    assert sum(outcome.sends for outcome in second_outcomes) == 0
     assert [entry.event.value for entry in journal.entries()] == ["intent", "outcome"] * 3 + ["outcome"] * 3
     assert set(journal.last_purges()) == {TopicPartition(topic, 0)}
     assert journal.open_intents("sha256:plan") == {}
 
 
-def test_apply_leaves_a_moved_world_alone(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
+def test_apply_leaves_a_changed_cluster_alone(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
     """After a new topic with the same name and new activity of the group, both actions are stale.
 
     The new topic keeps every record and commit.
     """
-    topic, group, _ = disorder(cluster)
-    actions = planned(gateway, topic, group, 6)
+    topic, group, _ = create_disorder(cluster)
+    actions = plan_actions(gateway, topic, group, 6)
     servers = cluster.bootstrap_servers
     kafka_client.delete_topics(servers, [topic])
     client.create_topics(servers, [client.Topic(topic, 3, 3)])
@@ -181,10 +184,10 @@ def test_apply_leaves_a_moved_world_alone(cluster: Cluster, gateway: KafkaGatewa
     assert kafka_client.committed_offsets(servers, group, [(topic, 2)]) == {(topic, 2): 1}
 
 
-def test_apply_spares_a_live_group(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
-    """A member joined between plan and apply."""
-    topic, group, _ = disorder(cluster)
-    actions = planned(gateway, topic, group, 6)
+def test_apply_keeps_a_live_group(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
+    """A member joins between plan and apply, so the group stays."""
+    topic, group, _ = create_disorder(cluster)
+    actions = plan_actions(gateway, topic, group, 6)
     with client.member(cluster.bootstrap_servers, group, [topic]):
         statuses = {o.action.address.kind: o.status for o in send(actions, gateway, file_journal(tmp_path / "j.jsonl"))}
     assert statuses["GroupRemoval"] is Status.STALE
@@ -195,10 +198,10 @@ def test_apply_without_a_journal_topic_sends_nothing(cluster: Cluster, gateway: 
     """Without the journal's topic apply attempts nothing, and nothing creates the topic by
     accident.
     """
-    topic, group, _ = disorder(cluster)
+    topic, group, _ = create_disorder(cluster)
     missing = f"_journal.missing.{topic}"
     outcomes = send(
-        planned(gateway, topic, group, 6),
+        plan_actions(gateway, topic, group, 6),
         gateway,
         ActionJournal(JournalTopic(KafkaSession(connection(cluster)), missing)),
     )

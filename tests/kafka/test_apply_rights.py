@@ -26,13 +26,13 @@ from tests.toolbox import list_groups
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 USERS = {"ci-some": "s3cretsome", "ci-reader": "s3cretreader"}
-MINE, THEIRS = "orders-mine", "orders-theirs"
-DEAD_MINE, DEAD_THEIRS = "dead-mine", "dead-theirs"
-LED = "payments"
+PERMITTED, DENIED = "orders-permitted", "orders-denied"
+PERMITTED_GROUP, DENIED_GROUP = "dead-permitted", "dead-denied"
+LEADER_TOPIC = "payments"
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Iterator[Cluster]:
+def secure_cluster() -> Iterator[Cluster]:
     """Three brokers with an authorizer.
 
     Both users may describe everything; one of them may also delete in one topic and one group.
@@ -40,12 +40,12 @@ def guarded() -> Iterator[Cluster]:
     cluster = start(3, name="rights", heap_mib=256, security=Security(USERS))
     try:
         servers = cluster.bootstrap_servers
-        client.create_topics(servers, [Topic(MINE), Topic(THEIRS), Topic(LED, assignment=((1, 2, 3),))])
-        for topic in (MINE, THEIRS):
+        client.create_topics(servers, [Topic(PERMITTED), Topic(DENIED), Topic(LEADER_TOPIC, assignment=((1, 2, 3),))])
+        for topic in (PERMITTED, DENIED):
             client.produce(servers, topic, {0: [Record(b"x")] * 20})
-        for group in (DEAD_MINE, DEAD_THEIRS):
-            client.commit(servers, group, {(LED, 0): 0})
-        tools.change_preferred_leaders(cluster, [(LED, 0)])
+        for group in (PERMITTED_GROUP, DENIED_GROUP):
+            client.commit(servers, group, {(LEADER_TOPIC, 0): 0})
+        tools.change_preferred_leaders(cluster, [(LEADER_TOPIC, 0)])
         for user in USERS:
             grant(
                 servers,
@@ -60,8 +60,8 @@ def guarded() -> Iterator[Cluster]:
         grant(
             servers,
             [
-                Grant("ci-some", AclOperation.DELETE, ResourceType.TOPIC, MINE),
-                Grant("ci-some", AclOperation.DELETE, ResourceType.GROUP, DEAD_MINE),
+                Grant("ci-some", AclOperation.DELETE, ResourceType.TOPIC, PERMITTED),
+                Grant("ci-some", AclOperation.DELETE, ResourceType.GROUP, PERMITTED_GROUP),
             ],
         )
         yield cluster
@@ -69,8 +69,8 @@ def guarded() -> Iterator[Cluster]:
         stop(cluster)
 
 
-def as_user(folder: Path, user: str, *words: str) -> subprocess.CompletedProcess[str]:
-    return reconciler(folder, *words, KAFKA_USERNAME=user, KAFKA_PASSWORD=USERS[user])
+def as_user(folder: Path, user: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return reconciler(folder, *arguments, KAFKA_USERNAME=user, KAFKA_PASSWORD=USERS[user])
 
 
 def write_manifests(folder: Path, cluster: Cluster) -> None:
@@ -94,17 +94,17 @@ spec:
 apiVersion: reconciler/v1
 kind: RetentionFloor
 metadata: {{name: floor}}
-spec: {{topics: [{MINE}, {THEIRS}], keep: {{last: 5}}}}
+spec: {{topics: [{PERMITTED}, {DENIED}], keep: {{last: 5}}}}
 ---
 apiVersion: reconciler/v1
 kind: GroupRemoval
 metadata: {{name: dead}}
-spec: {{groups: [{DEAD_MINE}, {DEAD_THEIRS}], idleFor: 1s}}
+spec: {{groups: [{PERMITTED_GROUP}, {DENIED_GROUP}], idleFor: 1s}}
 ---
 apiVersion: reconciler/v1
 kind: LeaderPolicy
 metadata: {{name: leaders}}
-spec: {{topics: [{LED}]}}
+spec: {{topics: [{LEADER_TOPIC}]}}
 """
     )
 
@@ -114,47 +114,47 @@ def outcomes(folder: Path) -> dict[str, Any]:
 
 
 REFUSALS = {
-    f"RetentionFloor/floor/{THEIRS}[0]": ("TOPIC_AUTHORIZATION_FAILED", "DELETE on the topic"),
-    f"GroupRemoval/dead/{DEAD_THEIRS}": ("GROUP_AUTHORIZATION_FAILED", "DELETE on the group"),
-    f"LeaderPolicy/leaders/{LED}[0]": ("CLUSTER_AUTHORIZATION_FAILED", "ALTER on the cluster"),
+    f"RetentionFloor/floor/{DENIED}[0]": ("TOPIC_AUTHORIZATION_FAILED", "DELETE on the topic"),
+    f"GroupRemoval/dead/{DENIED_GROUP}": ("GROUP_AUTHORIZATION_FAILED", "DELETE on the group"),
+    f"LeaderPolicy/leaders/{LEADER_TOPIC}[0]": ("CLUSTER_AUTHORIZATION_FAILED", "ALTER on the cluster"),
 }
-CARRIED_OUT = (f"RetentionFloor/floor/{MINE}[0]", f"GroupRemoval/dead/{DEAD_MINE}")
+APPLIED = (f"RetentionFloor/floor/{PERMITTED}[0]", f"GroupRemoval/dead/{PERMITTED_GROUP}")
 
 
-def test_what_may_not_be_done_is_failed_and_the_rest_goes_on(guarded: Cluster, tmp_path: Path) -> None:
+def test_an_action_without_permission_fails_and_the_others_go_on(secure_cluster: Cluster, tmp_path: Path) -> None:
     """Without write permissions all actions fail, exit 1; with some of them, the others fail, exit
     5.
 
     The result names the missing permission, and nothing changes without one.
     """
-    write_manifests(tmp_path, guarded)
-    servers = guarded.bootstrap_servers
+    write_manifests(tmp_path, secure_cluster)
+    servers = secure_cluster.bootstrap_servers
     time.sleep(1.5)  # idleFor: 1s
-    planned = as_user(tmp_path, "ci-reader", "plan", "-q", "--out", "plan.json", "--detailed-exitcode")
-    assert planned.returncode == 2, planned.stdout + planned.stderr
-    assert "2 record deletions" in planned.stdout, planned.stdout
-    assert "2 group removals, 1 election" in planned.stdout, planned.stdout
+    plan = as_user(tmp_path, "ci-reader", "plan", "-q", "--out", "plan.json", "--detailed-exitcode")
+    assert plan.returncode == 2, plan.stdout + plan.stderr
+    assert "2 record deletions" in plan.stdout, plan.stdout
+    assert "2 group removals, 1 election" in plan.stdout, plan.stdout
 
-    denied = as_user(tmp_path, "ci-reader", "apply", "-q", "plan.json", "--results", "results.json")
-    assert denied.returncode == 1, denied.stdout + denied.stderr
+    denied_apply = as_user(tmp_path, "ci-reader", "apply", "-q", "plan.json", "--results", "results.json")
+    assert denied_apply.returncode == 1, denied_apply.stdout + denied_apply.stderr
     assert {line["status"] for line in outcomes(tmp_path).values()} == {"failed"}
-    assert {client.watermarks(servers, topic, 0)[0] for topic in (MINE, THEIRS)} == {0}
+    assert {client.watermarks(servers, topic, 0)[0] for topic in (PERMITTED, DENIED)} == {0}
 
-    partly_denied = as_user(tmp_path, "ci-some", "apply", "-q", "plan.json", "--results", "results.json")
-    assert partly_denied.returncode == 5, partly_denied.stdout + partly_denied.stderr
+    partly_denied_apply = as_user(tmp_path, "ci-some", "apply", "-q", "plan.json", "--results", "results.json")
+    assert partly_denied_apply.returncode == 5, partly_denied_apply.stdout + partly_denied_apply.stderr
     results = outcomes(tmp_path)
-    assert set(results) == {*REFUSALS, *CARRIED_OUT}
-    for address in CARRIED_OUT:
+    assert set(results) == {*REFUSALS, *APPLIED}
+    for address in APPLIED:
         assert results[address]["status"] == "applied", results[address]
-    for address, (code, right) in REFUSALS.items():
+    for address, (code, permission) in REFUSALS.items():
         line = results[address]
         assert (line["status"], line["code"], line["sends"]) == ("failed", code, 1), line
-        assert right in line["detail"], line
-        assert right in partly_denied.stdout, partly_denied.stdout
-    assert client.watermarks(servers, MINE, 0)[0] == 15
-    assert client.watermarks(servers, THEIRS, 0)[0] == 0
-    groups = list_groups(guarded)
-    assert DEAD_THEIRS in groups
-    assert DEAD_MINE not in groups
-    state = client.partition_states(servers, LED)[0]
+        assert permission in line["detail"], line
+        assert permission in partly_denied_apply.stdout, partly_denied_apply.stdout
+    assert client.watermarks(servers, PERMITTED, 0)[0] == 15
+    assert client.watermarks(servers, DENIED, 0)[0] == 0
+    groups = list_groups(secure_cluster)
+    assert DENIED_GROUP in groups
+    assert PERMITTED_GROUP not in groups
+    state = client.partition_states(servers, LEADER_TOPIC)[0]
     assert state.leader != state.replicas[0]

@@ -27,55 +27,55 @@ from reconciler.sandbox import client
 from reconciler.sandbox.client import admin_client
 from reconciler.sandbox.cluster import Cluster
 from tests import kafka_client
-from tests.kafka.test_apply import connection, disorder, planned, send
+from tests.kafka.test_apply import connection, create_disorder, plan_actions, send
 from tests.toolbox import log_start_offsets, partition_leaders
 
 pytestmark = pytest.mark.brokers
 
 
-class Meanwhile:
+class ChangingGateway:
     """A gateway to real brokers that changes the cluster before its first write."""
 
-    def __init__(self, real: KafkaGateway, move: Callable[[], None]) -> None:
+    def __init__(self, real: KafkaGateway, change: Callable[[], None]) -> None:
         self._real = real
-        self._moves = [move]
+        self._changes = [change]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 
     def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
-        self._move()
+        self._change()
         return self._real.delete_records(before_offsets)
 
     def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]:
-        self._move()
+        self._change()
         return self._real.delete_groups(groups)
 
     def elect_leaders(
         self, election: Election, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, ItemResult]:
-        self._move()
+        self._change()
         return self._real.elect_leaders(election, partitions)
 
-    def _move(self) -> None:
-        if self._moves:
-            self._moves.pop()()
+    def _change(self) -> None:
+        if self._changes:
+            self._changes.pop()()
 
 
 @pytest.fixture
 def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
     gateway = KafkaGateway(KafkaSession(connection(cluster)))
     yield gateway
-    gateway.close()
+    gateway.session.close()
 
 
 RECORDS, GROUP, LEADER = 0, 1, 2
 
 
 def apply_after(
-    gateway: KafkaGateway, which: int, actions: list[Any], folder: Path, move: Callable[[], None]
+    gateway: KafkaGateway, index: int, actions: list[Any], folder: Path, change: Callable[[], None]
 ) -> Outcome:
-    (outcome,) = send([actions[which]], Meanwhile(gateway, move), file_journal(folder / "journal.jsonl"))  # type: ignore[arg-type]
+    (outcome,) = send([actions[index]], ChangingGateway(gateway, change), file_journal(folder / "journal.jsonl"))  # type: ignore[arg-type]
     return outcome
 
 
@@ -85,31 +85,31 @@ def test_offset_out_of_range_is_stale(cluster: Cluster, gateway: KafkaGateway, t
 
     DeleteRecords names a topic by name, not by id.
     """
-    topic, group, _ = disorder(cluster)
-    actions = planned(gateway, topic, group, 6)
+    topic, group, _ = create_disorder(cluster)
+    actions = plan_actions(gateway, topic, group, 6)
     servers = cluster.bootstrap_servers
 
-    def again() -> None:
+    def recreate_topic() -> None:
         kafka_client.delete_topics(servers, [topic])
         client.create_topics(servers, [client.Topic(topic, 3, 3)])
         client.produce(servers, topic, {0: [client.Record(b"x")] * 3})
 
-    outcome = apply_after(gateway, RECORDS, actions, tmp_path, again)
+    outcome = apply_after(gateway, RECORDS, actions, tmp_path, recreate_topic)
     assert (outcome.status, outcome.code, outcome.removed_max) == (Status.STALE, "OFFSET_OUT_OF_RANGE", 0)
     assert log_start_offsets(cluster, topic)[0] == 0
 
 
-def test_a_topic_that_goes_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
+def test_a_deleted_topic_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
     """After a deletion of the topic the client or the broker does not know the partition, for both
     operations.
     """
-    for which in (RECORDS, LEADER):
-        topic, group, _ = disorder(cluster)
-        actions = planned(gateway, topic, group, 6)
+    for index in (RECORDS, LEADER):
+        topic, group, _ = create_disorder(cluster)
+        actions = plan_actions(gateway, topic, group, 6)
         deleted_topics = [topic]
         outcome = apply_after(
             gateway,
-            which,
+            index,
             actions,
             tmp_path,
             lambda deleted_topics=deleted_topics: kafka_client.delete_topics(cluster.bootstrap_servers, deleted_topics),
@@ -123,7 +123,7 @@ def test_policy_violation_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp
     """A topic that is only compacted fails at once, and the other topic of the request is
     truncated.
     """
-    topic, group, _ = disorder(cluster)
+    topic, group, _ = create_disorder(cluster)
     compacted = f"compacted-{uuid.uuid4().hex[:12]}"
     servers = cluster.bootstrap_servers
     leader = client.partition_states(servers, topic)[0].leader
@@ -132,43 +132,50 @@ def test_policy_violation_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp
         servers, [client.Topic(compacted, configs={"cleanup.policy": "compact"}, assignment=(replicas,))]
     )
     client.produce(servers, compacted, {0: [client.Record(b"x", b"key")] * 10})
-    well = planned(gateway, topic, group, 6)[RECORDS]
-    assert isinstance(well, DeleteRecords)
-    ill = elsewhere(gateway, well, TopicPartition(compacted, 0))
-    first, second = send([ill, well], gateway, file_journal(tmp_path / "journal.jsonl"))
-    outcomes = {outcome.action: outcome for outcome in (first, second)}
-    assert (outcomes[ill].status, outcomes[ill].code, outcomes[ill].sends) == (Status.FAILED, "POLICY_VIOLATION", 1)
-    assert outcomes[well].status is Status.APPLIED
+    valid = plan_actions(gateway, topic, group, 6)[RECORDS]
+    assert isinstance(valid, DeleteRecords)
+    invalid = with_partition(gateway, valid, TopicPartition(compacted, 0))
+    first_outcome, second_outcome = send([invalid, valid], gateway, file_journal(tmp_path / "journal.jsonl"))
+    outcomes = {outcome.action: outcome for outcome in (first_outcome, second_outcome)}
+    assert (outcomes[invalid].status, outcomes[invalid].code, outcomes[invalid].sends) == (
+        Status.FAILED,
+        "POLICY_VIOLATION",
+        1,
+    )
+    assert outcomes[valid].status is Status.APPLIED
     assert log_start_offsets(cluster, compacted)[0] == 0
 
 
 def test_invalid_topic_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
     """An internal topic loses nothing, even if a forged plan names it and no recheck runs."""
-    topic, group, _ = disorder(cluster)
-    well = planned(gateway, topic, group, 6)[RECORDS]
-    assert isinstance(well, DeleteRecords)
-    log = "__consumer_offsets"
+    topic, group, _ = create_disorder(cluster)
+    valid = plan_actions(gateway, topic, group, 6)[RECORDS]
+    assert isinstance(valid, DeleteRecords)
+    internal_topic = "__consumer_offsets"
     servers = cluster.bootstrap_servers
-    numbers = client.partition_states(servers, log)
-    written = next(number for number in numbers if client.watermarks(servers, log, number)[1] > 0)
-    forged = replace(elsewhere(gateway, well, TopicPartition(log, written)), before_offset=1)
+    partitions = client.partition_states(servers, internal_topic)
+    partition = next(number for number in partitions if client.watermarks(servers, internal_topic, number)[1] > 0)
+    forged = replace(with_partition(gateway, valid, TopicPartition(internal_topic, partition)), before_offset=1)
     (outcome,) = send([forged], gateway, file_journal(tmp_path / "journal.jsonl"))
     assert (outcome.status, outcome.code, outcome.sends) == (Status.FAILED, "INVALID_TOPIC_EXCEPTION", 1)
-    assert client.watermarks(servers, log, written)[0] == 0
+    assert client.watermarks(servers, internal_topic, partition)[0] == 0
 
 
-def elsewhere(gateway: KafkaGateway, action: DeleteRecords, at: TopicPartition) -> DeleteRecords:
-    now: Any = gateway.read_partitions([at], offsets=True)[at]
+def with_partition(gateway: KafkaGateway, action: DeleteRecords, partition: TopicPartition) -> DeleteRecords:
+    facts: Any = gateway.read_partitions([partition], offsets=True)[partition]
     observed = replace(
         action.seen,
-        topic_id=now.topic_id,
-        log_start=now.log_start,
-        high_watermark=now.high_watermark,
-        leader=now.leader,
-        replicas=now.replicas,
+        topic_id=facts.topic_id,
+        log_start=facts.log_start,
+        high_watermark=facts.high_watermark,
+        leader=facts.leader,
+        replicas=facts.replicas,
     )
     return replace(
-        action, address=Address("RetentionFloor", "floor", at.topic, at.partition), partition=at, seen=observed
+        action,
+        address=Address("RetentionFloor", "floor", partition.topic, partition.partition),
+        partition=partition,
+        seen=observed,
     )
 
 
@@ -176,8 +183,8 @@ def test_non_empty_group_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_p
     """A member joins between check and request: the broker refuses, and the group keeps its
     commits.
     """
-    topic, group, bystander = disorder(cluster)
-    actions = planned(gateway, topic, group, 6)
+    topic, group, bystander = create_disorder(cluster)
+    actions = plan_actions(gateway, topic, group, 6)
     members = []
 
     def join() -> None:
@@ -197,27 +204,27 @@ def test_non_empty_group_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_p
 
 def test_group_id_not_found_is_satisfied(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
     """Another client removes the group between check and request: satisfied, not applied."""
-    topic, group, _ = disorder(cluster)
-    actions = planned(gateway, topic, group, 6)
+    topic, group, _ = create_disorder(cluster)
+    actions = plan_actions(gateway, topic, group, 6)
     admin = admin_client(cluster.bootstrap_servers)
 
-    def removed() -> None:
+    def remove_group() -> None:
         admin.delete_consumer_groups([group])[group].result(timeout=30)
 
-    outcome = apply_after(gateway, GROUP, actions, tmp_path, removed)
+    outcome = apply_after(gateway, GROUP, actions, tmp_path, remove_group)
     assert (outcome.status, outcome.code) == (Status.SATISFIED, "GROUP_ID_NOT_FOUND")
 
 
 def test_election_not_needed_is_satisfied(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
     """Another client elects between check and request: satisfied, not applied."""
-    topic, group, _ = disorder(cluster)
-    actions = planned(gateway, topic, group, 6)
+    topic, group, _ = create_disorder(cluster)
+    actions = plan_actions(gateway, topic, group, 6)
     admin = admin_client(cluster.bootstrap_servers)
 
-    def elected() -> None:
+    def elect() -> None:
         admin.elect_leaders(ElectionType.PREFERRED, [ClientPartition(topic, 1)]).result(timeout=30)
 
-    outcome = apply_after(gateway, LEADER, actions, tmp_path, elected)
+    outcome = apply_after(gateway, LEADER, actions, tmp_path, elect)
     assert (outcome.status, outcome.code) == (Status.SATISFIED, "ELECTION_NOT_NEEDED")
 
 
@@ -226,8 +233,8 @@ def test_preferred_leader_not_available_waits(cluster: Cluster, gateway: KafkaGa
 
     After the broker's restart the same action is applied.
     """
-    topic, group, _ = disorder(cluster)
-    actions = planned(gateway, topic, group, 6)
+    topic, group, _ = create_disorder(cluster)
+    actions = plan_actions(gateway, topic, group, 6)
     preferred = partition_leaders(cluster, topic)[1][1]
     try:
         outcome = apply_after(gateway, LEADER, actions, tmp_path, lambda: cluster.terminate(preferred))
@@ -238,6 +245,6 @@ def test_preferred_leader_not_available_waits(cluster: Cluster, gateway: KafkaGa
         lambda: set(client.partition_states(cluster.bootstrap_servers, topic)[1].in_sync) == {1, 2, 3}, 60, "in sync"
     )
     gateway.refresh()
-    (again,) = send([actions[LEADER]], gateway, file_journal(tmp_path / "journal.jsonl"))
-    assert again.status in (Status.APPLIED, Status.SATISFIED)
+    (second_outcome,) = send([actions[LEADER]], gateway, file_journal(tmp_path / "journal.jsonl"))
+    assert second_outcome.status in (Status.APPLIED, Status.SATISFIED)
     assert partition_leaders(cluster, topic)[1] == (preferred, preferred)

@@ -24,7 +24,7 @@ def demo() -> Iterator[tuple[Cluster, demo_data.DemoData]]:
         stop(cluster)
 
 
-def test_a_third_of_the_partitions_is_led_by_another_than_the_preferred_replica(
+def test_a_third_of_the_partitions_is_not_led_by_the_preferred_replica(
     demo: tuple[Cluster, demo_data.DemoData],
 ) -> None:
     """The result names exactly the partitions whose leader is not the preferred one."""
@@ -60,7 +60,7 @@ def test_one_group_has_read_all_and_another_half(demo: tuple[Cluster, demo_data.
         assert rows["audit", "shop-orders-repartition", partition] == str(demo_data.SHOP_RECORDS // 2)
 
 
-def test_one_group_lives_and_the_others_look_alike(demo: tuple[Cluster, demo_data.DemoData]) -> None:
+def test_one_group_has_a_member_and_the_others_are_empty(demo: tuple[Cluster, demo_data.DemoData]) -> None:
     """The dead group and the committing group are both EMPTY; only `billing` has a member."""
     output = run_kafka_tool(demo[0], "kafka-consumer-groups", "--list", "--state")
     states = dict(line.split() for line in output.splitlines()[1:] if line.strip())
@@ -74,9 +74,9 @@ def test_the_stream_goes_on_and_its_reader_follows(demo: tuple[Cluster, demo_dat
     """The records that `billing` allows to delete grow, so that a second purge has to wait."""
     cluster, _ = demo
     key = ("billing-invoices-repartition", 0)
-    before = kafka_client.committed_offsets(cluster.bootstrap_servers, "billing", [key])[key] or 0
+    committed = kafka_client.committed_offsets(cluster.bootstrap_servers, "billing", [key])[key] or 0
     client.wait_until(
-        lambda: (kafka_client.committed_offsets(cluster.bootstrap_servers, "billing", [key])[key] or 0) > before,
+        lambda: (kafka_client.committed_offsets(cluster.bootstrap_servers, "billing", [key])[key] or 0) > committed,
         30,
         "a later commit of billing",
     )

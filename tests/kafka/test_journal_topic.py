@@ -1,4 +1,7 @@
-"""The journal in a topic, on real brokers: never created by accident, read to its end, shared by runs."""
+"""The journal in a topic, on real brokers.
+
+No read or write creates the topic, each read reaches its end, and runs share it.
+"""
 
 import uuid
 
@@ -37,15 +40,18 @@ def fake() -> FakeCluster:
     return cluster
 
 
-def unused() -> str:
+def unused_topic() -> str:
     return f"_journal.{uuid.uuid4().hex[:12]}"
 
 
 def test_journal_topic_is_never_created_by_accident(
     cluster: Cluster, connection: Connection, fake: FakeCluster
 ) -> None:
-    """A missing topic is an error with the command that creates it, on brokers with automatic creation."""
-    name = unused()
+    """A missing topic is an error that shows the command for its creation.
+
+    The brokers of the test create topics automatically.
+    """
+    name = unused_topic()
     journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
     with pytest.raises(
         JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
@@ -64,17 +70,17 @@ def test_journal_topic_is_never_created_by_accident(
 
 def test_create_topic_creates_the_journal_topic_once(cluster: Cluster, connection: Connection) -> None:
     """It has one partition, is never compacted, and a second creation changes nothing."""
-    name = unused()
+    name = unused_topic()
     for _ in range(2):
-        journal_topic.create_topic(KafkaSession(connection), name, retention_ms=86_400_000)
-    everywhere(cluster, name)
+        journal_topic.create_topic(KafkaSession(connection), name)
+    wait_for_topic(cluster, name)
     text = run_kafka_tool(cluster, "kafka-topics", "--describe", "--topic", name)
     assert "PartitionCount: 1" in text
     assert "cleanup.policy=delete" in text
-    assert "retention.ms=86400000" in text
+    assert "retention.ms=-1" in text
 
 
-def everywhere(cluster: Cluster, name: str) -> None:
+def wait_for_topic(cluster: Cluster, name: str) -> None:
     """Wait until every broker's metadata has the topic; Kafka 3.9 takes longer than Kafka 4."""
     client.wait_until(
         lambda: all(client.partition_states(server, name) for server in cluster.bootstrap_servers.split(",")),
@@ -83,40 +89,42 @@ def everywhere(cluster: Cluster, name: str) -> None:
     )
 
 
-def test_journal_topic_keeps_the_clock(cluster: Cluster, connection: Connection, fake: FakeCluster) -> None:
-    """A thousand intents, half of them proven unsent, in a topic that two runs share; each call reads the new lines."""
-    name = unused()
-    journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
-    everywhere(cluster, name)
-    first, second = (
+def test_journal_topic_keeps_the_purge_clock(cluster: Cluster, connection: Connection, fake: FakeCluster) -> None:
+    """Two runs share a topic with a thousand intents, half of them unsent; each call reads new
+    lines.
+    """
+    name = unused_topic()
+    journal_topic.create_topic(KafkaSession(connection), name)
+    wait_for_topic(cluster, name)
+    journal, other_journal = (
         ActionJournal(JournalTopic(KafkaSession(connection), name)),
         ActionJournal(JournalTopic(KafkaSession(connection), name)),
     )
-    assert first.last_purges() == {}
+    assert journal.last_purges() == {}
     actions = [purge(fake, TopicPartition("orders", number), 60) for number in range(1000)]
-    first.record_intents(actions, run_id="a", plan_digest="p", at_ms=100)
-    assert first.last_purges() == {action.partition: 100 for action in actions}
+    journal.record_intents(actions, run_id="a", plan_digest="p", at_ms=100)
+    assert journal.last_purges() == {action.partition: 100 for action in actions}
     unsent = [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail="", sends=0) for action in actions[500:]]
-    first.record_outcomes(unsent, run_id="a", plan_digest="p", at_ms=101)
-    second.record_intents(actions[:1], run_id="b", plan_digest="p", at_ms=200)
+    journal.record_outcomes(unsent, run_id="a", plan_digest="p", at_ms=101)
+    other_journal.record_intents(actions[:1], run_id="b", plan_digest="p", at_ms=200)
     expected = {action.partition: 100 for action in actions[:500]} | {AT: 200}
-    assert first.last_purges() == second.last_purges() == expected
-    assert len(list(second.entries())) == 1501
-    assert len(second.open_intents("p")) == 500
+    assert journal.last_purges() == other_journal.last_purges() == expected
+    assert len(list(other_journal.entries())) == 1501
+    assert len(other_journal.open_intents("p")) == 500
 
 
 def test_journal_topic_that_was_created_again_is_not_trusted(
     cluster: Cluster, connection: Connection, fake: FakeCluster
 ) -> None:
     """A new topic of the same name is another journal."""
-    name = unused()
-    journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
+    name = unused_topic()
+    journal_topic.create_topic(KafkaSession(connection), name)
     journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
-    everywhere(cluster, name)
+    wait_for_topic(cluster, name)
     journal.record_intents([purge(fake, AT, 60)], run_id="a", plan_digest="p", at_ms=100)
     kafka_client.delete_topics(cluster.bootstrap_servers, [name])
-    journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
-    everywhere(cluster, name)
+    journal_topic.create_topic(KafkaSession(connection), name)
+    wait_for_topic(cluster, name)
     with pytest.raises(JournalUnavailable, match="created again"):
         journal.record_intents([purge(fake, AT, 70)], run_id="a", plan_digest="p", at_ms=101)
 
@@ -124,8 +132,8 @@ def test_journal_topic_that_was_created_again_is_not_trusted(
 def test_journal_topic_that_is_compacted_is_not_trusted(
     cluster: Cluster, connection: Connection, fake: FakeCluster
 ) -> None:
-    """Compaction would keep only the outcome of an intent and its outcome, which share a key, and break the purge clock."""
-    name = unused()
+    """An intent and its outcome share a key, so compaction would remove the intent."""
+    name = unused_topic()
     client.create_topics(cluster.bootstrap_servers, [client.Topic(name, configs={"cleanup.policy": "compact"})])
     journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
     with pytest.raises(
@@ -138,9 +146,9 @@ def test_journal_topic_that_is_compacted_is_not_trusted(
 
 def test_journal_topic_with_foreign_records_is_not_trusted(cluster: Cluster, connection: Connection) -> None:
     """With records of another writer the purge clock is unknown, so the read is an error."""
-    name = unused()
-    journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
-    everywhere(cluster, name)
+    name = unused_topic()
+    journal_topic.create_topic(KafkaSession(connection), name)
+    wait_for_topic(cluster, name)
     client.produce(cluster.bootstrap_servers, name, {0: [client.Record(b"hello")]})
     with pytest.raises(JournalUnavailable, match="record 0 of partition 0"):
         ActionJournal(JournalTopic(KafkaSession(connection), name)).last_purges()

@@ -10,7 +10,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import ConsumerPosition, PartitionFacts, Unknown
 from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
-from reconciler.scan.refresh_watermarks import refresh_watermarks
+from reconciler.scan.scan import refresh_watermarks
 
 pytestmark = pytest.mark.brokers
 
@@ -31,9 +31,10 @@ def facts(partition: TopicPartition, *, end: int | Unknown, committed: int, lead
 
 
 def test_a_commit_of_a_live_group_is_compared_with_the_current_end(cluster: Cluster) -> None:
-    """A live group once blocked its own purge for ever: its commit was always newer than the end.
+    """A commit above the high watermark causes a second read of the high watermark.
 
-    The high watermark is updated, the stable end is not, and a commit above the new end stays above it.
+    The stable end stays, and a commit above the new high watermark stays above it. A live group
+    once blocked its own purge for ever, because its commit was always newer than the first read.
     """
     topic = f"overtaken-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [client.Topic(topic, partitions=3)])

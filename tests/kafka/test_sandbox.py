@@ -37,7 +37,7 @@ def single() -> Iterator[Cluster]:
         stop(cluster)
 
 
-def test_kafkas_own_tools_run_against_it(single: Cluster) -> None:
+def test_kafkas_own_tools_read_a_sandbox(single: Cluster) -> None:
     """Kafka's tools, which check the results of other tests, read topics and offsets of a sandbox."""
     client.create_topics(single.bootstrap_servers, [client.Topic("tooltopic")])
     client.produce(single.bootstrap_servers, "tooltopic", {0: [client.Record(b"x")] * 3})
@@ -60,7 +60,7 @@ def test_a_broker_that_crashed_comes_back_with_its_data(single: Cluster) -> None
     assert client.watermarks(single.bootstrap_servers, "survives", 0) == (0, 3)
 
 
-def test_a_broker_that_was_told_to_end_ends_and_one_that_runs_is_not_started_twice(single: Cluster) -> None:
+def test_a_terminated_broker_ends_and_a_running_one_is_not_started_twice(single: Cluster) -> None:
     """SIGTERM ends a broker; a running broker is not started a second time with the same data."""
     with pytest.raises(SandboxError, match="still runs"):
         single.restart(1)
@@ -70,7 +70,7 @@ def test_a_broker_that_was_told_to_end_ends_and_one_that_runs_is_not_started_twi
     assert single.alive(1)
 
 
-def test_a_paused_broker_is_there_and_does_not_answer(single: Cluster) -> None:
+def test_a_paused_broker_runs_and_does_not_respond(single: Cluster) -> None:
     """SIGSTOP makes a broker slow, as timeouts need it; SIGCONT lets it continue."""
     single.pause(1)
     try:
@@ -81,7 +81,7 @@ def test_a_paused_broker_is_there_and_does_not_answer(single: Cluster) -> None:
     client.wait_until(lambda: client.visible_brokers(single.bootstrap_servers) == {1}, 30, "the resumed broker answers")
 
 
-def test_nothing_is_left_when_the_owner_is_killed() -> None:
+def test_nothing_remains_after_a_kill_of_the_owner() -> None:
     """After SIGKILL of the process that started a sandbox, broker, supervisor and data are gone."""
     with owner() as process:
         record = json.loads(process.stdout.readline()) if process.stdout else {}
@@ -95,7 +95,7 @@ def test_nothing_is_left_when_the_owner_is_killed() -> None:
     assert not folder.exists()
 
 
-def test_nothing_is_left_running_when_the_supervisor_is_killed() -> None:
+def test_no_process_remains_after_a_kill_of_the_supervisor() -> None:
     """Linux kills the brokers with their supervisor, and `stop` removes the remaining data."""
     cluster = start(1, name="unsupervised", heap_mib=256)
     try:
@@ -108,7 +108,7 @@ def test_nothing_is_left_running_when_the_supervisor_is_killed() -> None:
     assert not cluster.dir.exists()
 
 
-def test_stopping_twice_is_stopping_and_a_paused_broker_does_not_hold_it_up() -> None:
+def test_a_second_stop_succeeds_and_a_paused_broker_does_not_delay_the_first() -> None:
     """A process after SIGSTOP ignores SIGTERM; the end of a sandbox does not wait for it."""
     cluster = start(1, name="paused-end", heap_mib=256)
     broker = identify(cluster.brokers[0].pid)
@@ -121,7 +121,7 @@ def test_stopping_twice_is_stopping_and_a_paused_broker_does_not_hold_it_up() ->
     stop(cluster)
 
 
-def test_a_broker_that_dies_at_start_says_why() -> None:
+def test_the_error_of_a_broker_that_dies_at_start_has_the_cause() -> None:
     """The message has the cause and the log, and no data remains."""
     with pytest.raises(SandboxError) as error:
         start(1, name="stillborn", properties={"metric.reporters": "no.such.Reporter"})
@@ -130,16 +130,14 @@ def test_a_broker_that_dies_at_start_says_why() -> None:
     assert "broker-1.log" in str(error.value)
 
 
-def test_a_configuration_that_cannot_be_says_why(tmp_path: Path) -> None:
+def test_the_error_of_an_invalid_configuration_has_the_cause(tmp_path: Path) -> None:
     """The error comes before any broker starts and names the value; the data folder is removed."""
     with pytest.raises(SandboxError, match=r"Invalid value many for configuration num\.io\.threads"):
         start(1, name="misconfigured", properties={"num.io.threads": "many"}, base_dir=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_named_sandbox_goes_on_after_its_command_and_ends_when_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_named_sandbox_runs_until_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`up`, `status` and `down` run in different processes; a second `up` of a name is refused."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     up = "from reconciler.sandbox.registry import up; up('stays', 1, heap_mib=256)"
@@ -160,7 +158,7 @@ def test_a_named_sandbox_goes_on_after_its_command_and_ends_when_told(
     assert not broker.alive()
 
 
-def test_an_interrupted_up_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_up_leaves_no_process_and_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If `up` is killed before it detaches the sandbox, no sandbox remains."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("TMPDIR", str(tmp_path))

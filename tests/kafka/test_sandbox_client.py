@@ -17,19 +17,19 @@ pytestmark = pytest.mark.brokers
 
 def test_records_carry_their_timestamps(cluster: Cluster) -> None:
     """A lookup by timestamp finds the first record of that time or later."""
-    name = unique("stamped")
+    name = unique_name("stamped")
     client.create_topics(cluster.bootstrap_servers, [Topic(name, 2)])
-    old = [Record(b"old", None, 1_600_000_000_000 + number) for number in range(10)]
-    fresh = [Record(b"fresh", None, 1_700_000_000_000 + number) for number in range(5)]
-    ends = client.produce(cluster.bootstrap_servers, name, {0: [*old, *fresh], 1: old})
+    old_records = [Record(b"old", None, 1_600_000_000_000 + number) for number in range(10)]
+    new_records = [Record(b"fresh", None, 1_700_000_000_000 + number) for number in range(5)]
+    ends = client.produce(cluster.bootstrap_servers, name, {0: [*old_records, *new_records], 1: old_records})
     assert ends == {0: 15, 1: 10}
-    answer = run_kafka_tool(cluster, "kafka-get-offsets", "--topic", name, "--time", "1650000000000")
-    assert answer.split() == [f"{name}:0:10"]  # the tool leaves out partitions without such a record
+    output = run_kafka_tool(cluster, "kafka-get-offsets", "--topic", name, "--time", "1650000000000")
+    assert output.split() == [f"{name}:0:10"]  # the tool leaves out partitions without such a record
 
 
-def test_a_commit_makes_a_group_that_is_empty(cluster: Cluster) -> None:
+def test_a_commit_creates_an_empty_group(cluster: Cluster) -> None:
     """The group of a standalone consumer has committed offsets and no member."""
-    name, group = unique("read"), unique("group")
+    name, group = unique_name("read"), unique_name("group")
     client.create_topics(cluster.bootstrap_servers, [Topic(name, 2)])
     client.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")] * 4})
     client.commit(cluster.bootstrap_servers, group, {(name, 0): 3})
@@ -40,12 +40,12 @@ def test_a_commit_makes_a_group_that_is_empty(cluster: Cluster) -> None:
     assert state(cluster, group) == "Empty"
 
 
-def test_a_member_is_live_during_its_block_and_reads(cluster: Cluster) -> None:
+def test_a_member_reads_and_commits_during_its_block(cluster: Cluster) -> None:
     """The group is Stable inside the block and Empty after it; its reads are committed.
 
     Meanwhile a broker refuses the commit of another client.
     """
-    name, group = unique("live"), unique("group")
+    name, group = unique_name("live"), unique_name("group")
     client.create_topics(cluster.bootstrap_servers, [Topic(name)])
     client.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")] * 4})
     with client.member(cluster.bootstrap_servers, group, [name]):
@@ -62,7 +62,7 @@ def test_a_member_is_live_during_its_block_and_reads(cluster: Cluster) -> None:
 
 def test_a_standalone_committer_commits_again_and_again_and_looks_empty(cluster: Cluster) -> None:
     """The commit log grows while the offsets stay: the only evidence of activity of such a group."""
-    name, group = unique("standalone"), unique("group")
+    name, group = unique_name("standalone"), unique_name("group")
     client.create_topics(cluster.bootstrap_servers, [Topic(name)])
     before = commits_logged(cluster)
     with client.standalone_committer(cluster.bootstrap_servers, group, {(name, 0): 0}, every_s=0.1):
@@ -70,11 +70,11 @@ def test_a_standalone_committer_commits_again_and_again_and_looks_empty(cluster:
         assert state(cluster, group) == "Empty"
 
 
-def test_an_open_transaction_holds_the_stable_end_back(cluster: Cluster) -> None:
+def test_an_open_transaction_keeps_the_stable_end_below_the_high_watermark(cluster: Cluster) -> None:
     """During the block the last stable offset is below the high watermark; afterwards they are
     equal.
     """
-    name = unique("undecided")
+    name = unique_name("undecided")
     client.create_topics(cluster.bootstrap_servers, [Topic(name)])
     client.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")] * 4})
 
@@ -88,9 +88,9 @@ def test_an_open_transaction_holds_the_stable_end_back(cluster: Cluster) -> None
     client.wait_until(lambda: ends() == (6, 6), 30, "the abort marker")
 
 
-def test_a_moved_preference_leaves_the_leader_where_it_is(cluster: Cluster) -> None:
+def test_a_new_preferred_leader_does_not_move_the_leader(cluster: Cluster) -> None:
     """The preferred leader changes, the leader stays, and all replicas are in sync."""
-    name = unique("preference")
+    name = unique_name("preference")
     client.create_topics(cluster.bootstrap_servers, [Topic(name, 2, assignment=[[1, 2, 3], [2, 3, 1]])])
     change_preferred_leaders(cluster, [(name, 0)])
     described = run_kafka_tool(cluster, "kafka-topics", "--describe", "--topic", name).split("\n")
@@ -100,21 +100,21 @@ def test_a_moved_preference_leaves_the_leader_where_it_is(cluster: Cluster) -> N
 
 def test_a_deleted_topic_is_gone_from_every_broker(cluster: Cluster) -> None:
     """A topic with the same name is new only if no broker knows the old one."""
-    name = unique("deleted")
+    name = unique_name("deleted")
     client.create_topics(cluster.bootstrap_servers, [Topic(name)])
     kafka_client.delete_topics(cluster.bootstrap_servers, [name])
     for server in cluster.bootstrap_servers.split(","):
         assert client.partition_states(server, name) == {}
 
 
-def test_a_condition_that_never_holds_is_named() -> None:
+def test_a_timeout_names_its_condition() -> None:
     """The timeout of a wait names its condition."""
     with pytest.raises(TimeoutError, match="not within 0 s: the impossible"):
         client.wait_until(lambda: False, 0, "the impossible")
 
 
-def unique(word: str) -> str:
-    return f"client-{word}-{uuid4().hex[:8]}"
+def unique_name(prefix: str) -> str:
+    return f"client-{prefix}-{uuid4().hex[:8]}"
 
 
 def state(cluster: Cluster, group: str) -> str:

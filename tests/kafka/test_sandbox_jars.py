@@ -23,7 +23,7 @@ def lists(tmp_path: Path) -> Path:
     return folder
 
 
-def test_an_empty_cache_is_filled_and_a_damaged_one_mended(lists: Path, tmp_path: Path) -> None:
+def test_an_empty_cache_is_filled_and_a_damaged_one_repaired(lists: Path, tmp_path: Path) -> None:
     """A second call downloads nothing; a changed jar is fetched again, with a message."""
     messages: list[str] = []
     folder = fetch("1", cache=tmp_path / "cache", lists=lists, progress=messages.append)
@@ -39,7 +39,7 @@ def test_an_empty_cache_is_filled_and_a_damaged_one_mended(lists: Path, tmp_path
     assert jar.read_bytes() == content
 
 
-def test_a_download_that_is_not_the_listed_one_is_refused_by_name(lists: Path, tmp_path: Path) -> None:
+def test_a_download_with_another_checksum_is_refused_by_name(lists: Path, tmp_path: Path) -> None:
     """A jar that a registry or a proxy changed must not run: the error names it, and nothing is
     installed.
     """
@@ -62,7 +62,7 @@ def test_a_failed_download_is_one_sentence_with_its_log(lists: Path, tmp_path: P
     assert "no-such-artifact" in Path(message.rpartition("log in ")[2]).read_text()
 
 
-def test_two_at_once_end_with_one_whole_cache(lists: Path, tmp_path: Path) -> None:
+def test_two_processes_create_one_complete_cache(lists: Path, tmp_path: Path) -> None:
     """Two processes with an empty cache both succeed with the same folder, and leave no partial
     one.
     """

@@ -19,7 +19,7 @@ USERS = {"reader": "r3ader", "powerless": "p0werless"}
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Iterator[Cluster]:
+def secure_cluster() -> Iterator[Cluster]:
     cluster = start(1, name="guarded", heap_mib=256, security=Security(USERS, tls=True))
     try:
         yield cluster
@@ -28,23 +28,27 @@ def guarded() -> Iterator[Cluster]:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-def test_a_user_sees_what_was_granted_and_no_more(guarded: Cluster, mechanism: str) -> None:
+def test_a_user_sees_only_the_granted_topic(secure_cluster: Cluster, mechanism: str) -> None:
     """Over TLS, with either mechanism, a user with DESCRIBE on one topic sees only that topic."""
     visible, hidden = f"visible-{mechanism}", f"hidden-{mechanism}"
-    sandbox_client.create_topics(guarded.bootstrap_servers, [Topic(visible), Topic(hidden)])
-    grant(guarded.bootstrap_servers, [Grant("reader", AclOperation.DESCRIBE, ResourceType.TOPIC, visible)])
+    sandbox_client.create_topics(secure_cluster.bootstrap_servers, [Topic(visible), Topic(hidden)])
+    grant(secure_cluster.bootstrap_servers, [Grant("reader", AclOperation.DESCRIBE, ResourceType.TOPIC, visible)])
     topics = (
-        client(access(guarded), access(guarded).client("reader", mechanism=mechanism)).list_topics(timeout=10).topics
+        client(access(secure_cluster), access(secure_cluster).client("reader", mechanism=mechanism))
+        .list_topics(timeout=10)
+        .topics
     )
     assert visible in topics
     assert hidden not in topics
-    metadata = client(access(guarded), access(guarded).client("powerless", mechanism=mechanism)).list_topics(timeout=10)
+    metadata = client(
+        access(secure_cluster), access(secure_cluster).client("powerless", mechanism=mechanism)
+    ).list_topics(timeout=10)
     assert metadata.topics == {}
 
 
-def test_a_wrong_password_and_a_missing_certificate_are_refused(guarded: Cluster, tmp_path: Path) -> None:
+def test_a_wrong_password_and_a_missing_certificate_are_refused(secure_cluster: Cluster, tmp_path: Path) -> None:
     """A client with a wrong password or without the certificate gets no answer."""
-    properties = access(guarded).client("reader")
+    properties = access(secure_cluster).client("reader")
     without_certificate = {name: value for name, value in properties.items() if name != "ssl.ca.location"}
     for client_properties in (
         properties | {"sasl.password": "wrong"},
@@ -52,18 +56,18 @@ def test_a_wrong_password_and_a_missing_certificate_are_refused(guarded: Cluster
         {"security.protocol": "PLAINTEXT"},
     ):
         with pytest.raises(KafkaException):
-            client(access(guarded), client_properties).list_topics(timeout=3)
+            client(access(secure_cluster), client_properties).list_topics(timeout=3)
 
 
-def test_the_plain_listener_stays_all_powerful(guarded: Cluster) -> None:
+def test_the_plain_listener_allows_every_operation(secure_cluster: Cluster) -> None:
     """Tools and client calls work as on any sandbox."""
-    sandbox_client.create_topics(guarded.bootstrap_servers, [Topic("plain")])
-    sandbox_client.commit(guarded.bootstrap_servers, "plain", {("plain", 0): 0})
+    sandbox_client.create_topics(secure_cluster.bootstrap_servers, [Topic("plain")])
+    sandbox_client.commit(secure_cluster.bootstrap_servers, "plain", {("plain", 0): 0})
 
 
-def test_passwords_are_not_shown(guarded: Cluster) -> None:
+def test_passwords_are_not_shown(secure_cluster: Cluster) -> None:
     """The output of a failing test must not contain a password."""
-    assert "r3ader" not in repr(guarded)
+    assert "r3ader" not in repr(secure_cluster)
     assert "r3ader" not in repr(Security(USERS))
 
 

@@ -28,7 +28,7 @@ KEYSTORE = re.compile(rf"^{re.escape(SECURE)}\.ssl\.keystore\.password=(.*)$", r
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Iterator[Cluster]:
+def secure_cluster() -> Iterator[Cluster]:
     """One broker with TLS whose certificate can change while it runs.
 
     `doctor` is a super user, because another test covers permissions.
@@ -52,14 +52,14 @@ def access(cluster: Cluster) -> SecureAccess:
 
 
 def plan(
-    folder: Path, cluster: Cluster, *words: str, password: str = PASSWORD, **more: str
+    folder: Path, cluster: Cluster, *arguments: str, password: str = PASSWORD, **client_properties: str
 ) -> subprocess.CompletedProcess[str]:
     """A plan of all leaders, which needs only the connection.
 
-    `more` are client properties with `_` for `.`.
+    `client_properties` have `_` for `.` in their names.
     """
     properties = access(cluster).client("doctor") | {"sasl.password": "${env:KAFKA_PASSWORD}"}
-    properties |= {name.replace("_", "."): value for name, value in more.items()}
+    properties |= {name.replace("_", "."): value for name, value in client_properties.items()}
     (folder / "manifests").mkdir(exist_ok=True)
     (folder / "manifests" / "all.yaml").write_text(
         f"""\
@@ -77,7 +77,7 @@ metadata: {{name: preferred}}
 spec: {{topics: ["*"]}}
 """
     )
-    result = reconciler_process(folder, "plan", "--timeout", "20", *words, KAFKA_PASSWORD=password)
+    result = reconciler_process(folder, "plan", "--timeout", "20", *arguments, KAFKA_PASSWORD=password)
     for secret in (PASSWORD, WRONG):
         assert secret not in result.stdout + result.stderr
     return result
@@ -87,11 +87,11 @@ def one_error(result: subprocess.CompletedProcess[str]) -> str:
     """The only line that a failed command printed."""
     assert (result.returncode, result.stdout) == (1, ""), result.stdout
     [line] = result.stderr.splitlines()
-    assert line.startswith("error: no broker of 127.0.0.1:")
+    assert line.startswith("error: guarded: no broker of 127.0.0.1:")
     return line
 
 
-def present(cluster: Cluster, name: str, *options: str) -> str:
+def change_certificate(cluster: Cluster, name: str, *options: str) -> str:
     """Change the broker's certificate, and return the file that clients must trust."""
     [server] = cluster.dir.glob("server-1.properties")
     match = KEYSTORE.search(server.read_text())
@@ -99,12 +99,12 @@ def present(cluster: Cluster, name: str, *options: str) -> str:
     store, certificate = cluster.dir / f"{name}.p12", cluster.dir / f"{name}.pem"
     keytool = find_java().resolve().parent / "keytool"
     at = ["-alias", "broker", "-keystore", str(store), "-storetype", "PKCS12", "-storepass:env", "STORE"]
-    for words in (
+    for arguments in (
         ["-genkeypair", *at, "-keyalg", "EC", "-groupname", "secp256r1", *options],
         ["-exportcert", "-rfc", *at, "-file", str(certificate)],
     ):
         subprocess.run(
-            [keytool, *words], env=os.environ | {"STORE": match[1]}, check=True, capture_output=True, timeout=60
+            [keytool, *arguments], env=os.environ | {"STORE": match[1]}, check=True, capture_output=True, timeout=60
         )
     entry = ConfigEntry(f"{SECURE}.ssl.keystore.location", str(store), incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
@@ -121,60 +121,64 @@ def present(cluster: Cluster, name: str, *options: str) -> str:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-def test_a_plan_over_tls_by_either_mechanism(guarded: Cluster, tmp_path: Path, mechanism: str) -> None:
+def test_a_plan_over_tls_by_either_mechanism(secure_cluster: Cluster, tmp_path: Path, mechanism: str) -> None:
     """The brokers get the manifest's client properties, with the password from the environment."""
-    result = plan(tmp_path, guarded, "-q", sasl_mechanism=mechanism)
+    result = plan(tmp_path, secure_cluster, "-q", sasl_mechanism=mechanism)
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("Cluster guarded")
 
 
-def test_a_wrong_password_is_one_line_without_it(guarded: Cluster, tmp_path: Path) -> None:
+def test_a_wrong_password_is_one_line_without_it(secure_cluster: Cluster, tmp_path: Path) -> None:
     """The error names the thing to check, within seconds; even -v shows no password."""
-    message = one_error(plan(tmp_path, guarded, "-q", password=WRONG))
+    message = one_error(plan(tmp_path, secure_cluster, "-q", password=WRONG))
     assert "authentication failed" in message
     assert "check sasl.mechanism, sasl.username and sasl.password" in message
-    verbose = plan(tmp_path, guarded, "-v", password=WRONG)
+    verbose = plan(tmp_path, secure_cluster, "-v", password=WRONG)
     assert verbose.returncode == 1
 
 
-def test_a_missing_password_names_the_variable(guarded: Cluster, tmp_path: Path) -> None:
+def test_a_missing_password_names_the_variable(secure_cluster: Cluster, tmp_path: Path) -> None:
     """An empty variable is not a password: the error names the manifest and the variable before any
     connection.
     """
-    result = plan(tmp_path, guarded, "-q", password="")
+    result = plan(tmp_path, secure_cluster, "-q", password="")
     assert (result.returncode, result.stdout) == (1, "")
     assert "KAFKA_PASSWORD is empty" in result.stderr
 
 
-def test_an_unknown_authority_is_one_line(guarded: Cluster, tmp_path: Path) -> None:
+def test_an_unknown_authority_is_one_line(secure_cluster: Cluster, tmp_path: Path) -> None:
     """The client does not talk to a broker with an untrusted certificate, and the error names the
     setting to check.
     """
-    stranger = present(guarded, "stranger", "-dname", "CN=127.0.0.1", "-ext", "san=ip:127.0.0.1", "-validity", "5")
-    assert stranger != str(access(guarded).certificate)
-    message = one_error(plan(tmp_path, guarded, "-q"))
+    certificate = change_certificate(
+        secure_cluster, "untrusted", "-dname", "CN=127.0.0.1", "-ext", "san=ip:127.0.0.1", "-validity", "5"
+    )
+    assert certificate != str(access(secure_cluster).certificate)
+    message = one_error(plan(tmp_path, secure_cluster, "-q"))
     assert "is not trusted (" in message
     assert "check ssl.ca.location" in message
 
 
-def test_an_expired_certificate_is_one_line(guarded: Cluster, tmp_path: Path) -> None:
+def test_an_expired_certificate_is_one_line(secure_cluster: Cluster, tmp_path: Path) -> None:
     """The error says that the certificate is expired, not that it is untrusted."""
-    expired = present(
-        guarded,
+    certificate = change_certificate(
+        secure_cluster,
         "expired",
         *("-dname", "CN=127.0.0.1", "-ext", "san=ip:127.0.0.1", "-startdate", "-10d", "-validity", "5"),
     )
-    message = one_error(plan(tmp_path, guarded, "-q", ssl_ca_location=expired))
+    message = one_error(plan(tmp_path, secure_cluster, "-q", ssl_ca_location=certificate))
     assert "has expired or is not valid yet; renew it" in message
 
 
-def test_a_certificate_for_another_name_is_one_line(guarded: Cluster, tmp_path: Path) -> None:
+def test_a_certificate_for_another_name_is_one_line(secure_cluster: Cluster, tmp_path: Path) -> None:
     """For a trusted certificate of another host the error says what bootstrapServers must contain."""
-    elsewhere = present(
-        guarded, "elsewhere", *("-dname", "CN=kafka.example.org", "-ext", "san=dns:kafka.example.org", "-validity", "5")
+    certificate = change_certificate(
+        secure_cluster,
+        "elsewhere",
+        *("-dname", "CN=kafka.example.org", "-ext", "san=dns:kafka.example.org", "-validity", "5"),
     )
-    message = one_error(plan(tmp_path, guarded, "-q", ssl_ca_location=elsewhere))
+    message = one_error(plan(tmp_path, secure_cluster, "-q", ssl_ca_location=certificate))
     assert "is for another name (" in message
     assert "use a name of the certificate in bootstrapServers" in message
-    unchecked = {"ssl_endpoint_identification_algorithm": "none", "ssl_ca_location": elsewhere}
-    assert plan(tmp_path, guarded, "-q", **unchecked).returncode == 0
+    without_name_check = {"ssl_endpoint_identification_algorithm": "none", "ssl_ca_location": certificate}
+    assert plan(tmp_path, secure_cluster, "-q", **without_name_check).returncode == 0

@@ -58,21 +58,22 @@ def test_trap_3_a_share_group_is_seen_as_hidden_and_is_no_candidate(cluster: Clu
         *("--topic", topic, "--group", group, "--timeout-ms", "3000"),
         timeout_s=60,
     )
-    tool = run_tool(cluster, "kafka-share-groups", "--list")
-    assert group in tool.stdout.split(), tool.stderr
+    output = run_tool(cluster, "kafka-share-groups", "--list")
+    assert group in output.stdout.split(), output.stderr
     gateway = KafkaGateway(KafkaSession(connection))
     try:
         listing = list_groups(KafkaSession(connection), hidden=True)
         assert group in listing.groups
         assert listing.groups[group].type not in (GroupType.CLASSIC, GroupType.CONSUMER)
-        now = gateway.read_groups([group])[group]
-        assert now.listed is not True
+        facts = gateway.read_groups([group])[group]
+        assert facts.listed is not True
     finally:
-        # That the bare call removes it is the trap; here it tidies up, since an unreadable group blocks purges on this cluster.
+        # The plain call removes the group, which is the trap. Here it cleans up, because a group
+        # that cannot be read blocks purges on this cluster.
         client.wait_until(
             lambda: gateway.delete_groups([group])[group].code in ("NONE", "GROUP_ID_NOT_FOUND"), 90, "the group to go"
         )
-        gateway.close()
+        gateway.session.close()
 
 
 def test_trap_12_no_record_at_or_after_never_means_a_later_end(cluster: Cluster, connection: Connection) -> None:
@@ -87,29 +88,31 @@ def test_trap_12_no_record_at_or_after_never_means_a_later_end(cluster: Cluster,
     partitions = 12
     now_ms = int(time.time() * 1000)
     client.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=partitions)])
-    old = [Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS)] * 100
-    client.produce(cluster.bootstrap_servers, topic, dict.fromkeys(range(partitions), old))
+    old_records = [Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS)] * 100
+    client.produce(cluster.bootstrap_servers, topic, dict.fromkeys(range(partitions), old_records))
     leaders = {n: s.leader for n, s in client.partition_states(cluster.bootstrap_servers, topic).items()}
-    answers = []
+    results = []
     for number in range(partitions):
-        fresh = threading.Thread(
+        producer = threading.Thread(
             target=client.produce,
             args=(cluster.bootstrap_servers, topic, {number: [Record(b"new", timestamp_ms=now_ms)] * 50}),
         )
-        fresh.start()
+        producer.start()
         while True:
-            ask = OffsetsRequest(topic, [number], leaders[number], instants=(now_ms - 7 * DAY_MS,))
-            (row,) = offset_batch([ask], read_offsets(KafkaSession(connection), [ask])).to_pylist()
-            (answer,) = row["offsets_at"]
-            answers.append((answer, row["stable_end"]))
-            assert (answer == -1 and row["stable_end"] == 100) or answer == 100, row
-            if answer == 100:
+            request = OffsetsRequest(topic, [number], leaders[number], instants=(now_ms - 7 * DAY_MS,))
+            (row,) = offset_batch([request], read_offsets(KafkaSession(connection), [request])).to_pylist()
+            (offset,) = row["offsets_at"]
+            results.append((offset, row["stable_end"]))
+            assert (offset == -1 and row["stable_end"] == 100) or offset == 100, row
+            if offset == 100:
                 break
-        fresh.join(60)
-    assert len(answers) >= partitions
+        producer.join(60)
+    assert len(results) >= partitions
 
 
-def test_trap_13_no_pattern_selects_what_only_looks_ordinary(cluster: Cluster, connection: Connection) -> None:
+def test_trap_13_no_pattern_selects_a_system_topic_without_a_reserved_name(
+    cluster: Cluster, connection: Connection
+) -> None:
     """A broker does not call `_schemas-…` internal; only its name shows it.
 
     A floor's pattern does not select it, its exact name does.

@@ -10,7 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from reconciler.errors import SandboxError
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.consumer_offsets_records import NO_TOPIC_ID, CommitKey, CommitValue, decode_commit, decode_key
+from reconciler.kafka.consumer_offsets_records import NO_TOPIC_ID, decode_commit, decode_key
 from reconciler.kafka.groups import list_groups
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.snapshot import GroupType
@@ -28,17 +28,17 @@ def commits_of(cluster: Cluster, group: str) -> list[bytes]:
         {"bootstrap.servers": cluster.bootstrap_servers, "group.id": uuid4().hex, "enable.partition.eof": True}
     )
     try:
-        parts = consumer.list_topics("__consumer_offsets", timeout=20).topics["__consumer_offsets"].partitions
-        consumer.assign([TopicPartition("__consumer_offsets", number, OFFSET_BEGINNING) for number in parts])
+        partitions = consumer.list_topics("__consumer_offsets", timeout=20).topics["__consumer_offsets"].partitions
+        consumer.assign([TopicPartition("__consumer_offsets", number, OFFSET_BEGINNING) for number in partitions])
         values, partitions_read = [], 0
-        while partitions_read < len(parts):
+        while partitions_read < len(partitions):
             message = consumer.poll(20)
             assert message is not None
             if message.error():
                 partitions_read += 1
                 continue
             key = decode_key(message.key())
-            if isinstance(key, CommitKey) and key.group == group and message.value():
+            if key.topic and key.group == group and message.value():
                 values.append(message.value())
         return values
     finally:
@@ -54,12 +54,11 @@ def test_commits_carry_the_id_of_their_topic_from_kafka_4_2_on(cluster: Cluster)
     client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
     client.commit(cluster.bootstrap_servers, group, {(topic, 0): 7})
     [value] = commits_of(cluster, group)
-    carries = kafka_version(cluster) >= (4, 2)
-    assert int.from_bytes(value[:2], "big") == (4 if carries else 3)
+    has_topic_id = kafka_version(cluster) >= (4, 2)
+    assert int.from_bytes(value[:2], "big") == (4 if has_topic_id else 3)
     read = decode_commit(value)
-    assert isinstance(read, CommitValue)
     assert read.offset == 7
-    assert (read.topic_id != NO_TOPIC_ID) == carries
+    assert (read.topic_id != NO_TOPIC_ID) == has_topic_id
 
 
 def test_no_group_is_hidden_before_kafka_4(cluster: Cluster) -> None:

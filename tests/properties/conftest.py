@@ -7,9 +7,9 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-from tests.fakes.disk import no_waiting_for_the_disk
+from tests.fakes.disk import disable_fsync
 
-__all__ = ["no_waiting_for_the_disk"]
+__all__ = ["disable_fsync"]
 
 _TOO_SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 

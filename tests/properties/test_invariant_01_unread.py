@@ -1,4 +1,4 @@
-"""Invariant 1: no action rests on an unknown fact; it becomes Blocked, with the reason."""
+"""Invariant 1: no action depends on an unknown fact; it becomes Blocked, with the reason."""
 
 from dataclasses import replace
 from random import Random
@@ -13,13 +13,13 @@ from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
-from tests.strategies.worlds import GROUP_FACTS, PARTITION_FACTS, SNAPSHOT_FACTS, World, worlds
+from tests.strategies.planner_inputs import GROUP_FACTS, PARTITION_FACTS, SNAPSHOT_FACTS, PlannerInput, planner_inputs
 
-UNREAD = Unknown("knocked out")
+UNREAD = Unknown("removed fact")
 
 
-def needed(action: Action, snapshot: ClusterSnapshot) -> list[Any]:
-    """Return the facts that every action of this type rests on, whatever the rules of its policy."""
+def required_facts(action: Action, snapshot: ClusterSnapshot) -> list[Any]:
+    """Return the facts that an action of this type needs, whatever the rules of its policy."""
     match action:
         case DeleteRecords():
             facts, topic = snapshot.partitions[action.partition], snapshot.topics[action.partition.topic]
@@ -44,60 +44,62 @@ def needed(action: Action, snapshot: ClusterSnapshot) -> list[Any]:
             return [facts.topic_id, facts.leader, facts.replicas, facts.in_sync, topic.partitions]
 
 
-@given(worlds())
-def test_every_fact_that_an_action_rests_on_was_read(world: World) -> None:
+@given(planner_inputs())
+def test_an_action_depends_only_on_known_facts(planner_input: PlannerInput) -> None:
     """The check reads the snapshot and not the action's own copy of the facts."""
-    for action in world.plan().actions:
-        assert not [fact for fact in needed(action, world.snapshot) if isinstance(fact, Unknown)], action
+    for action in planner_input.plan().actions:
+        assert not [fact for fact in required_facts(action, planner_input.snapshot) if isinstance(fact, Unknown)], (
+            action
+        )
 
 
-def knocked_out(snapshot: ClusterSnapshot, r: Random) -> ClusterSnapshot:
+def remove_fact(snapshot: ClusterSnapshot, r: Random) -> ClusterSnapshot:
     """Return the snapshot with one more unknown fact, or with several unknown offsets of one
     partition.
     """
-    sort = r.choice(("partitions", "offsets", "groups", "topics", "snapshot"))
-    if sort in ("partitions", "offsets") and snapshot.partitions:
+    subject_type = r.choice(("partitions", "offsets", "groups", "topics", "snapshot"))
+    if subject_type in ("partitions", "offsets") and snapshot.partitions:
         key = r.choice(list(snapshot.partitions))
         facts = snapshot.partitions[key]
-        if sort == "partitions":
+        if subject_type == "partitions":
             facts = replace(facts, **{r.choice(PARTITION_FACTS): UNREAD})
         else:
             answers = {i: UNREAD if r.random() < 0.5 else answer for i, answer in facts.offsets_at.items()}
             facts = replace(facts, offsets_at=answers)
         return replace(snapshot, partitions={**snapshot.partitions, key: facts})
-    if sort == "groups" and snapshot.groups:
+    if subject_type == "groups" and snapshot.groups:
         name = r.choice(list(snapshot.groups))
         return replace(
             snapshot,
             groups={**snapshot.groups, name: replace(snapshot.groups[name], **{r.choice(GROUP_FACTS): UNREAD})},
         )
-    if sort == "topics":
+    if subject_type == "topics":
         name, fact = r.choice(list(snapshot.topics)), r.choice(("partitions", "cleanup_policy"))
         return replace(snapshot, topics={**snapshot.topics, name: replace(snapshot.topics[name], **{fact: UNREAD})})
     return replace(snapshot, **{r.choice(SNAPSHOT_FACTS): UNREAD})
 
 
-@given(worlds(), st.integers(0, 2**48))
-def test_knowing_less_never_does_more(world: World, seed: int) -> None:
-    """Every action of the plan with one unknown fact more is also an action of the plan without it."""
-    full_plan = world.plan()
-    less = replace(world, snapshot=knocked_out(world.snapshot, Random(seed))).plan()
-    assert set(less.actions) <= set(full_plan.actions)
+@given(planner_inputs(), st.integers(0, 2**48))
+def test_an_unknown_fact_adds_no_action(planner_input: PlannerInput, seed: int) -> None:
+    """A plan with one more unknown fact has only actions of the plan without it."""
+    full_plan = planner_input.plan()
+    reduced_plan = replace(planner_input, snapshot=remove_fact(planner_input.snapshot, Random(seed))).plan()
+    assert set(reduced_plan.actions) <= set(full_plan.actions)
 
 
-@given(worlds(), st.integers(0, 2**48))
-def test_what_is_no_longer_done_says_why(world: World, seed: int) -> None:
+@given(planner_inputs(), st.integers(0, 2**48))
+def test_an_unknown_fact_blocks_with_its_reason(planner_input: PlannerInput, seed: int) -> None:
     """An action that needs the fact becomes Blocked with the fact's reason, or its leader is
     tolerated.
     """
-    full_plan = world.plan()
-    less = replace(world, snapshot=knocked_out(world.snapshot, Random(seed))).plan()
-    decided = {decision.address: decision for decision in less.decisions}
-    for action in set(full_plan.actions) - set(less.actions):
+    full_plan = planner_input.plan()
+    reduced_plan = replace(planner_input, snapshot=remove_fact(planner_input.snapshot, Random(seed))).plan()
+    decision_by_address = {decision.address: decision for decision in reduced_plan.decisions}
+    for action in set(full_plan.actions) - set(reduced_plan.actions):
         parent = replace(action.address, partition=-1)
-        decision = decided.get(action.address, decided.get(parent))
+        decision = decision_by_address.get(action.address, decision_by_address.get(parent))
         if isinstance(action, ElectLeader) and not isinstance(decision, Blocked):
             continue
         assert isinstance(decision, Blocked), (action, decision)
         assert decision.unread
-        assert "knocked out" in decision.reason
+        assert "removed fact" in decision.reason

@@ -8,17 +8,17 @@ from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan import recheck
 from reconciler.plan.review import restrict_to
 from tests.strategies.facts import NOW_MS
-from tests.strategies.worlds import World, floor_worlds, two_days
+from tests.strategies.planner_inputs import PlannerInput, floor_inputs, two_days
 
 
-@given(floor_worlds())
-def test_a_target_lies_above_the_log_start_and_not_above_the_stable_end(world: World) -> None:
+@given(floor_inputs())
+def test_a_target_lies_above_the_log_start_and_not_above_the_stable_end(planner_input: PlannerInput) -> None:
     """The bounds come from the scan's facts, so -1 is impossible and records of open transactions
     stay.
     """
-    for action in world.plan().actions:
+    for action in planner_input.plan().actions:
         assert isinstance(action, DeleteRecords)
-        facts = world.snapshot.partitions[action.partition]
+        facts = planner_input.snapshot.partitions[action.partition]
         assert isinstance(facts.log_start, int)
         assert isinstance(facts.stable_end, int)
         assert 0 <= facts.log_start < action.before_offset <= facts.stable_end
@@ -28,19 +28,19 @@ def test_a_target_lies_above_the_log_start_and_not_above_the_stable_end(world: W
 
 
 @given(two_days())
-def test_no_review_and_no_recheck_moves_a_target_out_of_its_bounds(days: tuple[World, World]) -> None:
+def test_no_review_and_no_recheck_moves_a_target_out_of_its_bounds(days: tuple[PlannerInput, PlannerInput]) -> None:
     """An intersection may lower the target, but not to the log start; a recheck does not change it."""
-    world, other = days
-    planned = world.plan()
-    for action in restrict_to(planned, other.plan()).actions:
+    planner_input, other_day = days
+    plan = planner_input.plan()
+    for action in restrict_to(plan, other_day.plan()).actions:
         if not isinstance(action, DeleteRecords):
             continue
         assert action.seen.log_start < action.before_offset <= action.seen.stable_end
-    checked = recheck.recheck(planned, world.cluster, world.waivers, other.snapshot, NOW_MS + 1)
-    assert set(checked.remaining) <= set(planned.actions)
+    checked = recheck.recheck(plan, planner_input.cluster, planner_input.waivers, other_day.snapshot, NOW_MS + 1)
+    assert set(checked.remaining) <= set(plan.actions)
     for action in checked.remaining:
         if not isinstance(action, DeleteRecords):
             continue
-        now = other.snapshot.partitions[action.partition]
-        assert isinstance(now.log_start, int)
-        assert now.log_start < action.before_offset
+        facts = other_day.snapshot.partitions[action.partition]
+        assert isinstance(facts.log_start, int)
+        assert facts.log_start < action.before_offset

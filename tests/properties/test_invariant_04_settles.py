@@ -17,10 +17,10 @@ from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import recheck
 from tests.strategies.facts import NOW_MS
-from tests.strategies.worlds import World, worlds
+from tests.strategies.planner_inputs import PlannerInput, planner_inputs
 
 
-def applied(snapshot: ClusterSnapshot, actions: tuple[Action, ...]) -> ClusterSnapshot:
+def apply_effects(snapshot: ClusterSnapshot, actions: tuple[Action, ...]) -> ClusterSnapshot:
     """Return the facts of a scan of the same cluster at the same instant, after these actions."""
     partitions, groups = dict(snapshot.partitions), dict(snapshot.groups)
     for action in actions:
@@ -35,23 +35,25 @@ def applied(snapshot: ClusterSnapshot, actions: tuple[Action, ...]) -> ClusterSn
     return replace(snapshot, partitions=partitions, groups=groups)
 
 
-@given(worlds())
-def test_a_plan_that_was_applied_leaves_nothing_to_do(world: World) -> None:
-    """All actions settle at once, except those whose facts only an election makes readable."""
-    planned = world.plan()
-    after = replace(world, snapshot=applied(world.snapshot, planned.actions))
-    assert after.plan().actions == ()
+@given(planner_inputs())
+def test_no_action_remains_after_an_apply(planner_input: PlannerInput) -> None:
+    """After an apply of all actions the next plan has no action."""
+    plan = planner_input.plan()
+    next_input = replace(planner_input, snapshot=apply_effects(planner_input.snapshot, plan.actions))
+    assert next_input.plan().actions == ()
 
 
-@given(worlds())
-def test_applying_the_same_plan_again_finds_it_done(world: World) -> None:
+@given(planner_inputs())
+def test_a_second_apply_finds_every_action_satisfied(planner_input: PlannerInput) -> None:
     """Each remaining action is satisfied now, unless the absence of its group is not proven."""
-    planned = world.plan()
-    first = recheck.recheck(planned, world.cluster, world.waivers, world.snapshot, NOW_MS + 1)
-    assert first.remaining == planned.actions, "on an unchanged cluster everything that was planned goes on"
-    after = applied(world.snapshot, planned.actions)
-    second = recheck.recheck(planned, world.cluster, world.waivers, after, NOW_MS + 1)
-    assert second.remaining == ()
-    for outcome in second.outcomes:
-        unproven = isinstance(outcome.action, DeleteGroup) and after.groups_incomplete is not None
+    plan = planner_input.plan()
+    first_check = recheck.recheck(
+        plan, planner_input.cluster, planner_input.waivers, planner_input.snapshot, NOW_MS + 1
+    )
+    assert first_check.remaining == plan.actions, "on an unchanged cluster every action remains"
+    snapshot_after = apply_effects(planner_input.snapshot, plan.actions)
+    second_check = recheck.recheck(plan, planner_input.cluster, planner_input.waivers, snapshot_after, NOW_MS + 1)
+    assert second_check.remaining == ()
+    for outcome in second_check.outcomes:
+        unproven = isinstance(outcome.action, DeleteGroup) and snapshot_after.groups_incomplete is not None
         assert outcome.status is (Status.FAILED if unproven else Status.SATISFIED), outcome

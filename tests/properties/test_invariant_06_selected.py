@@ -11,111 +11,120 @@ from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import planner, recheck
 from reconciler.policies import GroupRemoval, LeaderPolicy, RetentionFloor
 from tests.strategies.facts import NOW_MS
-from tests.strategies.worlds import World, worlds
+from tests.strategies.planner_inputs import PlannerInput, planner_inputs
 
 
-def meant(text: str, name: str) -> bool:
+def matches_selector(text: str, name: str) -> bool:
     """A second implementation of selectors, independent of the program."""
     if text.startswith("regex:"):
         return re.search(rf"\A(?:{text.removeprefix('regex:')})\Z", name) is not None
     return text == name or ("*" in text and fnmatch.fnmatchcase(name, text))
 
 
-@given(worlds())
-def test_each_action_is_selected_by_its_policy(world: World) -> None:
+@given(planner_inputs())
+def test_each_action_is_selected_by_its_policy(planner_input: PlannerInput) -> None:
     """An action matches a name or pattern, no exception, its policy's partitions, and a scanned
     subject.
     """
-    by_address = {policy.address: policy for policy in world.policies}
-    for action in world.plan().actions:
+    by_address = {policy.address: policy for policy in planner_input.policies}
+    for action in planner_input.plan().actions:
         policy = by_address[action.address.policy_address]
         assert action.mode is policy.mode
         assert action.declared_at == policy.declared_at
         match policy, action:
             case RetentionFloor(), DeleteRecords(partition=partition):
                 spec = policy.spec
-                assert any(meant(s.text, partition.topic) for s in spec.topics)
-                assert not any(meant(s.text, partition.topic) for s in spec.except_topics or ())
+                assert any(matches_selector(s.text, partition.topic) for s in spec.topics)
+                assert not any(matches_selector(s.text, partition.topic) for s in spec.except_topics or ())
                 assert spec.partitions is None or partition.partition in spec.partitions
                 assert spec.keep.from_offset is None or partition.partition in spec.keep.from_offset
-                assert partition in world.snapshot.partitions
+                assert partition in planner_input.snapshot.partitions
             case LeaderPolicy(), ElectLeader(partition=partition):
                 spec = policy.spec
                 if spec.partitions is not None:
                     assert partition.partition in spec.partitions[partition.topic]
                 else:
-                    assert any(meant(s.text, partition.topic) for s in spec.topics or ())
+                    assert any(matches_selector(s.text, partition.topic) for s in spec.topics or ())
                 assert action.election is spec.election
-                assert partition in world.snapshot.partitions
+                assert partition in planner_input.snapshot.partitions
             case GroupRemoval(), DeleteGroup(group=group):
-                assert any(meant(s.text, group) for s in policy.spec.groups)
-                assert not any(meant(s.text, group) for s in policy.spec.except_groups or ())
-                assert group in world.snapshot.groups
+                assert any(matches_selector(s.text, group) for s in policy.spec.groups)
+                assert not any(matches_selector(s.text, group) for s in policy.spec.except_groups or ())
+                assert group in planner_input.snapshot.groups
             case _:
                 raise AssertionError(f"{policy.address} may not do {action}")
 
 
-@given(worlds())
-def test_nothing_is_asked_that_no_policy_selects(world: World) -> None:
+@given(planner_inputs())
+def test_requests_have_only_selected_subjects(planner_input: PlannerInput) -> None:
     """A plan requests the policies' selectors, a recheck the plan's own subjects; no request is
     empty.
     """
-    needs = planner.scan_request(world.policies, NOW_MS)
-    for topics in needs.topics:
-        assert topics.topics
-        assert topics.partitions is None or topics.partitions
-    for groups in needs.groups:
-        assert groups.groups
-    planned = world.plan()
-    again = recheck.scan_request(planned)
-    requested = {(s.text, n) for need in again.topics for s in need.topics for n in need.partitions or ()}
-    acted = {
+    request = planner.scan_request(planner_input.policies, NOW_MS)
+    for topic_request in request.topics:
+        assert topic_request.topics
+        assert topic_request.partitions is None or topic_request.partitions
+    for group_request in request.groups:
+        assert group_request.groups
+    plan = planner_input.plan()
+    recheck_request = recheck.scan_request(plan)
+    requested = {
+        (s.text, n)
+        for subject_request in recheck_request.topics
+        for s in subject_request.topics
+        for n in subject_request.partitions or ()
+    }
+    action_partitions = {
         (action.partition.topic, action.partition.partition)
-        for action in planned.actions
+        for action in plan.actions
         if isinstance(action, DeleteRecords | ElectLeader)
     }
-    assert requested == acted
-    removed = {action.group for action in planned.actions if isinstance(action, DeleteGroup)}
-    assert sum(len(need.groups) for need in again.groups) == len(removed)
-    assert all(any(s.matches(name) for need in again.groups for s in need.groups) for name in removed)
+    assert requested == action_partitions
+    removed_groups = {action.group for action in plan.actions if isinstance(action, DeleteGroup)}
+    assert sum(len(subject_request.groups) for subject_request in recheck_request.groups) == len(removed_groups)
+    assert all(
+        any(s.matches(name) for subject_request in recheck_request.groups for s in subject_request.groups)
+        for name in removed_groups
+    )
 
 
-@given(worlds())
-def test_every_selected_live_subject_has_one_decision(world: World) -> None:
+@given(planner_inputs())
+def test_every_selected_live_subject_has_one_decision(planner_input: PlannerInput) -> None:
     """Every topic and group that a policy selects has a decision, alone or together with its
     policy.
     """
-    decided = {decision.address for decision in world.plan().decisions}
-    for policy in world.policies:
-        if policy.address in decided:
+    decided_addresses = {decision.address for decision in planner_input.plan().decisions}
+    for policy in planner_input.policies:
+        if policy.address in decided_addresses:
             continue
-        of_policy = {address.name for address in decided if address.policy_address == policy.address}
+        of_policy = {address.name for address in decided_addresses if address.policy_address == policy.address}
         match policy:
             case RetentionFloor():
                 names = [
                     name
-                    for name in world.snapshot.topics
+                    for name in planner_input.snapshot.topics
                     if any(
-                        meant(s.text, name) and not (s.is_pattern and name.startswith("_")) for s in policy.spec.topics
+                        matches_selector(s.text, name) and not (s.is_pattern and name.startswith("_"))
+                        for s in policy.spec.topics
                     )
-                    and not any(meant(s.text, name) for s in policy.spec.except_topics or ())
+                    and not any(matches_selector(s.text, name) for s in policy.spec.except_topics or ())
                 ]
             case LeaderPolicy():
-                exact = policy.spec.partitions
+                named_partitions = policy.spec.partitions
                 names = [
                     name
-                    for name in world.snapshot.topics
+                    for name in planner_input.snapshot.topics
                     if (
-                        name in exact
-                        if exact is not None
-                        else any(meant(s.text, name) for s in policy.spec.topics or ())
+                        name in named_partitions
+                        if named_partitions is not None
+                        else any(matches_selector(s.text, name) for s in policy.spec.topics or ())
                     )
                 ]
             case GroupRemoval():
                 names = [
                     name
-                    for name in world.snapshot.groups
-                    if any(meant(s.text, name) for s in policy.spec.groups)
-                    and not any(meant(s.text, name) for s in policy.spec.except_groups or ())
+                    for name in planner_input.snapshot.groups
+                    if any(matches_selector(s.text, name) for s in policy.spec.groups)
+                    and not any(matches_selector(s.text, name) for s in policy.spec.except_groups or ())
                 ]
         assert set(names) <= of_policy

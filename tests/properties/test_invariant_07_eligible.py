@@ -1,8 +1,8 @@
 """Invariant 7: only eligible groups are removed and only eligible topics are truncated.
 
-A group is removed only while it is listed, of a declared type, EMPTY and, unless `idleFor: 0s`
-stands for its exact name, idle by evidence. Internal and compacted topics are never truncated, nor
-are topics with an underscore that a pattern selects.
+A group is removed only if it is listed, of a declared type, EMPTY and idle by evidence; with
+`idleFor: 0s` and its exact name it needs no evidence. Internal and compacted topics are never
+truncated, nor are topics with an underscore that a pattern selects.
 """
 
 from dataclasses import replace
@@ -22,18 +22,18 @@ from reconciler.plan import recheck
 from reconciler.policies import GroupRemoval, RetentionFloor
 from tests.strategies.examples import purge, removal
 from tests.strategies.facts import NOW_MS
-from tests.strategies.worlds import MAX_OFFSET, World, worlds
+from tests.strategies.planner_inputs import MAX_OFFSET, PlannerInput, planner_inputs
 
 
-@given(worlds())
-def test_only_groups_that_qualify_are_removed(world: World) -> None:
-    by_address = {policy.address: policy for policy in world.policies}
-    for action in world.plan().actions:
+@given(planner_inputs())
+def test_only_eligible_groups_are_removed(planner_input: PlannerInput) -> None:
+    by_address = {policy.address: policy for policy in planner_input.policies}
+    for action in planner_input.plan().actions:
         if not isinstance(action, DeleteGroup):
             continue
         policy = by_address[action.address.policy_address]
         assert isinstance(policy, GroupRemoval)
-        group = world.snapshot.groups[action.group]
+        group = planner_input.snapshot.groups[action.group]
         assert group.listed
         assert group.type in policy.spec.types
         assert group.state is GroupState.EMPTY
@@ -45,20 +45,20 @@ def test_only_groups_that_qualify_are_removed(world: World) -> None:
             assert NOW_MS - group.last_activity_ms >= policy.spec.idle_for
             assert action.seen.last_activity_ms == group.last_activity_ms
             assert action.seen.newest_record == group.newest_record is not None
-        assert not any(s.matches(action.group) for s in world.cluster.spec.protect.groups or ())
+        assert not any(s.matches(action.group) for s in planner_input.cluster.spec.protect.groups or ())
 
 
-@given(worlds())
-def test_only_topics_that_qualify_lose_records(world: World) -> None:
-    by_address = {policy.address: policy for policy in world.policies}
-    for action in world.plan().actions:
+@given(planner_inputs())
+def test_only_eligible_topics_lose_records(planner_input: PlannerInput) -> None:
+    by_address = {policy.address: policy for policy in planner_input.policies}
+    for action in planner_input.plan().actions:
         if isinstance(action, ElectLeader) and action.election is Election.PREFERRED:
             continue
         if isinstance(action, DeleteGroup):
             continue
-        topic = world.snapshot.topics[action.partition.topic]
-        assert topic.name != world.cluster.spec.journal.topic
-        assert not any(s.matches(topic.name) for s in world.cluster.spec.protect.topics or ())
+        topic = planner_input.snapshot.topics[action.partition.topic]
+        assert topic.name != planner_input.cluster.spec.journal.topic
+        assert not any(s.matches(topic.name) for s in planner_input.cluster.spec.protect.topics or ())
         if isinstance(action, DeleteRecords):
             policy = by_address[action.address.policy_address]
             assert isinstance(policy, RetentionFloor)
@@ -70,11 +70,12 @@ def test_only_topics_that_qualify_lose_records(world: World) -> None:
                 assert any(not s.is_pattern and s.text == topic.name for s in policy.spec.topics)
 
 
-def forged(world: World, r: Random) -> Plan:
-    """A plan that no policy makes, as if a user edited the file: it deletes from every partition
-    and removes every group.
+def forge_plan(planner_input: PlannerInput, r: Random) -> Plan:
+    """Return a plan that no policy creates, as if a user edited the file.
+
+    It deletes records of every partition and removes every group.
     """
-    snapshot = world.snapshot
+    snapshot = planner_input.snapshot
     actions: list[Action] = [
         purge(
             partition.topic,
@@ -100,25 +101,27 @@ def forged(world: World, r: Random) -> Plan:
         )
         for name, group in snapshot.groups.items()
     ]
-    return replace(world.plan(), decisions=sort_decisions(actions))
+    return replace(planner_input.plan(), decisions=sort_decisions(actions))
 
 
-@given(worlds(), st.integers(0, 2**48))
-def test_no_plan_file_gets_past_these_rules(world: World, seed: int) -> None:
+@given(planner_inputs(), st.integers(0, 2**48))
+def test_no_plan_file_bypasses_these_rules(planner_input: PlannerInput, seed: int) -> None:
     """A recheck passes only eligible subjects, whatever a user wrote into the file."""
-    forged_plan = forged(world, Random(seed))
-    for action in recheck.recheck(forged_plan, world.cluster, world.waivers, world.snapshot, NOW_MS).remaining:
+    forged_plan = forge_plan(planner_input, Random(seed))
+    for action in recheck.recheck(
+        forged_plan, planner_input.cluster, planner_input.waivers, planner_input.snapshot, NOW_MS
+    ).remaining:
         match action:
             case DeleteRecords(partition=partition):
-                topic = world.snapshot.topics[partition.topic]
+                topic = planner_input.snapshot.topics[partition.topic]
                 assert not topic.internal
                 assert not topic.name.startswith("__")
-                assert topic.name != world.cluster.spec.journal.topic
-                assert not any(s.matches(topic.name) for s in world.cluster.spec.protect.topics or ())
+                assert topic.name != planner_input.cluster.spec.journal.topic
+                assert not any(s.matches(topic.name) for s in planner_input.cluster.spec.protect.topics or ())
                 assert isinstance(topic.cleanup_policy, frozenset)
                 assert "delete" in topic.cleanup_policy
             case DeleteGroup(group=name):
-                group = world.snapshot.groups[name]
+                group = planner_input.snapshot.groups[name]
                 assert (group.listed, group.state) == (True, GroupState.EMPTY)
                 assert group.type in (GroupType.CLASSIC, GroupType.CONSUMER)
-                assert not any(s.matches(name) for s in world.cluster.spec.protect.groups or ())
+                assert not any(s.matches(name) for s in planner_input.cluster.spec.protect.groups or ())

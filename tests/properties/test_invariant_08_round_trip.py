@@ -22,40 +22,40 @@ from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import plan_file
 from tests.strategies import examples
-from tests.strategies import plans as made
+from tests.strategies import plans as strategies
 from tests.strategies.examples import plan_text, unchecked
 
 
-def read_back(plan: Plan) -> Plan:
+def write_and_read(plan: Plan) -> Plan:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "plan.json"
         plan_file.write(plan, path)
         return plan_file.read(path)
 
 
-@given(made.plans())
+@given(strategies.plans())
 def test_plan_to_json_to_plan_is_the_identity(plan: Plan) -> None:
     """The file preserves every field, type and name of any plan; writing it again gives the same
     bytes.
     """
-    read = read_back(plan)
+    read = write_and_read(plan)
     assert read == plan
     assert plan_text(read) == plan_text(plan)
 
 
-@given(made.plans())
+@given(strategies.plans())
 def test_the_file_is_one_json_document_of_printable_ascii(plan: Plan) -> None:
     """Any JSON parser reads a plan, and the raw file is harmless on a terminal."""
     text = plan_text(plan)
     assert text.isascii()
     assert text.replace("\n", "").isprintable()
-    parsed = json.loads(text)
-    assert parsed["kind"] == "Plan"
-    assert len(parsed["actions"]) == len(plan.actions)
+    document = json.loads(text)
+    assert document["kind"] == "Plan"
+    assert len(document["actions"]) == len(plan.actions)
 
 
-@given(made.plans(), made.places, made.prose)
-def test_the_digest_ignores_times_reasons_and_places(plan: Plan, place: SourceLocation, reason: str) -> None:
+@given(strategies.plans(), strategies.locations, strategies.prose)
+def test_the_digest_ignores_times_reasons_and_places(plan: Plan, location: SourceLocation, reason: str) -> None:
     """Two plans with the same actions have the same digest, also at different times and from
     reformatted manifests.
     """
@@ -64,7 +64,7 @@ def test_the_digest_ignores_times_reasons_and_places(plan: Plan, place: SourceLo
         observed_at_ms=plan.observed_at_ms + 1,
         expires_at_ms=plan.expires_at_ms + 7,
         decisions=tuple(
-            dataclasses.replace(decision, declared_at=place, reason=reason, mode=Mode.MERGE, drift=True)
+            dataclasses.replace(decision, declared_at=location, reason=reason, mode=Mode.MERGE, drift=True)
             if isinstance(decision, Action)
             else decision
             for decision in plan.decisions
@@ -76,22 +76,22 @@ def test_the_digest_ignores_times_reasons_and_places(plan: Plan, place: SourceLo
     assert plan_file.digest(later) == plan_file.digest(plan)
 
 
-@given(made.plans())
-def test_the_digest_is_of_the_actions_only(plan: Plan) -> None:
+@given(strategies.plans())
+def test_the_digest_covers_actions_only(plan: Plan) -> None:
     """Waiting, blocked and satisfied decisions are not applied, so an approval does not bind them."""
     assert plan_file.digest(dataclasses.replace(plan, decisions=plan.actions)) == plan_file.digest(plan)
 
 
-@given(made.plans(of=made.actions, max_size=4), made.actions)
-def test_another_action_is_another_digest(plan: Plan, more: Action) -> None:
+@given(strategies.plans(of=strategies.actions, max_size=4), strategies.actions)
+def test_another_action_changes_the_digest(plan: Plan, action: Action) -> None:
     """An additional or a missing action changes the digest."""
-    assume(all(decision.address != more.address for decision in plan.decisions))
-    larger = dataclasses.replace(plan, decisions=tuple(sorted((*plan.decisions, more), key=lambda d: d.address)))
+    assume(all(decision.address != action.address for decision in plan.decisions))
+    larger = dataclasses.replace(plan, decisions=tuple(sorted((*plan.decisions, action), key=lambda d: d.address)))
     assert plan_file.digest(larger) != plan_file.digest(plan)
 
 
-@given(made.delete_records(), st.data())
-def test_what_a_purge_was_approved_under_is_in_the_digest(action: DeleteRecords, data: st.DataObject) -> None:
+@given(strategies.delete_records(), st.data())
+def test_the_digest_binds_the_approved_facts_of_a_purge(action: DeleteRecords, data: st.DataObject) -> None:
     """Another target, topic id or guard changes the digest; watermarks, leaders and replicas do
     not.
     """
@@ -107,14 +107,14 @@ def test_what_a_purge_was_approved_under_is_in_the_digest(action: DeleteRecords,
     }
     name = data.draw(st.sampled_from(sorted(changes)))
     assert digest_of(changes[name]) != digest_of(action), name
-    moved = dataclasses.replace(
+    later_facts = dataclasses.replace(
         observed, log_start=0, stable_end=2**63 - 1, high_watermark=2**63 - 1, leader=7, replicas=(7, 8), in_sync=(7,)
     )
-    assert digest_of(unchecked(action, seen=moved)) == digest_of(action)
+    assert digest_of(unchecked(action, seen=later_facts)) == digest_of(action)
 
 
-@given(made.delete_groups(), st.data())
-def test_what_a_removal_was_approved_under_is_in_the_digest(action: DeleteGroup, data: st.DataObject) -> None:
+@given(strategies.delete_groups(), st.data())
+def test_the_digest_binds_the_approved_facts_of_a_removal(action: DeleteGroup, data: st.DataObject) -> None:
     """Another fingerprint, type, newest record or idle time changes the digest; counts and activity
     times do not.
     """
@@ -127,14 +127,14 @@ def test_what_a_removal_was_approved_under_is_in_the_digest(action: DeleteGroup,
     name = data.draw(st.sampled_from(sorted(changes)))
     assert digest_of(unchecked(action, seen=changes[name])) != digest_of(action), name
     assert digest_of(unchecked(action, idle_for_ms=action.idle_for_ms + 1)) != digest_of(action)
-    counted = dataclasses.replace(
+    later_facts = dataclasses.replace(
         observed, commits=observed.commits + 1, commit_topics=observed.commit_topics + 1, last_activity_ms=5
     )
-    assert digest_of(unchecked(action, seen=counted)) == digest_of(action)
+    assert digest_of(unchecked(action, seen=later_facts)) == digest_of(action)
 
 
-@given(made.elections())
-def test_what_an_election_was_approved_under_is_in_the_digest(action: ElectLeader) -> None:
+@given(strategies.elections())
+def test_the_digest_binds_the_approved_facts_of_an_election(action: ElectLeader) -> None:
     """Other replicas or another topic id change the digest; the present leader and in-sync replicas
     do not.
     """
@@ -146,11 +146,11 @@ def test_what_an_election_was_approved_under_is_in_the_digest(action: ElectLeade
     assert digest_of(unchecked(action, seen=dataclasses.replace(observed, leader=9, in_sync=()))) == digest_of(action)
 
 
-@given(made.plans(of=made.actions))
-def test_the_digest_can_be_recomputed_from_the_file_by_anyone(plan: Plan) -> None:
+@given(strategies.plans(of=strategies.actions))
+def test_the_digest_can_be_recomputed_from_the_file(plan: Plan) -> None:
     """The recipe of docs/plan.md gives the digest with only a JSON library and sha256."""
-    written = json.loads(plan_text(plan))
-    assert written["plan_digest"] == examples.digest_by_hand(written)
+    document = json.loads(plan_text(plan))
+    assert document["plan_digest"] == examples.digest_by_hand(document)
 
 
 def digest_of(action: Action) -> str:
@@ -161,5 +161,5 @@ def test_writing_to_a_stream_is_the_same_text() -> None:
     """`-o json` prints the content of `--out`."""
     plan = examples.plan()
     stream = io.StringIO()
-    plan_file.write(plan, stream)
+    stream.writelines(plan_file.lines(plan))
     assert stream.getvalue() == plan_text(plan)

@@ -16,97 +16,110 @@ from reconciler.model.plan import Decision, Plan, Satisfied
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan import limits, plan_file
 from reconciler.plan.diff import ActionDiff, compare
-from reconciler.plan.plan_file import approved_fields as bound
+from reconciler.plan.plan_file import approved_fields
 from reconciler.plan.review import restrict_to
 from tests.strategies.examples import unchecked
-from tests.strategies.worlds import (
-    World,
+from tests.strategies.planner_inputs import (
+    PlannerInput,
     cluster,
     floor,
-    instants_of,
     keep,
     limit_spec,
+    planner_inputs,
+    requested_instants,
     seeded,
     snapshot,
     two_days,
-    worlds,
 )
 
 limit_specs = seeded(limit_spec)
 
 
-def limited(world: World, spec: dict[str, Any]) -> World:
+def with_limits(planner_input: PlannerInput, spec: dict[str, Any]) -> PlannerInput:
     """The same input with these limits."""
-    old = world.cluster.spec
-    changed = old.limits.model_copy(update={_snake(key): value for key, value in spec.items()})
-    cluster = world.cluster.model_copy(update={"spec": old.model_copy(update={"limits": changed})})
-    return replace(world, cluster=cluster)
+    cluster_spec = planner_input.cluster.spec
+    changed = cluster_spec.limits.model_copy(update={_snake_case(key): value for key, value in spec.items()})
+    cluster = planner_input.cluster.model_copy(update={"spec": cluster_spec.model_copy(update={"limits": changed})})
+    return replace(planner_input, cluster=cluster)
 
 
-def _snake(name: str) -> str:
+def _snake_case(name: str) -> str:
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
 
 
-@given(worlds(), limit_specs, limit_specs)
-def test_limits_never_change_what_a_plan_holds(world: World, first: dict[str, int], second: dict[str, int]) -> None:
+@given(planner_inputs(), limit_specs, limit_specs)
+def test_limits_never_change_the_decisions(
+    planner_input: PlannerInput, limits: dict[str, int], other_limits: dict[str, int]
+) -> None:
     """Limits refuse a plan; they do not select actions."""
-    assert limited(world, first).plan().decisions == limited(world, second).plan().decisions
+    assert (
+        with_limits(planner_input, limits).plan().decisions == with_limits(planner_input, other_limits).plan().decisions
+    )
 
 
-@given(worlds(), limit_specs, st.integers(0, 100))
-def test_a_tighter_limit_never_lets_more_pass(world: World, spec: dict[str, int], less: int) -> None:
-    loose, tight = limited(world, spec), limited(world, {key: max(0, value - less) for key, value in spec.items()})
-    refused = {verdict.id for verdict in loose.plan().refused}
-    assert refused <= {verdict.id for verdict in tight.plan().refused}
+@given(planner_inputs(), limit_specs, st.integers(0, 100))
+def test_a_tighter_limit_refuses_no_less(planner_input: PlannerInput, spec: dict[str, int], difference: int) -> None:
+    loose_input, tight_input = (
+        with_limits(planner_input, spec),
+        with_limits(planner_input, {key: max(0, value - difference) for key, value in spec.items()}),
+    )
+    refused = {verdict.id for verdict in loose_input.plan().refused}
+    assert refused <= {verdict.id for verdict in tight_input.plan().refused}
 
 
-@given(worlds())
-def test_a_waiver_less_never_lets_more_pass(world: World) -> None:
-    assume(world.waivers)
-    refused = {verdict.id for verdict in world.plan().refused}
-    assert refused <= {verdict.id for verdict in replace(world, waivers=world.waivers[1:]).plan().refused}
-
-
-@given(worlds(), st.randoms(use_true_random=True))
-def test_an_action_less_never_refuses_more(world: World, random: Random) -> None:
-    """An intersection makes no limit worse; the totals of percentages stay the same."""
-    actions = world.plan().actions
-    fewer = limits.verdicts([a for a in actions if random.random() < 0.5], world.cluster, (), world.snapshot)
-    every = limits.verdicts(actions, world.cluster, (), world.snapshot)
-    assert {v.id for v in fewer if not v.passed} <= {v.id for v in every if not v.passed}
-
-
-def with_another_rule(r: Random) -> tuple[World, World]:
-    """A floor and the same floor with one more rule, on the same facts."""
-    less = floor(r)
-    rules = keep(r, exact=False)
-    old = less.spec.keep
-    extra = {
-        _snake(key): getattr(type(old).model_validate({key: value}), _snake(key))
-        for key, value in rules.items()
-        if getattr(old, _snake(key)) is None
+@given(planner_inputs())
+def test_a_removed_waiver_refuses_no_less(planner_input: PlannerInput) -> None:
+    assume(planner_input.waivers)
+    refused = {verdict.id for verdict in planner_input.plan().refused}
+    assert refused <= {
+        verdict.id for verdict in replace(planner_input, waivers=planner_input.waivers[1:]).plan().refused
     }
-    more = less.model_copy(update={"spec": less.spec.model_copy(update={"keep": old.model_copy(update=extra)})})
-    facts = snapshot(r, instants_of((less, more)))
-    floor_world = World(cluster(r), (less,), (), facts)
-    return floor_world, replace(floor_world, policies=(more,))
+
+
+@given(planner_inputs(), st.randoms(use_true_random=True))
+def test_a_removed_action_refuses_no_more(planner_input: PlannerInput, random: Random) -> None:
+    """An intersection makes no limit worse; the totals of percentages stay the same."""
+    actions = planner_input.plan().actions
+    verdicts_of_some = limits.verdicts(
+        [a for a in actions if random.random() < 0.5], planner_input.cluster, (), planner_input.snapshot
+    )
+    verdicts_of_all = limits.verdicts(actions, planner_input.cluster, (), planner_input.snapshot)
+    assert {v.id for v in verdicts_of_some if not v.passed} <= {v.id for v in verdicts_of_all if not v.passed}
+
+
+def with_another_rule(r: Random) -> tuple[PlannerInput, PlannerInput]:
+    """A floor and the same floor with one more rule, on the same facts."""
+    policy = floor(r)
+    rules = keep(r, exact=False)
+    keep_rules = policy.spec.keep
+    extra = {
+        _snake_case(key): getattr(type(keep_rules).model_validate({key: value}), _snake_case(key))
+        for key, value in rules.items()
+        if getattr(keep_rules, _snake_case(key)) is None
+    }
+    stricter_policy = policy.model_copy(
+        update={"spec": policy.spec.model_copy(update={"keep": keep_rules.model_copy(update=extra)})}
+    )
+    facts = snapshot(r, requested_instants((policy, stricter_policy)))
+    planner_input = PlannerInput(cluster(r), (policy,), (), facts)
+    return planner_input, replace(planner_input, policies=(stricter_policy,))
 
 
 @given(seeded(with_another_rule))
-def test_another_rule_never_raises_a_floor(pair: tuple[World, World]) -> None:
+def test_another_rule_never_raises_a_floor(inputs: tuple[PlannerInput, PlannerInput]) -> None:
     """On the same facts, satisfied partitions stay satisfied, and no deletion goes further."""
-    less, more = pair
-    decided = {decision.address: decision for decision in less.plan().decisions}
-    for action in more.plan().actions:
+    planner_input, stricter_input = inputs
+    decision_by_address = {decision.address: decision for decision in planner_input.plan().decisions}
+    for action in stricter_input.plan().actions:
         assert isinstance(action, DeleteRecords)
-        old = decided[action.address]
-        assert not isinstance(old, Satisfied)
-        if isinstance(old, DeleteRecords):
-            assert action.before_offset <= old.before_offset
+        decision = decision_by_address[action.address]
+        assert not isinstance(decision, Satisfied)
+        if isinstance(decision, DeleteRecords):
+            assert action.before_offset <= decision.before_offset
 
 
-def no_larger(action: Action, bound: Action) -> bool:
-    """The action has the same subject and topic id, and is not larger."""
+def is_no_larger(action: Action, bound: Action) -> bool:
+    """Return whether the action has the same subject and topic id, and is not larger."""
     if isinstance(action, DeleteRecords):
         skips = dict(bound.skips) if isinstance(bound, DeleteRecords) else {}
         return (
@@ -126,26 +139,26 @@ def _request(action: Any) -> tuple[object, ...]:
     return (action.partition, action.election, action.leader_wanted, action.seen.replicas, action.seen.topic_id)
 
 
-def bounded_by(result: Plan, plan: Plan, reviewed: Plan) -> None:
+def assert_bounded(result: Plan, plan: Plan, reviewed: Plan) -> None:
     """Assert that the plan and the reviewed plan bound every action of `result`."""
-    planned_actions, reviewed_actions = (
+    plan_actions, reviewed_actions = (
         {action.address: action for action in compared_plan.actions} for compared_plan in (plan, reviewed)
     )
     for action in result.actions:
-        assert no_larger(action, planned_actions[action.address])
-        assert no_larger(action, reviewed_actions[action.address])
+        assert is_no_larger(action, plan_actions[action.address])
+        assert is_no_larger(action, reviewed_actions[action.address])
     assert [d.address for d in result.decisions] == [d.address for d in plan.decisions]
 
 
 @given(two_days())
-def test_a_reviewed_plan_never_adds_or_enlarges(days: tuple[World, World]) -> None:
+def test_a_reviewed_plan_never_adds_or_enlarges(days: tuple[PlannerInput, PlannerInput]) -> None:
     """The same policies with the facts of another day."""
     plan, reviewed = (day.plan() for day in days)
-    bounded_by(restrict_to(plan, reviewed), plan, reviewed)
+    assert_bounded(restrict_to(plan, reviewed), plan, reviewed)
     assert restrict_to(plan, plan) == plan
 
 
-def tampered(plan: Plan, r: Random) -> Plan:
+def tamper(plan: Plan, r: Random) -> Plan:
     """Edit a plan as a user could edit a file: change numbers, swap addresses, remove actions."""
     addresses = [decision.address for decision in plan.decisions]
     edited: dict[Address, Decision] = {}
@@ -163,35 +176,37 @@ def tampered(plan: Plan, r: Random) -> Plan:
 
 
 @given(two_days(), st.integers(0, 2**48), st.booleans())
-def test_a_tampered_plan_never_adds_or_enlarges(days: tuple[World, World], seed: int, same: bool) -> None:
+def test_a_tampered_plan_never_adds_or_enlarges(days: tuple[PlannerInput, PlannerInput], seed: int, same: bool) -> None:
     """The bound holds whatever the reviewed file contains."""
     plan = days[0].plan()
-    reviewed = tampered(days[0 if same else 1].plan(), Random(seed))
-    bounded_by(restrict_to(plan, reviewed), plan, reviewed)
+    reviewed = tamper(days[0 if same else 1].plan(), Random(seed))
+    assert_bounded(restrict_to(plan, reviewed), plan, reviewed)
 
 
 @given(two_days())
-def test_a_comparison_is_empty_exactly_where_the_digests_agree(days: tuple[World, World]) -> None:
+def test_a_comparison_is_empty_exactly_where_the_digests_agree(days: tuple[PlannerInput, PlannerInput]) -> None:
     """An action that is gone in one direction is new in the other.
 
     The exception is a log with another start: a lower target is larger, and a higher one is not
     reported.
     """
-    old, new = (day.plan() for day in days)
-    entries = list(compare(old, new).entries())
+    old_plan, new_plan = (day.plan() for day in days)
+    entries = list(compare(old_plan, new_plan).entries())
     reported = [
-        entry for entry in entries if not log_moved(entry) or bound(required(entry.old)) != bound(required(entry.new))
+        entry
+        for entry in entries
+        if not log_start_differs(entry) or approved_fields(required(entry.old)) != approved_fields(required(entry.new))
     ]
-    assert (not reported) == (plan_file.digest(old) == plan_file.digest(new))
+    assert (not reported) == (plan_file.digest(old_plan) == plan_file.digest(new_plan))
     assert all(entry.change.value == "larger" for entry in entries if entry not in reported)
-    flip = {"new": "gone", "gone": "new", "larger": "smaller", "smaller": "larger", "changed": "changed"}
-    assert [(e.address, flip[e.change.value]) for e in entries if not log_moved(e)] == [
-        (e.address, e.change.value) for e in compare(new, old).entries() if not log_moved(e)
+    opposite = {"new": "gone", "gone": "new", "larger": "smaller", "smaller": "larger", "changed": "changed"}
+    assert [(e.address, opposite[e.change.value]) for e in entries if not log_start_differs(e)] == [
+        (e.address, e.change.value) for e in compare(new_plan, old_plan).entries() if not log_start_differs(e)
     ]
 
 
-def log_moved(entry: ActionDiff) -> bool:
-    """Whether both plans delete records there, from different log starts."""
+def log_start_differs(entry: ActionDiff) -> bool:
+    """Return whether both plans delete records of the partition, from different log starts."""
     old, new = entry.old, entry.new
     return (
         isinstance(old, DeleteRecords) and isinstance(new, DeleteRecords) and old.seen.log_start != new.seen.log_start

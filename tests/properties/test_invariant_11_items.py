@@ -10,35 +10,35 @@ from confluent_kafka import KafkaError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reconciler.apply.context import Tuning
 from reconciler.apply.results import exit_code
-from reconciler.apply.tuning import Tuning
-from reconciler.kafka.error_mapping import TABLE, Operation
 from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from tests.fakes.cluster import FakeCluster, Fault
+from tests.fakes.error_table import TABLE, Operation
 from tests.fakes.runs import election, purge, removal, run
 
 PARTITIONS, GROUPS = 8, 5
-ATS = [TopicPartition("wide", number) for number in range(PARTITIONS)]
-# An example is up to ten runs of the applier.
-FEWER = settings(max_examples=min(settings.default.max_examples // 2, 1_000))
+PARTITION_KEYS = [TopicPartition("wide", number) for number in range(PARTITIONS)]
+# An example is up to ten runs of the executor.
+FEWER_EXAMPLES = settings(max_examples=min(settings.default.max_examples // 2, 1_000))
 NAMES = [f"group-{number}" for number in range(GROUPS)]
 
 
-def world() -> tuple[FakeCluster, list[Action]]:
+def wide_cluster() -> tuple[FakeCluster, list[Action]]:
     cluster = FakeCluster()
     cluster.create_topic("wide", PARTITIONS)
     cluster.produce("wide", dict.fromkeys(range(PARTITIONS), 10))
     for name in NAMES:
-        cluster.commit(name, {ATS[0]: 3})
-    for at in ATS[::2]:
-        cluster.partition(at).replicas = (*cluster.partition(at).replicas[1:], cluster.partition(at).replicas[0])
-    actions: list[Action] = [purge(cluster, at, 7) for at in ATS]
+        cluster.commit(name, {PARTITION_KEYS[0]: 3})
+    for key in PARTITION_KEYS[::2]:
+        cluster.partition(key).replicas = (*cluster.partition(key).replicas[1:], cluster.partition(key).replicas[0])
+    actions: list[Action] = [purge(cluster, key, 7) for key in PARTITION_KEYS]
     actions += [removal(cluster, name) for name in NAMES]
-    actions += [election(cluster, at) for at in ATS[::2]]
+    actions += [election(cluster, key) for key in PARTITION_KEYS[::2]]
     return cluster, actions
 
 
@@ -52,7 +52,7 @@ def subject(action: Action) -> tuple[Operation, object]:
             return Operation.ELECT_LEADER, action.partition
 
 
-def carried_out(cluster: FakeCluster, action: Action) -> bool:
+def has_effect(cluster: FakeCluster, action: Action) -> bool:
     match action:
         case DeleteRecords():
             return cluster.partition(action.partition).log_start == action.before_offset
@@ -70,7 +70,7 @@ def faults_of(draw: st.DrawFn, operation: Operation, subjects: list[object]) -> 
     """
     fault_lists = []
     for subject in draw(st.lists(st.sampled_from(subjects), unique=True, max_size=3)):
-        # More elections than a broker takes is the whole request's answer, not one partition's.
+        # A broker that refuses too many elections refuses the request, not one partition.
         codes = [
             code
             for code in TABLE[operation]
@@ -89,55 +89,53 @@ def faults_of(draw: st.DrawFn, operation: Operation, subjects: list[object]) -> 
     return fault_lists
 
 
-@FEWER
+@FEWER_EXAMPLES
 @given(
     st.tuples(
-        faults_of(Operation.DELETE_RECORDS, list(ATS)),
+        faults_of(Operation.DELETE_RECORDS, list(PARTITION_KEYS)),
         faults_of(Operation.DELETE_GROUP, list(NAMES)),
-        faults_of(Operation.ELECT_LEADER, list(ATS[::2])),
+        faults_of(Operation.ELECT_LEADER, list(PARTITION_KEYS[::2])),
     ),
     st.sampled_from([1, 3, 100]),
 )
-def test_items_end_as_they_would_alone(faults: tuple[list[Fault], ...], size: int) -> None:
+def test_an_item_ends_in_the_same_way_alone(faults: tuple[list[Fault], ...], size: int) -> None:
     """Each item has the same status alone and beside failing items, if the answers are the same."""
     tuning = Tuning(batch_max=size, attempts=4, effect_wait_ms=200)
     with tempfile.TemporaryDirectory() as folder:
-        together, actions = world()
-        together.faults = [_copy(fault) for operation_faults in faults for fault in operation_faults]
-        outcomes = {o.action.address: o for o in run(together, actions, Path(folder), tuning=tuning).outcomes}
+        cluster, actions = wide_cluster()
+        cluster.faults = [_copy(fault) for operation_faults in faults for fault in operation_faults]
+        outcomes = {o.action.address: o for o in run(cluster, actions, Path(folder), tuning=tuning).outcomes}
         assert len(outcomes) == len(actions)
         all_faults = [fault for operation_faults in faults for fault in operation_faults]
-        troubled = {(fault.operation, name) for fault in all_faults for name in fault.subjects or ()}
+        faulty_subjects = {(fault.operation, name) for fault in all_faults for name in fault.subjects or ()}
         for action in actions:
             outcome = outcomes[action.address]
-            if subject(action) not in troubled:
+            if subject(action) not in faulty_subjects:
                 assert outcome.status is Status.APPLIED
                 continue
-            alone, same = world()
-            alone.faults = [_copy(fault) for fault in all_faults]
-            (twin,) = [candidate for candidate in same if candidate.address == action.address]
-            (outcome_alone,) = run(alone, [twin], Path(folder), tuning=tuning, run_id="alone").outcomes
+            other_cluster, other_actions = wide_cluster()
+            other_cluster.faults = [_copy(fault) for fault in all_faults]
+            (same_action,) = [candidate for candidate in other_actions if candidate.address == action.address]
+            (outcome_alone,) = run(other_cluster, [same_action], Path(folder), tuning=tuning, run_id="alone").outcomes
             assert outcome_alone.status is outcome.status
             assert outcome_alone.code == outcome.code
 
 
-@FEWER
+@FEWER_EXAMPLES
 @given(
     st.tuples(
-        faults_of(Operation.DELETE_RECORDS, list(ATS)),
+        faults_of(Operation.DELETE_RECORDS, list(PARTITION_KEYS)),
         faults_of(Operation.DELETE_GROUP, list(NAMES)),
-        faults_of(Operation.ELECT_LEADER, list(ATS[::2])),
+        faults_of(Operation.ELECT_LEADER, list(PARTITION_KEYS[::2])),
     ),
     st.one_of(st.none(), st.integers(0, 6)),
 )
-def test_items_tell_the_truth_and_the_exit_code_sums_it_up(
-    faults: tuple[list[Fault], ...], stop_at: int | None
-) -> None:
+def test_outcomes_are_true_and_the_exit_code_agrees(faults: tuple[list[Fault], ...], stop_at: int | None) -> None:
     """The status and the effect agree, and exit code 0 means that every action is satisfied or
     waits.
     """
     with tempfile.TemporaryDirectory() as folder:
-        cluster, actions = world()
+        cluster, actions = wide_cluster()
         cluster.faults = [fault for operation_faults in faults for fault in operation_faults]
         outcomes = run(
             cluster,
@@ -149,20 +147,20 @@ def test_items_tell_the_truth_and_the_exit_code_sums_it_up(
         for outcome in outcomes:
             match outcome.status:
                 case Status.APPLIED | Status.SATISFIED:
-                    assert carried_out(cluster, outcome.action)
+                    assert has_effect(cluster, outcome.action)
                 case Status.STALE | Status.WAITING | Status.BLOCKED | Status.NOT_ATTEMPTED:
-                    assert not carried_out(cluster, outcome.action)
+                    assert not has_effect(cluster, outcome.action)
                 case Status.FAILED:
                     assert (
-                        outcome.removed_max > 0 or outcome.read_back is None or not carried_out(cluster, outcome.action)
+                        outcome.removed_max > 0 or outcome.read_back is None or not has_effect(cluster, outcome.action)
                     )
         code = exit_code(outcomes)
-        fine = all(o.status in (Status.APPLIED, Status.SATISFIED, Status.WAITING) for o in outcomes)
-        changed = any(carried_out(cluster, action) for action in actions)
-        assert (code == 0) == fine
-        if changed and not fine:
+        all_done = all(o.status in (Status.APPLIED, Status.SATISFIED, Status.WAITING) for o in outcomes)
+        cluster_changed = any(has_effect(cluster, action) for action in actions)
+        assert (code == 0) == all_done
+        if cluster_changed and not all_done:
             assert code == 5
 
 
 def _copy(fault: Fault) -> Fault:
-    return Fault(fault.operation, fault.code, fault.subjects, fault.carried_out, fault.times)
+    return Fault(fault.operation, fault.code, fault.subjects, fault.has_effect, fault.times)

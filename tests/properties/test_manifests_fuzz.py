@@ -1,4 +1,7 @@
-"""Any manifest file yields a set or diagnostics, never a traceback or a hang; schemas and models agree."""
+"""Any manifest file yields a set or diagnostics, never a traceback or a hang.
+
+Schemas and models agree.
+"""
 
 import contextlib
 import io
@@ -15,7 +18,7 @@ from ruamel.yaml import YAML
 
 from reconciler.cli.app import run
 from reconciler.errors import ManifestsInvalid
-from reconciler.manifest.diagnostics import Diagnostic, Rendering, Severity, render
+from reconciler.manifest.diagnostics import Diagnostic, Rendering, render
 from reconciler.manifest.error_codes import CODES
 from reconciler.manifest.files import source_of, validate_sources
 from reconciler.manifest.source_file import SourceFile
@@ -25,29 +28,32 @@ ROOT = Path(__file__).parents[2]
 NOW_MS = 1_795_255_200_000  # 2026-11-21T10:00:00Z
 SCHEMA = jsonschema.Draft202012Validator(json.loads((ROOT / "schemas" / "manifest.json").read_text(encoding="utf-8")))
 TEXT_LINE = re.compile(r"(error|warning)\[M\d{3}\]: .|  +--> .| +\|( |$)| \d+ \|( |$)|  += .|$")
-ACROSS = frozenset(code for code in CODES if code[1] in "34") | {"M207"}
+CROSS_CODES = frozenset(code for code in CODES if code[1] in "34") | {"M207"}
 """Rules across manifests, which the schema of one document cannot express."""
-ONLY_LOADED = frozenset({"M206", "M210", "M123", "M122"})
+MODEL_CODES = frozenset({"M206", "M210", "M123", "M122"})
 """Rules about time, valid regular expressions, and days that no month has."""
 
 
-def loaded(*contents: bytes) -> tuple[bool, tuple[Diagnostic, ...]]:
-    """Return whether the set is valid, and its diagnostics. Any exception but ManifestsInvalid is a bug."""
+def load(*contents: bytes) -> tuple[bool, tuple[Diagnostic, ...]]:
+    """Return whether the set is valid, and its diagnostics.
+
+    Any exception but ManifestsInvalid is a bug.
+    """
     files: list[SourceFile | Diagnostic] = [
         source_of(f"{number}.yaml", content) for number, content in enumerate(contents)
     ]
     try:
         manifests = validate_sources(files, now_ms=NOW_MS)
-    except ManifestsInvalid as invalid:
-        return False, tuple(diagnostic for diagnostic in invalid.diagnostics if isinstance(diagnostic, Diagnostic))
-    for part in manifests.by_cluster():
+    except ManifestsInvalid as error:
+        return False, tuple(diagnostic for diagnostic in error.diagnostics if isinstance(diagnostic, Diagnostic))
+    for part in manifests.by_cluster:
         assert part.files
     return True, manifests.warnings
 
 
 def check_diagnostics(valid: bool, diagnostics: tuple[Diagnostic, ...], text: str) -> None:
     """Every diagnostic points into the file, has all its parts and renders in every format."""
-    assert valid is not any(diagnostic.severity is Severity.ERROR for diagnostic in diagnostics)
+    assert valid is not any(diagnostic.severity == "error" for diagnostic in diagnostics)
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     for diagnostic in diagnostics:
         assert diagnostic.code in CODES
@@ -64,9 +70,7 @@ def check_diagnostics(valid: bool, diagnostics: tuple[Diagnostic, ...], text: st
         output = render(diagnostics, rendering)
         output.encode("utf-8")
         if rendering is Rendering.TEXT:
-            assert all(TEXT_LINE.match(line) for line in output.split("\n")), (
-                "text of a manifest made a line of its own"
-            )
+            assert all(TEXT_LINE.match(line) for line in output.split("\n")), "text of a manifest starts a line"
         if rendering is Rendering.GITHUB:
             assert all(line.startswith(("::error ", "::warning ")) for line in output.splitlines())
         if rendering in (Rendering.JSON, Rendering.SARIF):
@@ -76,7 +80,7 @@ def check_diagnostics(valid: bool, diagnostics: tuple[Diagnostic, ...], text: st
 @given(st.one_of(text_soup, st.text(max_size=200)))
 def test_any_text(text: str) -> None:
     """Any text yields diagnostics or a set."""
-    valid, diagnostics = loaded(text.encode("utf-8", errors="surrogatepass"))
+    valid, diagnostics = load(text.encode("utf-8", errors="surrogatepass"))
     check_diagnostics(valid, diagnostics, text)
     event("valid" if valid else diagnostics[0].code)
 
@@ -84,7 +88,7 @@ def test_any_text(text: str) -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes(content: bytes) -> None:
     """Any bytes yield diagnostics or a set."""
-    _, diagnostics = loaded(content)
+    _, diagnostics = load(content)
     for rendering in Rendering:
         render(diagnostics, rendering)
 
@@ -92,48 +96,48 @@ def test_any_bytes(content: bytes) -> None:
 @given(mutated_text(), mutated_text())
 def test_mutated_examples(text: str, second_text: str) -> None:
     """Valid manifests, cut, doubled, swapped and overwritten, two files at a time."""
-    valid, diagnostics = loaded(text.encode(), second_text.encode())
+    valid, diagnostics = load(text.encode(), second_text.encode())
     check_diagnostics(valid, diagnostics, text)
     event("valid" if valid else diagnostics[0].code)
 
 
-def codes_of(document: dict[str, Any]) -> set[str]:
+def error_codes(document: dict[str, Any]) -> set[str]:
     """Return the error codes of one document on its own."""
-    _, diagnostics = loaded(json.dumps(document, ensure_ascii=False).encode())
-    return {diagnostic.code for diagnostic in diagnostics} - ACROSS
+    _, diagnostics = load(json.dumps(document, ensure_ascii=False).encode())
+    return {diagnostic.code for diagnostic in diagnostics} - CROSS_CODES
 
 
 @given(valid_manifests())
-def test_valid_manifests_are_accepted_by_both(document: dict[str, Any]) -> None:
+def test_schema_and_models_accept_valid_manifests(document: dict[str, Any]) -> None:
     """The schema and the models accept every document that is valid by construction."""
-    assert not codes_of(document)
+    assert not error_codes(document)
     SCHEMA.validate(document)
 
 
 @given(changed_manifests())
 def test_schema_and_models_agree(document: dict[str, Any]) -> None:
     """Both accept or both refuse, except for the listed rules that a schema cannot express."""
-    by_models = codes_of(document)
+    by_models = error_codes(document)
     by_schema = SCHEMA.is_valid(document)
     event(f"refused: {bool(by_models)}, by schema: {not by_schema}")
     if by_schema:
-        assert not by_models - ONLY_LOADED, by_models
+        assert not by_models - MODEL_CODES, by_models
     else:
         assert by_models, next(SCHEMA.iter_errors(document)).message
 
 
 @given(changed_manifests())
-def test_blocks_and_flows_are_one(document: dict[str, Any]) -> None:
+def test_block_style_and_flow_style_are_equal(document: dict[str, Any]) -> None:
     """Block style and flow style of the same data give the same errors."""
     stream = io.StringIO()
     writer = YAML(typ="safe", pure=True)
     writer.default_flow_style = False
     writer.dump(document, stream)
-    _, diagnostics = loaded(stream.getvalue().encode())
+    _, diagnostics = load(stream.getvalue().encode())
     text = stream.getvalue()
     if "!!" in text or "&" in text:  # the writer added a tag or an anchor
         return
-    assert {diagnostic.code for diagnostic in diagnostics} - ACROSS == codes_of(document)
+    assert {diagnostic.code for diagnostic in diagnostics} - CROSS_CODES == error_codes(document)
 
 
 @given(

@@ -33,7 +33,7 @@ def scanned(connection: Connection, engine: SparkTarget) -> Scan:
         needs: ScanRequest,
         *,
         last_purges: Mapping[TopicPartition, int] | Unknown | None = None,
-        progress: Callable[[str], None] = lambda _said: None,
+        progress: Callable[[str], None] = lambda _message: None,
     ) -> ClusterSnapshot:
         return scan(
             needs,

@@ -45,10 +45,10 @@ def as_text(snapshot: ClusterSnapshot, topic: str, group: str) -> str:
     return pprint.pformat((snapshot.topics[topic], partitions, groups, snapshot.groups_incomplete), width=160)
 
 
-def shipped_to(session: "SparkSession") -> str:
+def code_path(session: "SparkSession") -> str:
     """The path from which a worker of this session imported the code."""
 
-    def where(batches):  # type: ignore[no-untyped-def]
+    def read_path(batches):  # type: ignore[no-untyped-def]
         import pyarrow as pa
 
         import reconciler.scan.task_rows
@@ -56,14 +56,16 @@ def shipped_to(session: "SparkSession") -> str:
         for _ in batches:
             yield pa.RecordBatch.from_pydict({"path": [reconciler.scan.task_rows.__file__]})
 
-    (row,) = session.range(0, 1, 1, 1).mapInArrow(where, "path string").collect()
+    (row,) = session.range(0, 1, 1, 1).mapInArrow(read_path, "path string").collect()
     return str(row["path"])
 
 
 def main(bootstrap: str, topic: str, group: str, engine: str, *conf: str) -> None:
-    pairs = dict(pair.split("=", 1) for pair in conf)
+    spark_conf = dict(pair.split("=", 1) for pair in conf)
     target = (
-        SparkTarget(remote=engine, conf=pairs) if engine.startswith("sc://") else SparkTarget(master=engine, conf=pairs)
+        SparkTarget(remote=engine, conf=spark_conf)
+        if engine.startswith("sc://")
+        else SparkTarget(master=engine, conf=spark_conf)
     )
     snapshot = scan(
         needs(topic, group),
@@ -73,7 +75,7 @@ def main(bootstrap: str, topic: str, group: str, engine: str, *conf: str) -> Non
         engine=target,
         progress=lambda message: print(message, file=sys.stderr),
     )
-    print("code from", shipped_to(PendingSession(target).result()), file=sys.stderr)
+    print("code from", code_path(PendingSession(target).result()), file=sys.stderr)
     close()
     print(as_text(snapshot, topic, group))
 

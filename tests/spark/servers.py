@@ -84,7 +84,7 @@ def process(
         started.wait(60)
 
 
-def wait_for(server: "subprocess.Popen[bytes]", log: Path, ready: Callable[[], bool], what: str) -> None:
+def wait_for(server: "subprocess.Popen[bytes]", log: Path, ready: Callable[[], bool], name: str) -> None:
     """Wait until `ready`.
 
     Raises RuntimeError if the server ends first, TimeoutError after START_LIMIT_S.
@@ -92,10 +92,10 @@ def wait_for(server: "subprocess.Popen[bytes]", log: Path, ready: Callable[[], b
 
     def ready_or_ended() -> bool:
         if server.poll() is not None:
-            raise RuntimeError(f"{what} ended with {server.returncode}: {log.read_text(errors='replace')[-2000:]}")
+            raise RuntimeError(f"{name} ended with {server.returncode}: {log.read_text(errors='replace')[-2000:]}")
         return ready()
 
-    wait_until(ready_or_ended, START_LIMIT_S, what)
+    wait_until(ready_or_ended, START_LIMIT_S, name)
 
 
 def _registered(log: Path) -> bool:

@@ -9,12 +9,14 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.consumer_offsets import PartitionLog, consume, read_commit_log
+from reconciler.kafka.consumer_offsets import read_commit_log
 from reconciler.kafka.consumer_offsets_records import log_partition
+from reconciler.kafka.offsets import Watermarks
 from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.topic_reader import read_records
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
@@ -30,14 +32,14 @@ PARTITIONS, RECORDS = 2, 10
 @contextmanager
 def new_protocol_commits(servers: str, group: str, topic: str, offsets: Mapping[int, int]) -> Iterator[None]:
     """A member of the consumer protocol that has committed these offsets and stays."""
-    silent = {"log_level": 0}  # its words would stand among those of a command in the same process
+    no_log = {"log_level": 0}  # otherwise its log would mix with the output of a command
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": group, "group.protocol": "consumer", "enable.auto.commit": False}
-        | silent
+        | no_log
     )
     with closing(consumer):
         assigned: list[object] = []
-        consumer.subscribe([topic], on_assign=lambda *given: assigned.append(given))
+        consumer.subscribe([topic], on_assign=lambda *partitions: assigned.append(partitions))
 
         def joined() -> bool:
             consumer.poll(0.1)
@@ -73,18 +75,18 @@ def commit_in_transaction(
                 producer.commit_transaction(60)
 
 
-def told_by_kafka(cluster: Cluster, groups: list[str]) -> dict[tuple[str, int], int]:
+def offsets_from_kafka(cluster: Cluster, groups: list[str]) -> dict[tuple[str, int], int]:
     """CURRENT-OFFSET by group and partition, from `kafka-consumer-groups --describe --offsets`."""
     group_arguments = [word for group in groups for word in ("--group", group)]
-    answer = run_kafka_tool(cluster, "kafka-consumer-groups", "--describe", "--offsets", *group_arguments)
+    output = run_kafka_tool(cluster, "kafka-consumer-groups", "--describe", "--offsets", *group_arguments)
     offsets: dict[tuple[str, int], int] = {}
     names: list[str] = []
-    for line in answer.splitlines():
-        words = line.split()
-        if words[:2] == ["GROUP", "TOPIC"]:
-            names = words
-        elif names and words and words[0] in groups:
-            row = dict(zip(names, words, strict=False))
+    for line in output.splitlines():
+        cells = line.split()
+        if cells[:2] == ["GROUP", "TOPIC"]:
+            names = cells
+        elif names and cells and cells[0] in groups:
+            row = dict(zip(names, cells, strict=False))
             offsets[row["GROUP"], int(row["PARTITION"])] = int(row["CURRENT-OFFSET"])
     return offsets
 
@@ -97,19 +99,19 @@ def test_decoder_agrees_with_kafkas_own_tool(cluster: Cluster, connection: Conne
     of the test.
     """
     servers = cluster.bootstrap_servers
-    began_ms = time.time_ns() // 1_000_000
+    start_ms = time.time_ns() // 1_000_000
     client.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
     client.produce(servers, unique, {number: [Record(b"x")] * RECORDS for number in range(PARTITIONS)})
     names = ("classic", "new", "standalone", "noted", "transactional")
     groups = [f"{unique}-{name}" for name in names]
-    classic, new, standalone, noted, transactional = groups
+    classic, consumer_protocol, standalone, with_metadata, transactional = groups
     client.commit(servers, standalone, {(unique, 0): 3, (unique, 1): 4})
-    client.commit(servers, noted, {(unique, 0): 5, (unique, 1): 6}, metadata="où en suis-je ?")
+    client.commit(servers, with_metadata, {(unique, 0): 5, (unique, 1): 6}, metadata="où en suis-je ?")
     with commit_in_transaction(servers, transactional, unique, {0: 7, 1: 8}, abort=False):
         pass
     with (
         client.member(servers, classic, [unique]),
-        new_protocol_commits(servers, new, unique, {0: 1, 1: 2}),
+        new_protocol_commits(servers, consumer_protocol, unique, {0: 1, 1: 2}),
     ):
         partitions = [(unique, number) for number in range(PARTITIONS)]
         client.wait_until(
@@ -117,7 +119,7 @@ def test_decoder_agrees_with_kafkas_own_tool(cluster: Cluster, connection: Conne
             60,
             "the commits",
         )
-        expected = told_by_kafka(cluster, groups)
+        expected = offsets_from_kafka(cluster, groups)
     assert {group for group, _ in expected} == set(groups)
     assert len(expected) == len(groups) * PARTITIONS
     numbers = sorted(client.partition_states(servers, COMMIT_LOG_TOPIC))
@@ -128,11 +130,13 @@ def test_decoder_agrees_with_kafkas_own_tool(cluster: Cluster, connection: Conne
     ids = {row["topic_id"] for row in rows if row["topic"] == unique and row["group"] != transactional}
     assert len(ids) == 1
     assert None not in ids
-    lives = {row["group"]: row for row in rows if row["group"] in groups and row["topic"] is None}
-    assert {group: lives[group]["seems"] for group in groups} == {
-        group: "consumer" if group == new else "classic" for group in groups
+    activity_rows = {row["group"]: row for row in rows if row["group"] in groups and row["topic"] is None}
+    assert {group: activity_rows[group]["seems"] for group in groups} == {
+        group: "consumer" if group == consumer_protocol else "classic" for group in groups
     }
-    assert all(lives[group]["last_activity_ms"] >= began_ms - 1 and lives[group]["live"] for group in groups)
+    assert all(
+        activity_rows[group]["last_activity_ms"] >= start_ms - 1 and activity_rows[group]["live"] for group in groups
+    )
     assert [row["error"] for row in rows if row["group"] is None] == [None] * len(numbers)
 
 
@@ -144,19 +148,19 @@ def activities(connection: Connection, servers: str) -> dict[str, int]:
     return {row["group"]: row["last_activity_ms"] for row in rows if row["group"] and row["topic"] is None}
 
 
-def test_a_commit_that_was_taken_back_is_a_sign_of_life(cluster: Cluster, connection: Connection, unique: str) -> None:
+def test_an_aborted_commit_counts_as_activity(cluster: Cluster, connection: Connection, unique: str) -> None:
     """An aborted transaction moves no offset, and Kafka shows none; it still counts as activity."""
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
     group = f"{unique}-aborted"
-    began_ms = time.time_ns() // 1_000_000
+    start_ms = time.time_ns() // 1_000_000
     with commit_in_transaction(servers, group, unique, {0: 1}, abort=True):
         pass
-    assert told_by_kafka(cluster, [group]) == {}
-    assert activities(connection, servers)[group] >= began_ms - 1
+    assert offsets_from_kafka(cluster, [group]) == {}
+    assert activities(connection, servers)[group] >= start_ms - 1
 
 
-def test_an_open_transaction_hides_nobody(cluster: Cluster, connection: Connection, unique: str) -> None:
+def test_an_open_transaction_hides_no_group(cluster: Cluster, connection: Connection, unique: str) -> None:
     """Commits after an open transaction are read.
 
     The log was once read only up to the last stable offset and called complete, so that active
@@ -165,20 +169,20 @@ def test_an_open_transaction_hides_nobody(cluster: Cluster, connection: Connecti
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
     count = len(client.partition_states(servers, COMMIT_LOG_TOPIC))
-    waiting = f"{unique}-waiting"
-    place = log_partition(waiting, count)
-    behind = next(
-        name for name in (f"{unique}-{number}" for number in range(1_000)) if log_partition(name, count) == place
+    transactional_group = f"{unique}-waiting"
+    log_number = log_partition(transactional_group, count)
+    later_group = next(
+        name for name in (f"{unique}-{number}" for number in range(1_000)) if log_partition(name, count) == log_number
     )
-    began_ms = time.time_ns() // 1_000_000
-    with commit_in_transaction(servers, waiting, unique, {0: 1}, abort=False):
-        client.commit(servers, behind, {(unique, 0): 2})
+    start_ms = time.time_ns() // 1_000_000
+    with commit_in_transaction(servers, transactional_group, unique, {0: 1}, abort=False):
+        client.commit(servers, later_group, {(unique, 0): 2})
         by_group = activities(connection, servers)
-    assert by_group[behind] >= began_ms - 1
-    assert by_group[waiting] >= began_ms - 1
+    assert by_group[later_group] >= start_ms - 1
+    assert by_group[transactional_group] >= start_ms - 1
 
 
-def test_an_end_that_comes_too_early_is_not_the_end(cluster: Cluster, connection: Connection, unique: str) -> None:
+def test_records_that_a_new_leader_gets_late_are_read(cluster: Cluster, connection: Connection, unique: str) -> None:
     """Records that a new leader gets late are read, too: three exist at first, seven are expected,
     four come later.
 
@@ -190,29 +194,32 @@ def test_an_end_that_comes_too_early_is_not_the_end(cluster: Cluster, connection
     group = f"{unique}-late"
     place = log_partition(group, len(client.partition_states(servers, COMMIT_LOG_TOPIC)))
 
-    def commit(times: int) -> None:
-        for offset in range(times):
+    def commit(count: int) -> None:
+        for offset in range(count):
             client.commit(servers, group, {(unique, 0): offset})
 
     commit(1)
     _, start = client.watermarks(servers, COMMIT_LOG_TOPIC, place)
     commit(3)
-    log = PartitionLog(place, start=start, end=start + 7)
+    records: list[Message] = []
+    ends = {place: Watermarks(start, start + 7)}
     with ThreadPoolExecutor(1) as executor:
-        later = executor.submit(lambda: (time.sleep(1.5), commit(4)))
-        consume(KafkaSession(connection), [log], None)
-        later.result()
-    assert log.error is None
-    assert log.reduced.records == 7
+        late_commits = executor.submit(lambda: (time.sleep(1.5), commit(4)))
+        errors = read_records(KafkaSession(connection), COMMIT_LOG_TOPIC, ends, records.append)
+        late_commits.result()
+    assert errors == {}
+    assert len(records) == 7
 
 
-def test_an_end_that_stays_too_early_is_unread(cluster: Cluster, connection: Connection, unique: str) -> None:
+def test_a_log_partition_without_its_last_records_is_unread(
+    cluster: Cluster, connection: Connection, unique: str
+) -> None:
     """If expected records never come, the partition is unread after the connection's timeout."""
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique)])
     place = log_partition(unique, len(client.partition_states(servers, COMMIT_LOG_TOPIC)))
     client.commit(servers, unique, {(unique, 0): 1})
     low, high = client.watermarks(servers, COMMIT_LOG_TOPIC, place)
-    log = PartitionLog(place, start=low, end=high + 1_000_000)
-    consume(KafkaSession(replace(connection, timeout_s=3.0)), [log], None)
-    assert log.error == "no data for 3 s"
+    session = KafkaSession(replace(connection, timeout_s=3.0))
+    ends = {place: Watermarks(low, high + 1_000_000)}
+    assert read_records(session, COMMIT_LOG_TOPIC, ends, lambda _record: None) == {place: "no data for 3 s"}

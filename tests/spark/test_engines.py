@@ -30,7 +30,7 @@ def scan_with(cluster: Cluster, unique: str, engine: str, *conf: str, shipped: b
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    # Progress is all that may be said: not a word of Spark's or of the client library's on the terminal.
+    # Only progress lines may appear: no output of Spark or of the client library.
     *output, code = result.stderr.splitlines()
     assert all(line.split()[0] in {"listing", "waiting", "reading", "read"} for line in output), result.stderr
     assert code.startswith("code from ")
@@ -54,5 +54,5 @@ def test_engines_agree(cluster: Cluster, spark_server: str, unique: str, tmp_pat
         quick = [f"spark.{process}.extraJavaOptions={QUICK_START}" for process in ("driver", "executor")]
         assert scan_with(cluster, unique, master, "spark.executor.memory=512m", *quick) == local
     assert scan_with(cluster, unique, spark_server) == local
-    # Warm, and with the same code sent before.
+    # The server is warm and already has the same code.
     assert scan_with(cluster, unique, spark_server) == local

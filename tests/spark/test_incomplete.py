@@ -62,7 +62,7 @@ def fragile() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def busy(fragile: Cluster) -> Cluster:
+def cluster_with_groups(fragile: Cluster) -> Cluster:
     """The same cluster with a topic on both brokers and groups with commits."""
     servers = fragile.bootstrap_servers
     client.create_topics(servers, [Topic("spread", assignment=[[1], [2]])])
@@ -85,7 +85,7 @@ def scanned(
         observed_at_ms=time.time_ns() // 1_000_000,
         last_purges={},
         engine=engine,
-        progress=lambda _said: None,
+        progress=lambda _message: None,
     )
 
 
@@ -94,7 +94,7 @@ def reason(fact: object) -> str:
     return fact.reason
 
 
-def test_1_scan_of_a_cluster_without_commits_makes_no_commit_log(fragile: Cluster, engine: SparkTarget) -> None:
+def test_1_scan_of_a_cluster_without_commits_creates_no_commit_log(fragile: Cluster, engine: SparkTarget) -> None:
     """Before the first commit there are provably no groups and no consumers.
 
     A request for a coordinator would have created the commit log (trap 16).
@@ -112,12 +112,12 @@ def test_1_scan_of_a_cluster_without_commits_makes_no_commit_log(fragile: Cluste
         assert snapshot.partitions[TopicPartition("untouched", 0)].readers == ()
 
 
-def test_2_scan_with_all_rights_reads_everything(busy: Cluster, engine: SparkTarget) -> None:
+def test_2_scan_with_all_rights_reads_everything(cluster_with_groups: Cluster, engine: SparkTarget) -> None:
     """The facts that later tests remove are readable at first, also for a caller with only the read
     permissions.
     """
     grant(
-        busy.bootstrap_servers,
+        cluster_with_groups.bootstrap_servers,
         [
             Grant("full", AclOperation.DESCRIBE, ResourceType.BROKER, "kafka-cluster"),
             Grant("full", AclOperation.DESCRIBE, ResourceType.GROUP, "*"),
@@ -127,7 +127,7 @@ def test_2_scan_with_all_rights_reads_everything(busy: Cluster, engine: SparkTar
         ],
     )
     for user in (None, "full"):
-        snapshot = scanned(busy, engine, user=user)
+        snapshot = scanned(cluster_with_groups, engine, user=user)
         assert (snapshot.topics_incomplete, snapshot.groups_incomplete, snapshot.readers_incomplete) == (
             None,
             None,
@@ -141,90 +141,95 @@ def test_2_scan_with_all_rights_reads_everything(busy: Cluster, engine: SparkTar
         assert snapshot.topics["spread"].records == 20
 
 
-def test_3_scan_with_few_rights_names_the_right_that_is_missing(busy: Cluster, engine: SparkTarget) -> None:
+def test_3_scan_with_few_rights_names_the_right_that_is_missing(
+    cluster_with_groups: Cluster, engine: SparkTarget
+) -> None:
     """Without DESCRIBE on the cluster the group list is short and has no error: it is called
     incomplete.
 
     (traps 4 and 14)
     """
     grant(
-        busy.bootstrap_servers,
+        cluster_with_groups.bootstrap_servers,
         [
             Grant("short", AclOperation.DESCRIBE, ResourceType.TOPIC, "spread"),
             Grant("short", AclOperation.DESCRIBE, ResourceType.GROUP, "g0"),
         ],
     )
-    snapshot = scanned(busy, engine, user="short")
+    snapshot = scanned(cluster_with_groups, engine, user="short")
     assert "DESCRIBE on the cluster" in reason(snapshot.groups_incomplete)
     assert "DESCRIBE on the cluster" in reason(snapshot.readers_incomplete)
     assert "DESCRIBE_CONFIGS on the topic" in reason(snapshot.topics["spread"].cleanup_policy)
     assert snapshot.partitions[TopicPartition("spread", 0)].stable_end == 10
     assert "g0" in snapshot.groups
     assert "g1" not in snapshot.groups
-    # The topic of the log may not be described, so nothing proves that anybody was idle.
+    # The user may not describe __consumer_offsets, so nothing proves that a group was idle.
     assert "right DESCRIBE on the topic" in reason(snapshot.groups["g0"].last_activity_ms)
 
 
-def test_4_scan_that_may_describe_but_not_read_the_commit_log(busy: Cluster, engine: SparkTarget) -> None:
+def test_4_scan_that_may_describe_but_not_read_the_commit_log(
+    cluster_with_groups: Cluster, engine: SparkTarget
+) -> None:
     """READ on the commit log is a separate permission: without it activity is unread, with the
     reason.
     """
     grant(
-        busy.bootstrap_servers,
+        cluster_with_groups.bootstrap_servers,
         [
             Grant("short", AclOperation.DESCRIBE, ResourceType.BROKER, "kafka-cluster"),
             Grant("short", AclOperation.DESCRIBE, ResourceType.TOPIC, "__consumer_offsets"),
         ],
     )
-    snapshot = scanned(busy, engine, user="short")
+    snapshot = scanned(cluster_with_groups, engine, user="short")
     assert snapshot.groups_incomplete is None
     assert "READ on __consumer_offsets" in reason(snapshot.groups["g0"].last_activity_ms)
     assert snapshot.groups["g0"].commits == 2
-    # All groups are listed now; those that only the log knows would not be, so it is open whom a purge would hurt.
+    # All groups are listed here. Groups that are only in the log would not be listed, so the
+    # consumers of a partition are not completely known.
     assert set(GROUPS) <= set(snapshot.groups)
     assert "READ on __consumer_offsets" in reason(snapshot.readers_incomplete)
 
 
-def test_5_scan_without_the_right_to_see_a_topic(busy: Cluster, engine: SparkTarget) -> None:
+def test_5_scan_without_the_right_to_see_a_topic(cluster_with_groups: Cluster, engine: SparkTarget) -> None:
     """A topic without DESCRIBE permission is not called absent."""
-    snapshot = scanned(busy, engine, user="blind")
+    snapshot = scanned(cluster_with_groups, engine, user="blind")
     assert "spread" not in snapshot.topics
     assert "DESCRIBE on the topic" in reason(snapshot.topics_incomplete)
 
 
-def test_6_wrong_password_says_so_at_once(busy: Cluster) -> None:
+def test_6_wrong_password_says_so_at_once(cluster_with_groups: Cluster) -> None:
     """A wrong password fails at once: one line with the servers, the reason and the next step,
     without the password.
     """
-    assert busy.secure is not None
-    properties = busy.secure.client("full") | {"sasl.password": "correct-horse"}
-    connection = Connection(tuple(busy.secure.bootstrap_servers.split(",")), properties, timeout_s=60)
+    assert cluster_with_groups.secure is not None
+    properties = cluster_with_groups.secure.client("full") | {"sasl.password": "correct-horse"}
+    connection = Connection(tuple(cluster_with_groups.secure.bootstrap_servers.split(",")), properties, timeout_s=60)
     with pytest.raises(ClusterUnreachable) as failure:
         connect.cluster_id(connection)
     message = str(failure.value)
     assert "authentication failed" in message
-    assert busy.secure.bootstrap_servers.split(",")[0] in message
+    assert cluster_with_groups.secure.bootstrap_servers.split(",")[0] in message
     assert "correct-horse" not in message
     assert "\n" not in message
 
 
-def test_7_scan_with_a_frozen_broker(busy: Cluster, engine: SparkTarget) -> None:
+def test_7_scan_with_a_frozen_broker(cluster_with_groups: Cluster, engine: SparkTarget) -> None:
     """Exactly the paused broker's facts are unread: its partitions and the groups that it
     coordinates.
     """
-    servers = busy.bootstrap_servers
+    servers = cluster_with_groups.bootstrap_servers
     frozen = 2
     log = client.partition_states(servers, "__consumer_offsets")
     silent = {group for group in GROUPS if log[log_partition(group, LOG_PARTITIONS)].leader == frozen}
     assert silent
     assert silent < set(GROUPS)
-    busy.pause(frozen)
+    cluster_with_groups.pause(frozen)
     try:
-        snapshot = scanned(busy, engine)
+        snapshot = scanned(cluster_with_groups, engine)
     finally:
-        busy.resume(frozen)
+        cluster_with_groups.resume(frozen)
     unread, readable = (snapshot.partitions[TopicPartition("spread", number)] for number in (1, 0))
-    expect_lost(unread)
+    assert_unknown(unread)
     assert (readable.log_start, readable.stable_end, readable.high_watermark, readable.offsets_at) == (
         0,
         10,
@@ -233,7 +238,7 @@ def test_7_scan_with_a_frozen_broker(busy: Cluster, engine: SparkTarget) -> None
     )
     reason(snapshot.topics["spread"].records)
     reason(snapshot.readers_incomplete)
-    # Nobody but the frozen broker could name them, so the listing must not pass for complete.
+    # Only the frozen broker could list its groups, so the listing is incomplete.
     reason(snapshot.groups_incomplete)
     assert silent.isdisjoint(snapshot.groups)
     for group in set(GROUPS) - silent:
@@ -246,13 +251,15 @@ def test_7_scan_with_a_frozen_broker(busy: Cluster, engine: SparkTarget) -> None
     assert set(positions) == set(GROUPS) - silent
 
 
-def test_8_groups_of_a_log_partition_without_a_leader_are_in_no_list(busy: Cluster, engine: SparkTarget) -> None:
+def test_8_groups_of_a_log_partition_without_a_leader_are_in_no_list(
+    cluster_with_groups: Cluster, engine: SparkTarget
+) -> None:
     """If a broker is gone, the group listing is incomplete, although no answer has an error.
 
     The other brokers answer the listing without its groups. The listing once counted as complete,
     and a deletion would have ignored these groups.
     """
-    servers = busy.bootstrap_servers
+    servers = cluster_with_groups.bootstrap_servers
     stopped_broker = 2
     silent = {
         group
@@ -262,7 +269,7 @@ def test_8_groups_of_a_log_partition_without_a_leader_are_in_no_list(busy: Clust
     }
     assert silent
     assert silent < set(GROUPS)
-    busy.terminate(stopped_broker)
+    cluster_with_groups.terminate(stopped_broker)
     try:
         client.wait_until(
             lambda: (
@@ -272,17 +279,17 @@ def test_8_groups_of_a_log_partition_without_a_leader_are_in_no_list(busy: Clust
                 }
             ),
             60,
-            "the broker to be given up",
+            "other leaders",
         )
-        snapshot = scanned(busy, engine)
+        snapshot = scanned(cluster_with_groups, engine)
     finally:
-        busy.restart(stopped_broker, timeout_s=120)
+        cluster_with_groups.restart(stopped_broker, timeout_s=120)
     assert silent.isdisjoint(snapshot.groups)
     assert set(GROUPS) - silent <= set(snapshot.groups)
     assert "partitions of __consumer_offsets, which have no leader" in reason(snapshot.groups_incomplete)
     assert "no leader" in reason(snapshot.readers_incomplete)
 
 
-def expect_lost(facts: PartitionFacts) -> None:
+def assert_unknown(facts: PartitionFacts) -> None:
     for fact in (facts.log_start, facts.stable_end, facts.high_watermark, facts.offsets_at[0]):
         reason(fact)

@@ -35,11 +35,12 @@ spec:
 
 
 class Process:
-    """Run `reconciler plan` in a new folder, with a mark in the environment that child processes
-    inherit.
+    """A `reconciler plan` in a new folder.
+
+    Its environment has a mark that child processes inherit.
     """
 
-    def __init__(self, folder: Path, mark: str, *words: str, path: str | None = None) -> None:
+    def __init__(self, folder: Path, mark: str, *arguments: str, path: str | None = None) -> None:
         self.mark = mark
         self.temporary = folder / "tmp"
         self.temporary.mkdir()
@@ -48,7 +49,7 @@ class Process:
             environment |= {"PATH": path}
             environment.pop("JAVA_HOME", None)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "reconciler", "plan", str(folder / "manifests.yaml"), *words],
+            [sys.executable, "-m", "reconciler", "plan", str(folder / "manifests.yaml"), *arguments],
             cwd=folder,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -64,14 +65,14 @@ class Process:
         for line in self.process.stderr:
             if text in line:
                 return
-        raise AssertionError(f"the plan ended without saying {text!r}")
+        raise AssertionError(f"the plan ended without the line {text!r}")
 
     def end(self) -> tuple[int, str]:
-        """Its exit code and the last line on stderr, after its end."""
+        """Wait for the end; return the exit code and stderr."""
         _, stderr = self.process.communicate(timeout=LIMIT_S)
         return self.process.returncode, stderr
 
-    def left(self) -> dict[int, str]:
+    def remaining(self) -> dict[int, str]:
         """Processes with the mark, including the JVM and its Python workers."""
         processes = {}
         for folder in Path("/proc").iterdir():
@@ -83,18 +84,18 @@ class Process:
                 continue
         return processes
 
-    def expect_nothing_left(self, *, but: str = "") -> None:
+    def assert_nothing_left(self, *, except_named_in: str = "") -> None:
         """No process remains, shortly after the command; no file remains but those that an error
         names.
         """
-        client.wait_until(lambda: not self.left(), 30, f"the end of {self.left()}")
-        kept_files = [path.name for path in self.temporary.iterdir() if path.name.startswith("kafka-reconciler")]
-        assert [name for name in kept_files if not but or name not in but] == []
+        client.wait_until(lambda: not self.remaining(), 30, f"the end of {self.remaining()}")
+        files = [path.name for path in self.temporary.iterdir() if path.name.startswith("kafka-reconciler")]
+        assert [name for name in files if not except_named_in or name not in except_named_in] == []
 
 
 def manifests(folder: Path, cluster: Cluster, topic: str, servers: str | None = None) -> None:
-    given = {"cluster_id": cluster.cluster_id, "servers": servers or cluster.bootstrap_servers.split(",")[0]}
-    (folder / "manifests.yaml").write_text(MANIFESTS % {**given, "topic": topic}, encoding="utf-8")
+    values = {"cluster_id": cluster.cluster_id, "servers": servers or cluster.bootstrap_servers.split(",")[0]}
+    (folder / "manifests.yaml").write_text(MANIFESTS % {**values, "topic": topic}, encoding="utf-8")
 
 
 @pytest.fixture
@@ -111,28 +112,28 @@ def test_ctrl_c_leaves_no_process(unique: str, tmp_path: Path, moment: str) -> N
     """An interrupt during the start, the wait and the read exits with 130 and ends the JVM and the
     workers.
     """
-    started = Process(tmp_path, unique)
-    started.wait_for(moment)
-    # As a terminal does: to everything in front of it, the JVM being in a session of its own.
-    os.killpg(started.process.pid, signal.SIGINT)
-    code, stderr = started.end()
+    command = Process(tmp_path, unique)
+    command.wait_for(moment)
+    # A terminal sends SIGINT to the foreground process group. The JVM has its own session.
+    os.killpg(command.process.pid, signal.SIGINT)
+    code, stderr = command.end()
     assert code == 130, stderr
     assert "Traceback" not in stderr
-    started.expect_nothing_left()
+    command.assert_nothing_left()
 
 
 @pytest.mark.usefixtures("small")
 def test_no_java_is_one_clear_error(unique: str, tmp_path: Path) -> None:
     """Without Java the plan prints one line with the package to install, and leaves nothing."""
     (tmp_path / "bin").mkdir()
-    started = Process(tmp_path, unique, path=str(tmp_path / "bin"))
-    code, stderr = started.end()
+    command = Process(tmp_path, unique, path=str(tmp_path / "bin"))
+    code, stderr = command.end()
     assert code == 1
     (line,) = [line for line in stderr.splitlines() if "Java" in line]
     assert "Java 17 or later is needed" in line
     assert "openjdk-17" in line
     assert "Traceback" not in stderr
-    started.expect_nothing_left()
+    command.assert_nothing_left()
 
 
 @pytest.mark.parametrize(
@@ -141,27 +142,27 @@ def test_no_java_is_one_clear_error(unique: str, tmp_path: Path) -> None:
         ("spark.driver.extraJavaOptions=-agentpath:/nowhere", "Spark's JVM did not start; its log is "),
         ("spark.driver.bindAddress=203.0.113.1", "did not start a session"),
     ],
-    ids=["a JVM that dies", "a session that cannot be"],
+    ids=["a JVM that dies", "a session that cannot start"],
 )
 @pytest.mark.usefixtures("small")
 def test_a_session_that_fails_leaves_nothing(unique: str, tmp_path: Path, conf: str, expected: str) -> None:
     """A JVM that fails to start and a JVM that hangs both end; the log that the error names
     remains.
     """
-    started = Process(tmp_path, unique, "--spark-conf", conf)
-    code, stderr = started.end()
+    command = Process(tmp_path, unique, "--spark-conf", conf)
+    code, stderr = command.end()
     assert code == 1
     assert expected in stderr
     assert "Traceback" not in stderr
-    started.expect_nothing_left(but=stderr)
+    command.assert_nothing_left(except_named_in=stderr)
 
 
-def test_a_cluster_that_is_away_leaves_no_session(cluster: Cluster, unique: str, tmp_path: Path) -> None:
+def test_an_unreachable_cluster_leaves_no_session(cluster: Cluster, unique: str, tmp_path: Path) -> None:
     """The session starts before the program knows that no broker answers; it ends with the plan."""
     (address,) = free_addresses(1)
     manifests(tmp_path, cluster, unique, servers=f"127.0.0.1:{address.port}")
-    started = Process(tmp_path, unique, "--timeout", "2")
-    code, stderr = started.end()
+    command = Process(tmp_path, unique, "--timeout", "2")
+    code, stderr = command.end()
     assert code == 1
     assert f"127.0.0.1:{address.port}" in stderr
-    started.expect_nothing_left()
+    command.assert_nothing_left()

@@ -32,13 +32,13 @@ def topics(*names: str) -> tuple[Selector, ...]:
 @contextmanager
 def new_protocol_member(servers: str, group: str, topic: str) -> Iterator[None]:
     """A member of the consumer protocol that has joined and not committed."""
-    silent = {"log_level": 0}  # its words would stand among those of a command in the same process
+    no_log = {"log_level": 0}  # otherwise its log would mix with the output of a command
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": group, "group.protocol": "consumer", "enable.auto.commit": False}
-        | silent
+        | no_log
     )
     assigned: list[object] = []
-    consumer.subscribe([topic], on_assign=lambda *given: assigned.append(given))
+    consumer.subscribe([topic], on_assign=lambda *partitions: assigned.append(partitions))
 
     def joined() -> bool:
         consumer.poll(0.1)
@@ -60,10 +60,10 @@ def test_scan_offsets_and_instants(cluster: Cluster, scanned: Scan, unique: str)
     servers = cluster.bootstrap_servers
     now = time.time_ns() // 1_000_000
     client.create_topics(servers, [Topic(unique, partitions=2)])
-    old = [Record(b"old", timestamp_ms=now - 2 * HOUR_MS)] * 6
-    client.produce(servers, unique, {0: [*old, *[Record(b"new", timestamp_ms=now)] * 3], 1: old})
-    need = TopicRequest(topics=topics(unique), offsets=True, instants_ms=(0, now - HOUR_MS))
-    snapshot = scanned(ScanRequest(topics=(need,), topic_records=True))
+    old_records = [Record(b"old", timestamp_ms=now - 2 * HOUR_MS)] * 6
+    client.produce(servers, unique, {0: [*old_records, *[Record(b"new", timestamp_ms=now)] * 3], 1: old_records})
+    request = TopicRequest(topics=topics(unique), offsets=True, instants_ms=(0, now - HOUR_MS))
+    snapshot = scanned(ScanRequest(topics=(request,), topic_records=True))
     first, second = (snapshot.partitions[TopicPartition(unique, number)] for number in (0, 1))
     assert (first.log_start, first.stable_end, first.high_watermark) == (0, 9, 9)
     assert first.offsets_at == {0: 0, now - HOUR_MS: 6}
@@ -101,13 +101,13 @@ def test_scan_readers(cluster: Cluster, scanned: Scan, unique: str) -> None:
     client.commit(servers, f"{unique}-half", {(unique, 0): 10})
     client.commit(servers, f"{unique}-done", {(unique, 0): 10, (unique, 1): 10})
     client.commit(servers, f"{unique}-named", {(unique, 0): 10, (unique, 1): 10})
-    need = TopicRequest(
+    request = TopicRequest(
         topics=topics(unique),
         offsets=True,
         readers=True,
-        named_groups=frozenset({f"{unique}-named", f"{unique}-nobody"}),
+        named_groups=frozenset({f"{unique}-named", f"{unique}-missing"}),
     )
-    snapshot = scanned(ScanRequest(topics=(need,)))
+    snapshot = scanned(ScanRequest(topics=(request,)))
     topic_id = snapshot.topics[unique].topic_id
     assert isinstance(topic_id, str)
     first, second = (snapshot.partitions[TopicPartition(unique, number)] for number in (0, 1))
@@ -118,7 +118,9 @@ def test_scan_readers(cluster: Cluster, scanned: Scan, unique: str) -> None:
     assert snapshot.groups[f"{unique}-done"].listed
 
 
-def test_scan_tells_a_commit_for_an_earlier_topic_of_that_name(cluster: Cluster, scanned: Scan, unique: str) -> None:
+def test_scan_recognizes_a_commit_for_an_earlier_topic_of_that_name(
+    cluster: Cluster, scanned: Scan, unique: str
+) -> None:
     """A commit outlives its topic: then the topic id of the commit differs from the topic's (trap
     15).
     """
@@ -131,18 +133,20 @@ def test_scan_tells_a_commit_for_an_earlier_topic_of_that_name(cluster: Cluster,
             30,
             "the member's commit",
         )
-        need = TopicRequest(topics=topics(unique), offsets=True, readers=True, named_groups=frozenset({f"{unique}-g"}))
-        before = scanned(ScanRequest(topics=(need,)))
+        request = TopicRequest(
+            topics=topics(unique), offsets=True, readers=True, named_groups=frozenset({f"{unique}-g"})
+        )
+        before = scanned(ScanRequest(topics=(request,)))
     (reader,) = before.partitions[TopicPartition(unique, 0)].readers
     assert reader.topic_id == before.topics[unique].topic_id
-    client.commit(servers, f"{unique}-kept", {(unique, 0): 5})
+    client.commit(servers, f"{unique}-other", {(unique, 0): 5})
     kafka_client.delete_topics(servers, [unique])
     client.create_topics(servers, [Topic(unique)])
     client.produce(servers, unique, {0: [Record(b"y")] * 9})
     client.commit(servers, f"{unique}-g", {(unique, 0): 2})
-    after = scanned(ScanRequest(topics=(need,)))
-    (now,) = (r for r in after.partitions[TopicPartition(unique, 0)].readers if r.group == f"{unique}-g")
-    assert now == ConsumerPosition(f"{unique}-g", 2, topic_id=after.topics[unique].topic_id)
+    after = scanned(ScanRequest(topics=(request,)))
+    (position,) = (r for r in after.partitions[TopicPartition(unique, 0)].readers if r.group == f"{unique}-g")
+    assert position == ConsumerPosition(f"{unique}-g", 2, topic_id=after.topics[unique].topic_id)
     assert after.topics[unique].topic_id != before.topics[unique].topic_id
 
 
@@ -156,17 +160,17 @@ def test_scan_group_evidence(cluster: Cluster, scanned: Scan, unique: str) -> No
     needs = ScanRequest(groups=(GroupRequest(groups=topics(f"{unique}-*"), activity=True),))
     with client.member(servers, f"{unique}-old", [unique]), new_protocol_member(servers, f"{unique}-new", unique):
         groups = scanned(needs).groups
-    alone, old, new = (groups[f"{unique}-{name}"] for name in ("alone", "old", "new"))
-    assert (alone.listed, alone.type, alone.state) == (True, GroupType.CLASSIC, GroupState.EMPTY)
-    assert (alone.commits, alone.commit_topics) == (2, 1)
-    assert alone.fingerprint == fingerprint([(unique, 0, 7), (unique, 1, 8)])
-    assert isinstance(alone.last_activity_ms, int)
-    assert before - 1 <= alone.last_activity_ms <= after
-    assert isinstance(alone.newest_record, tuple)
-    assert (old.type, old.state) == (GroupType.CLASSIC, GroupState.STABLE)
-    # Members of the new protocol that only joined have left records, too.
-    assert new.type is GroupType.CONSUMER
-    assert isinstance(new.last_activity_ms, int)
+    standalone, classic, consumer = (groups[f"{unique}-{name}"] for name in ("alone", "old", "new"))
+    assert (standalone.listed, standalone.type, standalone.state) == (True, GroupType.CLASSIC, GroupState.EMPTY)
+    assert (standalone.commits, standalone.commit_topics) == (2, 1)
+    assert standalone.fingerprint == fingerprint([(unique, 0, 7), (unique, 1, 8)])
+    assert isinstance(standalone.last_activity_ms, int)
+    assert before - 1 <= standalone.last_activity_ms <= after
+    assert isinstance(standalone.newest_record, tuple)
+    assert (classic.type, classic.state) == (GroupType.CLASSIC, GroupState.STABLE)
+    # A member of the consumer protocol writes records when it joins.
+    assert consumer.type is GroupType.CONSUMER
+    assert isinstance(consumer.last_activity_ms, int)
 
 
 def test_scan_same_offset_committed_again_moves_the_evidence(cluster: Cluster, scanned: Scan, unique: str) -> None:
@@ -187,7 +191,7 @@ def test_scan_same_offset_committed_again_moves_the_evidence(cluster: Cluster, s
     assert first.last_activity_ms <= second.last_activity_ms
 
 
-def test_scan_reads_nothing_that_nobody_asked_for(cluster: Cluster, scanned: Scan, unique: str) -> None:
+def test_scan_reads_only_requested_facts(cluster: Cluster, scanned: Scan, unique: str) -> None:
     """Leaders need no offsets, groups or Spark; all topics are listed, and the last deletion comes
     from the journal.
     """
@@ -209,7 +213,7 @@ def test_scan_reads_nothing_that_nobody_asked_for(cluster: Cluster, scanned: Sca
     assert not any("Spark" in line for line in messages)
 
 
-def test_scan_partitions_of_one_topic_may_be_asked_differently(cluster: Cluster, scanned: Scan, unique: str) -> None:
+def test_scan_partitions_of_one_topic_may_have_different_requests(cluster: Cluster, scanned: Scan, unique: str) -> None:
     """If two requests select a topic, each partition has every fact that one of them requests."""
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique, partitions=3)])

@@ -9,16 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from reconciler.errors import ScanFailed
 from reconciler.kafka.connect import Connection
 from reconciler.sandbox.client import wait_until
-from reconciler.scan import jvm
-from reconciler.scan.query_runner import run
+from reconciler.scan import session as sessions
+from reconciler.scan.jvm import Jvm
+from reconciler.scan.query import run_query
+from reconciler.scan.requests import CommitsChunk
 from reconciler.scan.session import PendingSession, SparkTarget, close
-from reconciler.scan.task_rows import CommitsChunk, ScanTask
+from reconciler.scan.task_rows import ScanTask
 from tests.spark.servers import CONNECT_LOG, QUICK_START, connect_server, free_port
 
 pytestmark = [pytest.mark.spark]
@@ -50,13 +51,13 @@ def own_session() -> Iterator[SparkSession]:
     close(at_once=True)
 
 
-def of_session() -> jvm.Jvm:
-    jvm_process = jvm.of(SparkContext._gateway)
-    assert jvm_process is not None
-    return jvm_process
+def session_jvm() -> Jvm:
+    assert sessions._current is not None
+    assert sessions._current.jvm is not None
+    return sessions._current.jvm
 
 
-def test_rows_of_two_readings_are_never_mixed(engine: SparkTarget) -> None:
+def test_rows_of_two_attempts_are_never_mixed(engine: SparkTarget) -> None:
     """The scan sets this option itself, because a repeated stage is compared with its first run."""
     settings = dict(PendingSession(engine).result().sparkContext.getConf().getAll())
     assert {name: settings.get(name) for name in SETTINGS} == dict.fromkeys(SETTINGS, "true")
@@ -68,10 +69,10 @@ def test_a_jvm_that_was_killed_is_replaced(engine: SparkTarget) -> None:
     It once counted as warm, in every later round of `watch`.
     """
     assert PendingSession(engine).result().range(1).count() == 1
-    first = of_session()
+    first = session_jvm()
     os.kill(first.process.pid, signal.SIGKILL)
     assert PendingSession(engine).result().range(1).count() == 1
-    assert of_session().process.pid != first.process.pid
+    assert session_jvm().process.pid != first.process.pid
     assert not first.folder.exists()
 
 
@@ -92,28 +93,28 @@ def test_a_warm_session_is_kept(engine: SparkTarget) -> None:
 
 def test_a_jvm_that_hangs_is_ended(own_session: SparkSession) -> None:
     """Neither py4j nor the JVM has a deadline, so that closing once took for ever."""
-    started = of_session()
-    os.kill(started.process.pid, signal.SIGSTOP)
-    before = time.monotonic()
+    jvm_process = session_jvm()
+    os.kill(jvm_process.process.pid, signal.SIGSTOP)
+    start = time.monotonic()
     close()
-    assert time.monotonic() - before < 15
-    assert started.process.returncode == -signal.SIGKILL
-    assert not started.folder.exists()
+    assert time.monotonic() - start < 15
+    assert jvm_process.process.returncode == -signal.SIGKILL
+    assert not jvm_process.folder.exists()
 
 
-def test_a_query_that_cannot_be_interrupted_is_given_up(own_session: SparkSession) -> None:
+def test_a_query_that_cannot_be_interrupted_is_abandoned(own_session: SparkSession) -> None:
     """After its limit the scan ends although the JVM does not answer; the error names an existing
     log.
     """
-    started = of_session()
+    jvm_process = session_jvm()
     connection = Connection((f"127.0.0.1:{free_port()}",), timeout_s=60.0)
-    work = ScanTask(connection=connection, readers={}, named={}, groups=(), until_s=time.time() + 60, log_limit_s=60)
-    os.kill(started.process.pid, signal.SIGSTOP)
-    before = time.monotonic()
+    task = ScanTask(connection=connection, readers={}, named={}, groups=(), until_s=time.time() + 60, log_limit_s=60)
+    os.kill(jvm_process.process.pid, signal.SIGSTOP)
+    start = time.monotonic()
     with pytest.raises(ScanFailed, match=r"had not read 1 groups after 1 s; the log is ") as error:
-        run(own_session, work, [CommitsChunk(("g",))], limit_s=1, progress=lambda _said: None)
-    assert time.monotonic() - before < 15
-    assert started.process.returncode == -signal.SIGKILL
+        run_query(own_session, task, [CommitsChunk(("g",))], limit_s=1, progress=lambda _message: None)
+    assert time.monotonic() - start < 15
+    assert jvm_process.process.returncode == -signal.SIGKILL
     assert Path(str(error.value).rpartition(" ")[2]).is_file()
 
 
@@ -132,19 +133,19 @@ def test_a_session_that_ends_leaves_nothing(tmp_path: Path, unique: str) -> None
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
     assert int(result.stdout) > 0
-    wait_until(lambda: not marked(unique), 10, "the end of the JVM and its workers")
+    wait_until(lambda: not marked_processes(unique), 10, "the end of the JVM and its workers")
     assert list(temporary.iterdir()) == []
 
 
-def marked(mark: str) -> list[str]:
-    threads = []
+def marked_processes(mark: str) -> list[str]:
+    processes = []
     for folder in Path("/proc").iterdir():
         try:
             if folder.name.isdigit() and f"{MARK}={mark}".encode() in (folder / "environ").read_bytes():
-                threads.append(folder.name)
+                processes.append(folder.name)
         except OSError:
             continue
-    return threads
+    return processes
 
 
 CONNECTED = """
@@ -188,7 +189,7 @@ for line in sys.stdin:
 """
 
 
-def test_a_connect_server_that_was_started_anew_is_found(tmp_path: Path) -> None:
+def test_a_restarted_connect_server_gets_a_new_session(tmp_path: Path) -> None:
     """A new session knows nothing of the previous one, which the next round of `watch` must not
     use.
     """

@@ -21,9 +21,8 @@ from reconciler.model.selector import Selector
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
-from reconciler.scan import data_sources
-from reconciler.scan.export import GROUP_COLUMNS, PARTITION_COLUMNS, TOPIC_COLUMNS
-from reconciler.scan.scan import SparkTarget, export
+from reconciler.scan import data_sources, export
+from reconciler.scan.scan import SparkTarget, scan
 from reconciler.scan.session import PendingSession
 from tests.spark.servers import QUICK_START
 
@@ -44,7 +43,7 @@ def half_read_topic(cluster: Cluster, name: str) -> None:
     client.commit(cluster.bootstrap_servers, f"{name}-g", {(name, 0): 4, (name, 1): 10})
 
 
-def test_sources_answer_in_any_session(cluster: Cluster, session: SparkSession, unique: str) -> None:
+def test_sources_work_in_any_session(cluster: Cluster, session: SparkSession, unique: str) -> None:
     """Each format has the documented columns and options, and the cluster's facts."""
     half_read_topic(cluster, unique)
     data_sources.register(session)
@@ -54,7 +53,7 @@ def test_sources_answer_in_any_session(cluster: Cluster, session: SparkSession, 
         return frame.load().toArrow().to_pylist()
 
     partitions = rows("kafka_partitions", topics=unique, instants_ms="0")
-    # They come leader by leader.
+    # The rows are grouped by leader.
     partitions.sort(key=lambda row: str(row["partition"]))
     assert [
         (row["partition"], row["log_start"], row["stable_end"], row["offsets_at"], row["error"]) for row in partitions
@@ -68,9 +67,9 @@ def test_sources_answer_in_any_session(cluster: Cluster, session: SparkSession, 
     (total,) = [row for row in commits if row["topic"] is None]
     assert (total["commits"], total["commit_topics"], total["error"]) == (2, 1, None)
     log = [row for row in rows("kafka_commit_log") if row["group"] == f"{unique}-g"]
-    (life,) = [row for row in log if row["topic"] is None]
-    assert life["seems"] == "classic"
-    assert life["live"] is True
+    (activity,) = [row for row in log if row["topic"] is None]
+    assert activity["seems"] == "classic"
+    assert activity["live"] is True
     topic_ids = {row["topic_id"] for row in log if row["topic"] == unique}
     assert topic_ids == {partitions[0]["topic_id"]}
 
@@ -83,7 +82,7 @@ def test_example_script_runs(cluster: Cluster, session: SparkSession, unique: st
     assert rows == [{"group": f"{unique}-g", "topic": unique, "lag": 6, "unknown": 0, "error": None}]
 
 
-def test_what_was_not_read_is_no_lag_and_is_told(session: SparkSession) -> None:
+def test_an_unknown_offset_adds_no_lag_and_has_a_row_with_its_error(session: SparkSession) -> None:
     """Unknown offsets add nothing to the lag and have a row with their error.
 
     Once a group with unreadable commits had no row, and an unknown log start counted as the group's
@@ -118,23 +117,23 @@ import runpy, sys
 from pyspark.sql import SparkSession
 session = SparkSession.builder.master("local[2]").getOrCreate()
 example = runpy.run_path(sys.argv[1])
-found = example["read_lag"](session, sys.argv[2])
+lag = example["read_lag"](session, sys.argv[2])
 def pids(batches):
     import os, pyarrow as pa
     for batch in batches:
         yield pa.RecordBatch.from_pydict({"pid": [os.getpid()]})
 print(session.range(0, 4, 1, 4).mapInArrow(pids, "pid long").count())
-print(found.where(f"topic = '{sys.argv[3]}'").first()["lag"])
+print(lag.where(f"topic = '{sys.argv[3]}'").first()["lag"])
 """
 
 
-def run_as_user(*words: str) -> str:
+def run_as_user(*arguments: str) -> str:
     """Run a script that starts a Spark session, in the virtual environment of this process, and
     return its output.
     """
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     result = subprocess.run(
-        [sys.executable, *words],
+        [sys.executable, *arguments],
         cwd=EXAMPLE.parents[1],
         env=os.environ | {"PATH": path, "SPARK_SUBMIT_OPTS": QUICK_START},
         capture_output=True,
@@ -163,7 +162,7 @@ def test_other_jobs_of_the_session_run(cluster: Cluster, unique: str) -> None:
     assert run_as_user("-c", ANOTHER_JOB, str(EXAMPLE), cluster.bootstrap_servers, unique).split() == ["4", "6"]
 
 
-def test_commit_log_is_cut_by_its_size(cluster: Cluster, connection: Connection, unique: str) -> None:
+def test_commit_log_is_divided_by_its_size(cluster: Cluster, connection: Connection, unique: str) -> None:
     """The commit log is divided by its size.
 
     Each partition once counted as one record, so that one task read the whole log.
@@ -184,19 +183,22 @@ def test_export_writes_documented_parquet(
 ) -> None:
     """Partitions with consumers, groups, topics and the run; a null has its reason in `unread`."""
     half_read_topic(cluster, unique)
-    need = TopicRequest(topics=(Selector(unique),), offsets=True, instants_ms=(0,), readers=True)
+    topic_request = TopicRequest(topics=(Selector(unique),), offsets=True, instants_ms=(0,), readers=True)
     needs = ScanRequest(
-        topics=(need,), groups=(GroupRequest(groups=(Selector(f"{unique}-g"),), activity=True),), topic_records=True
+        topics=(topic_request,),
+        groups=(GroupRequest(groups=(Selector(f"{unique}-g"),), activity=True),),
+        topic_records=True,
     )
     before = time.time_ns() // 1_000_000
-    written = export(
+    snapshot = scan(
         needs,
         KafkaSession(connection),
         observed_at_ms=before,
+        last_purges={},
         engine=engine,
-        progress=lambda _said: None,
-        out=tmp_path / "scan",
+        progress=lambda _message: None,
     )
+    written = export.write(snapshot, tmp_path / "scan")
     assert [path.relative_to(tmp_path).as_posix() for path in written] == [
         "scan/partitions/part-0.parquet",
         "scan/groups/part-0.parquet",
@@ -204,9 +206,9 @@ def test_export_writes_documented_parquet(
         "scan/run.json",
     ]
     partitions, groups, topics = (pq.read_table(path) for path in written[:3])
-    assert partitions.schema.names == PARTITION_COLUMNS.names
-    assert groups.schema.names == GROUP_COLUMNS.names
-    assert topics.schema.names == TOPIC_COLUMNS.names
+    assert partitions.schema.names == export.PARTITION_COLUMNS.names
+    assert groups.schema.names == export.GROUP_COLUMNS.names
+    assert topics.schema.names == export.TOPIC_COLUMNS.names
     first, second = partitions.to_pylist()
     assert first["readers"] == [{"group": f"{unique}-g", "committed": 4, "implied": False, "topic_id": None}]
     assert second["readers"] == []

@@ -39,38 +39,38 @@ commits = st.builds(
 )
 
 
-def string(text: str) -> bytes:
+def encode_string(text: str) -> bytes:
     data = text.encode()
     return struct.pack(">h", len(data)) + data
 
 
-def varint(value: int) -> bytes:
-    out = bytearray()
+def encode_varint(value: int) -> bytes:
+    encoded = bytearray()
     while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes([*out, value])
+    return bytes([*encoded, value])
 
 
-def compact(text: str) -> bytes:
+def encode_compact(text: str) -> bytes:
     data = text.encode()
-    return varint(len(data) + 1) + data
+    return encode_varint(len(data) + 1) + data
 
 
-def tagged(fields: dict[int, bytes]) -> bytes:
-    out = varint(len(fields))
+def encode_tagged(fields: dict[int, bytes]) -> bytes:
+    encoded = encode_varint(len(fields))
     for tag, data in sorted(fields.items()):
-        out += varint(tag) + varint(len(data)) + data
-    return out
+        encoded += encode_varint(tag) + encode_varint(len(data)) + data
+    return encoded
 
 
 def commit_key(commit: Commit, version: int = 1) -> bytes:
-    head = struct.pack(">h", version) + string(commit.group) + string(commit.topic)
+    head = struct.pack(">h", version) + encode_string(commit.group) + encode_string(commit.topic)
     return head + struct.pack(">i", commit.partition)
 
 
 def group_key(version: int, group: str, suffix: bytes = b"") -> bytes:
-    return struct.pack(">h", version) + string(group) + suffix
+    return struct.pack(">h", version) + encode_string(group) + suffix
 
 
 def commit_value(commit: Commit, version: int, extra: dict[int, bytes] | None = None) -> bytes:
@@ -78,16 +78,16 @@ def commit_value(commit: Commit, version: int, extra: dict[int, bytes] | None = 
 
     `extra` are tagged fields that a later writer may add to version 4.
     """
-    out = struct.pack(">hq", version, commit.offset)
+    encoded = struct.pack(">hq", version, commit.offset)
     if version >= 3:
-        out += struct.pack(">i", commit.epoch)
+        encoded += struct.pack(">i", commit.epoch)
     if version == 4:
         fields = dict(extra or {})
         if commit.topic_id is not None:
             fields[0] = commit.topic_id
-        return out + compact(commit.metadata) + struct.pack(">q", commit.commit_ms) + tagged(fields)
-    out += string(commit.metadata) + struct.pack(">q", commit.commit_ms)
-    return out + (struct.pack(">q", commit.commit_ms + 1) if version == 1 else b"")
+        return encoded + encode_compact(commit.metadata) + struct.pack(">q", commit.commit_ms) + encode_tagged(fields)
+    encoded += encode_string(commit.metadata) + struct.pack(">q", commit.commit_ms)
+    return encoded + (struct.pack(">q", commit.commit_ms + 1) if version == 1 else b"")
 
 
 def group_value(version: int, protocol_type: str) -> bytes:
@@ -95,5 +95,5 @@ def group_value(version: int, protocol_type: str) -> bytes:
 
     The reader ignores the rest.
     """
-    text = compact(protocol_type) if version >= 4 else string(protocol_type)
+    text = encode_compact(protocol_type) if version >= 4 else encode_string(protocol_type)
     return struct.pack(">h", version) + text + struct.pack(">i", 7)

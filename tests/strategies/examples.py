@@ -1,4 +1,4 @@
-"""Small builders of decisions and plans, for tests that want to say only what matters to them."""
+"""Builders of decisions and plans with defaults, for tests that set only the relevant fields."""
 
 import copy
 import dataclasses
@@ -26,8 +26,11 @@ _SEEN = {
 _GUARD = {field.name for field in dataclasses.fields(Preconditions)}
 
 
-def _changed(action: A, changes: dict[str, Any]) -> A:
-    """The action with its changes. What was seen and the guard change field by field: no field of theirs has the name of another one."""
+def _with_changes(action: A, changes: dict[str, Any]) -> A:
+    """The action with changed fields.
+
+    Fields of `seen` and `guard` are given by their own names, which are unique.
+    """
     for part, names in (("seen", _SEEN), ("guard", _GUARD)):
         if fields := {name: changes.pop(name) for name in names & changes.keys()}:
             changes[part] = dataclasses.replace(changes.get(part, getattr(action, part)), **fields)
@@ -35,7 +38,7 @@ def _changed(action: A, changes: dict[str, Any]) -> A:
 
 
 def replace_unchecked(action: B, **changes: Any) -> B:
-    """Return the action with changes that its own checks would refuse, and that no file can hold."""
+    """Return the action with changes that its constructor would refuse and no file can hold."""
     changed = copy.copy(action)
     for name, value in changes.items():
         object.__setattr__(changed, name, value)
@@ -43,7 +46,10 @@ def replace_unchecked(action: B, **changes: Any) -> B:
 
 
 def purge(topic: str = "orders", partition: int = 3, **changes: Any) -> DeleteRecords:
-    """A purge of orders[3] from 1000 to 98213, as in the documentation; `skips` are (group, committed), `end` is both ends."""
+    """A deletion in orders[3] from 1000 to 98213, as in the documentation.
+
+    `skips` are (group, committed offset), `end` sets both ends.
+    """
     policy = changes.pop("policy", f"{topic}-gdpr")
     skips = changes.pop("skips", ())
     end = changes.pop("end", 250_000)
@@ -71,7 +77,7 @@ def purge(topic: str = "orders", partition: int = 3, **changes: Any) -> DeleteRe
         vouched=False,
         drift=True,
     )
-    return _changed(action, changes)
+    return _with_changes(action, changes)
 
 
 def removal(group: str = "old-etl", **changes: Any) -> DeleteGroup:
@@ -93,11 +99,13 @@ def removal(group: str = "old-etl", **changes: Any) -> DeleteGroup:
             newest_record=(17, 4711),
         ),
     )
-    return _changed(action, changes)
+    return _with_changes(action, changes)
 
 
 def election(topic: str = "payments", partition: int = 0, **changes: Any) -> ElectLeader:
-    """A preferred election from 2 to 1, or with `unclean=True` one of a leaderless partition."""
+    """A preferred election that moves the leader from 2 to 1; with `unclean=True`, one of a
+    leaderless partition.
+    """
     unclean = changes.pop("unclean", False)
     action = ElectLeader(
         address=Address("LeaderPolicy", changes.pop("policy", "all"), topic, partition),
@@ -114,7 +122,7 @@ def election(topic: str = "payments", partition: int = 0, **changes: Any) -> Ele
             in_sync=() if unclean else (1, 2, 3),
         ),
     )
-    return _changed(action, changes)
+    return _with_changes(action, changes)
 
 
 def blocked(address: str | Address = "RetentionFloor/orders-gdpr/orders[5]", **changes: Any) -> Blocked:
@@ -143,7 +151,7 @@ def satisfied(address: str) -> Satisfied:
 
 
 def plan(*decisions: Decision, **changes: Any) -> Plan:
-    """A plan of the cluster prod-eu, made at 2026-11-21T10:00:00Z."""
+    """A plan of the cluster prod-eu at 2026-11-21T10:00:00Z."""
     example = Plan(
         cluster="prod-eu",
         cluster_id=CLUSTER_ID,
@@ -161,22 +169,21 @@ def plan(*decisions: Decision, **changes: Any) -> Plan:
 
 
 def plan_text(plan: Plan) -> str:
-    """The text of a plan's file."""
+    """The text of the plan file."""
     return "".join(plan_file.lines(plan))
 
 
 def unchecked(action: Any, **changes: Any) -> Any:
-    """A copy with other fields that no check of a constructor has seen, as code that forgot to check could make it."""
+    """A copy with changed fields that skips the checks of the constructor."""
     changed = copy.copy(action)
     for name, value in changes.items():
         object.__setattr__(changed, name, value)
     return changed
 
 
-def digest_by_hand(written: dict[str, Any]) -> str:
-    """A plan file's digest by docs/plan.md's recipe, with nothing but a JSON library and sha256."""
-
-    rows: list[object] = [[2, written["cluster_id"]]]
-    rows += [[row[name] for name in ("address", "operation", "request", "approved")] for row in written["actions"]]
+def digest_by_hand(document: dict[str, Any]) -> str:
+    """The digest of a plan file by the recipe of docs/plan.md, with only a JSON library and sha256."""
+    rows: list[object] = [[2, document["cluster_id"]]]
+    rows += [[row[name] for name in ("address", "operation", "request", "approved")] for row in document["actions"]]
     text = "\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
     return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()

@@ -1,4 +1,8 @@
-"""Small builders of manifests, facts and snapshots, for tests that want to say only what matters to them. Times are ages before NOW_MS."""
+"""Builders of manifests, facts and snapshots with defaults, for tests that set only the relevant
+fields.
+
+Times are ages before NOW_MS.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,13 +37,13 @@ def is_pattern(selector: str) -> bool:
 
 
 def manifest(kind: str, name: str, spec: Mapping[str, Any], **envelope: Any) -> dict[str, Any]:
-    """A manifest as YAML would hold it; `owner` and `reason` go into its metadata."""
+    """A manifest as data; `owner` and `reason` go into its metadata."""
     metadata = {"name": name} | {key: envelope.pop(key) for key in ("owner", "reason") if key in envelope}
     return {"apiVersion": "reconciler/v1", "kind": kind, "metadata": metadata, "spec": dict(spec), **envelope}
 
 
 def cluster(**spec: Any) -> Cluster:
-    """The cluster prod-eu; spec by manifest keys."""
+    """The cluster prod-eu; arguments are fields of its spec."""
     fields = {"clusterId": CLUSTER_ID, "bootstrapServers": ["broker-1:9093"], **spec}
     return Cluster.model_validate(manifest("Cluster", "prod-eu", fields)).with_location(
         SourceLocation("manifests/cluster.yaml", 1, 1)
@@ -49,7 +53,7 @@ def cluster(**spec: Any) -> Cluster:
 def floor(
     *topics: str, name: str = "gdpr", line: int = 9, envelope: Mapping[str, Any] | None = None, **spec: Any
 ) -> RetentionFloor:
-    """A floor on `orders` unless topics are given; patterns get an expectAtMost that does not bind."""
+    """A floor on `orders` unless topics are given; with a pattern, expectAtMost is high enough."""
     selectors = list(topics) or ["orders"]
     if any(map(is_pattern, selectors)):
         spec.setdefault("expectAtMost", 1000)
@@ -60,7 +64,7 @@ def floor(
 def removal(
     *groups: str, name: str = "dead", line: int = 4, envelope: Mapping[str, Any] | None = None, **spec: Any
 ) -> GroupRemoval:
-    """A removal of `old-etl` unless groups are given, idle for three days."""
+    """A removal of `old-etl` unless groups are given; idle for three days."""
     selectors = list(groups) or ["old-etl"]
     spec.setdefault("idleFor", "3d")
     if any(map(is_pattern, selectors)):
@@ -72,7 +76,7 @@ def removal(
 def leaders(
     *topics: str, name: str = "all", line: int = 6, envelope: Mapping[str, Any] | None = None, **spec: Any
 ) -> LeaderPolicy:
-    """Preferred leaders of every topic unless topics or partitions are given."""
+    """Preferred leaders of all topics unless topics or partitions are given."""
     if "partitions" not in spec:
         spec["topics"] = list(topics) or ["*"]
     fields = manifest("LeaderPolicy", name, spec, **(envelope or {}))
@@ -91,7 +95,10 @@ def waiver(
 def partition(
     number: int = 0, *, topic: str = "orders", at: Mapping[int, int | Unknown | None] | None = None, **facts: Any
 ) -> PartitionFacts:
-    """A healthy partition with offsets 0 to 100. `at`: age in ms → first offset at or after NOW_MS minus that age."""
+    """A healthy partition with offsets 0 to 100.
+
+    `at`: age in ms → first offset at or after NOW_MS minus that age.
+    """
     end = facts.pop("end", 100)
     answers = {NOW_MS - age: answer for age, answer in (at or {}).items()}
     defaults: dict[str, Any] = {
@@ -111,7 +118,7 @@ def partition(
 
 
 def reader(group: str, committed: int, **facts: Any) -> ConsumerPosition:
-    """A reader whose commit the log has, made for this incarnation of the topic."""
+    """A consumer with a committed offset for the present topic id."""
     return ConsumerPosition(group, committed, **({"topic_id": TOPIC_ID} | facts))
 
 
@@ -141,7 +148,7 @@ def group(name: str = "old-etl", *, idle: int | Unknown = 6 * DAY, **facts: Any)
 
 
 def snapshot(*facts: PartitionFacts | TopicFacts | GroupFacts, **changes: Any) -> ClusterSnapshot:
-    """Everything listed, everything read. A topic without facts of its own has as many partitions as were given."""
+    """A complete snapshot. A topic without facts has as many partitions as were given."""
     partitions = {fact.partition: fact for fact in facts if isinstance(fact, PartitionFacts)}
     numbers: dict[str, int] = {}
     for name in partitions:

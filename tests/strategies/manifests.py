@@ -95,8 +95,8 @@ _counts = st.integers(0, 10**6)
 _percents = st.one_of(st.integers(0, 100), st.floats(0, 100).map(lambda value: round(value, 3)))
 
 
-def _listed(entries: st.SearchStrategy[Any], most: int = 3) -> st.SearchStrategy[list[Any]]:
-    return st.lists(entries, min_size=1, max_size=most, unique=True)
+def _unique_list(entries: st.SearchStrategy[Any], max_size: int = 3) -> st.SearchStrategy[list[Any]]:
+    return st.lists(entries, min_size=1, max_size=max_size, unique=True)
 
 
 def _optional(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
@@ -104,8 +104,8 @@ def _optional(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, A
 
 
 @st.composite
-def _selected(draw: st.DrawFn, key: str, exact: st.SearchStrategy[str]) -> dict[str, Any]:
-    names: list[str] = draw(_listed(exact))
+def _selectors(draw: st.DrawFn, key: str, exact: st.SearchStrategy[str]) -> dict[str, Any]:
+    names: list[str] = draw(_unique_list(exact))
     if draw(st.booleans()):
         return {key: names} | draw(_optional(expectAtMost=_counts))
     return {key: [*names, draw(_patterns)], "expectAtMost": draw(_counts)}
@@ -113,9 +113,12 @@ def _selected(draw: st.DrawFn, key: str, exact: st.SearchStrategy[str]) -> dict[
 
 @st.composite
 def _floor(draw: st.DrawFn) -> dict[str, Any]:
-    spec = draw(_selected("topics", _words))
+    spec = draw(_selectors("topics", _words))
     rules = _optional(
-        newerThan=_durations, since=_past, last=st.integers(1, 10**9), unreadBy=_listed(st.text("ab/é ", min_size=1))
+        newerThan=_durations,
+        since=_past,
+        last=st.integers(1, 10**9),
+        unreadBy=_unique_list(st.text("ab/é ", min_size=1)),
     )
     keep = draw(rules)
     if "expectAtMost" not in spec and draw(st.booleans()):
@@ -123,13 +126,13 @@ def _floor(draw: st.DrawFn) -> dict[str, Any]:
         if len(spec["topics"]) == 1 and draw(st.booleans()):
             keep["topicId"] = "kAwXdc4bS8uMfEXAMPLE0g"
     elif draw(st.booleans()):
-        spec["partitions"] = draw(_listed(st.integers(0, 9)))
+        spec["partitions"] = draw(_unique_list(st.integers(0, 9)))
     spec["keep"] = keep or {"last": 1}
     return spec | draw(
         _optional(
-            exceptTopics=_listed(st.one_of(_words, _patterns)),
+            exceptTopics=_unique_list(st.one_of(_words, _patterns)),
             consumers=st.sampled_from(("block", "clamp", "ignore")),
-            exceptGroups=_listed(st.text("ab*", min_size=1)),
+            exceptGroups=_unique_list(st.text("ab*", min_size=1)),
             every=_durations,
             driftAfter=_durations,
         )
@@ -138,19 +141,19 @@ def _floor(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def _removal(draw: st.DrawFn) -> dict[str, Any]:
-    spec = draw(_selected("groups", st.text("ab /é", min_size=1, max_size=5)))
+    spec = draw(_selectors("groups", st.text("ab /é", min_size=1, max_size=5)))
     spec["idleFor"] = draw(st.builds("{}{}".format, st.integers(1, 99), st.sampled_from("smhd")))
     types = st.sampled_from((["classic"], ["consumer"], ["consumer", "classic"]))
-    return spec | draw(_optional(exceptGroups=_listed(_patterns), types=types))
+    return spec | draw(_optional(exceptGroups=_unique_list(_patterns), types=types))
 
 
 @st.composite
 def _leaders(draw: st.DrawFn) -> dict[str, Any]:
     if draw(st.booleans()):
-        partitions = st.dictionaries(_words, _listed(st.integers(0, 99)), min_size=1, max_size=3)
+        partitions = st.dictionaries(_words, _unique_list(st.integers(0, 99)), min_size=1, max_size=3)
         return {"partitions": draw(partitions), "election": "unclean"}
-    spec = {"topics": draw(_listed(st.one_of(_words, _patterns)))}
-    optional_fields = _optional(exceptTopics=_listed(_words), election=st.just("preferred"), tolerance=_percents)
+    spec = {"topics": draw(_unique_list(st.one_of(_words, _patterns)))}
+    optional_fields = _optional(exceptTopics=_unique_list(_words), election=st.just("preferred"), tolerance=_percents)
     return spec | draw(optional_fields)
 
 
@@ -173,7 +176,7 @@ def _waiver(draw: st.DrawFn) -> dict[str, Any]:
 def _cluster(draw: st.DrawFn) -> dict[str, Any]:
     spec: dict[str, Any] = {
         "clusterId": draw(st.text("abC-_9", min_size=1, max_size=22)),
-        "bootstrapServers": draw(_listed(st.sampled_from(("a:1", "b-1.c:9092", "[::1]:9", "${env:SERVERS}")))),
+        "bootstrapServers": draw(_unique_list(st.sampled_from(("a:1", "b-1.c:9092", "[::1]:9", "${env:SERVERS}")))),
     }
     client = _optional(
         **{
@@ -183,7 +186,9 @@ def _cluster(draw: st.DrawFn) -> dict[str, Any]:
         }
     )
     limits = _optional(topics=_counts, recordsPercent=_percents, uncleanElections=_counts)
-    protect = _optional(topics=_listed(st.one_of(_words, _patterns)), groups=_listed(st.text("a*", min_size=1)))
+    protect = _optional(
+        topics=_unique_list(st.one_of(_words, _patterns)), groups=_unique_list(st.text("a*", min_size=1))
+    )
     journal = _optional(topic=_words)
     return spec | draw(_optional(client=client, limits=limits, protect=protect, journal=journal))
 
@@ -208,7 +213,7 @@ def valid_manifests(draw: st.DrawFn) -> dict[str, Any]:
     return document
 
 
-_strange = st.sampled_from(
+_unusual_values = st.sampled_from(
     (
         None,
         True,
@@ -237,10 +242,10 @@ _strange = st.sampled_from(
 )
 
 
-def _places(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def _paths(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Return the paths of all nodes below `node`."""
     entries = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    return [deeper for key, value in entries for deeper in ((*path, key), *_places(value, (*path, key)))]
+    return [deeper for key, value in entries for deeper in ((*path, key), *_paths(value, (*path, key)))]
 
 
 @st.composite
@@ -251,35 +256,35 @@ def changed_manifests(draw: st.DrawFn) -> dict[str, Any]:
     """
     document: dict[str, Any] = json.loads(json.dumps(draw(valid_manifests())))
     for _ in range(draw(st.integers(1, 3))):
-        places = _places(document)
-        if not places:
+        paths = _paths(document)
+        if not paths:
             break
-        *above, last = draw(st.sampled_from(places))
+        *parent_path, key_or_index = draw(st.sampled_from(paths))
         parent: Any = document
-        for key in above:
+        for key in parent_path:
             parent = parent[key]
         change = draw(st.sampled_from(("drop", "rename", "replace", "move", "add")))
         if change == "drop":
-            del parent[last]
+            del parent[key_or_index]
         elif change == "replace":
-            parent[last] = draw(_strange)
+            parent[key_or_index] = draw(_unusual_values)
         elif change == "move":
-            parent[last] = copy.deepcopy(draw(st.sampled_from([_at(document, place) for place in places])))
+            parent[key_or_index] = copy.deepcopy(draw(st.sampled_from([_node_at(document, path) for path in paths])))
         elif isinstance(parent, list):
-            parent.append(draw(_strange))
+            parent.append(draw(_unusual_values))
         elif change == "rename":
-            parent[draw(st.sampled_from(("x", "topics", "partitions", "fromOffset", "0", f"{last}s")))] = parent.pop(
-                last
+            parent[draw(st.sampled_from(("x", "topics", "partitions", "fromOffset", "0", f"{key_or_index}s")))] = (
+                parent.pop(key_or_index)
             )
         else:
             parent[
                 draw(st.sampled_from(("x", "topics", "partitions", "exceptTopics", "topicId", "cluster", "group.id")))
-            ] = draw(_strange)
+            ] = draw(_unusual_values)
         document = json.loads(json.dumps(document))
     return document
 
 
-def _at(node: Any, path: tuple[Any, ...]) -> Any:
+def _node_at(node: Any, path: tuple[Any, ...]) -> Any:
     for key in path:
         node = node[key]
     return node

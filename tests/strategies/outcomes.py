@@ -1,18 +1,18 @@
-"""Outcomes and journal entries as Hypothesis strategies, hostile wherever text is free."""
+"""Hypothesis strategies of outcomes and journal entries, with hostile free text."""
 
 from hypothesis import strategies as st
 
 from reconciler.journal.entry import Event, JournalEntry
 from reconciler.model.outcome import Outcome, Status
-from tests.strategies import plans as made
+from tests.strategies import plans as strategies
 
 outcomes = st.builds(
     Outcome,
-    action=made.actions,
+    action=strategies.actions,
     status=st.sampled_from(Status),
-    detail=made.prose,
-    code=st.none() | st.sampled_from(("NONE", "REQUEST_TIMED_OUT")) | made.prose,
-    read_back=st.none() | made.prose,
+    detail=strategies.prose,
+    code=st.none() | st.sampled_from(("NONE", "REQUEST_TIMED_OUT")) | strategies.prose,
+    read_back=st.none() | strategies.prose,
     sends=st.integers(0, 5),
     removed_max=st.integers(0, 2**63),
 )
@@ -20,19 +20,19 @@ outcomes = st.builds(
 
 @st.composite
 def entries(draw: st.DrawFn) -> JournalEntry:
-    action = draw(made.actions)
+    action = draw(strategies.actions)
     return JournalEntry(
         event=draw(st.sampled_from(Event)),
         at_ms=draw(st.integers(-(2**62), 2**62)),
-        run_id=draw(made.prose),
+        run_id=draw(strategies.prose),
         plan_digest="sha256:" + "0" * 64,
         address=action.address,
         operation=action.OPERATION,
         request=action.request(),
-        who=draw(st.none() | made.prose),
-        commit=draw(st.none() | made.prose),
+        who=draw(st.none() | strategies.prose),
+        commit=draw(st.none() | strategies.prose),
         status=draw(st.none() | st.sampled_from(Status)),
-        detail=draw(st.none() | made.prose),
-        code=draw(st.none() | made.prose),
-        read_back=draw(st.none() | made.prose),
+        detail=draw(st.none() | strategies.prose),
+        code=draw(st.none() | strategies.prose),
+        read_back=draw(st.none() | strategies.prose),
     )

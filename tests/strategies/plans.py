@@ -80,7 +80,7 @@ brokers = st.integers(0, 2**31 - 1)
 replica_lists = st.lists(brokers, min_size=1, max_size=5, unique=True).map(tuple)
 topic_ids = st.text(string.ascii_letters + string.digits + "_-", min_size=22, max_size=22)
 sha256s = st.binary(min_size=32, max_size=32).map(bytes.hex)
-places = st.builds(SourceLocation, prose, st.integers(0, 10_000), st.integers(0, 200))
+locations = st.builds(SourceLocation, prose, st.integers(0, 10_000), st.integers(0, 200))
 modes = st.sampled_from(Mode)
 
 
@@ -107,7 +107,7 @@ def delete_records(draw: st.DrawFn) -> DeleteRecords:
     guard = draw(guards())
     return DeleteRecords(
         address=Address("RetentionFloor", draw(policies), partition.topic, partition.partition),
-        declared_at=draw(places),
+        declared_at=draw(locations),
         reason=draw(prose),
         mode=draw(modes),
         partition=partition,
@@ -135,7 +135,7 @@ def delete_groups(draw: st.DrawFn) -> DeleteGroup:
     evidence = idle_for_ms > 0 or draw(st.booleans())
     return DeleteGroup(
         address=Address("GroupRemoval", draw(policies), group),
-        declared_at=draw(places),
+        declared_at=draw(locations),
         reason=draw(prose),
         mode=draw(modes),
         group=group,
@@ -160,7 +160,7 @@ def elections(draw: st.DrawFn) -> ElectLeader:
     preferred = draw(st.booleans())
     return ElectLeader(
         address=Address("LeaderPolicy", draw(policies), partition.topic, partition.partition),
-        declared_at=draw(places),
+        declared_at=draw(locations),
         reason=draw(prose),
         mode=draw(modes),
         partition=partition,
@@ -188,13 +188,13 @@ decisions: st.SearchStrategy[Decision] = st.one_of(
     actions,
     st.builds(Satisfied, addresses),
     st.builds(
-        Waiting, address=addresses, declared_at=places, reason=prose, until_ms=st.none() | st.integers(-1, 2**62)
+        Waiting, address=addresses, declared_at=locations, reason=prose, until_ms=st.none() | st.integers(-1, 2**62)
     ),
     st.builds(Skipped, address=addresses, reason=prose),
     st.builds(
         Blocked,
         address=addresses,
-        declared_at=places,
+        declared_at=locations,
         code=st.integers(0, 999).map("B{:03}".format),
         reason=prose,
         next_step=prose,
@@ -212,7 +212,7 @@ used_waivers = st.builds(
     limit=st.sampled_from(("topics", "recordsPercent")),
     value=finite,
     expires_ms=instants_ms,
-    declared_at=places,
+    declared_at=locations,
 )
 verdicts = st.builds(
     LimitVerdict,

@@ -1,4 +1,4 @@
-"""The codec at its edges: instants, numbers, shared values, and one spelling for each value."""
+"""Edge cases of the codec: instants, numbers, shared values, and one text for each value."""
 
 import re
 from collections.abc import Mapping
@@ -61,8 +61,10 @@ TEXT = (
 )
 
 
-def test_a_value_is_one_line_and_comes_back() -> None:
-    """Addresses and instants are texts, derived values stand beside the fields, and nothing in it is a command of a CI runner."""
+def test_a_value_is_one_line_and_survives() -> None:
+    """Addresses and instants are texts, derived values are beside the fields, and no part is a
+    workflow command.
+    """
     assert SAMPLES.encode(VALUE) == TEXT
     assert SAMPLES.decode(TEXT) == VALUE
     assert SAMPLES.fields(VALUE)["seen_at"] == "2026-11-21T10:00:00Z"
@@ -101,14 +103,14 @@ def test_a_value_is_one_line_and_comes_back() -> None:
         ("\\u007f", "\x7f", "do not reformat"),
     ],
 )
-def test_a_text_that_is_not_as_it_was_written_is_refused(old: str, new: str, message: str) -> None:
-    """One spelling per value, and the message names the field."""
+def test_a_text_that_differs_from_the_written_one_is_refused(old: str, new: str, message: str) -> None:
+    """Each value has one text, and the message names the field."""
     assert old in TEXT
     with pytest.raises(ValueError, match=re.escape(message)):
         SAMPLES.decode(TEXT.replace(old, new))
 
 
-def test_a_newer_text_may_have_more_fields_and_no_other_difference() -> None:
+def test_a_newer_text_may_only_have_more_fields() -> None:
     text = TEXT.replace('"count":2', '"later":[1],"count":2').replace('"brokers"', '"later":{},"brokers"')
     assert SAMPLES.decode(text, newer=True) == VALUE
     with pytest.raises(ValueError, match="double is 5"):
@@ -118,19 +120,19 @@ def test_a_newer_text_may_have_more_fields_and_no_other_difference() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"count": "2"}, {"inner": Inner(name="\ud800")}, {"seen_at_ms": 10**18}])
-def test_a_value_that_no_text_can_hold_is_refused(changes: dict[str, Any]) -> None:
-    """Half a surrogate pair, a text where a number is due, an instant beyond the calendar."""
+def test_a_value_without_a_text_is_refused(changes: dict[str, Any]) -> None:
+    """Half a surrogate pair, a text instead of a number, an instant beyond the calendar."""
     with pytest.raises(ValueError, match="cannot be written as JSON"):
         SAMPLES.encode(replace(VALUE, **changes))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1", '{"a":1}{}', "[" * 100_000, "Infinity"])
-def test_what_is_not_one_json_value_is_refused(text: str) -> None:
+def test_texts_that_are_not_one_json_value_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"not one complete JSON value|nested|is not JSON"):
         codec.parse(text)
 
 
-def test_the_schema_is_of_the_fields_their_bounds_and_the_derived_values() -> None:
+def test_the_schema_has_the_fields_their_bounds_and_the_derived_values() -> None:
     [schema], _ = SAMPLES.schemas()
     assert schema["description"] == "A value of each kind. More text."
     assert schema["required"] == [*schema["properties"]]
@@ -141,20 +143,22 @@ def test_the_schema_is_of_the_fields_their_bounds_and_the_derived_values() -> No
 
 @pytest.mark.parametrize("ms", [0, 1, 999, 1_000, 1_795_255_200_123, -1, -62_135_596_800_000, 253_402_300_799_999])
 def test_instants_are_exact(ms: int) -> None:
-    """No floating point on the way: the first and the last millisecond of the calendar come back."""
+    """The codec uses no floating point: the first and the last millisecond of the calendar survive."""
     assert codec._parse_instant(formatting.format_exact_instant(ms)) == ms
 
 
 @pytest.mark.parametrize("ms", [-62_135_596_800_001, 253_402_300_800_000, 10**30])
-def test_instants_outside_the_calendar_are_refused_and_still_shown(ms: int) -> None:
-    """A header cannot hold them; a timestamp from a log is shown as the number it is."""
+def test_instants_outside_the_calendar_are_refused_but_shown(ms: int) -> None:
+    """A header cannot have them; a timestamp of a log is shown as a number."""
     with pytest.raises(ValueError, match="years 1 to 9999"):
         formatting.format_exact_instant(ms)
     assert formatting.format_time(ms) == f"{ms} ms since 1970"
 
 
 def test_shared_values_do_not_grow_without_bound() -> None:
-    """A plan with a reason of its own for each of its actions is read in bounded memory; equal values become one object."""
+    """A plan with different reasons for all actions is read in bounded memory; equal values become
+    one object.
+    """
     inners = Codec(Inner, shared=True)
     for number in range(5_000):
         inners.decode(f'{{"name":"{number}","brokers":[1]}}')

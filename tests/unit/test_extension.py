@@ -1,4 +1,4 @@
-"""A new kind of policy and a new operation cost one file and one name each."""
+"""A new kind of policy and a new operation need one file and one name each."""
 
 import subprocess
 import sys
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.model.names import GROUP_KINDS
 from reconciler.operations import OPERATIONS
 from reconciler.operations.base import Operation
 from reconciler.policies import POLICIES, Policy
@@ -14,7 +15,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_a_registered_policy_and_operation_go_from_yaml_to_the_journal(tmp_path: Path) -> None:
-    """Both exist only in tests/extension and are registered in the two tuples; no other file knows them."""
+    """Both classes exist only in tests/extension and are registered in the two tuples; no other
+    file names them.
+    """
     answer = subprocess.run(
         [sys.executable, "-m", "tests.extension.walk", str(tmp_path)],
         cwd=ROOT,
@@ -24,12 +27,12 @@ def test_a_registered_policy_and_operation_go_from_yaml_to_the_journal(tmp_path:
         check=False,
     )
     assert answer.returncode == 0, answer.stderr
-    assert answer.stdout == "walked\n"
+    assert answer.stdout == "done\n"
 
 
 @pytest.mark.parametrize("base", [Operation, Policy])
 def test_a_class_that_lacks_a_method_cannot_be_instantiated(base: type) -> None:
-    """The abstract methods stand in for a list of places that a new class must not forget."""
+    """The abstract methods replace a list of places that a new class must change."""
     incomplete = type("Incomplete", (base,), {})
     with pytest.raises(TypeError, match="abstract"):
         incomplete()
@@ -38,3 +41,8 @@ def test_a_class_that_lacks_a_method_cannot_be_instantiated(base: type) -> None:
 def test_registered_classes_lack_no_method() -> None:
     for registered in (*OPERATIONS, *POLICIES):
         assert not registered.__abstractmethods__, registered
+
+
+def test_addresses_know_the_kinds_whose_subjects_are_groups() -> None:
+    """A group may be called `orders[3]`: without its kind, an address would parse it as a partition."""
+    assert {policy.__name__ for policy in POLICIES if policy.SUBJECTS == "groups"} == GROUP_KINDS

@@ -1,4 +1,4 @@
-"""What a plan says of the commit that its manifests come from, and who a journal says was here. With a real git."""
+"""The commit of the manifests in a plan, and the author in the journal, with a real git."""
 
 import subprocess
 from collections.abc import Callable
@@ -23,7 +23,7 @@ spec: {topics: ["*"]}
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A repository with one manifest, another file beside it, and a manifest that git ignores."""
+    """Return a repository with a manifest, another file, and a manifest that git ignores."""
     folder = tmp_path / "checkout"
     (folder / "manifests").mkdir(parents=True)
     (folder / "manifests" / "cluster.yaml").write_text(MANIFEST)
@@ -36,20 +36,20 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def git(folder: Path, *words: str) -> str:
-    done = subprocess.run(["git", "-C", folder, *words], check=True, capture_output=True, text=True, timeout=30)
-    return done.stdout.strip()
+    result = subprocess.run(["git", "-C", folder, *words], check=True, capture_output=True, text=True, timeout=30)
+    return result.stdout.strip()
 
 
-def told(*paths: Path) -> tuple[str | None, bool]:
+def source_of(*paths: Path) -> tuple[str | None, bool]:
     loaded = files.load(list(paths), now_ms=0)
     source = git_source.source(loaded.for_cluster("local"))
     return source.commit, source.dirty
 
 
 def test_a_clean_checkout(checkout: Path) -> None:
-    """Whatever the working directory is; files that are no manifests do not matter."""
+    """The working directory and files that are no manifests do not matter."""
     (checkout / "manifests" / "README.md").write_text("changed")
-    assert told(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), False)
+    assert source_of(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), False)
 
 
 def _edit(folder: Path) -> None:
@@ -65,7 +65,7 @@ def _ignored(folder: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """One that the commit has, too."""
+    """Remove a file that the commit has."""
     _add(folder)
     git(folder, "add", "-A")
     git(folder, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "y")
@@ -73,45 +73,47 @@ def _remove(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [_edit, _add, _ignored, _remove])
-def test_what_the_commit_does_not_have_just_so_is_dirty(checkout: Path, change: Callable[[Path], None]) -> None:
-    """Changed, new, ignored by git, or removed since."""
+def test_differences_to_the_commit_are_dirty(checkout: Path, change: Callable[[Path], None]) -> None:
+    """Changed, new, ignored or removed files."""
     change(checkout / "manifests")
-    assert told(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), True)
+    assert source_of(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), True)
 
 
-def test_manifests_outside_of_the_checkout_have_no_part_in_its_commit(
+def test_manifests_outside_of_the_checkout_have_no_commit(
     checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A command that runs inside of some repository says nothing about files elsewhere."""
+    """A command in a repository says nothing about files outside of it."""
     (tmp_path / "aside").mkdir()
     (tmp_path / "aside" / "cluster.yaml").write_text(MANIFEST)
     monkeypatch.chdir(checkout)
-    assert told(tmp_path / "aside") == (None, False)
+    assert source_of(tmp_path / "aside") == (None, False)
 
 
-def test_manifests_of_two_places_are_not_those_of_one_commit(checkout: Path, tmp_path: Path) -> None:
+def test_manifests_of_two_places_have_no_common_commit(checkout: Path, tmp_path: Path) -> None:
     for name in ("aside", "zoo"):  # named before the checkout, or after it
         (tmp_path / name).mkdir()
         (tmp_path / name / "policy.yaml").write_text(OTHER)
-        commit, dirty = told(checkout / "manifests", tmp_path / name)
+        commit, dirty = source_of(checkout / "manifests", tmp_path / name)
         assert commit is None or dirty
 
 
-def test_a_link_is_as_dirty_as_what_it_leads_to(checkout: Path) -> None:
-    """Git knows a link by where it leads: what lies there has to be in the commit, too."""
+def test_a_link_is_dirty_if_its_target_is(checkout: Path) -> None:
+    """Git stores the path of a link; the target must be in the commit, too."""
     elsewhere = checkout / "shared"
     elsewhere.mkdir()
     (elsewhere / "leaders.yaml").write_text(OTHER)
     (checkout / "manifests" / "leaders.yaml").symlink_to("../shared/leaders.yaml")
     git(checkout, "add", "-A")
     git(checkout, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "y")
-    assert told(checkout / "manifests")[1] is False
+    assert source_of(checkout / "manifests")[1] is False
     (elsewhere / "leaders.yaml").write_text(OTHER + "# more\n")
-    assert told(checkout / "manifests")[1] is True
+    assert source_of(checkout / "manifests")[1] is True
 
 
-def test_a_chain_of_links_is_as_dirty_as_each_of_them(checkout: Path) -> None:
-    """`cur` leads to another version than the commit says; and what lies outside of the checkout is in no commit."""
+def test_a_chain_of_links_is_dirty_if_one_link_is(checkout: Path) -> None:
+    """`cur` has another target than in the commit; a target outside of the checkout is in no
+    commit.
+    """
     for version in ("v1", "v2"):
         (checkout / version).mkdir()
         (checkout / version / "leaders.yaml").write_text(OTHER)
@@ -120,23 +122,23 @@ def test_a_chain_of_links_is_as_dirty_as_each_of_them(checkout: Path) -> None:
     link.symlink_to("../cur/leaders.yaml")
     git(checkout, "add", "-A")
     git(checkout, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "y")
-    assert told(checkout / "manifests")[1] is False
+    assert source_of(checkout / "manifests")[1] is False
     (checkout / "cur").unlink()
     (checkout / "cur").symlink_to("v2")
-    assert told(checkout / "manifests")[1] is True
+    assert source_of(checkout / "manifests")[1] is True
     (checkout / "cur").unlink()
     (checkout / "cur").symlink_to("v1")
-    assert told(checkout / "manifests")[1] is False
+    assert source_of(checkout / "manifests")[1] is False
     outside = checkout.parent / "leaders.yaml"
     outside.write_text(OTHER)
     link.unlink()
     link.symlink_to(outside)
     git(checkout, "add", "-A")
     git(checkout, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "z")
-    assert told(checkout / "manifests")[1] is True
+    assert source_of(checkout / "manifests")[1] is True
 
 
 def test_a_checkout_behind_a_link_is_clean(checkout: Path, tmp_path: Path) -> None:
-    """How the folder was reached does not matter."""
+    """The path to the folder does not matter."""
     (tmp_path / "link").symlink_to(checkout)
-    assert told(tmp_path / "link" / "manifests")[1] is False
+    assert source_of(tmp_path / "link" / "manifests")[1] is False

@@ -1,11 +1,11 @@
-"""The README cannot rot: what it shows is what the program makes, and what it links to exists."""
+"""The README agrees with the program: its output is real output, and its links exist."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-CASE = ROOT / "tests" / "golden" / "01-a-whole-house"
+CASE = ROOT / "tests" / "golden" / "01-one-of-each-kind"
 
 
 def block(language: str) -> str:
@@ -22,7 +22,7 @@ def test_its_manifest_and_its_plan_are_those_of_a_golden_case() -> None:
 
 
 def test_it_names_each_kind_of_policy_with_its_kafka_request() -> None:
-    """The table of kinds holds every policy, and each request of the three operations."""
+    """The table of kinds has every policy, and each request of the three operations."""
     rows = re.findall(r"^\| \[(\w+)\]\(docs/kinds/[a-z-]+\.md\) \| .* \| (\w+) ", README, re.MULTILINE)
     assert dict(rows) == {
         "RetentionFloor": "DeleteRecords",

@@ -46,9 +46,9 @@ def text(result: Any) -> str:
 def evaluate(expression: str, contexts: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
     """Evaluate one expression. Raises Unknown."""
     parser = _Parser(expression, contexts, functions)
-    result = parser.either()
+    result = parser.parse_or()
     if parser.peek():
-        raise Unknown(f"{expression}: what is {parser.peek()!r}?")
+        raise Unknown(f"{expression}: unexpected {parser.peek()!r}")
     return result
 
 
@@ -57,55 +57,55 @@ class _Parser:
         self, expression: str, contexts: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]
     ) -> None:
         self._tokens = []
-        at = 0
-        while at < len(expression.rstrip()):
-            match = _TOKEN.match(expression, at)
+        position = 0
+        while position < len(expression.rstrip()):
+            match = _TOKEN.match(expression, position)
             if match is None:
-                raise Unknown(f"{expression}: at {expression[at:]!r}")
+                raise Unknown(f"{expression}: at {expression[position:]!r}")
             self._tokens.append(match[1])
-            at = match.end()
+            position = match.end()
         self._contexts = contexts
         self._functions = functions
 
     def peek(self) -> str:
         return self._tokens[0] if self._tokens else ""
 
-    def take(self, expected: str | None = None) -> str:
+    def consume(self, expected: str | None = None) -> str:
         if not self._tokens or (expected is not None and self._tokens[0] != expected):
             raise Unknown(f"expected {expected}, found {self.peek()!r}")
         return self._tokens.pop(0)
 
-    def either(self) -> Any:
-        value = self.both()
+    def parse_or(self) -> Any:
+        value = self.parse_and()
         while self.peek() == "||":
-            self.take()
-            right = self.both()
+            self.consume()
+            right = self.parse_and()
             value = value or right
         return value
 
-    def both(self) -> Any:
-        value = self.compared()
+    def parse_and(self) -> Any:
+        value = self.parse_comparison()
         while self.peek() == "&&":
-            self.take()
-            right = self.compared()
+            self.consume()
+            right = self.parse_comparison()
             value = value and right
         return value
 
-    def compared(self) -> Any:
-        value = self.single()
+    def parse_comparison(self) -> Any:
+        value = self.parse_operand()
         while self.peek() in ("==", "!="):
-            same = self.take() == "=="
-            right = self.single()
-            value = (_folded(value) == _folded(right)) is same
+            equal = self.consume() == "=="
+            right = self.parse_operand()
+            value = (_fold_case(value) == _fold_case(right)) is equal
         return value
 
-    def single(self) -> Any:
-        token = self.take()
+    def parse_operand(self) -> Any:
+        token = self.consume()
         if token == "!":
-            return not self.single()
+            return not self.parse_operand()
         if token == "(":
-            inner = self.either()
-            self.take(")")
+            inner = self.parse_or()
+            self.consume(")")
             return inner
         if token.startswith("'"):
             return token[1:-1].replace("''", "'")
@@ -114,30 +114,30 @@ class _Parser:
         if token in ("true", "false"):
             return token == "true"
         if self.peek() == "(":
-            return self._called(token)
+            return self._call_function(token)
         if token not in self._contexts:
             raise Unknown(f"no context {token}")
         value = self._contexts[token]
         while self.peek() == ".":
-            self.take()
-            name = self.take()
+            self.consume()
+            name = self.consume()
             value = value.get(name) if isinstance(value, Mapping) else None
         return value
 
-    def _called(self, name: str) -> Any:
-        self.take("(")
+    def _call_function(self, name: str) -> Any:
+        self.consume("(")
         arguments = []
         while self.peek() != ")":
-            arguments.append(self.either())
+            arguments.append(self.parse_or())
             if self.peek() == ",":
-                self.take()
-        self.take(")")
+                self.consume()
+        self.consume(")")
         if name not in self._functions:
             raise Unknown(f"no function {name}")
         return self._functions[name](*arguments)
 
 
-def _folded(operand: Any) -> Any:
+def _fold_case(operand: Any) -> Any:
     return operand.casefold() if isinstance(operand, str) else operand
 
 

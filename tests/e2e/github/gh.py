@@ -36,7 +36,7 @@ class Refused(Exception):
 def tsv(program: str, document: Any) -> str:
     """The output of jq -r for a known program."""
     if program not in TSV:
-        raise Refused(f"the stand-in does not know the jq program {program}")
+        raise Refused(f"the fake does not know the jq program {program}")
     rows, columns = TSV[program]
     lines = []
     for row in document if rows is None else document[rows]:
@@ -45,12 +45,12 @@ def tsv(program: str, document: Any) -> str:
             cell = row
             for name in column.split("."):
                 cell = cell[name] if cell is not None else None
-            cells.append("" if cell is None else _escaped(str(cell)))
+            cells.append("" if cell is None else _escape(str(cell)))
         lines.append("\t".join(cells) + "\n")
     return "".join(lines)
 
 
-def _escaped(cell: str) -> str:
+def _escape(cell: str) -> str:
     return cell.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
 
 
@@ -75,17 +75,17 @@ class Api:
         if match := re.fullmatch(rf"{head}/issues/(\d+)", path):
             return self._edit_issue(method, int(match[1]), fields)
         if (match := re.fullmatch(rf"{head}/commits/([0-9a-f]{{40}})/pulls", path)) and method == "GET":
-            self._need("pull-requests", "read")
+            self._require_permission("pull-requests", "read")
             return [pull for pull in self._read("pulls") if pull["merge_commit_sha"] == match[1]]
         if re.fullmatch(rf"{head}/actions/workflows/plan\.yml/runs", path) and method == "GET":
-            self._need("actions", "read")
+            self._require_permission("actions", "read")
             parameters = dict(part.split("=") for part in query.split("&"))
             runs = [run for run in self._read("runs") if all(str(run[key]) == text for key, text in parameters.items())]
             return {"workflow_runs": sorted(runs, key=lambda run: -run["id"])}
-        raise Refused(f"the stand-in does not know {method} {path}")
+        raise Refused(f"the fake does not know {method} {path}")
 
     def download(self, run: str, name: str, target: Path) -> None:
-        self._need("actions", "read")
+        self._require_permission("actions", "read")
         source = self._state / "artifacts" / run / name
         if not source.is_dir():
             raise Refused("no artifact matches any of the names or patterns provided")
@@ -95,17 +95,17 @@ class Api:
         scope = "pull-requests" if any(pull["number"] == number for pull in self._read("pulls")) else "issues"
         comments = self._read("comments")
         if method == "GET":
-            self._need(scope, "read")
+            self._require_permission(scope, "read")
             return [comment for comment in comments if comment["issue"] == number]
-        self._need(scope, "write")
+        self._require_permission(scope, "write")
         comments.append({"id": 1000 + len(comments), "issue": number, "user": {"login": BOT}, "body": fields["body"]})
         self._write("comments", comments)
         return comments[-1]
 
     def _edit_comment(self, method: str, number: int, fields: dict[str, str]) -> Any:
         if method != "PATCH":
-            raise Refused(f"the stand-in does not {method} comments")
-        self._need("pull-requests", "write")
+            raise Refused(f"the fake does not {method} comments")
+        self._require_permission("pull-requests", "write")
         comments = self._read("comments")
         comment = next(comment for comment in comments if comment["id"] == number)
         comment["body"] = fields["body"]
@@ -115,11 +115,11 @@ class Api:
     def _issues(self, method: str, query: str, fields: dict[str, str]) -> Any:
         issues = self._read("issues")
         if method == "GET":
-            self._need("issues", "read")
+            self._require_permission("issues", "read")
             if query != "state=open&per_page=100":
-                raise Refused(f"the stand-in does not know issues?{query}")
+                raise Refused(f"the fake does not know issues?{query}")
             return [issue for issue in issues if issue["state"] == "open"]
-        self._need("issues", "write")
+        self._require_permission("issues", "write")
         number = 1 + max(
             [issue["number"] for issue in issues] + [pull["number"] for pull in self._read("pulls")], default=0
         )
@@ -129,17 +129,17 @@ class Api:
 
     def _edit_issue(self, method: str, number: int, fields: dict[str, str]) -> Any:
         if method != "PATCH":
-            raise Refused(f"the stand-in does not {method} issues")
-        self._need("issues", "write")
+            raise Refused(f"the fake does not {method} issues")
+        self._require_permission("issues", "write")
         issues = self._read("issues")
         issue = next(issue for issue in issues if issue["number"] == number)
         issue |= fields
         self._write("issues", issues)
         return issue
 
-    def _need(self, scope: str, level: str) -> None:
-        held = self._permissions.get(scope, "none")
-        if held != "write" and held != level:
+    def _require_permission(self, scope: str, level: str) -> None:
+        granted = self._permissions.get(scope, "none")
+        if granted != "write" and granted != level:
             raise Refused(f"HTTP 403: Resource not accessible by integration ({scope}: {level})")
 
     def _read(self, name: str) -> Any:
@@ -150,36 +150,36 @@ class Api:
         (self._state / f"{name}.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     state = Path(os.environ["GH_STAND_IN_STATE"])
     with (state / "calls.jsonl").open("a", encoding="utf-8") as log:
-        log.write(json.dumps(words) + "\n")
+        log.write(json.dumps(arguments) + "\n")
     try:
         token = os.environ.get("GH_TOKEN", "")
         if not token.startswith("stand-in:"):
             raise Refused("To use GitHub CLI in a GitHub Actions workflow, set the GH_TOKEN environment variable")
         api = Api(state, json.loads(token.removeprefix("stand-in:")))
-        if words[:2] == ["run", "download"]:
-            run, repo, options = words[2], words[words.index("--repo") + 1], words
-            if repo != "acme/housekeeping":
-                raise Refused(f"no repository {repo}")
+        if arguments[:2] == ["run", "download"]:
+            run, repository, options = arguments[2], arguments[arguments.index("--repo") + 1], arguments
+            if repository != "acme/housekeeping":
+                raise Refused(f"no repository {repository}")
             api.download(run, options[options.index("--name") + 1], Path(options[options.index("--dir") + 1]))
-        elif words[0] == "api":
-            _api(api, words[1:])
+        elif arguments[0] == "api":
+            _api(api, arguments[1:])
         else:
-            raise Refused(f"the stand-in does not know gh {' '.join(words)}")
-    except Refused as refusal:
-        print(f"gh: {refusal}", file=sys.stderr)
+            raise Refused(f"the fake does not know gh {' '.join(arguments)}")
+    except Refused as error:
+        print(f"gh: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def _api(api: Api, words: list[str]) -> None:
+def _api(api: Api, arguments: list[str]) -> None:
     method, path, program, silent, fields = "GET", "", None, False, {}
-    remaining = list(words)
+    remaining = list(arguments)
     while remaining:
-        word = remaining.pop(0)
-        match word:
+        argument = remaining.pop(0)
+        match argument:
             case "--paginate":
                 pass
             case "--silent":
@@ -189,19 +189,19 @@ def _api(api: Api, words: list[str]) -> None:
             case "--jq":
                 program = remaining.pop(0)
             case "-f" | "-F":
-                name, _, given = remaining.pop(0).partition("=")
+                name, _, value = remaining.pop(0).partition("=")
                 fields[name] = (
-                    Path(given[1:]).read_text(encoding="utf-8") if word == "-F" and given.startswith("@") else given
+                    Path(value[1:]).read_text(encoding="utf-8") if argument == "-F" and value.startswith("@") else value
                 )
-            case _ if not word.startswith("-") and not path:
-                path = word
+            case _ if not argument.startswith("-") and not path:
+                path = argument
             case _:
-                raise Refused(f"the stand-in does not know {word}")
-    answer = api.call(method, path, fields)
+                raise Refused(f"the fake does not know {argument}")
+    response = api.call(method, path, fields)
     if program is not None:
-        sys.stdout.write(tsv(program, answer))
+        sys.stdout.write(tsv(program, response))
     elif not silent:
-        sys.stdout.write(json.dumps(answer))
+        sys.stdout.write(json.dumps(response))
 
 
 if __name__ == "__main__":

@@ -20,12 +20,11 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from reconciler.gitops.install_source import InstallSource
 from tests.command import output
 from tests.e2e.github import expressions, gh
 
 REPOSITORY = "acme/housekeeping"
-HOME = InstallSource("acme/reconciler", "0123456789" * 4)
+HOME = f"acme/reconciler@{'0123456789' * 4}"
 """The source from which the workflows install the program."""
 
 
@@ -92,21 +91,21 @@ class GitHub:
         }
         assert file["permissions"] == {}
         needs: dict[str, dict[str, Any]] = {}
-        for job_id, job in _in_order(file["jobs"]):
-            needed = {name: needs[name] for name in _list(job.get("needs"))}
-            results, outputs = self._job(file, job_id, job, github, needed, run)
-            worst = next((r for r in ("failure", "skipped") if r in results), "success")
-            needs[job_id] = {"result": worst, "outputs": outputs}
+        for job_id, job in _sort_by_needs(file["jobs"]):
+            predecessors = {name: needs[name] for name in _as_list(job.get("needs"))}
+            results, outputs = self._job(file, job_id, job, github, predecessors, run)
+            result = next((r for r in ("failure", "skipped") if r in results), "success")
+            needs[job_id] = {"result": result, "outputs": outputs}
         if workflow == "plan.yml":
             title = expressions.value(
                 file["run-name"], {"github": github}, expressions.functions(failed=False, workspace=Path())
             )
-            self._remember_run(run.id, event, title)
+            self._record_run(run.id, event, title)
         return run
 
-    def git(self, *words: str) -> str:
+    def git(self, *arguments: str) -> str:
         return subprocess.run(
-            ["git", *words], cwd=self.origin, check=True, capture_output=True, text=True, timeout=60
+            ["git", *arguments], cwd=self.origin, check=True, capture_output=True, text=True, timeout=60
         ).stdout
 
     def _job(
@@ -115,7 +114,7 @@ class GitHub:
         contexts: dict[str, Any] = {"github": github, "needs": needs}
         failed = any(need["result"] != "success" for need in needs.values())
         functions = expressions.functions(failed=failed, workspace=Path())
-        if not _wanted(job.get("if"), contexts, functions):
+        if not _runs_if(job.get("if"), contexts, functions):
             run.jobs[job_id] = JobRun(job_id)
             return ["skipped"], {}
         matrix = expressions_in(job.get("strategy", {}).get("matrix"), contexts, functions)
@@ -127,7 +126,7 @@ class GitHub:
             outputs |= finished_job.outputs
         return results, outputs
 
-    def _remember_run(self, number: int, event: dict[str, Any], title: str) -> None:
+    def _record_run(self, number: int, event: dict[str, Any], title: str) -> None:
         path = self.state / "runs.json"
         runs = json.loads(path.read_text()) if path.exists() else []
         head = event["pull_request"]["head"]
@@ -156,33 +155,33 @@ class _Job:
         plain = self._functions()
         name = expressions.value(job["name"], contexts, plain)
         environment = job.get("environment")
-        self.done = JobRun(name, environment=environment and expressions.value(environment, contexts, plain))
+        self.result = JobRun(name, environment=environment and expressions.value(environment, contexts, plain))
         if "concurrency" in job:
-            self.done.concurrency = expressions.value(job["concurrency"]["group"], contexts, plain)
+            self.result.concurrency = expressions.value(job["concurrency"]["group"], contexts, plain)
             assert job["concurrency"]["cancel-in-progress"] is False
-        variables, secrets = hub.environments.get(self.done.environment or "", ({}, {}))
-        if _from_fork(contexts["github"]["event"]):
+        variables, secrets = hub.environments.get(self.result.environment or "", ({}, {}))
+        if _is_from_fork(contexts["github"]["event"]):
             variables, secrets = {}, {}
         token = "stand-in:" + json.dumps(job.get("permissions", {}))
         self._contexts = contexts | {"vars": variables, "secrets": secrets, "steps": {}}
         self._contexts["github"] = contexts["github"] | {"token": token}
 
     def run(self) -> JobRun:
-        if self.done.environment and not self._hub.approve(self.done.environment):
-            self.done.result = "failure"
-            self.done.log = "rejected by a reviewer\n"
-            return self.done
+        if self.result.environment and not self._hub.approve(self.result.environment):
+            self.result.result = "failure"
+            self.result.log = "rejected by a reviewer\n"
+            return self.result
         for number, step in enumerate(self._spec["steps"]):
-            if not _wanted(step.get("if"), self._contexts, self._functions()):
+            if not _runs_if(step.get("if"), self._contexts, self._functions()):
                 continue
             if "run" in step:
                 self._script(number, step)
             else:
                 self._action(step)
-        self.done.result = "failure" if self._failed else "success"
+        self.result.result = "failure" if self._failed else "success"
         for name, template in self._spec.get("outputs", {}).items():
-            self.done.outputs[name] = expressions.text(expressions.value(template, self._contexts, self._functions()))
-        return self.done
+            self.result.outputs[name] = expressions.text(expressions.value(template, self._contexts, self._functions()))
+        return self.result
 
     def _functions(self) -> dict[str, Callable[..., Any]]:
         return expressions.functions(failed=self._failed, workspace=self._workspace)
@@ -195,7 +194,7 @@ class _Job:
         files["sum"].touch()
         files["sh"].write_text(step["run"])
         assert self._file["defaults"]["run"]["shell"] == "bash"
-        environment = {key: given for key, given in os.environ.items() if not key.startswith(("RECONCILER_", "KAFKA_"))}
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("RECONCILER_", "KAFKA_"))}
         environment |= self._hub.machine
         environment |= {
             "CI": "true",
@@ -213,43 +212,44 @@ class _Job:
         }
         for level in (self._file.get("env"), self._spec.get("env"), step.get("env")):
             for key, template in (level or {}).items():
-                given = expressions.value(str(template), self._contexts, self._functions())
-                environment[key] = expressions.text(given)
-        words = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(files["sh"])]
-        printed, code = run_script(words, self._workspace, environment)
-        self.done.log += f"$ {step.get('name')}\n{printed}(exit {code})\n"
-        self.done.summary += files["sum"].read_text()
+                value = expressions.value(str(template), self._contexts, self._functions())
+                environment[key] = expressions.text(value)
+        command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(files["sh"])]
+        step_output, code = run_script(command, self._workspace, environment)
+        self.result.log += f"$ {step.get('name')}\n{step_output}(exit {code})\n"
+        self.result.summary += files["sum"].read_text()
         pairs = (line.partition("=") for line in files["out"].read_text().splitlines())
         if "id" in step:
-            self._contexts["steps"][step["id"]] = {"outputs": {name: given for name, _, given in pairs}}
+            self._contexts["steps"][step["id"]] = {"outputs": {name: value for name, _, value in pairs}}
         self._failed = self._failed or code != 0
 
     def _action(self, step: Any) -> None:
         name = step["uses"].partition("@")[0]
-        given = {
+        inputs = {
             key: expressions.value(str(template), self._contexts, self._functions())
             for key, template in step.get("with", {}).items()
         }
         try:
             match name:
                 case "actions/checkout":
-                    assert given.pop("persist-credentials") == "False"
-                    self._checkout(**given)
+                    assert inputs.pop("persist-credentials") == "False"
+                    self._checkout(**inputs)
                 case "acme/reconciler/.github/actions/reconciler":
-                    # What it does is run by tests/e2e/test_packaging.py; here `reconciler` is this tree's.
-                    assert step["uses"].partition("@")[2] == HOME.commit
+                    # tests/e2e/test_packaging.py tests the action. Here `reconciler` is that of
+                    # this tree.
+                    assert step["uses"].partition("@")[2] == HOME.partition("@")[2]
                 case "actions/upload-artifact":
-                    self._upload(given)
+                    self._upload(inputs)
                 case "actions/download-artifact":
-                    self._download(given)
+                    self._download(inputs)
                 case "actions/cache/restore":
-                    self._restore(given)
+                    self._restore(inputs)
                 case "actions/cache/save":
-                    shutil.copy(self._workspace / given["path"], self._cache / given["key"])
+                    shutil.copy(self._workspace / inputs["path"], self._cache / inputs["key"])
                 case _:
                     raise AssertionError(f"the runner does not know {name}")
-        except gh.Refused as refusal:
-            self.done.log += f"$ {name}\n{refusal}\n"
+        except gh.Refused as error:
+            self.result.log += f"$ {name}\n{error}\n"
             self._failed = True
 
     def _checkout(self, *, ref: str | None = None) -> None:
@@ -259,8 +259,8 @@ class _Job:
         """
         assert self._spec["permissions"].get("contents") == "read"
         commit = self._contexts["github"]["sha"] if ref is None else self._hub.git("rev-parse", ref).strip()
-        for words in (("clone", "-q", str(self._hub.origin), "."), ("checkout", "-q", commit)):
-            subprocess.run(["git", *words], cwd=self._workspace, check=True, capture_output=True, timeout=60)
+        for arguments in (("clone", "-q", str(self._hub.origin), "."), ("checkout", "-q", commit)):
+            subprocess.run(["git", *arguments], cwd=self._workspace, check=True, capture_output=True, timeout=60)
 
     @property
     def _cache(self) -> Path:
@@ -268,12 +268,12 @@ class _Job:
         folder.mkdir(exist_ok=True)
         return folder
 
-    def _restore(self, given: Mapping[str, str]) -> None:
-        # Newest first among those that begin with the restore key, as GitHub does.
-        matches = [path for path in self._cache.iterdir() if path.name.startswith(given["restore-keys"])]
+    def _restore(self, inputs: Mapping[str, str]) -> None:
+        # As GitHub does: the newest cache whose key begins with the restore key.
+        matches = [path for path in self._cache.iterdir() if path.name.startswith(inputs["restore-keys"])]
         if matches:
             newest = max(matches, key=lambda path: path.stat().st_mtime_ns)
-            shutil.copy(newest, self._workspace / given["path"])
+            shutil.copy(newest, self._workspace / inputs["path"])
 
     @property
     def _artifacts(self) -> Path:
@@ -281,30 +281,30 @@ class _Job:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
-    def _upload(self, given: Mapping[str, str]) -> None:
-        source = self._workspace / given["path"]
+    def _upload(self, inputs: Mapping[str, str]) -> None:
+        source = self._workspace / inputs["path"]
         files = [path for path in source.rglob("*") if path.is_file()] if source.is_dir() else []
         if not files:
-            assert given["if-no-files-found"] == "ignore"
+            assert inputs["if-no-files-found"] == "ignore"
             return
-        target = self._artifacts / given["name"]
+        target = self._artifacts / inputs["name"]
         if target.exists():
-            assert given["overwrite"] == "True"
+            assert inputs["overwrite"] == "True"
             shutil.rmtree(target)
         for path in files:
             copy = target / path.relative_to(source)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, copy)
 
-    def _download(self, given: Mapping[str, str]) -> None:
-        target = self._workspace / given["path"]
-        matches = [p for p in sorted(self._artifacts.iterdir()) if fnmatchcase(p.name, given.get("pattern", "*"))]
-        if "name" in given:
-            matches = [path for path in matches if path.name == given["name"]]
+    def _download(self, inputs: Mapping[str, str]) -> None:
+        target = self._workspace / inputs["path"]
+        matches = [p for p in sorted(self._artifacts.iterdir()) if fnmatchcase(p.name, inputs.get("pattern", "*"))]
+        if "name" in inputs:
+            matches = [path for path in matches if path.name == inputs["name"]]
             if not matches:
-                raise gh.Refused(f"Artifact '{given['name']}' not found")
-        # One artifact lands in the folder itself, whether it was named or matched: so it is in the action's source.
-        flat = "name" in given or given.get("merge-multiple") == "True" or len(matches) == 1
+                raise gh.Refused(f"Artifact '{inputs['name']}' not found")
+        # GitHub puts a single artifact into the folder itself, also if a pattern matched it.
+        flat = "name" in inputs or inputs.get("merge-multiple") == "True" or len(matches) == 1
         for path in matches:
             shutil.copytree(path, target if flat else target / path.name, dirs_exist_ok=True)
 
@@ -313,69 +313,70 @@ STEP_LIMIT_S = 300.0
 SOCKET = "RECONCILER_TEST_SOCKET"
 CLIENT = f"""\
 import json, os, socket, sys
-with socket.socket(socket.AF_UNIX) as asking:
-    asking.connect(os.environ.pop("{SOCKET}"))
-    request = json.dumps({{"folder": os.getcwd(), "words": sys.argv[1:], "variables": dict(os.environ)}}).encode()
-    socket.send_fds(asking, [len(request).to_bytes(4, "big")], [1, 2])
-    asking.sendall(request)
-    sys.exit(int(asking.recv(4).decode() or 1))
+with socket.socket(socket.AF_UNIX) as client:
+    client.connect(os.environ.pop("{SOCKET}"))
+    request = json.dumps({{"folder": os.getcwd(), "arguments": sys.argv[1:], "variables": dict(os.environ)}}).encode()
+    socket.send_fds(client, [len(request).to_bytes(4, "big")], [1, 2])
+    client.sendall(request)
+    sys.exit(int(client.recv(4).decode() or 1))
 """
-"""`reconciler` on the PATH of a step: it asks the test's process to run the command line."""
+"""`reconciler` on the PATH of a step: the test's process runs the command line for it."""
 
 
-def run_script(words: Sequence[str], folder: Path, environment: Mapping[str, str]) -> tuple[str, int]:
+def run_script(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> tuple[str, int]:
     """Run a step and return its output and exit code.
 
     Its `reconciler` commands run in this process, which has a warm Spark session.
     """
     deadline = time.monotonic() + STEP_LIMIT_S
     with (
-        # In a folder with a short name: the address of a socket has at most 103 bytes on macOS, 107 on Linux.
-        tempfile.TemporaryDirectory(dir="/tmp") as short,
+        # The address of a socket has at most 103 bytes on macOS and 107 on Linux.
+        tempfile.TemporaryDirectory(dir="/tmp") as folder_name,
         socket.socket(socket.AF_UNIX) as listener,
-        tempfile.TemporaryFile() as printed,
+        tempfile.TemporaryFile() as step_output,
     ):
-        address = f"{short}/socket"
+        address = f"{folder_name}/socket"
         listener.bind(address)
         listener.listen()
         listener.settimeout(0.02)
         with subprocess.Popen(
-            words,
+            command,
             cwd=folder,
             env={**environment, SOCKET: address},
             stdin=subprocess.DEVNULL,
-            stdout=printed,
-            stderr=printed,
+            stdout=step_output,
+            stderr=step_output,
         ) as process:
             while process.poll() is None:
                 if time.monotonic() > deadline:
                     process.kill()
-                    raise TimeoutError(f"the step was not done after {STEP_LIMIT_S:.0f} s: {words}")
+                    raise TimeoutError(f"the step did not end within {STEP_LIMIT_S:.0f} s: {command}")
                 try:
                     connection, _ = listener.accept()
                 except TimeoutError:
                     continue
                 with connection:
-                    _answer(connection)
-        printed.seek(0)
-        return printed.read().decode(), process.returncode
+                    _run_request(connection)
+        step_output.seek(0)
+        return step_output.read().decode(), process.returncode
 
 
-def _answer(connection: socket.socket) -> None:
+def _run_request(connection: socket.socket) -> None:
     connection.settimeout(10)
     header, descriptors, _flags, _address = socket.recv_fds(connection, 4, 2)
     with connection.makefile("rb") as stream:
         request = json.loads(stream.read(int.from_bytes(header, "big")))
-    answer = output(Path(request["folder"]), *request["words"], **request["variables"])
-    for descriptor, text in zip(descriptors, (answer.stdout, answer.stderr), strict=True):
+    result = output(Path(request["folder"]), *request["arguments"], **request["variables"])
+    for descriptor, text in zip(descriptors, (result.stdout, result.stderr), strict=True):
         with open(descriptor, "wb") as stream:  # noqa: PTH123 - a descriptor
             stream.write(text)
-    connection.sendall(str(answer.returncode).encode())
+    connection.sendall(str(result.returncode).encode())
 
 
-def put_stand_ins(state: Path) -> None:
-    """Write `gh` and a `sleep` without a wait to `state/bin`; other tools are those of this
-    machine.
+def write_fakes(state: Path) -> None:
+    """Write a fake `gh` and a `sleep` that does not wait to `state/bin`.
+
+    All other tools are those of this machine.
     """
     folder = state / "bin"
     folder.mkdir(parents=True)
@@ -401,17 +402,17 @@ def expressions_in(node: Any, contexts: Mapping[str, Any], functions: Mapping[st
             return node
 
 
-def _wanted(condition: Any, contexts: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> bool:
+def _runs_if(condition: Any, contexts: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> bool:
     text = str(condition or "success()").strip().removeprefix("${{").removesuffix("}}")
     if not expressions.STATUS.search(text):
         text = f"success() && ({text})"
     return bool(expressions.evaluate(text, contexts, functions))
 
 
-def _in_order(jobs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _sort_by_needs(jobs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     pending = dict(jobs)
     while pending:
-        ready = next(name for name, job in pending.items() if not pending.keys() & set(_list(job.get("needs"))))
+        ready = next(name for name, job in pending.items() if not pending.keys() & set(_as_list(job.get("needs"))))
         yield ready, pending.pop(ready)
 
 
@@ -426,10 +427,10 @@ def _combinations(matrix: Any) -> list[dict[str, Any]]:
     raise AssertionError(f"the runner does not know the matrix {matrix}")
 
 
-def _list(needs: Any) -> list[str]:
+def _as_list(needs: Any) -> list[str]:
     return [needs] if isinstance(needs, str) else list(needs or [])
 
 
-def _from_fork(event: Mapping[str, Any]) -> bool:
-    pull = event.get("pull_request")
-    return pull is not None and pull["head"]["repo"]["full_name"] != REPOSITORY
+def _is_from_fork(event: Mapping[str, Any]) -> bool:
+    pull_request = event.get("pull_request")
+    return pull_request is not None and pull_request["head"]["repo"]["full_name"] != REPOSITORY

@@ -1,6 +1,6 @@
-"""The error table row by row: each is tested on the fake, and this says which of them real brokers or the real client gave, and where.
+"""Says for each row of the error table which test covers it on real brokers, or why none does.
 
-A row that is in nobody's list, and a test that is named here and does not exist, fail.
+A row without an entry fails, and so does an entry with a test that does not exist.
 """
 
 import re
@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
-from reconciler.kafka.error_mapping import TABLE, Operation, name_of
-from reconciler.model.ports import ResponseAction
+from reconciler.kafka.gateway import error_name
+from reconciler.operations.response import ResponseAction
+from tests.fakes.error_table import TABLE, Operation
 from tests.unit.apply import test_error_table as on_the_fake
 
 RECORDS, GROUP, LEADER = Operation.DELETE_RECORDS, Operation.DELETE_GROUP, Operation.ELECT_LEADER
@@ -20,7 +21,7 @@ TESTS = Path(__file__).parents[2]
 CONTRACT = "contract/test_gateway_contract.py"
 FAULTS = "kafka/test_gateway_faults.py"
 ROWS = "kafka/test_apply_rows.py"
-RIGHTS = "kafka/test_apply_rights.py::test_what_may_not_be_done_is_failed_and_the_rest_goes_on"
+RIGHTS = "kafka/test_apply_rights.py::test_an_action_without_permission_fails_and_the_others_go_on"
 
 ON_REAL_BROKERS: Mapping[tuple[Operation, int], str] = {
     (RECORDS, KafkaError.NO_ERROR): "kafka/test_apply.py::test_apply_does_what_was_planned_and_nothing_else",
@@ -34,8 +35,8 @@ ON_REAL_BROKERS: Mapping[tuple[Operation, int], str] = {
         KafkaError.LEADER_NOT_AVAILABLE,
     ): f"{FAULTS}::test_gateway_no_leader_means_retry_and_elections_wait",
     (RECORDS, KafkaError.OFFSET_OUT_OF_RANGE): f"{ROWS}::test_offset_out_of_range_is_stale",
-    (RECORDS, KafkaError.UNKNOWN_TOPIC_OR_PART): f"{ROWS}::test_a_topic_that_goes_is_stale",
-    (RECORDS, KafkaError._NOENT): f"{CONTRACT}::test_contract_unknown_topic_is_gone_and_stays_gone",
+    (RECORDS, KafkaError.UNKNOWN_TOPIC_OR_PART): f"{ROWS}::test_a_deleted_topic_is_stale",
+    (RECORDS, KafkaError._NOENT): f"{CONTRACT}::test_contract_a_read_creates_no_topic",
     (RECORDS, KafkaError.POLICY_VIOLATION): f"{ROWS}::test_policy_violation_is_failed",
     (RECORDS, KafkaError.TOPIC_EXCEPTION): f"{ROWS}::test_invalid_topic_is_failed",
     (RECORDS, KafkaError.TOPIC_AUTHORIZATION_FAILED): RIGHTS,
@@ -45,7 +46,7 @@ ON_REAL_BROKERS: Mapping[tuple[Operation, int], str] = {
     (GROUP, KafkaError.GROUP_AUTHORIZATION_FAILED): RIGHTS,
     (LEADER, KafkaError.NO_ERROR): "kafka/test_apply.py::test_apply_does_what_was_planned_and_nothing_else",
     (LEADER, KafkaError.ELECTION_NOT_NEEDED): f"{ROWS}::test_election_not_needed_is_satisfied",
-    (LEADER, KafkaError.UNKNOWN_TOPIC_OR_PART): f"{ROWS}::test_a_topic_that_goes_is_stale",
+    (LEADER, KafkaError.UNKNOWN_TOPIC_OR_PART): f"{ROWS}::test_a_deleted_topic_is_stale",
     (LEADER, KafkaError.PREFERRED_LEADER_NOT_AVAILABLE): f"{ROWS}::test_preferred_leader_not_available_waits",
     (LEADER, KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE): (
         f"{FAULTS}::test_gateway_no_leader_means_retry_and_elections_wait"
@@ -102,10 +103,10 @@ ROWS_OF_THE_TABLE = [(operation, code) for operation, rows in TABLE.items() for 
 
 
 @pytest.mark.parametrize(
-    ("operation", "code"), ROWS_OF_THE_TABLE, ids=lambda each: each if isinstance(each, str) else name_of(each)
+    ("operation", "code"), ROWS_OF_THE_TABLE, ids=lambda value: value if isinstance(value, str) else error_name(value)
 )
-def test_every_row_is_tested_and_says_where(operation: Operation, code: int) -> None:
-    """On the fake always, as what the table says; on real brokers in the test that is named, or for a reason not."""
+def test_every_row_is_tested_and_names_its_test(operation: Operation, code: int) -> None:
+    """Each row is tested on the fake cluster, and on real brokers or with a reason."""
     lists = {
         ResponseAction.READ_BACK: on_the_fake.READ_BACK,
         ResponseAction.RETRY: on_the_fake.RETRY,
@@ -124,7 +125,7 @@ def test_every_row_is_tested_and_says_where(operation: Operation, code: int) -> 
     assert re.search(rf"^def {re.escape(name)}\(", (TESTS / file).read_text(), re.MULTILINE), provoked
 
 
-def test_what_is_said_of_real_brokers_is_of_rows() -> None:
-    """No claim about a row that the table does not have."""
+def test_each_entry_belongs_to_a_row() -> None:
+    """No entry names a row that the table does not have."""
     assert set(ON_REAL_BROKERS) <= set(ROWS_OF_THE_TABLE)
     assert {code for codes in FAKE_ONLY.values() for code in codes} <= {code for _, code in ROWS_OF_THE_TABLE}

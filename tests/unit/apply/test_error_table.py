@@ -1,6 +1,5 @@
-"""Every row of the error table, on the fake cluster: what each code does to the outcome, carried out or not.
-
-Which rows real brokers produce, too, and in which test, is in test_error_rows.py, which also holds these lists to the table.
+"""Every row of the error table on the fake cluster: the outcome of each code, with and without
+effect. test_error_rows.py says which rows real brokers produce, and in which test.
 """
 
 from pathlib import Path
@@ -8,14 +7,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
-from reconciler.apply.tuning import Tuning
-from reconciler.kafka.error_mapping import Operation
+from reconciler.apply.context import Tuning
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from tests.fakes.cluster import FakeCluster, Fault
+from tests.fakes.error_table import Operation
 from tests.fakes.runs import election, purge, removal, run
 
 AT = TopicPartition("orders", 0)
@@ -23,43 +22,43 @@ ALWAYS = 10_000
 
 
 def cluster() -> FakeCluster:
-    made = FakeCluster()
-    made.create_topic("orders", 3)
-    made.produce("orders", {0: 100, 1: 100, 2: 100})
-    made.commit("etl", {AT: 40})
-    partition = made.partition(AT)
+    fake = FakeCluster()
+    fake.create_topic("orders", 3)
+    fake.produce("orders", {0: 100, 1: 100, 2: 100})
+    fake.commit("etl", {AT: 40})
+    partition = fake.partition(AT)
     partition.replicas = (*partition.replicas[1:], partition.replicas[0])
-    return made
+    return fake
 
 
-def action(made: FakeCluster, operation: Operation) -> DeleteRecords | DeleteGroup | ElectLeader:
+def action(fake: FakeCluster, operation: Operation) -> DeleteRecords | DeleteGroup | ElectLeader:
     match operation:
         case Operation.DELETE_RECORDS:
-            return purge(made, AT, 60)
+            return purge(fake, AT, 60)
         case Operation.DELETE_GROUP:
-            return removal(made, "etl")
+            return removal(fake, "etl")
         case Operation.ELECT_LEADER:
-            return election(made, AT)
+            return election(fake, AT)
 
 
-def done(made: FakeCluster, operation: Operation) -> bool:
-    """Whether the cluster shows the effect."""
+def has_effect_on(fake: FakeCluster, operation: Operation) -> bool:
+    """Return whether the cluster shows the effect."""
     match operation:
         case Operation.DELETE_RECORDS:
-            return made.partition(AT).log_start == 60
+            return fake.partition(AT).log_start == 60
         case Operation.DELETE_GROUP:
-            return "etl" not in made.groups
+            return "etl" not in fake.groups
         case Operation.ELECT_LEADER:
-            return made.partition(AT).leader == made.partition(AT).replicas[0]
+            return fake.partition(AT).leader == fake.partition(AT).replicas[0]
 
 
 def outcome_of(
-    folder: Path, operation: Operation, code: int, *, carried_out: bool = False, times: int = ALWAYS
+    folder: Path, operation: Operation, code: int, *, has_effect: bool = False, times: int = ALWAYS
 ) -> tuple[Outcome, FakeCluster]:
-    made = cluster()
-    wanted = action(made, operation)
-    made.faults.append(Fault(operation, code, carried_out=carried_out, times=times))
-    return run(made, [wanted], folder).only, made
+    fake = cluster()
+    planned_action = action(fake, operation)
+    fake.faults.append(Fault(operation, code, has_effect=has_effect, times=times))
+    return run(fake, [planned_action], folder).only, fake
 
 
 RECORDS, GROUP, LEADER = Operation.DELETE_RECORDS, Operation.DELETE_GROUP, Operation.ELECT_LEADER
@@ -100,7 +99,7 @@ RETRY = [
     (RECORDS, KafkaError.REPLICA_NOT_AVAILABLE),
     (LEADER, KafkaError.BROKER_NOT_AVAILABLE),
     *((operation, KafkaError.THROTTLING_QUOTA_EXCEEDED) for operation in Operation),
-    *((operation, code) for operation in (RECORDS, LEADER) for code in NO_LEADER),
+    *((operation, code) for operation in Operation for code in NO_LEADER),
     (GROUP, KafkaError.COORDINATOR_NOT_AVAILABLE),
     (GROUP, KafkaError.COORDINATOR_LOAD_IN_PROGRESS),
     (GROUP, KafkaError.NOT_COORDINATOR),
@@ -139,34 +138,34 @@ WAITING = [(LEADER, KafkaError.PREFERRED_LEADER_NOT_AVAILABLE), (LEADER, KafkaEr
 
 @pytest.mark.parametrize("operation", [operation for operation, code in DONE if code == KafkaError.NO_ERROR])
 def test_none_is_applied_and_read_back(tmp_path: Path, operation: Operation) -> None:
-    """NONE with the effect to be seen is applied, after one request."""
-    made = cluster()
-    outcome = run(made, [action(made, operation)], tmp_path).only
+    """NONE with a visible effect is applied after one request."""
+    fake = cluster()
+    outcome = run(fake, [action(fake, operation)], tmp_path).only
     assert (outcome.status, outcome.sends, outcome.code) == (Status.APPLIED, 1, "NONE")
     assert outcome.read_back
-    assert done(made, operation)
+    assert has_effect_on(fake, operation)
 
 
 @pytest.mark.parametrize("operation", Operation)
 def test_none_without_effect_is_not_believed(tmp_path: Path, operation: Operation) -> None:
-    """A broker's word is no proof: NONE, and the cluster unchanged to the end, is failed."""
-    outcome, made = outcome_of(tmp_path, operation, KafkaError.NO_ERROR)
+    """NONE without an effect is failed: the response alone proves nothing."""
+    outcome, fake = outcome_of(tmp_path, operation, KafkaError.NO_ERROR)
     assert outcome.status is Status.FAILED
-    assert not done(made, operation)
+    assert not has_effect_on(fake, operation)
 
 
 @pytest.mark.parametrize(("operation", "code"), [row for row in DONE if row[1] != KafkaError.NO_ERROR])
-def test_already_so_is_satisfied(tmp_path: Path, operation: Operation, code: int) -> None:
-    """Someone else did it between the last look and the request: satisfied, not applied."""
-    made = cluster()
-    wanted = action(made, operation)
+def test_an_effect_of_another_client_is_satisfied(tmp_path: Path, operation: Operation, code: int) -> None:
+    """Another client makes the change between check and request: satisfied, not applied."""
+    fake = cluster()
+    planned_action = action(fake, operation)
 
-    def meanwhile(_operation: Operation) -> None:
-        made.groups.pop("etl", None)
-        made.partition(AT).leader = made.partition(AT).replicas[0]
+    def make_change(_operation: Operation) -> None:
+        fake.groups.pop("etl", None)
+        fake.partition(AT).leader = fake.partition(AT).replicas[0]
 
-    made.meanwhile = meanwhile
-    outcome = run(made, [wanted], tmp_path).only
+    fake.on_request = make_change
+    outcome = run(fake, [planned_action], tmp_path).only
     assert (outcome.status, outcome.code) == (
         Status.SATISFIED,
         {GROUP: "GROUP_ID_NOT_FOUND", LEADER: "ELECTION_NOT_NEEDED"}[operation],
@@ -175,21 +174,21 @@ def test_already_so_is_satisfied(tmp_path: Path, operation: Operation, code: int
 
 
 def test_records_below_the_log_start_are_satisfied(tmp_path: Path) -> None:
-    """Target at or below the log start: nothing is sent."""
-    made = cluster()
-    wanted = purge(made, AT, 60)
-    made.expire(AT, 60)
-    outcome = run(made, [wanted], tmp_path).only
+    """For a target at or below the log start no request is sent."""
+    fake = cluster()
+    planned_action = purge(fake, AT, 60)
+    fake.expire(AT, 60)
+    outcome = run(fake, [planned_action], tmp_path).only
     assert (outcome.status, outcome.sends, outcome.removed_max) == (Status.SATISFIED, 0, 0)
-    assert made.requests == []
+    assert fake.requests == []
 
 
 @pytest.mark.parametrize(("operation", "code"), READ_BACK)
-def test_no_answer_and_carried_out_is_applied(tmp_path: Path, operation: Operation, code: int) -> None:
-    """Silence after a request that was carried out: read back, applied, and not sent again."""
-    outcome, made = outcome_of(tmp_path, operation, code, carried_out=True)
+def test_a_timeout_with_effect_is_applied(tmp_path: Path, operation: Operation, code: int) -> None:
+    """After a timeout the effect is read back: applied, without a second request."""
+    outcome, fake = outcome_of(tmp_path, operation, code, has_effect=True)
     assert (outcome.status, outcome.sends) == (Status.APPLIED, 1)
-    assert len(made.requests) == 1
+    assert len(fake.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -204,119 +203,129 @@ def test_no_answer_and_carried_out_is_applied(tmp_path: Path, operation: Operati
         (LEADER, KafkaError.NOT_CONTROLLER),
     ],
 )
-def test_a_broker_that_lost_its_office_half_way_is_read_back(tmp_path: Path, operation: Operation, code: int) -> None:
-    """A leader deletes, then waits for its followers, and says that it leads no more. Once that was told as "somebody got there first", with
-    nothing removed."""
-    outcome, made = outcome_of(tmp_path, operation, code, carried_out=True)
-    assert done(made, operation)
+def test_a_former_leader_that_deleted_is_read_back(tmp_path: Path, operation: Operation, code: int) -> None:
+    """A leader may delete, wait for its followers and then lose the partition: the effect is read
+    back.
+
+    The outcome once said that another client was first and that no record was removed.
+    """
+    outcome, fake = outcome_of(tmp_path, operation, code, has_effect=True)
+    assert has_effect_on(fake, operation)
     assert (outcome.status, outcome.sends) == (Status.APPLIED, 1)
     assert outcome.removed_max == (60 if operation is RECORDS else 0)
     assert outcome.possible
 
 
 @pytest.mark.parametrize("code", [KafkaError.INVALID_REQUEST, KafkaError.UNKNOWN_TOPIC_OR_PART])
-def test_the_log_of_another_leader_does_not_tell_what_the_first_one_did(tmp_path: Path, code: int) -> None:
-    """Refused in words that prove nothing, and led by another replica when it is read back: failed, with what may be gone."""
-    made = cluster()
-    made.faults.append(Fault(RECORDS, code))
+def test_the_log_of_another_leader_proves_nothing(tmp_path: Path, code: int) -> None:
+    """An ambiguous refusal, and then another leader at the read-back: failed, with the possible
+    removal.
+    """
+    fake = cluster()
+    fake.faults.append(Fault(RECORDS, code))
 
-    def meanwhile(_operation: Operation) -> None:
-        made.partition(AT).leader = next(b for b in made.partition(AT).replicas if b != made.partition(AT).leader)
+    def make_change(_operation: Operation) -> None:
+        fake.partition(AT).leader = next(b for b in fake.partition(AT).replicas if b != fake.partition(AT).leader)
 
-    wanted = purge(made, AT, 60)
-    made.meanwhile = meanwhile
-    outcome = run(made, [wanted], tmp_path).only
+    planned_action = purge(fake, AT, 60)
+    fake.on_request = make_change
+    outcome = run(fake, [planned_action], tmp_path).only
     assert (outcome.status, outcome.possible, outcome.removed_max) == (Status.FAILED, True, 60)
-    made = cluster()
-    made.faults.append(Fault(RECORDS, code))
-    outcome = run(made, [purge(made, AT, 60)], tmp_path).only
+    fake = cluster()
+    fake.faults.append(Fault(RECORDS, code))
+    outcome = run(fake, [purge(fake, AT, 60)], tmp_path).only
     assert (outcome.possible, outcome.removed_max) == (False, 0), "the leader that answered shows what it did"
 
 
 @pytest.mark.parametrize(("operation", "code"), [*READ_BACK, *RETRY])
-def test_what_passes_is_tried_again(tmp_path: Path, operation: Operation, code: int) -> None:
-    """Two of these answers, then a good one: applied with the third request, with fresh metadata before each retry."""
-    outcome, made = outcome_of(tmp_path, operation, code, times=2)
+def test_temporary_errors_are_retried(tmp_path: Path, operation: Operation, code: int) -> None:
+    """After two temporary errors the third request is applied; each retry reads the metadata again."""
+    outcome, fake = outcome_of(tmp_path, operation, code, times=2)
     assert (outcome.status, outcome.sends) == (Status.APPLIED, 3)
-    assert made.refreshes == 2
+    assert fake.refreshes == 2
 
 
 @pytest.mark.parametrize(("operation", "code"), [*READ_BACK, *RETRY])
-def test_what_does_not_pass_is_failed_after_bounded_tries(tmp_path: Path, operation: Operation, code: int) -> None:
-    """The same answer for ever ends in failed, says the code, and stops trying."""
-    outcome, made = outcome_of(tmp_path, operation, code)
+def test_permanent_errors_fail_after_bounded_attempts(tmp_path: Path, operation: Operation, code: int) -> None:
+    """If the error stays, the outcome is failed with its code, after a bounded number of requests."""
+    outcome, fake = outcome_of(tmp_path, operation, code)
     assert outcome.status is Status.FAILED
-    assert outcome.sends == len(made.requests) == Tuning().attempts
+    assert outcome.sends == len(fake.requests) == Tuning().attempts
     assert outcome.code is not None
     assert outcome.code in outcome.detail
-    assert not done(made, operation)
+    assert not has_effect_on(fake, operation)
 
 
 @pytest.mark.parametrize(("operation", "code"), STALE)
-def test_moved_worlds_are_stale_at_once(tmp_path: Path, operation: Operation, code: int) -> None:
-    """The broker says that the subject is not what it was: stale, one request, nothing done."""
-    outcome, made = outcome_of(tmp_path, operation, code)
+def test_changed_subjects_are_stale_at_once(tmp_path: Path, operation: Operation, code: int) -> None:
+    """The broker says that the subject changed: stale after one request, without effect."""
+    outcome, fake = outcome_of(tmp_path, operation, code)
     assert (outcome.status, outcome.sends, outcome.removed_max) == (Status.STALE, 1, 0)
-    assert len(made.requests) == 1
+    assert len(fake.requests) == 1
 
 
 @pytest.mark.parametrize(("operation", "code"), FAILED)
 def test_refusals_are_failed_at_once(tmp_path: Path, operation: Operation, code: int) -> None:
-    """A refusal is not tried again."""
-    outcome, made = outcome_of(tmp_path, operation, code)
+    """A refusal is not retried."""
+    outcome, fake = outcome_of(tmp_path, operation, code)
     assert (outcome.status, outcome.sends, outcome.removed_max) == (Status.FAILED, 1, 0)
-    assert len(made.requests) == 1
+    assert len(fake.requests) == 1
 
 
 @pytest.mark.parametrize(("operation", "code"), WAITING)
-def test_a_replica_that_is_not_back_is_waited_for(tmp_path: Path, operation: Operation, code: int) -> None:
-    """The wanted leader is not available yet: waiting, which is no failure."""
+def test_an_unavailable_replica_is_waited_for(tmp_path: Path, operation: Operation, code: int) -> None:
+    """If the preferred leader is not available yet, the action is waiting, not failed."""
     outcome, _ = outcome_of(tmp_path, operation, code)
     assert (outcome.status, outcome.sends) == (Status.WAITING, 1)
 
 
-def test_absent_groups_may_answer_without_rights(tmp_path: Path) -> None:
-    """GROUP_AUTHORIZATION_FAILED for a group that a complete listing no longer has is satisfied: absent groups answer so, too."""
-    made = cluster()
-    wanted = removal(made, "etl")
-    made.faults.append(Fault(GROUP, KafkaError.GROUP_AUTHORIZATION_FAILED))
-    made.meanwhile = lambda _operation: made.groups.clear()
-    assert run(made, [wanted], tmp_path).only.status is Status.SATISFIED
+def test_absent_groups_may_be_refused_without_rights(tmp_path: Path) -> None:
+    """GROUP_AUTHORIZATION_FAILED for a group that a complete list does not have is satisfied.
+
+    Brokers also return this error for absent groups.
+    """
+    fake = cluster()
+    planned_action = removal(fake, "etl")
+    fake.faults.append(Fault(GROUP, KafkaError.GROUP_AUTHORIZATION_FAILED))
+    fake.on_request = lambda _operation: fake.groups.clear()
+    assert run(fake, [planned_action], tmp_path).only.status is Status.SATISFIED
 
 
 def test_too_many_elections_are_halved_until_they_fit(tmp_path: Path) -> None:
-    """POLICY_VIOLATION for a batch of elections: halves, each looked at anew, until the broker takes them; all are applied."""
-    made = FakeCluster()
-    made.create_topic("wide", 100)
-    made.most_elections = 13
+    """After POLICY_VIOLATION the batch is halved, with a new check, until the broker accepts it;
+    all are applied.
+    """
+    fake = FakeCluster()
+    fake.create_topic("wide", 100)
+    fake.max_elections = 13
     ats = [TopicPartition("wide", number) for number in range(100)]
     for at in ats:
-        made.partition(at).replicas = tuple(reversed(made.partition(at).replicas))
-    outcomes = run(made, [election(made, at) for at in ats], tmp_path).outcomes
+        fake.partition(at).replicas = tuple(reversed(fake.partition(at).replicas))
+    outcomes = run(fake, [election(fake, at) for at in ats], tmp_path).outcomes
     assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
     assert len(outcomes) == 100
-    assert sum(len(request.subjects) for request in made.requests if len(request.subjects) <= 13) == 100
+    assert sum(len(request.subjects) for request in fake.requests if len(request.subjects) <= 13) == 100
 
 
-def test_another_leader_than_wanted_is_not_done(tmp_path: Path) -> None:
-    """NONE from the controller while another replica leads: waited for, tried again, failed; it names who leads."""
-    made = cluster()
-    wanted = election(made, AT)
-    made.faults.append(Fault(LEADER, KafkaError.NO_ERROR, times=ALWAYS))
-    outcome = run(made, [wanted], tmp_path).only
+def test_an_election_of_another_leader_fails(tmp_path: Path) -> None:
+    """NONE while another replica leads: the program waits, retries and fails, and names the leader."""
+    fake = cluster()
+    planned_action = election(fake, AT)
+    fake.faults.append(Fault(LEADER, KafkaError.NO_ERROR, times=ALWAYS))
+    outcome = run(fake, [planned_action], tmp_path).only
     assert outcome.status is Status.FAILED
-    assert f"leader {made.partition(AT).leader}" in outcome.detail
+    assert f"leader {fake.partition(AT).leader}" in outcome.detail
 
 
-def test_one_items_failure_is_its_own(tmp_path: Path) -> None:
-    """In one call: one refused, one stale, one fine. Each ends as itself."""
-    made = cluster()
+def test_the_failure_of_an_item_is_its_own(tmp_path: Path) -> None:
+    """One call with a refused, a stale and a valid item: each has its own outcome."""
+    fake = cluster()
     ats = [TopicPartition("orders", number) for number in range(3)]
     for at in ats:
-        made.partition(at).leader = 1
-    actions = [purge(made, at, 60) for at in ats]
-    made.faults.append(Fault(RECORDS, KafkaError.TOPIC_AUTHORIZATION_FAILED, frozenset({ats[0]})))
-    made.faults.append(Fault(RECORDS, KafkaError.OFFSET_OUT_OF_RANGE, frozenset({ats[1]})))
-    ended = {outcome.action.address.partition: outcome.status for outcome in run(made, actions, tmp_path).outcomes}
-    assert ended == {0: Status.FAILED, 1: Status.STALE, 2: Status.APPLIED}
-    assert len(made.requests) == 1
+        fake.partition(at).leader = 1
+    actions = [purge(fake, at, 60) for at in ats]
+    fake.faults.append(Fault(RECORDS, KafkaError.TOPIC_AUTHORIZATION_FAILED, frozenset({ats[0]})))
+    fake.faults.append(Fault(RECORDS, KafkaError.OFFSET_OUT_OF_RANGE, frozenset({ats[1]})))
+    statuses = {outcome.action.address.partition: outcome.status for outcome in run(fake, actions, tmp_path).outcomes}
+    assert statuses == {0: Status.FAILED, 1: Status.STALE, 2: Status.APPLIED}
+    assert len(fake.requests) == 1

@@ -1,4 +1,4 @@
-"""What the applier looks at again immediately before each request, retries included, and what it makes of it. On the fake cluster."""
+"""The executor's check directly before each request, retries included, on the fake cluster."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -9,7 +9,6 @@ from confluent_kafka import KafkaError
 from reconciler.apply.results import exit_code
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal, file_journal
-from reconciler.kafka.error_mapping import Operation
 from reconciler.model.action import Action
 from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
@@ -17,14 +16,15 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import GroupType
 from reconciler.operations.delete_records import AcceptedLag
 from tests.fakes.cluster import FakeCluster, Fault
-from tests.fakes.runs import START_MS, Ticker, election, purge, removal, run
+from tests.fakes.error_table import Operation
+from tests.fakes.runs import START_MS, FakeClock, election, purge, removal, run
 from tests.golden.wording import mentions
 
 AT = TopicPartition("orders", 0)
 
 
 @pytest.fixture
-def made() -> FakeCluster:
+def cluster() -> FakeCluster:
     cluster = FakeCluster()
     cluster.create_topic("orders", 2)
     cluster.produce("orders", {0: 100, 1: 100})
@@ -32,221 +32,244 @@ def made() -> FakeCluster:
     return cluster
 
 
-def recreate(made: FakeCluster, count: int = 500) -> None:
-    made.delete_topic("orders")
-    made.create_topic("orders", 2)
-    made.produce("orders", {0: count, 1: count})
+def recreate(cluster: FakeCluster, count: int = 500) -> None:
+    cluster.delete_topic("orders")
+    cluster.create_topic("orders", 2)
+    cluster.produce("orders", {0: count, 1: count})
 
 
-def test_a_topic_made_again_is_never_truncated(made: FakeCluster, tmp_path: Path) -> None:
-    """The same name, long enough and below the target: another topic, so stale and untouched."""
-    wanted = purge(made, AT, 60)
-    recreate(made)
-    outcome = run(made, [wanted], tmp_path).only
+def test_a_recreated_topic_is_never_truncated(cluster: FakeCluster, tmp_path: Path) -> None:
+    """A topic that was created again with the same name has another id: stale, without effect."""
+    action = purge(cluster, AT, 60)
+    recreate(cluster)
+    outcome = run(cluster, [action], tmp_path).only
     assert (outcome.status, outcome.sends) == (Status.STALE, 0)
-    assert made.partition(AT).log_start == 0
+    assert cluster.partition(AT).log_start == 0
 
 
 @pytest.mark.parametrize(
     ("code", "status"),
     [
         (KafkaError.LEADER_NOT_AVAILABLE, Status.STALE),
-        # A leader that lost its office while it waited for the others answers so, too, and had deleted by then.
+        # A former leader also answers so, after it deleted and waited for its followers.
         (KafkaError.NOT_LEADER_FOR_PARTITION, Status.FAILED),
     ],
 )
-def test_a_topic_made_again_between_two_tries_is_not_truncated(
-    made: FakeCluster, tmp_path: Path, code: int, status: Status
+def test_a_topic_that_is_recreated_before_a_retry_is_not_truncated(
+    cluster: FakeCluster, tmp_path: Path, code: int, status: Status
 ) -> None:
-    """The retry looks again: what a first request may have done is said, and the successor stays whole."""
-    wanted = purge(made, AT, 60)
-    made.faults.append(Fault(Operation.DELETE_RECORDS, code))
-    made.meanwhile = lambda _operation: recreate(made) if len(made.requests) == 1 else None
-    outcome = run(made, [wanted], tmp_path).only
+    """The retry checks again: the outcome says what the first request may have done, and the new
+    topic keeps its records.
+    """
+    action = purge(cluster, AT, 60)
+    cluster.faults.append(Fault(Operation.DELETE_RECORDS, code))
+    cluster.on_request = lambda _operation: recreate(cluster) if len(cluster.requests) == 1 else None
+    outcome = run(cluster, [action], tmp_path).only
     assert (outcome.status, outcome.sends) == (status, 1)
-    assert len(made.requests) == 1
-    assert made.partition(AT).log_start == 0
+    assert len(cluster.requests) == 1
+    assert cluster.partition(AT).log_start == 0
 
 
-def test_unknown_answers_do_not_end_as_nothing_done(made: FakeCluster, tmp_path: Path) -> None:
-    """A first request without an answer, then the topic is gone: nobody knows what was removed, so it is not stale, and the bound stands."""
-    wanted = purge(made, AT, 60)
-    made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
-    made.meanwhile = lambda _operation: recreate(made) if len(made.requests) == 1 else None
-    outcome = run(made, [wanted], tmp_path).only
+def test_unknown_results_are_not_stale(cluster: FakeCluster, tmp_path: Path) -> None:
+    """After a request without a response the topic disappears: the result is unknown, so the
+    outcome is not stale and keeps its bound.
+    """
+    action = purge(cluster, AT, 60)
+    cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
+    cluster.on_request = lambda _operation: recreate(cluster) if len(cluster.requests) == 1 else None
+    outcome = run(cluster, [action], tmp_path).only
     assert (outcome.status, outcome.removed_max) == (Status.FAILED, 60)
     assert "not known" in outcome.detail
 
 
-def test_a_deleted_topic_is_stale(made: FakeCluster, tmp_path: Path) -> None:
-    """Gone is gone: nothing is sent."""
-    wanted = [purge(made, AT, 60), election(made, TopicPartition("orders", 1))]
-    made.delete_topic("orders")
-    assert {outcome.status for outcome in run(made, wanted, tmp_path).outcomes} == {Status.STALE}
-    assert made.requests == []
+def test_a_deleted_topic_is_stale(cluster: FakeCluster, tmp_path: Path) -> None:
+    """For a deleted topic no request is sent."""
+    actions = [purge(cluster, AT, 60), election(cluster, TopicPartition("orders", 1))]
+    cluster.delete_topic("orders")
+    assert {outcome.status for outcome in run(cluster, actions, tmp_path).outcomes} == {Status.STALE}
+    assert cluster.requests == []
 
 
-def test_a_shrunken_end_is_stale(made: FakeCluster, tmp_path: Path) -> None:
-    """A high watermark below the target (an unclean leader) makes the target meaningless."""
-    wanted = purge(made, AT, 60)
-    made.partition(AT).high_watermark = 59
-    assert run(made, [wanted], tmp_path).only.status is Status.STALE
-    assert made.requests == []
+def test_a_log_that_was_cut_is_stale(cluster: FakeCluster, tmp_path: Path) -> None:
+    """A high watermark below the target, after an unclean election, makes the target invalid."""
+    action = purge(cluster, AT, 60)
+    cluster.partition(AT).high_watermark = 59
+    assert run(cluster, [action], tmp_path).only.status is Status.STALE
+    assert cluster.requests == []
 
 
-def test_a_log_that_was_cut_and_filled_again_is_stale(made: FakeCluster, tmp_path: Path) -> None:
-    """An election out of sync cut it at 40 and producers filled it to 90: the target is inside, and what lies below it is not what was reviewed."""
-    wanted = purge(made, AT, 60)
-    made.partition(AT).high_watermark = 90
-    outcome = run(made, [wanted], tmp_path).only
+def test_a_log_that_was_cut_and_filled_again_is_stale(cluster: FakeCluster, tmp_path: Path) -> None:
+    """An unclean election cut the log at 40, and producers filled it to 90: the records below the
+    target are not those of the review.
+    """
+    action = purge(cluster, AT, 60)
+    cluster.partition(AT).high_watermark = 90
+    outcome = run(cluster, [action], tmp_path).only
     assert (outcome.status, outcome.detail) == (Status.STALE, "the high watermark is 90, below the 100 of the plan")
-    assert made.requests == []
+    assert cluster.requests == []
 
 
 class SlowJournal(ActionJournal):
-    """Takes `seconds` to store an intent, and meanwhile the world moves."""
+    """A journal that takes `seconds` to store an intent, while the cluster changes."""
 
-    def __init__(self, path: Path, clock: Ticker, seconds: float, meanwhile: Callable[[], None]) -> None:
+    def __init__(self, path: Path, clock: FakeClock, seconds: float, change: Callable[[], None]) -> None:
         super().__init__(JournalFile(path))
-        self.clock, self.seconds, self.meanwhile = clock, seconds, meanwhile
+        self.clock, self.seconds, self.change = clock, seconds, change
 
     def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
         super().record_intents(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
         self.clock.sleep(self.seconds)
-        self.meanwhile()
+        self.change()
 
 
-def slowly(
-    made: FakeCluster, wanted: Action, folder: Path, meanwhile: Callable[[], None], *, seconds: float = 20
+def run_with_slow_journal(
+    cluster: FakeCluster, action: Action, folder: Path, change: Callable[[], None], *, seconds: float = 20
 ) -> Outcome:
-    return slowly_at(Ticker(), made, wanted, folder, meanwhile, seconds=seconds)
+    return run_with_slow_journal_at(FakeClock(), cluster, action, folder, change, seconds=seconds)
 
 
-def slowly_at(
-    clock: Ticker,
-    made: FakeCluster,
-    wanted: Action,
+def run_with_slow_journal_at(
+    clock: FakeClock,
+    cluster: FakeCluster,
+    action: Action,
     folder: Path,
-    meanwhile: Callable[[], None],
+    change: Callable[[], None],
     *,
     seconds: float = 20,
 ) -> Outcome:
-    journal = SlowJournal(folder / "journal.jsonl", clock, seconds, meanwhile)
-    return run(made, [wanted], folder, journal=journal, clock=clock).only
+    journal = SlowJournal(folder / "journal.jsonl", clock, seconds, change)
+    return run(cluster, [action], folder, journal=journal, clock=clock).only
 
 
-def test_after_a_slow_journal_a_topic_made_again_is_not_truncated(made: FakeCluster, tmp_path: Path) -> None:
-    """The look before it is history by then."""
-    outcome = slowly(made, purge(made, AT, 60), tmp_path, lambda: recreate(made))
-    assert (outcome.status, outcome.sends, made.requests) == (Status.STALE, 0, [])
+def test_after_a_slow_journal_a_recreated_topic_is_not_truncated(cluster: FakeCluster, tmp_path: Path) -> None:
+    """A check that is too old by then does not count."""
+    outcome = run_with_slow_journal(cluster, purge(cluster, AT, 60), tmp_path, lambda: recreate(cluster))
+    assert (outcome.status, outcome.sends, cluster.requests) == (Status.STALE, 0, [])
 
 
-def test_after_a_slow_journal_groups_are_looked_at_again(made: FakeCluster, tmp_path: Path) -> None:
-    """A group that committed, and a named one that went back."""
-    removed = slowly(made, removal(made, "billing"), tmp_path, lambda: made.commit("billing", {AT: 81}))
+def test_after_a_slow_journal_groups_are_checked_again(cluster: FakeCluster, tmp_path: Path) -> None:
+    """A group committed meanwhile, and a named group moved back."""
+    removed = run_with_slow_journal(
+        cluster, removal(cluster, "billing"), tmp_path, lambda: cluster.commit("billing", {AT: 81})
+    )
     assert (removed.status, removed.sends) == (Status.STALE, 0)
-    purged = slowly(made, purge(made, AT, 60, named=("billing",)), tmp_path, lambda: made.commit("billing", {AT: 10}))
+    purged = run_with_slow_journal(
+        cluster, purge(cluster, AT, 60, named=("billing",)), tmp_path, lambda: cluster.commit("billing", {AT: 10})
+    )
     assert (purged.status, purged.sends) == (Status.STALE, 0)
-    assert made.requests == []
+    assert cluster.requests == []
 
 
-def test_after_a_slow_journal_leaders_are_looked_at_again(made: FakeCluster, tmp_path: Path) -> None:
-    """A leader that moved is asked where it is now; a wanted one that fell out of sync is not elected."""
-    outcome = slowly(made, purge(made, AT, 60), tmp_path, lambda: setattr(made.partition(AT), "leader", 2))
+def test_after_a_slow_journal_leaders_are_read_again(cluster: FakeCluster, tmp_path: Path) -> None:
+    """A moved leader gets the request; a preferred leader that fell out of sync is not elected."""
+    outcome = run_with_slow_journal(
+        cluster, purge(cluster, AT, 60), tmp_path, lambda: setattr(cluster.partition(AT), "leader", 2)
+    )
     assert (outcome.status, outcome.sends) == (Status.APPLIED, 1)
-    made.partition(AT).leader = 2
-    outcome = slowly(made, election(made, AT), tmp_path, lambda: made.partition(AT).in_sync.discard(1))
+    cluster.partition(AT).leader = 2
+    outcome = run_with_slow_journal(
+        cluster, election(cluster, AT), tmp_path, lambda: cluster.partition(AT).in_sync.discard(1)
+    )
     assert (outcome.status, outcome.sends) == (Status.STALE, 0)
 
 
-def test_a_slow_journal_alone_stops_nothing(made: FakeCluster, tmp_path: Path) -> None:
-    """Nor does the intent of this run start the clock that holds its own request back."""
-    outcome = slowly(made, purge(made, AT, 60, every_ms=30_000), tmp_path, lambda: None)
+def test_a_slow_journal_alone_prevents_no_request(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The intent of this run does not start the interval for its own request."""
+    outcome = run_with_slow_journal(cluster, purge(cluster, AT, 60, every_ms=30_000), tmp_path, lambda: None)
     assert (outcome.status, outcome.sends) == (Status.APPLIED, 1)
 
 
-def test_a_clock_that_was_set_back_makes_no_look_younger(made: FakeCluster, tmp_path: Path) -> None:
-    wanted = purge(made, AT, 60, named=("billing",))
-    outcome = slowly(made, wanted, tmp_path, lambda: made.commit("billing", {AT: 10}), seconds=-3600)
-    assert (outcome.status, outcome.sends, made.requests) == (Status.STALE, 0, [])
+def test_a_clock_that_was_set_back_makes_no_check_younger(cluster: FakeCluster, tmp_path: Path) -> None:
+    action = purge(cluster, AT, 60, named=("billing",))
+    outcome = run_with_slow_journal(
+        cluster, action, tmp_path, lambda: cluster.commit("billing", {AT: 10}), seconds=-3600
+    )
+    assert (outcome.status, outcome.sends, cluster.requests) == (Status.STALE, 0, [])
 
 
-def test_a_slow_look_is_looked_at_again(made: FakeCluster, tmp_path: Path) -> None:
-    """A coordinator that took its time: what the leader had said before it is history, too."""
-    clock, asked = Ticker(), 0
-    positions = made.read_positions
+def test_a_slow_check_is_repeated(cluster: FakeCluster, tmp_path: Path) -> None:
+    """If the coordinator is slow, the earlier answer of the leader is too old, and the check is
+    repeated.
+    """
+    clock, calls = FakeClock(), 0
+    positions = cluster.read_positions
 
-    def slow(wanted: Mapping[str, Sequence[TopicPartition]]) -> object:
-        nonlocal asked
-        asked += 1
-        if asked == 1:
+    def slow(action: Mapping[str, Sequence[TopicPartition]]) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
             clock.sleep(25)
-            made.topics["orders"].topic_id = "of another incarnation"
-        return positions(wanted)
+            cluster.topics["orders"].topic_id = "of another incarnation"
+        return positions(action)
 
-    made.read_positions = slow  # type: ignore[method-assign, assignment]
-    outcome = run(made, [purge(made, AT, 60, named=("billing",))], tmp_path, clock=clock).only
-    assert (outcome.status, outcome.sends, made.requests) == (Status.STALE, 0, [])
+    cluster.read_positions = slow  # type: ignore[method-assign, assignment]
+    outcome = run(cluster, [purge(cluster, AT, 60, named=("billing",))], tmp_path, clock=clock).only
+    assert (outcome.status, outcome.sends, cluster.requests) == (Status.STALE, 0, [])
 
 
-def test_looks_that_are_always_slow_send_nothing(made: FakeCluster, tmp_path: Path) -> None:
-    """And the outcome says so; the journal does not go on saying that a request may be under way."""
-    clock = Ticker()
-    look = made.read_partitions
+def test_checks_that_are_always_slow_send_nothing(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The outcome says so, and the journal has no open intent."""
+    clock = FakeClock()
+    read_partitions = cluster.read_partitions
 
     def slow(partitions: Iterable[TopicPartition], *, offsets: bool) -> object:
         clock.sleep(11)
-        return look(partitions, offsets=offsets)
+        return read_partitions(partitions, offsets=offsets)
 
-    made.read_partitions = slow  # type: ignore[method-assign, assignment]
-    applied = run(made, [purge(made, AT, 60, every_ms=30_000)], tmp_path, clock=clock)
-    assert (applied.only.status, applied.only.sends, made.requests) == (Status.FAILED, 0, [])
+    cluster.read_partitions = slow  # type: ignore[method-assign, assignment]
+    applied = run(cluster, [purge(cluster, AT, 60, every_ms=30_000)], tmp_path, clock=clock)
+    assert (applied.only.status, applied.only.sends, cluster.requests) == (Status.FAILED, 0, [])
     assert "took longer than 10 s, 3 times in a row: a smaller --batch may help" in applied.only.detail
     assert applied.journal.open_intents("sha256:plan") == {}  # type: ignore[attr-defined]
     assert applied.journal.last_purges() == {}
 
 
-def test_a_list_of_groups_that_waits_for_a_frozen_broker_holds_no_removal_up(made: FakeCluster, tmp_path: Path) -> None:
-    """It takes nine tenths of the deadline each time; the commits, which tell a group from its successor, are read after it."""
-    clock = Ticker()
-    look = made.read_groups
+def test_a_group_list_that_waits_for_a_frozen_broker_delays_no_removal(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The list takes nine tenths of the deadline.
+
+    The committed offsets, which distinguish a group from its successor, are read after it.
+    """
+    clock = FakeClock()
+    read_groups = cluster.read_groups
 
     def slow(groups: Sequence[str]) -> object:
         clock.sleep(27)
-        return look(groups)
+        return read_groups(groups)
 
-    made.read_groups = slow  # type: ignore[method-assign, assignment]
-    assert run(made, [removal(made, "billing")], tmp_path, clock=clock).only.status is Status.APPLIED
+    cluster.read_groups = slow  # type: ignore[method-assign, assignment]
+    assert run(cluster, [removal(cluster, "billing")], tmp_path, clock=clock).only.status is Status.APPLIED
 
 
-def test_a_retry_that_another_run_holds_back_does_not_merely_wait(made: FakeCluster, tmp_path: Path) -> None:
-    """Its first request may have been carried out, and that is what the outcome says."""
-    clock = Ticker()
-    wanted = purge(made, AT, 60, every_ms=3_600_000)
-    made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
+def test_a_retry_that_waits_for_another_run_reports_the_first_request(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The first request may have had its effect, and the outcome says so."""
+    clock = FakeClock()
+    action = purge(cluster, AT, 60, every_ms=3_600_000)
+    cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
     journal = file_journal(tmp_path / "journal.jsonl")
-    made.meanwhile = lambda _operation: journal.record_intents([wanted], run_id="other", plan_digest="p", at_ms=clock())
-    outcome = run(made, [wanted], tmp_path, journal=journal, clock=clock).only
+    cluster.on_request = lambda _operation: journal.record_intents(
+        [action], run_id="other", plan_digest="p", at_ms=clock()
+    )
+    outcome = run(cluster, [action], tmp_path, journal=journal, clock=clock).only
     assert (outcome.status, outcome.sends, outcome.possible, outcome.removed_max) == (Status.FAILED, 1, True, 60)
     assert exit_code([outcome]) == 5
 
 
 @pytest.mark.parametrize("over", ["stopped", "expired", "old"])
-def test_a_run_that_is_over_once_its_intent_is_stored_sends_nothing(
-    made: FakeCluster, tmp_path: Path, over: str
-) -> None:
-    """Ctrl-C, or three hours of sleep, while the journal took its time. Its intent is ended: nobody has to wonder, and no clock runs."""
-    clock, stopped = Ticker(), False
+def test_a_run_that_ends_after_its_intent_sends_nothing(cluster: FakeCluster, tmp_path: Path, over: str) -> None:
+    """An interrupt, or three hours of sleep, during a slow journal: the intent gets an outcome, and
+    the interval does not start.
+    """
+    clock, stopped = FakeClock(), False
 
     def stop() -> None:
         nonlocal stopped
         stopped = over == "stopped"
 
     journal = SlowJournal(tmp_path / "journal.jsonl", clock, 3 * 3600, stop)
-    wanted = [purge(made, AT, 60, every_ms=30_000), removal(made, "billing")]
-    ended = run(
-        made,
-        wanted,
+    actions = [purge(cluster, AT, 60, every_ms=30_000), removal(cluster, "billing")]
+    result = run(
+        cluster,
+        actions,
         tmp_path,
         journal=journal,
         clock=clock,
@@ -254,20 +277,23 @@ def test_a_run_that_is_over_once_its_intent_is_stored_sends_nothing(
         checked_at_ms=START_MS if over == "old" else None,
         expires_at_ms=START_MS + 60_000 if over == "expired" else None,
     ).outcomes
-    assert [(outcome.status, outcome.sends) for outcome in ended] == [(Status.NOT_ATTEMPTED, 0)] * 2
-    assert made.requests == []
+    assert [(outcome.status, outcome.sends) for outcome in result] == [(Status.NOT_ATTEMPTED, 0)] * 2
+    assert cluster.requests == []
     assert journal.open_intents("sha256:plan") == journal.last_purges() == {}
 
 
-def test_a_purge_of_another_run_meanwhile_holds_this_one_back(made: FakeCluster, tmp_path: Path) -> None:
-    """It came between the look and the intent of this one. The other way round the other one waits."""
-    clock = Ticker()
-    mine = purge(made, AT, 60, every_ms=30_000)
-    found: list[Status] = []
+def test_a_purge_of_another_run_stops_this_one(cluster: FakeCluster, tmp_path: Path) -> None:
+    """It came between the check and the intent of this run.
+
+    In the other order the other run waits.
+    """
+    clock = FakeClock()
+    first_action = purge(cluster, AT, 60, every_ms=30_000)
+    statuses: list[Status] = []
 
     def other(before_offset: int = 30) -> None:
-        wanted = purge(made, AT, before_offset, every_ms=30_000)
-        found.append(run(made, [wanted], tmp_path, clock=clock, run_id="other").only.status)
+        action = purge(cluster, AT, before_offset, every_ms=30_000)
+        statuses.append(run(cluster, [action], tmp_path, clock=clock, run_id="other").only.status)
 
     class Overtaken(ActionJournal):
         def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
@@ -275,19 +301,19 @@ def test_a_purge_of_another_run_meanwhile_holds_this_one_back(made: FakeCluster,
             super().record_intents(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
 
     journal = Overtaken(JournalFile(tmp_path / "journal.jsonl"))
-    outcome = run(made, [mine], tmp_path, journal=journal, clock=clock).only
+    outcome = run(cluster, [first_action], tmp_path, journal=journal, clock=clock).only
     assert (outcome.status, outcome.sends) == (Status.WAITING, 0)
     assert mentions(outcome.detail, "last purged at 2027-01-15T08:00:00Z", "30s")
-    assert (found, made.partition(AT).log_start) == ([Status.APPLIED], 30)
+    assert (statuses, cluster.partition(AT).log_start) == ([Status.APPLIED], 30)
     clock.sleep(31)
-    assert slowly_at(clock, made, mine, tmp_path, lambda: other(50)).status is Status.APPLIED
-    assert (found[1:], made.partition(AT).log_start) == ([Status.WAITING], 60)
+    assert run_with_slow_journal_at(clock, cluster, first_action, tmp_path, lambda: other(50)).status is Status.APPLIED
+    assert (statuses[1:], cluster.partition(AT).log_start) == ([Status.WAITING], 60)
 
 
-def test_of_two_runs_whose_intents_cross_none_purges_too_soon(made: FakeCluster, tmp_path: Path) -> None:
-    """Each looked at the clock before the other's intent was there. Once both sent."""
-    clock = Ticker()
-    wanted = purge(made, AT, 60, every_ms=30_000)
+def test_two_runs_with_crossing_intents_keep_the_interval(cluster: FakeCluster, tmp_path: Path) -> None:
+    """Each run read the journal before the intent of the other. Once both sent a request."""
+    clock = FakeClock()
+    action = purge(cluster, AT, 60, every_ms=30_000)
 
     class Crossed(ActionJournal):
         def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
@@ -295,274 +321,302 @@ def test_of_two_runs_whose_intents_cross_none_purges_too_soon(made: FakeCluster,
             super().record_intents(actions, run_id="other", plan_digest=plan_digest, at_ms=at_ms)
 
     journal = Crossed(JournalFile(tmp_path / "journal.jsonl"))
-    outcome = run(made, [wanted], tmp_path, journal=journal, clock=clock).only
-    assert (outcome.status, outcome.sends, made.requests) == (Status.WAITING, 0, [])
+    outcome = run(cluster, [action], tmp_path, journal=journal, clock=clock).only
+    assert (outcome.status, outcome.sends, cluster.requests) == (Status.WAITING, 0, [])
     assert journal.last_purges(except_run="other") == {}, "and its own intent is off the clock"
 
 
-def test_the_interval_counts_from_when_the_answer_was_there(made: FakeCluster, tmp_path: Path) -> None:
-    """The intent was stored long before: purges half an interval apart would keep it by their intents."""
-    clock = Ticker()
-    first = slowly_at(clock, made, purge(made, AT, 30, every_ms=30_000), tmp_path, lambda: None)
+def test_the_interval_starts_at_the_response(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The intent was stored long before: by their intents the purges would keep the interval."""
+    clock = FakeClock()
+    first = run_with_slow_journal_at(clock, cluster, purge(cluster, AT, 30, every_ms=30_000), tmp_path, lambda: None)
     assert (first.status, clock.now_ms) == (Status.APPLIED, START_MS + 20_000)
     clock.sleep(30)
-    second = run(made, [purge(made, AT, 60, every_ms=30_000)], tmp_path, clock=clock, run_id="run-2").only
+    second = run(cluster, [purge(cluster, AT, 60, every_ms=30_000)], tmp_path, clock=clock, run_id="run-2").only
     assert (second.status, second.sends) == (Status.WAITING, 0)
 
 
-def test_a_quick_journal_costs_no_second_look(made: FakeCluster, tmp_path: Path) -> None:
+def test_a_quick_journal_needs_no_second_check(cluster: FakeCluster, tmp_path: Path) -> None:
     looks = 0
-    look = made.read_groups
+    read_groups_of_cluster = cluster.read_groups
 
     def read_groups(groups: Sequence[str]) -> object:
         nonlocal looks
         looks += 1
-        return look(groups)
+        return read_groups_of_cluster(groups)
 
-    made.read_groups = read_groups  # type: ignore[method-assign, assignment]
-    assert slowly(made, removal(made, "billing"), tmp_path, lambda: None, seconds=2).status is Status.APPLIED
+    cluster.read_groups = read_groups  # type: ignore[method-assign, assignment]
+    assert (
+        run_with_slow_journal(cluster, removal(cluster, "billing"), tmp_path, lambda: None, seconds=2).status
+        is Status.APPLIED
+    )
     assert looks == 2, "before the request and after it"
 
 
 @pytest.mark.parametrize(
-    ("limits", "why"),
+    ("limits", "reason"),
     [
         ({"checked_at_ms": START_MS - 30 * 60_000 - 1}, "the recheck was 30 min ago, and it is good for 30 min"),
         ({"expires_at_ms": START_MS}, "the plan expired during this run: plan again"),
     ],
 )
-def test_nothing_is_sent_on_an_old_recheck(made: FakeCluster, tmp_path: Path, limits: dict[str, int], why: str) -> None:
-    """A laptop slept between recheck and request: who reads is not looked at again, so nothing goes out."""
-    outcome = run(made, [purge(made, AT, 60)], tmp_path, **limits).only
+def test_nothing_is_sent_on_an_old_recheck(
+    cluster: FakeCluster, tmp_path: Path, limits: dict[str, int], reason: str
+) -> None:
+    """A laptop slept between recheck and request: the consumers are not read again, so no request
+    is sent.
+    """
+    outcome = run(cluster, [purge(cluster, AT, 60)], tmp_path, **limits).only
     assert outcome.status is Status.NOT_ATTEMPTED
-    assert why in outcome.detail
-    assert made.requests == []
+    assert reason in outcome.detail
+    assert cluster.requests == []
 
 
-def test_a_recheck_of_now_and_a_plan_of_today_stop_nothing(made: FakeCluster, tmp_path: Path) -> None:
+def test_a_fresh_recheck_and_a_valid_plan_prevent_no_request(cluster: FakeCluster, tmp_path: Path) -> None:
     outcome = run(
-        made, [purge(made, AT, 60)], tmp_path, checked_at_ms=START_MS - 30 * 60_000, expires_at_ms=START_MS + 1
+        cluster, [purge(cluster, AT, 60)], tmp_path, checked_at_ms=START_MS - 30 * 60_000, expires_at_ms=START_MS + 1
     ).only
     assert outcome.status is Status.APPLIED
 
 
-def test_the_bound_starts_where_the_log_does_now(made: FakeCluster, tmp_path: Path) -> None:
-    """Records that expired since the plan are not counted as removed by this run."""
-    wanted = purge(made, AT, 60)
-    made.expire(AT, 25)
-    outcome = run(made, [wanted], tmp_path).only
+def test_the_bound_starts_at_the_present_log_start(cluster: FakeCluster, tmp_path: Path) -> None:
+    """Records that expired since the plan do not count as removed by this run."""
+    action = purge(cluster, AT, 60)
+    cluster.expire(AT, 25)
+    outcome = run(cluster, [action], tmp_path).only
     assert (outcome.status, outcome.removed_max, outcome.read_back) == (Status.APPLIED, 35, "log start 60")
 
 
-def test_a_log_that_begins_lower_than_planned_is_left_alone(made: FakeCluster, tmp_path: Path) -> None:
-    """A replica that took over since the recheck may begin earlier: once 60 records went where 10 were planned, and 10 were reported."""
-    made.expire(AT, 50)
-    wanted = purge(made, AT, 60)
-    made.partition(AT).log_start = 0
-    outcome = run(made, [wanted], tmp_path).only
+def test_a_log_that_starts_lower_than_planned_is_not_purged(cluster: FakeCluster, tmp_path: Path) -> None:
+    """A replica that leads since the recheck may have an earlier log start.
+
+    Once 60 records were removed instead of 10, and the outcome said 10.
+    """
+    cluster.expire(AT, 50)
+    action = purge(cluster, AT, 60)
+    cluster.partition(AT).log_start = 0
+    outcome = run(cluster, [action], tmp_path).only
     assert (outcome.status, outcome.sends, outcome.removed_max) == (Status.STALE, 0, 0)
     assert outcome.detail == "the log start is 0, below the 50 of the plan"
-    assert made.partition(AT).log_start == 0
+    assert cluster.partition(AT).log_start == 0
 
 
-def test_a_log_that_begins_lower_at_a_retry_is_left_alone(made: FakeCluster, tmp_path: Path) -> None:
-    made.expire(AT, 50)
-    wanted = purge(made, AT, 60)
-    made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError.LEADER_NOT_AVAILABLE))
-    made.meanwhile = lambda _operation: (
-        setattr(made.partition(AT), "log_start", 40) if len(made.requests) == 1 else None
+def test_a_log_that_starts_lower_at_a_retry_is_not_purged(cluster: FakeCluster, tmp_path: Path) -> None:
+    cluster.expire(AT, 50)
+    action = purge(cluster, AT, 60)
+    cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError.LEADER_NOT_AVAILABLE))
+    cluster.on_request = lambda _operation: (
+        setattr(cluster.partition(AT), "log_start", 40) if len(cluster.requests) == 1 else None
     )
-    outcome = run(made, [wanted], tmp_path).only
+    outcome = run(cluster, [action], tmp_path).only
     assert (outcome.status, outcome.sends, outcome.removed_max) == (Status.STALE, 1, 0)
-    assert made.partition(AT).log_start == 40
+    assert cluster.partition(AT).log_start == 40
 
 
-def test_the_bound_is_the_lowest_beginning_before_a_send(made: FakeCluster, tmp_path: Path) -> None:
-    """Sent twice, the second time to a replica that begins earlier than the first one did, and not earlier than planned."""
-    wanted = purge(made, AT, 60)
-    made.expire(AT, 50)
-    made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
-    made.meanwhile = lambda _operation: (
-        setattr(made.partition(AT), "log_start", 20) if len(made.requests) == 1 else None
+def test_the_bound_counts_from_the_lowest_log_start(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The second request goes to a replica with an earlier log start than the first, but not
+    earlier than planned.
+    """
+    action = purge(cluster, AT, 60)
+    cluster.expire(AT, 50)
+    cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
+    cluster.on_request = lambda _operation: (
+        setattr(cluster.partition(AT), "log_start", 20) if len(cluster.requests) == 1 else None
     )
-    outcome = run(made, [wanted], tmp_path).only
+    outcome = run(cluster, [action], tmp_path).only
     assert (outcome.status, outcome.sends, outcome.removed_max) == (Status.APPLIED, 2, 40)
 
 
 @pytest.mark.parametrize("position", [None, 59])
-def test_a_named_group_that_went_back_stops_the_purge(made: FakeCluster, tmp_path: Path, position: int | None) -> None:
-    """A named group below the target, or without a commit any more: its records stay."""
-    wanted = purge(made, AT, 60, named=("billing",))
+def test_a_named_group_that_moved_back_stops_the_purge(
+    cluster: FakeCluster, tmp_path: Path, position: int | None
+) -> None:
+    """A named group below the target, or without a committed offset, keeps its records."""
+    action = purge(cluster, AT, 60, named=("billing",))
     if position is None:
-        del made.groups["billing"]
+        del cluster.groups["billing"]
     else:
-        made.commit("billing", {AT: position})
-    assert run(made, [wanted], tmp_path).only.status is Status.STALE
-    assert made.requests == []
+        cluster.commit("billing", {AT: position})
+    assert run(cluster, [action], tmp_path).only.status is Status.STALE
+    assert cluster.requests == []
 
 
-def test_a_named_group_that_cannot_be_read_stops_the_purge(made: FakeCluster, tmp_path: Path) -> None:
-    """Unread is not "at the target": tried again, then failed, never sent."""
-    wanted = purge(made, AT, 60, named=("billing",))
-    coordinator = next(broker for broker in made.brokers if _silences(made, broker))
-    made.partition(AT).leader = next(broker for broker in made.brokers if broker != coordinator)
-    made.silent = {coordinator}
-    outcome = run(made, [wanted], tmp_path).only
+def test_a_named_group_that_cannot_be_read_stops_the_purge(cluster: FakeCluster, tmp_path: Path) -> None:
+    """An unread position does not count as at the target: the check is repeated, then the action
+    fails without a request.
+    """
+    action = purge(cluster, AT, 60, named=("billing",))
+    coordinator = next(broker for broker in cluster.brokers if _is_coordinator(cluster, broker))
+    cluster.partition(AT).leader = next(broker for broker in cluster.brokers if broker != coordinator)
+    cluster.silent = {coordinator}
+    outcome = run(cluster, [action], tmp_path).only
     assert (outcome.status, outcome.sends) == (Status.FAILED, 0)
     assert "billing" in outcome.detail
-    assert made.requests == []
+    assert cluster.requests == []
 
 
-def _silences(made: FakeCluster, broker: int) -> bool:
-    made.silent = {broker}
-    unheard = made._unheard("billing")
-    made.silent = set()
-    return unheard
+def _is_coordinator(cluster: FakeCluster, broker: int) -> bool:
+    cluster.silent = {broker}
+    is_silent = cluster.coordinator_is_silent("billing")
+    cluster.silent = set()
+    return is_silent
 
 
-def test_a_named_group_is_looked_at_before_each_retry(made: FakeCluster, tmp_path: Path) -> None:
-    """It went back after the first request, which did nothing: the second is never sent."""
-    wanted = purge(made, AT, 60, named=("billing",))
-    made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError.LEADER_NOT_AVAILABLE))
-    made.meanwhile = lambda _operation: made.commit("billing", {AT: 10})
-    outcome = run(made, [wanted], tmp_path).only
+def test_a_named_group_is_checked_before_each_retry(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The group moves back after a first request without effect, so no second request is sent."""
+    action = purge(cluster, AT, 60, named=("billing",))
+    cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError.LEADER_NOT_AVAILABLE))
+    cluster.on_request = lambda _operation: cluster.commit("billing", {AT: 10})
+    outcome = run(cluster, [action], tmp_path).only
     assert (outcome.status, outcome.sends) == (Status.STALE, 1)
-    assert made.partition(AT).log_start == 0
+    assert cluster.partition(AT).log_start == 0
 
 
 @pytest.mark.parametrize(
     ("position", "status"), [(30, Status.APPLIED), (45, Status.APPLIED), (29, Status.STALE), (None, Status.STALE)]
 )
-def test_accepted_readers_may_not_fall_further_behind(
-    made: FakeCluster, tmp_path: Path, position: int | None, status: Status
+def test_accepted_consumers_may_not_fall_further_behind(
+    cluster: FakeCluster, tmp_path: Path, position: int | None, status: Status
 ) -> None:
-    """A reader accepted at 30 may stand at 30 or later; further behind, or vanished, was not accepted."""
-    made.commit("slow", {AT: 30})
-    wanted = purge(made, AT, 60, accepted=(AcceptedLag("slow", 30),))
+    """A consumer that was accepted at 30 may be at 30 or later; an earlier or a missing position
+    was not accepted.
+    """
+    cluster.commit("slow", {AT: 30})
+    action = purge(cluster, AT, 60, accepted=(AcceptedLag("slow", 30),))
     if position is None:
-        del made.groups["slow"]
+        del cluster.groups["slow"]
     else:
-        made.commit("slow", {AT: position})
-    assert run(made, [wanted], tmp_path).only.status is status
+        cluster.commit("slow", {AT: position})
+    assert run(cluster, [action], tmp_path).only.status is status
 
 
-def test_accepted_readers_without_a_commit_stand_at_the_log_start(made: FakeCluster, tmp_path: Path) -> None:
-    """A reader accepted at the log start needs no commit of its own."""
-    wanted = purge(made, AT, 60, accepted=(AcceptedLag("implied", 0),))
-    assert run(made, [wanted], tmp_path).only.status is Status.APPLIED
+def test_accepted_consumers_without_a_commit_are_at_the_log_start(cluster: FakeCluster, tmp_path: Path) -> None:
+    """A consumer that was accepted at the log start needs no committed offset."""
+    action = purge(cluster, AT, 60, accepted=(AcceptedLag("implied", 0),))
+    assert run(cluster, [action], tmp_path).only.status is Status.APPLIED
 
 
 @pytest.mark.parametrize("moved", ["back", "gone"])
-def test_excepted_readers_are_not_looked_at_here_either(made: FakeCluster, tmp_path: Path, moved: str) -> None:
-    """The recheck leaves them alone wherever they are; a last look that did not would end stale in every run of the plan."""
-    made.commit("console-1", {AT: 50})
-    wanted = purge(made, AT, 60, accepted=(AcceptedLag("console-1", 50),), except_groups=("console-*",))
+def test_excepted_consumers_are_not_checked(cluster: FakeCluster, tmp_path: Path, moved: str) -> None:
+    """The recheck ignores them at any position; otherwise the plan would be stale in every run."""
+    cluster.commit("console-1", {AT: 50})
+    action = purge(cluster, AT, 60, accepted=(AcceptedLag("console-1", 50),), except_groups=("console-*",))
     if moved == "gone":
-        del made.groups["console-1"]
+        del cluster.groups["console-1"]
     else:
-        made.commit("console-1", {AT: 40})
-    assert run(made, [wanted], tmp_path).only.status is Status.APPLIED
+        cluster.commit("console-1", {AT: 40})
+    assert run(cluster, [action], tmp_path).only.status is Status.APPLIED
 
 
-def test_groups_removed_by_the_same_run_read_nothing_any_more(made: FakeCluster, tmp_path: Path) -> None:
-    """The plan removes the reader that its purge accepts, and the removal comes first."""
-    made.commit("slow", {AT: 30})
-    wanted = [purge(made, AT, 60, accepted=(AcceptedLag("slow", 30),)), removal(made, "slow")]
-    assert {outcome.status for outcome in run(made, wanted, tmp_path).outcomes} == {Status.APPLIED}
+def test_groups_that_the_run_removed_no_longer_count(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The plan removes the consumer group that its purge accepts, and the removal is first."""
+    cluster.commit("slow", {AT: 30})
+    actions = [purge(cluster, AT, 60, accepted=(AcceptedLag("slow", 30),)), removal(cluster, "slow")]
+    assert {outcome.status for outcome in run(cluster, actions, tmp_path).outcomes} == {Status.APPLIED}
 
 
-def test_groups_removed_by_an_interrupted_run_read_nothing_any_more(made: FakeCluster, tmp_path: Path) -> None:
-    """Stopped between removal and purge: the next run finds the group gone, as the plan wants it. Once the purge was stale for ever."""
-    made.commit("slow", {AT: 30})
-    wanted = purge(made, AT, 60, accepted=(AcceptedLag("slow", 30),))
-    del made.groups["slow"]
-    assert run(made, [wanted], tmp_path).only.status is Status.STALE
-    assert run(made, [wanted], tmp_path, removed_groups=["slow"]).only.status is Status.APPLIED
+def test_groups_that_an_interrupted_run_removed_no_longer_count(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The run was interrupted between removal and purge, and the next run finds no group.
+
+    The purge once stayed stale for ever.
+    """
+    cluster.commit("slow", {AT: 30})
+    action = purge(cluster, AT, 60, accepted=(AcceptedLag("slow", 30),))
+    del cluster.groups["slow"]
+    assert run(cluster, [action], tmp_path).only.status is Status.STALE
+    assert run(cluster, [action], tmp_path, removed_groups=["slow"]).only.status is Status.APPLIED
 
 
-def test_a_purge_of_another_run_starts_the_clock(made: FakeCluster, tmp_path: Path) -> None:
-    """Two runs at once: the second finds the first one's purge in the journal and waits."""
-    first, second = purge(made, AT, 30, every_ms=30_000), purge(made, AT, 60, every_ms=30_000)
-    clock = Ticker()
-    applied = run(made, [first], tmp_path, clock=clock)
+def test_a_purge_of_another_run_starts_the_interval(cluster: FakeCluster, tmp_path: Path) -> None:
+    """Of two simultaneous runs the second one finds the purge in the journal and waits."""
+    first, second = purge(cluster, AT, 30, every_ms=30_000), purge(cluster, AT, 60, every_ms=30_000)
+    clock = FakeClock()
+    applied = run(cluster, [first], tmp_path, clock=clock)
     clock.sleep(30)
-    again = run(made, [second], tmp_path, journal=applied.journal, clock=clock, run_id="run-2").only
-    assert (again.status, again.sends) == (Status.WAITING, 0)
+    second_outcome = run(cluster, [second], tmp_path, journal=applied.journal, clock=clock, run_id="run-2").only
+    assert (second_outcome.status, second_outcome.sends) == (Status.WAITING, 0)
     clock.sleep(0.001)
     assert (
-        run(made, [second], tmp_path, journal=applied.journal, clock=clock, run_id="run-3").only.status
+        run(cluster, [second], tmp_path, journal=applied.journal, clock=clock, run_id="run-3").only.status
         is Status.APPLIED
     )
     assert clock.now_ms == START_MS + 30_001
 
 
-def test_retries_are_not_held_by_their_own_clock(made: FakeCluster, tmp_path: Path) -> None:
-    """The interval is between purges, not between two tries of one."""
-    wanted = purge(made, AT, 60, every_ms=30_000)
-    made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
-    assert run(made, [wanted], tmp_path).only.status is Status.APPLIED
+def test_retries_do_not_wait_for_their_own_interval(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The interval is between purges, not between two requests of one purge."""
+    action = purge(cluster, AT, 60, every_ms=30_000)
+    cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
+    assert run(cluster, [action], tmp_path).only.status is Status.APPLIED
 
 
 @pytest.mark.parametrize("moved", ["joined", "committed", "type"])
-def test_a_group_that_moved_is_not_removed(made: FakeCluster, tmp_path: Path, moved: str) -> None:
-    """A member, another commit, another type: stale, with its commits left alone."""
-    wanted = removal(made, "billing")
+def test_a_group_that_changed_is_not_removed(cluster: FakeCluster, tmp_path: Path, moved: str) -> None:
+    """A member, another committed offset, another type: stale, and the group keeps its offsets."""
+    action = removal(cluster, "billing")
     match moved:
         case "joined":
-            made.join("billing")
+            cluster.join("billing")
         case "committed":
-            made.commit("billing", {AT: 81})
+            cluster.commit("billing", {AT: 81})
         case "type":
-            made.groups["billing"].type = GroupType.CONSUMER
-    outcome = run(made, [wanted], tmp_path).only
+            cluster.groups["billing"].type = GroupType.CONSUMER
+    outcome = run(cluster, [action], tmp_path).only
     assert (outcome.status, outcome.sends) == (Status.STALE, 0)
-    assert made.groups["billing"].commits
+    assert cluster.groups["billing"].commits
 
 
-def test_a_retry_spares_a_group_made_again(made: FakeCluster, tmp_path: Path) -> None:
-    """No answer, though it was removed; meanwhile someone made it again: the second of that name is never asked for."""
-    wanted = removal(made, "billing")
-    made.faults.append(Fault(Operation.DELETE_GROUP, KafkaError._TIMED_OUT, carried_out=True))
+def test_a_retry_does_not_remove_a_recreated_group(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The first removal succeeds without a response, and the group is created again: no second
+    request is sent.
+    """
+    action = removal(cluster, "billing")
+    cluster.faults.append(Fault(Operation.DELETE_GROUP, KafkaError._TIMED_OUT, has_effect=True))
     reads = 0
-    look = made.read_groups
+    read_groups_of_cluster = cluster.read_groups
 
     def read_groups(groups: list[str]) -> object:
         nonlocal reads
         reads += 1
         if reads == 2:
-            made.commit("billing", {AT: 3})
-        return look(groups)
+            cluster.commit("billing", {AT: 3})
+        return read_groups_of_cluster(groups)
 
-    made.read_groups = read_groups  # type: ignore[method-assign, assignment]
-    outcome = run(made, [wanted], tmp_path).only
+    cluster.read_groups = read_groups  # type: ignore[method-assign, assignment]
+    outcome = run(cluster, [action], tmp_path).only
     assert outcome.status is Status.FAILED
-    assert outcome.sends == len(made.requests) == 1
-    assert made.groups["billing"].commits == {AT: 3}
+    assert outcome.sends == len(cluster.requests) == 1
+    assert cluster.groups["billing"].commits == {AT: 3}
     assert "nothing was done" not in outcome.detail
     assert exit_code([outcome]) == 5, "the first of that name is gone"
 
 
-def test_absence_without_proof_is_not_satisfied(made: FakeCluster, tmp_path: Path) -> None:
-    """A list of groups that may be short proves nothing: the removal is neither sent nor called done."""
-    wanted = removal(made, "billing")
-    made.may_describe = False
-    outcome = run(made, [wanted], tmp_path).only
+def test_absence_without_proof_is_not_satisfied(cluster: FakeCluster, tmp_path: Path) -> None:
+    """An incomplete list of groups proves nothing: no request is sent, and the removal is not
+    reported as done.
+    """
+    action = removal(cluster, "billing")
+    cluster.may_describe = False
+    outcome = run(cluster, [action], tmp_path).only
     assert (outcome.status, outcome.sends) == (Status.FAILED, 0)
 
 
-def test_an_absent_group_is_satisfied(made: FakeCluster, tmp_path: Path) -> None:
-    """Someone got there first."""
-    wanted = removal(made, "billing")
-    del made.groups["billing"]
-    assert run(made, [wanted], tmp_path).only.status is Status.SATISFIED
+def test_an_absent_group_is_satisfied(cluster: FakeCluster, tmp_path: Path) -> None:
+    """Another client removed the group first."""
+    action = removal(cluster, "billing")
+    del cluster.groups["billing"]
+    assert run(cluster, [action], tmp_path).only.status is Status.SATISFIED
 
 
 @pytest.mark.parametrize("moved", ["replicas", "in sync", "leader"])
-def test_elections_need_the_same_replicas(made: FakeCluster, tmp_path: Path, moved: str) -> None:
-    """Other replicas or a preferred one out of sync: stale. Already leading: satisfied. Nothing is sent."""
-    partition = made.partition(AT)
+def test_elections_need_the_same_replicas(cluster: FakeCluster, tmp_path: Path, moved: str) -> None:
+    """Other replicas, or a preferred leader out of sync: stale.
+
+    Leader already: satisfied. No request is sent.
+    """
+    partition = cluster.partition(AT)
     partition.replicas = (2, 3, 1)
-    wanted = election(made, AT)
+    action = election(cluster, AT)
     match moved:
         case "replicas":
             partition.replicas = (3, 2, 1)
@@ -570,51 +624,51 @@ def test_elections_need_the_same_replicas(made: FakeCluster, tmp_path: Path, mov
             partition.in_sync.discard(2)
         case "leader":
             partition.leader = 2
-    outcome = run(made, [wanted], tmp_path).only
+    outcome = run(cluster, [action], tmp_path).only
     assert outcome.status is (Status.SATISFIED if moved == "leader" else Status.STALE)
-    assert made.requests == []
+    assert cluster.requests == []
 
 
-def test_unclean_elections_need_a_leaderless_partition(made: FakeCluster, tmp_path: Path) -> None:
-    """The partition got a leader by itself: no unclean election is sent."""
-    made.partition(AT).leader = None
-    wanted = election(made, AT, Election.UNCLEAN)
-    made.partition(AT).leader = 3
-    assert run(made, [wanted], tmp_path).only.status is Status.SATISFIED
-    assert made.requests == []
+def test_unclean_elections_need_a_leaderless_partition(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The partition has a leader again, so no unclean election is sent."""
+    cluster.partition(AT).leader = None
+    action = election(cluster, AT, Election.UNCLEAN)
+    cluster.partition(AT).leader = 3
+    assert run(cluster, [action], tmp_path).only.status is Status.SATISFIED
+    assert cluster.requests == []
 
 
-def test_a_leaderless_partition_waits_for_its_leader(made: FakeCluster, tmp_path: Path) -> None:
-    """No leader right now: tried again, and applied once there is one."""
-    wanted = purge(made, AT, 60)
-    made.partition(AT).leader = None
-    clock = Ticker()
+def test_a_leaderless_partition_waits_for_its_leader(cluster: FakeCluster, tmp_path: Path) -> None:
+    """Without a leader the request is retried, and applied when there is one."""
+    action = purge(cluster, AT, 60)
+    cluster.partition(AT).leader = None
+    clock = FakeClock()
     sleep = clock.sleep
 
     def slept(seconds: float) -> None:
         sleep(seconds)
-        made.partition(AT).leader = 2
+        cluster.partition(AT).leader = 2
 
     clock.sleep = slept  # type: ignore[method-assign]
-    assert run(made, [wanted], tmp_path, clock=clock).only.status is Status.APPLIED
+    assert run(cluster, [action], tmp_path, clock=clock).only.status is Status.APPLIED
 
 
-def test_leaders_that_differ_get_requests_of_their_own(made: FakeCluster, tmp_path: Path) -> None:
-    """A leader moved since the plan: each DeleteRecords still holds partitions of one leader only."""
+def test_requests_are_split_by_leader(cluster: FakeCluster, tmp_path: Path) -> None:
+    """A leader moved since the plan: each DeleteRecords has partitions of one leader only."""
     other = TopicPartition("orders", 1)
-    made.partition(other).leader = made.partition(AT).leader
-    wanted = [purge(made, AT, 60), purge(made, other, 60)]
-    made.partition(other).leader = 3
-    assert {outcome.status for outcome in run(made, wanted, tmp_path).outcomes} == {Status.APPLIED}
-    assert sorted(len(request.subjects) for request in made.requests) == [1, 1]
+    cluster.partition(other).leader = cluster.partition(AT).leader
+    actions = [purge(cluster, AT, 60), purge(cluster, other, 60)]
+    cluster.partition(other).leader = 3
+    assert {outcome.status for outcome in run(cluster, actions, tmp_path).outcomes} == {Status.APPLIED}
+    assert sorted(len(request.subjects) for request in cluster.requests) == [1, 1]
 
 
-def test_order_is_elections_groups_records(made: FakeCluster, tmp_path: Path) -> None:
-    """Least destructive first, whatever the order of the plan."""
-    made.partition(AT).replicas = (2, 3, 1)
-    wanted = [purge(made, AT, 60), removal(made, "billing"), election(made, AT)]
-    run(made, wanted, tmp_path)
-    assert [request.operation for request in made.requests] == [
+def test_the_order_is_elections_groups_records(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The least destructive operations are first, in any order of the plan."""
+    cluster.partition(AT).replicas = (2, 3, 1)
+    actions = [purge(cluster, AT, 60), removal(cluster, "billing"), election(cluster, AT)]
+    run(cluster, actions, tmp_path)
+    assert [request.operation for request in cluster.requests] == [
         Operation.ELECT_LEADER,
         Operation.DELETE_GROUP,
         Operation.DELETE_RECORDS,

@@ -1,4 +1,4 @@
-"""results.json and the exit code that sums it up."""
+"""results.json and the exit code of a run."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ HEADER = ResultsHeader(
 )
 
 
-def made() -> FakeCluster:
+def create_cluster() -> FakeCluster:
     cluster = FakeCluster()
     cluster.create_topic("orders", 12)
     cluster.produce("orders", dict.fromkeys(range(12), 100))
@@ -36,7 +36,7 @@ def made() -> FakeCluster:
     return cluster
 
 
-def ended(
+def outcomes_of(
     status: Status,
     *,
     sends: int = 0,
@@ -45,7 +45,7 @@ def ended(
     read_back: str | None = "log start 0",
 ) -> Outcome:
     return Outcome(
-        action=purge(made(), AT, 60),
+        action=purge(create_cluster(), AT, 60),
         status=status,
         detail="",
         sends=sends,
@@ -55,14 +55,14 @@ def ended(
     )
 
 
-APPLIED = ended(Status.APPLIED, sends=1, removed_max=60)
-SATISFIED, STALE = ended(Status.SATISFIED), ended(Status.STALE)
-WAITING, BLOCKED = ended(Status.WAITING), ended(Status.BLOCKED)
-FAILED, REFUSED = ended(Status.FAILED), ended(Status.FAILED, sends=1)
-UNKNOWN = ended(Status.FAILED, sends=1, removed_max=60)
-UNREAD = ended(Status.FAILED, sends=3, read_back=None)
-LEFT = ended(Status.NOT_ATTEMPTED)
-MADE_AGAIN = ended(Status.FAILED, sends=1, possible=True)
+APPLIED = outcomes_of(Status.APPLIED, sends=1, removed_max=60)
+SATISFIED, STALE = outcomes_of(Status.SATISFIED), outcomes_of(Status.STALE)
+WAITING, BLOCKED = outcomes_of(Status.WAITING), outcomes_of(Status.BLOCKED)
+FAILED, REFUSED = outcomes_of(Status.FAILED), outcomes_of(Status.FAILED, sends=1)
+UNKNOWN = outcomes_of(Status.FAILED, sends=1, removed_max=60)
+UNREAD = outcomes_of(Status.FAILED, sends=3, read_back=None)
+LEFT = outcomes_of(Status.NOT_ATTEMPTED)
+MADE_AGAIN = outcomes_of(Status.FAILED, sends=1, possible=True)
 
 
 @pytest.mark.parametrize(
@@ -90,15 +90,17 @@ MADE_AGAIN = ended(Status.FAILED, sends=1, possible=True)
         ([MADE_AGAIN], 5),
     ],
 )
-def test_exit_code_says_whether_it_is_done(outcomes: list[Outcome], code: int) -> None:
-    """What was, or may have been, written decides between 5 and the rest; a run that did not finish is never 0."""
+def test_the_exit_code_shows_whether_the_run_is_complete(outcomes: list[Outcome], code: int) -> None:
+    """A write, or a possible write, makes the difference between 5 and other codes; an incomplete
+    run is never 0.
+    """
     assert exit_code(outcomes) == code
-    assert exit_code(reversed(outcomes)) == code
+    assert exit_code(outcomes[::-1]) == code
 
 
-def test_the_document_is_what_its_schema_says(tmp_path: Path) -> None:
-    """Outcomes of all three operations, in address order by partition number, one per line, ASCII only."""
-    cluster = made()
+def test_the_document_fits_its_schema(tmp_path: Path) -> None:
+    """Outcomes of all operations, in the order of addresses, one per line, ASCII only."""
+    cluster = create_cluster()
     actions = [purge(cluster, TopicPartition("orders", n), 60) for n in (10, 2, 0)]
     actions += [removal(cluster, "\u202e<b>"), election(cluster, AT)]
     outcomes = run(cluster, actions, tmp_path).outcomes
@@ -106,7 +108,7 @@ def test_the_document_is_what_its_schema_says(tmp_path: Path) -> None:
     results.write(path, outcomes, HEADER)
     text = path.read_text(encoding="utf-8")
     assert text.isascii()
-    assert text == results.dumps(outcomes, HEADER)
+    assert text == "".join(results.lines(outcomes, HEADER))
     document = json.loads(text)
     jsonschema.Draft202012Validator(results.schema()).validate(document)
     assert [line["address"] for line in document["outcomes"]] == [
@@ -123,22 +125,22 @@ def test_the_document_is_what_its_schema_says(tmp_path: Path) -> None:
 
 
 def test_an_empty_document_is_valid() -> None:
-    """Nothing to do is a result, too."""
-    document = json.loads(results.dumps([], HEADER))
+    """A run without actions has a valid document."""
+    document = json.loads("".join(results.lines([], HEADER)))
     jsonschema.Draft202012Validator(results.schema()).validate(document)
     assert document["outcomes"] == []
 
 
-def test_a_document_that_breaks_off_leaves_the_old_one(tmp_path: Path) -> None:
-    """Written whole or not at all: what fails half way leaves neither a torn file nor a draft."""
+def test_a_failed_write_keeps_the_previous_document(tmp_path: Path) -> None:
+    """The file is replaced as a whole: a failure leaves neither a part of a file nor a draft."""
     path = tmp_path / "results.json"
     path.write_text("old")
 
-    def broken() -> object:
+    def failing_outcomes() -> object:
         yield APPLIED
         raise RuntimeError("half way")
 
     with pytest.raises(RuntimeError, match="half way"):
-        results.write(path, broken(), HEADER)  # type: ignore[arg-type]
+        results.write(path, failing_outcomes(), HEADER)  # type: ignore[arg-type]
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

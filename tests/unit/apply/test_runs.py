@@ -1,4 +1,4 @@
-"""How a run goes as a whole: batches, windows, rounds, interrupts, and one outcome for every action. On the fake cluster."""
+"""Whole runs on the fake cluster: batches, rounds, interrupts, and one outcome for every action."""
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,360 +8,388 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
+from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply
 from reconciler.apply.results import exit_code
-from reconciler.apply.tuning import Tuning
 from reconciler.journal.entry import Event
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal, file_journal
-from reconciler.kafka.error_mapping import Operation
 from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.snapshot import PartitionFacts
 from reconciler.operations.delete_records import DeleteRecords
 from tests.fakes.cluster import FakeCluster, Fault
-from tests.fakes.runs import Ticker, election, purge, removal, run
+from tests.fakes.error_table import Operation
+from tests.fakes.runs import FakeClock, election, purge, removal, run
 
 
-def wide(partitions: int = 300, groups: int = 40) -> tuple[FakeCluster, list[Action]]:
-    """A cluster and a plan with something of everything."""
-    made = FakeCluster()
-    made.create_topic("wide", partitions)
-    made.produce("wide", dict.fromkeys(range(partitions), 10))
+def create_wide_cluster(partitions: int = 300, groups: int = 40) -> tuple[FakeCluster, list[Action]]:
+    """Return a cluster, and actions of every operation on it."""
+    cluster = FakeCluster()
+    cluster.create_topic("wide", partitions)
+    cluster.produce("wide", dict.fromkeys(range(partitions), 10))
     ats = [TopicPartition("wide", number) for number in range(partitions)]
     names = [f"group-{number}" for number in range(groups)]
     for name in names:
-        made.commit(name, {ats[0]: 3})
+        cluster.commit(name, {ats[0]: 3})
     for at in ats[::3]:
-        made.partition(at).replicas = (*made.partition(at).replicas[1:], made.partition(at).replicas[0])
-    actions: list[Action] = [purge(made, at, 7) for at in ats]
-    actions += [removal(made, name) for name in names]
-    actions += [election(made, at) for at in ats[::3]]
-    return made, actions
+        cluster.partition(at).replicas = (*cluster.partition(at).replicas[1:], cluster.partition(at).replicas[0])
+    actions: list[Action] = [purge(cluster, at, 7) for at in ats]
+    actions += [removal(cluster, name) for name in names]
+    actions += [election(cluster, at) for at in ats[::3]]
+    return cluster, actions
 
 
 SMALL = Tuning(batch_max=7, window=50)
 
 
 def test_every_action_has_one_outcome(tmp_path: Path) -> None:
-    """Batches and windows of every size lose nothing and do nothing twice."""
-    made, actions = wide()
-    outcomes = run(made, actions, tmp_path, tuning=SMALL).outcomes
+    """Batches of any size lose no action and repeat none."""
+    cluster, actions = create_wide_cluster()
+    outcomes = run(cluster, actions, tmp_path, tuning=SMALL).outcomes
     assert sorted(outcome.action.address for outcome in outcomes) == sorted(action.address for action in actions)
     assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
 
 
 def test_requests_are_no_larger_than_allowed_and_of_one_leader(tmp_path: Path) -> None:
-    """No DeleteRecords crosses leaders, none is longer than the setting, and none repeats a partition."""
-    made, actions = wide()
-    run(made, actions, tmp_path, tuning=SMALL)
+    """Each DeleteRecords has partitions of one leader, at most the limit, and none twice."""
+    cluster, actions = create_wide_cluster()
+    run(cluster, actions, tmp_path, tuning=SMALL)
     sizes = {Operation.DELETE_RECORDS: 7, Operation.DELETE_GROUP: 9, Operation.ELECT_LEADER: 11}
-    for request in made.requests:
+    for request in cluster.requests:
         assert 0 < len(request.subjects) <= sizes[request.operation]
         assert len(set(request.subjects)) == len(request.subjects)
         if request.operation is Operation.DELETE_RECORDS:
-            assert len({made.partition(at).leader for at in request.targets}) == 1
+            assert len({cluster.partition(at).leader for at in request.targets}) == 1
 
 
-def test_leaders_that_come_late_are_waited_for_and_only_they_are_asked_for_again(tmp_path: Path) -> None:
-    """Metadata shows most leaders at once and two later; those that never come are another round's."""
-    made = FakeCluster()
-    made.create_topic("wide", 6)
+def test_late_leaders_are_waited_for_and_read_again(tmp_path: Path) -> None:
+    """Metadata shows most leaders at once and two later; leaders that never appear are left to
+    another round.
+    """
+    cluster = FakeCluster()
+    cluster.create_topic("wide", 6)
     ats = [TopicPartition("wide", number) for number in range(6)]
     actions = []
     for at in ats:
-        made.partition(at).replicas = (*made.partition(at).replicas[1:], made.partition(at).replicas[0])
-        actions.append(election(made, at))
-    late = {ats[1]: 3, ats[4]: 1}
-    before = {at: made.partition(at).leader for at in late}
-    looks: list[list[TopicPartition]] = []
-    shown = made.read_partitions
+        cluster.partition(at).replicas = (*cluster.partition(at).replicas[1:], cluster.partition(at).replicas[0])
+        actions.append(election(cluster, at))
+    late_leaders = {ats[1]: 3, ats[4]: 1}
+    before = {at: cluster.partition(at).leader for at in late_leaders}
+    reads: list[list[TopicPartition]] = []
+    read_partitions_now = cluster.read_partitions
 
     def read_partitions(
         partitions: Iterable[TopicPartition], *, offsets: bool
     ) -> Mapping[TopicPartition, PartitionFacts | None]:
-        looks.append(list(partitions))
-        found = dict(shown(looks[-1], offsets=offsets))
-        for at in late:
-            if at in found and len(looks) > 1 and len(looks) - 2 < late[at]:
-                found[at] = replace(found[at], leader=before[at])
-        return found
+        reads.append(list(partitions))
+        facts = dict(read_partitions_now(reads[-1], offsets=offsets))
+        for at in late_leaders:
+            if at in facts and len(reads) > 1 and len(reads) - 2 < late_leaders[at]:
+                facts[at] = replace(facts[at], leader=before[at])
+        return facts
 
-    made.read_partitions = read_partitions  # type: ignore[method-assign]
-    outcomes = run(made, actions, tmp_path).outcomes
+    cluster.read_partitions = read_partitions  # type: ignore[method-assign]
+    outcomes = run(cluster, actions, tmp_path).outcomes
     assert {(outcome.status, outcome.sends) for outcome in outcomes} == {(Status.APPLIED, 1)}
-    assert looks == [ats, ats, [ats[1], ats[4]], [ats[1]], [ats[1]]][: len(looks)]
-    assert len(looks) == 5
+    assert reads == [ats, ats, [ats[1], ats[4]], [ats[1]], [ats[1]]][: len(reads)]
+    assert len(reads) == 5
 
 
 def test_a_second_apply_changes_nothing(tmp_path: Path) -> None:
-    """The same plan again: all satisfied, nothing sent."""
-    made, actions = wide()
-    run(made, actions, tmp_path)
-    made.requests.clear()
-    again = run(made, actions, tmp_path, run_id="run-2").outcomes
-    assert {outcome.status for outcome in again} == {Status.SATISFIED}
-    assert made.requests == []
+    """The same plan again: all actions are satisfied, and no request is sent."""
+    cluster, actions = create_wide_cluster()
+    run(cluster, actions, tmp_path)
+    cluster.requests.clear()
+    second_outcomes = run(cluster, actions, tmp_path, run_id="run-2").outcomes
+    assert {outcome.status for outcome in second_outcomes} == {Status.SATISFIED}
+    assert cluster.requests == []
 
 
 def test_an_interrupt_sends_nothing_new(tmp_path: Path) -> None:
-    """From the stop on no request goes out; what was in flight is told, the rest was not attempted."""
-    made, actions = wide()
-    asked = threading.Event()
+    """After the stop no request is sent; requests in flight have outcomes, other actions are not
+    attempted.
+    """
+    cluster, actions = create_wide_cluster()
+    stop = threading.Event()
 
-    def meanwhile(_operation: Operation) -> None:
-        if len(made.requests) == 5:
-            asked.set()
+    def stop_after_five(_operation: Operation) -> None:
+        if len(cluster.requests) == 5:
+            stop.set()
 
-    made.meanwhile = meanwhile
-    outcomes = run(made, actions, tmp_path, tuning=SMALL, stop=asked.is_set).outcomes
+    cluster.on_request = stop_after_five
+    outcomes = run(cluster, actions, tmp_path, tuning=SMALL, stop=stop.is_set).outcomes
     assert len(outcomes) == len(actions)
     # Other leaders' requests may be under way at that moment.
-    assert 5 <= len(made.requests) < 5 + SMALL.lanes_at_once
+    assert 5 <= len(cluster.requests) < 5 + SMALL.lanes_at_once
     sent = {outcome.action.address for outcome in outcomes if outcome.sends}
     assert {outcome.status for outcome in outcomes if outcome.action.address in sent} == {Status.APPLIED}
     assert {o.status for o in outcomes if o.action.address not in sent} == {Status.NOT_ATTEMPTED}
 
 
 def test_an_interrupt_before_the_first_request(tmp_path: Path) -> None:
-    """Nothing was done, and every action says so."""
-    made, actions = wide()
-    outcomes = run(made, actions, tmp_path, stop=lambda: True).outcomes
+    """Every action is not attempted."""
+    cluster, actions = create_wide_cluster()
+    outcomes = run(cluster, actions, tmp_path, stop=lambda: True).outcomes
     assert {outcome.status for outcome in outcomes} == {Status.NOT_ATTEMPTED}
-    assert made.requests == []
+    assert cluster.requests == []
 
 
-def test_an_interrupt_ends_the_wait_for_another_try(tmp_path: Path) -> None:
-    """Between two tries the stop is heard at once, and an unknown answer stays unknown."""
-    made, _ = wide()
+def test_an_interrupt_ends_the_wait_before_a_retry(tmp_path: Path) -> None:
+    """The stop ends the wait at once, and an unknown result stays unknown."""
+    cluster, _ = create_wide_cluster()
     at = TopicPartition("wide", 1)
-    made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT, times=100))
-    clock = Ticker()
-    began = clock.now_ms
-    outcome = run(made, [purge(made, at, 7)], tmp_path, clock=clock, stop=lambda: bool(made.requests)).only
+    cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT, times=100))
+    clock = FakeClock()
+    start_ms = clock.now_ms
+    outcome = run(cluster, [purge(cluster, at, 7)], tmp_path, clock=clock, stop=lambda: bool(cluster.requests)).only
     assert (outcome.status, outcome.sends, outcome.removed_max) == (Status.FAILED, 1, 7)
     assert "interrupted" in outcome.detail
-    assert clock.now_ms - began < 1_000
+    assert clock.now_ms - start_ms < 1_000
 
 
-def test_whoever_leaves_without_waiting_knows_whether_anything_went_out(tmp_path: Path) -> None:
-    """`sending` is told after the intents are stored and before each request; not at all where nothing is sent."""
-    made, actions = wide(30, 5)
-    clock = Ticker()
+def test_the_caller_knows_whether_a_request_was_sent(tmp_path: Path) -> None:
+    """`sending` is called after the intents are stored and before each request; without a request
+    it is not called.
+    """
+    cluster, actions = create_wide_cluster(30, 5)
+    clock = FakeClock()
     journal = file_journal(tmp_path / "journal.jsonl")
-    told: list[tuple[int, int]] = []
+    calls: list[tuple[int, int]] = []
 
     def applied(stop: bool) -> list[Status]:
-        ended = apply(
+        outcomes = apply(
             actions,
-            gateway=made,
-            journal=journal,
-            run_id="run",
-            plan_digest="plan",
-            clock=clock,
-            sleep=clock.sleep,
-            stop=lambda: stop,
-            sending=lambda: told.append((len(list(journal.entries())), len(made.requests))),
-            tuning=Tuning(lanes_at_once=1, batch_max=4),
+            ApplyContext(
+                gateway=cluster,
+                journal=journal,
+                run_id="run",
+                plan_digest="plan",
+                clock=clock,
+                sleep=clock.sleep,
+                stop=lambda: stop,
+                sending=lambda: calls.append((len(list(journal.entries())), len(cluster.requests))),
+                tuning=Tuning(lanes_at_once=1, batch_max=4),
+            ),
         )
-        return [outcome.status for outcome in ended]
+        return [outcome.status for outcome in outcomes]
 
     assert set(applied(stop=True)) == {Status.NOT_ATTEMPTED}
-    assert told == []
+    assert calls == []
     assert set(applied(stop=False)) == {Status.APPLIED}
-    assert [requests for _stored, requests in told] == list(range(len(made.requests)))
-    assert all(stored > 0 for stored, _requests in told)
-    assert max(len(request.subjects) for request in made.requests) == 4
+    assert [requests for _stored, requests in calls] == list(range(len(cluster.requests)))
+    assert all(stored > 0 for stored, _requests in calls)
+    assert max(len(request.subjects) for request in cluster.requests) == 4
 
 
 def test_waits_grow_and_are_bounded(tmp_path: Path) -> None:
-    """Rounds come later and later, never later than the longest backoff each."""
-    made, _ = wide()
-    made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT, times=100))
-    clock = Ticker()
-    began = clock.now_ms
+    """The waits between rounds grow up to the longest backoff."""
+    cluster, _ = create_wide_cluster()
+    cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT, times=100))
+    clock = FakeClock()
+    start_ms = clock.now_ms
     tuning = Tuning(attempts=8, backoff_ms=250, backoff_max_ms=2_000)
-    run(made, [purge(made, TopicPartition("wide", 1), 7)], tmp_path, clock=clock, tuning=tuning)
+    run(cluster, [purge(cluster, TopicPartition("wide", 1), 7)], tmp_path, clock=clock, tuning=tuning)
     longest = 250 + 500 + 1_000 + 4 * 2_000
-    assert longest / 2 <= clock.now_ms - began <= longest
+    assert longest / 2 <= clock.now_ms - start_ms <= longest
 
 
 @pytest.mark.parametrize("silent", [1, 2, 3])
-def test_a_silent_broker_costs_its_own_partitions(tmp_path: Path, silent: int) -> None:
-    """Partitions of other leaders are applied; those of the silent one fail as unread, none is called done."""
-    made, _ = wide()
+def test_a_silent_broker_affects_its_own_partitions(tmp_path: Path, silent: int) -> None:
+    """Partitions of other leaders are applied; those of the silent broker fail as unread."""
+    cluster, _ = create_wide_cluster()
     ats = [TopicPartition("wide", number) for number in range(60)]
-    wanted = [purge(made, at, 7) for at in ats]
-    made.silent = {silent}
-    outcomes = {o.action.address.partition: o for o in run(made, wanted, tmp_path).outcomes}
+    purges = [purge(cluster, at, 7) for at in ats]
+    cluster.silent = {silent}
+    outcomes = {o.action.address.partition: o for o in run(cluster, purges, tmp_path).outcomes}
     for at in ats:
-        expected = Status.FAILED if made.partition(at).leader == silent else Status.APPLIED
+        expected = Status.FAILED if cluster.partition(at).leader == silent else Status.APPLIED
         assert outcomes[at.partition].status is expected
-        assert (made.partition(at).log_start == 7) is (expected is Status.APPLIED)
+        assert (cluster.partition(at).log_start == 7) is (expected is Status.APPLIED)
 
 
 def test_progress_counts_to_the_end(tmp_path: Path) -> None:
-    """A line per batch, the last of each phase saying that all ended."""
-    made, actions = wide(30, 5)
+    """There is a line per batch, and the last line of each phase says that all actions have ended."""
+    cluster, actions = create_wide_cluster(30, 5)
     lines: list[str] = []
-    clock = Ticker()
+    clock = FakeClock()
     list(
         apply(
             actions,
-            gateway=made,
-            journal=file_journal(tmp_path / "j.jsonl"),
-            run_id="r",
-            plan_digest="d",
-            clock=clock,
-            sleep=clock.sleep,
-            progress=lines.append,
+            ApplyContext(
+                gateway=cluster,
+                journal=file_journal(tmp_path / "j.jsonl"),
+                run_id="r",
+                plan_digest="d",
+                clock=clock,
+                sleep=clock.sleep,
+                progress=lines.append,
+            ),
         )
     )
     assert {"elections: 10 of 10", "group removals: 5 of 5", "record deletions: 30 of 30"} <= set(lines)
 
 
-def test_nothing_is_sent_that_nobody_would_hear_of(tmp_path: Path) -> None:
-    """Whoever takes the outcomes is gone, as a closed pipe: the lanes stop with what is in flight, and that is journaled. Once they sent all
-    that was left, and told nobody."""
-    made, actions = wide(40, 0)
-    purges = [action for action in actions if isinstance(action, DeleteRecords)]
-    started, heard = threading.Event(), threading.Event()
+def test_no_request_is_sent_without_a_reader_of_outcomes(tmp_path: Path) -> None:
+    """If the caller stops reading, as with a closed pipe, only requests in flight end, and the
+    journal has them.
 
-    def slowly(_operation: Operation) -> None:
+    Once all remaining requests were sent, and no outcome was shown.
+    """
+    cluster, actions = create_wide_cluster(40, 0)
+    purges = [action for action in actions if isinstance(action, DeleteRecords)]
+    started, reader_gone = threading.Event(), threading.Event()
+
+    def delete_slowly(_operation: Operation) -> None:
         if started.is_set():
-            heard.wait(0.05)
+            reader_gone.wait(0.05)
         started.set()
 
-    def deaf(_line: str) -> None:
-        raise BrokenPipeError("nobody reads")
+    def raise_broken_pipe(_line: str) -> None:
+        raise BrokenPipeError("no reader")
 
-    made.meanwhile = slowly
-    clock, journal = Ticker(), file_journal(tmp_path / "j.jsonl")
+    cluster.on_request = delete_slowly
+    clock, journal = FakeClock(), file_journal(tmp_path / "j.jsonl")
     tuning = Tuning(batch_max=1)
-    words = {"gateway": made, "journal": journal, "run_id": "r", "plan_digest": "d"}
+    words = {"gateway": cluster, "journal": journal, "run_id": "r", "plan_digest": "d"}
     with pytest.raises(BrokenPipeError):
-        list(apply(purges, **words, clock=clock, sleep=clock.sleep, progress=deaf, tuning=tuning))
-    sent = len(made.requests)
-    assert sent < len(purges)
+        list(
+            apply(
+                purges, ApplyContext(**words, clock=clock, sleep=clock.sleep, progress=raise_broken_pipe, tuning=tuning)
+            )
+        )
+    sent_count = len(cluster.requests)
+    assert sent_count < len(purges)
     entries = list(journal.entries())
     assert {e.address for e in entries if e.event is Event.INTENT} == {
         e.address for e in entries if e.event is Event.OUTCOME
     }
 
 
-def test_a_bug_in_one_lane_is_not_swallowed(tmp_path: Path) -> None:
-    """What is no answer of a broker but a fault of ours ends the run loudly."""
-    made, actions = wide(30, 5)
+def test_a_bug_in_one_lane_is_raised(tmp_path: Path) -> None:
+    """An exception that is not a broker's response ends the run."""
+    cluster, actions = create_wide_cluster(30, 5)
 
-    def broken(_operation: Operation) -> None:
+    def raise_bug(_operation: Operation) -> None:
         raise RuntimeError("a bug")
 
-    made.meanwhile = broken
+    cluster.on_request = raise_bug
     with pytest.raises(RuntimeError, match="a bug"):
-        run(made, actions, tmp_path)
+        run(cluster, actions, tmp_path)
 
 
-def test_a_machine_that_is_exhausted_loses_no_outcome(tmp_path: Path) -> None:
-    """No descriptor, no thread: the run stops, every action has its outcome, and of those under way nobody says that nothing was done."""
-    made, actions = wide(30, 5)
+def test_an_exhausted_machine_loses_no_outcome(tmp_path: Path) -> None:
+    """Without a file descriptor or a thread the run stops.
+
+    Every action has an outcome, and a request in flight counts as possible.
+    """
+    cluster, actions = create_wide_cluster(30, 5)
 
     def exhausted(_operation: Operation) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    made.meanwhile = exhausted
-    applied = run(made, actions, tmp_path)
+    cluster.on_request = exhausted
+    applied = run(cluster, actions, tmp_path)
     assert {outcome.action.address for outcome in applied.outcomes} == {action.address for action in actions}
-    told = {(outcome.status, outcome.possible) for outcome in applied.outcomes}
-    assert told <= {(Status.FAILED, True), (Status.NOT_ATTEMPTED, False)}
-    assert (Status.FAILED, True) in told
+    results = {(outcome.status, outcome.possible) for outcome in applied.outcomes}
+    assert results <= {(Status.FAILED, True), (Status.NOT_ATTEMPTED, False)}
+    assert (Status.FAILED, True) in results
     assert all("Resource temporarily unavailable" in outcome.detail for outcome in applied.outcomes)
     assert exit_code(applied.outcomes) == 5
 
 
-@pytest.mark.parametrize("late", [False, True])
-def test_what_a_machine_was_exhausted_before_was_never_sent(tmp_path: Path, late: bool) -> None:
-    """In the first look, or once the intent was stored: no request, so nothing may have been done, and no clock runs."""
-    made = FakeCluster()
-    made.create_topic("orders", 1)
-    made.produce("orders", {0: 100})
-    clock, journal = Ticker(), file_journal(tmp_path / "journal.jsonl")
-    wanted = purge(made, TopicPartition("orders", 0), 60, every_ms=30_000)
-    look, looks = made.read_partitions, 0
+@pytest.mark.parametrize("after_intent", [False, True])
+def test_actions_before_an_exhausted_machine_were_not_sent(tmp_path: Path, after_intent: bool) -> None:
+    """If the check or the step after the intent fails, no request was sent, and the interval does
+    not start.
+    """
+    cluster = FakeCluster()
+    cluster.create_topic("orders", 1)
+    cluster.produce("orders", {0: 100})
+    clock, journal = FakeClock(), file_journal(tmp_path / "journal.jsonl")
+    action = purge(cluster, TopicPartition("orders", 0), 60, every_ms=30_000)
+    read_partitions, reads = cluster.read_partitions, 0
 
     def exhausted(
         partitions: Iterable[TopicPartition], *, offsets: bool
     ) -> Mapping[TopicPartition, PartitionFacts | None]:
-        nonlocal looks
-        looks += 1
+        nonlocal reads
+        reads += 1
         clock.sleep(20)
-        if looks == 1 + late:
+        if reads == 1 + after_intent:
             raise BlockingIOError(11, "Resource temporarily unavailable")
-        return look(partitions, offsets=offsets)
+        return read_partitions(partitions, offsets=offsets)
 
-    made.read_partitions = exhausted  # type: ignore[method-assign, assignment]
-    outcome = run(made, [wanted], tmp_path, journal=journal, clock=clock).only
+    cluster.read_partitions = exhausted  # type: ignore[method-assign, assignment]
+    outcome = run(cluster, [action], tmp_path, journal=journal, clock=clock).only
     assert (outcome.status, outcome.sends, outcome.possible) == (Status.NOT_ATTEMPTED, 0, False)
     assert exit_code([outcome]) == 1
-    assert (made.requests, journal.last_purges(), journal.open_intents("sha256:plan")) == ([], {}, {})
-    assert len(list(journal.entries())) == 2 * late
+    assert (cluster.requests, journal.last_purges(), journal.open_intents("sha256:plan")) == ([], {}, {})
+    assert len(list(journal.entries())) == 2 * after_intent
 
 
-def test_intents_that_nobody_hears_of_are_ended(tmp_path: Path) -> None:
-    """Whoever took the outcomes is gone when one lane has stored its intent and looks again: it sends nothing, and the journal says so."""
-    made = FakeCluster()
-    made.create_topic("orders", 2)
-    made.produce("orders", {0: 100, 1: 100})
+def test_intents_without_a_reader_of_outcomes_are_ended(tmp_path: Path) -> None:
+    """The caller stops reading after one lane stored its intent: the lane sends nothing, and the
+    journal says so.
+    """
+    cluster = FakeCluster()
+    cluster.create_topic("orders", 2)
+    cluster.produce("orders", {0: 100, 1: 100})
     ats = [TopicPartition("orders", number) for number in (0, 1)]
-    made.partition(ats[0]).leader, made.partition(ats[1]).leader = 1, 2
-    stored, gone, clock = threading.Event(), threading.Event(), Ticker()
+    cluster.partition(ats[0]).leader, cluster.partition(ats[1]).leader = 1, 2
+    stored, reader_gone, clock = threading.Event(), threading.Event(), FakeClock()
 
     class Late(ActionJournal):
         def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
             super().record_intents(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
             if actions[0].address.partition == 1:
                 stored.set()
-                gone.wait(30)
+                reader_gone.wait(30)
 
     journal = Late(JournalFile(tmp_path / "journal.jsonl"))
-    ending = apply(
-        [purge(made, at, 60) for at in ats],
-        gateway=made,
-        journal=journal,
-        run_id="run-1",
-        plan_digest="sha256:plan",
-        clock=clock,
-        sleep=clock.sleep,
-        stop=gone.is_set,
+    outcomes = apply(
+        [purge(cluster, at, 60) for at in ats],
+        ApplyContext(
+            gateway=cluster,
+            journal=journal,
+            run_id="run-1",
+            plan_digest="sha256:plan",
+            clock=clock,
+            sleep=clock.sleep,
+            stop=reader_gone.is_set,
+        ),
     )
-    assert next(ending).status is Status.APPLIED
+    assert next(outcomes).status is Status.APPLIED
     assert stored.wait(30)
-    gone.set()
-    ending.close()  # type: ignore[attr-defined]
-    assert len(made.requests) == 1
+    reader_gone.set()
+    outcomes.close()  # type: ignore[attr-defined]
+    assert len(cluster.requests) == 1
     assert journal.open_intents("sha256:plan") == {}
     assert set(journal.last_purges()) == {ats[0]}
 
 
-def test_what_ended_before_a_bug_is_told(tmp_path: Path) -> None:
-    """Two leaders in one batch: the first one's purge is an outcome in the journal, though the second one's request breaks."""
-    made = FakeCluster()
-    made.create_topic("orders", 2)
-    made.produce("orders", {0: 100, 1: 100})
-    actions = [purge(made, TopicPartition("orders", number), 60) for number in (0, 1)]
-    made.partition(TopicPartition("orders", 0)).leader = 3
-    made.partition(TopicPartition("orders", 1)).leader = 1
+def test_outcomes_before_a_bug_are_stored(tmp_path: Path) -> None:
+    """Of two leaders in one batch the first one's purge is in the journal, although the request to
+    the second one fails.
+    """
+    cluster = FakeCluster()
+    cluster.create_topic("orders", 2)
+    cluster.produce("orders", {0: 100, 1: 100})
+    actions = [purge(cluster, TopicPartition("orders", number), 60) for number in (0, 1)]
+    cluster.partition(TopicPartition("orders", 0)).leader = 3
+    cluster.partition(TopicPartition("orders", 1)).leader = 1
     seen_leader = [replace(action, seen=replace(action.seen, leader=1)) for action in actions]
 
-    def broken(_operation: Operation) -> None:
-        if made.requests[1:]:
+    def raise_bug(_operation: Operation) -> None:
+        if cluster.requests[1:]:
             raise RuntimeError("a bug")
 
-    made.meanwhile = broken
+    cluster.on_request = raise_bug
     journal = file_journal(tmp_path / "journal.jsonl")
     with pytest.raises(RuntimeError, match="a bug"):
-        run(made, seen_leader, tmp_path, journal=journal)
-    ended = [entry for entry in journal.entries() if entry.event is Event.OUTCOME]
-    assert [(str(entry.address), entry.status) for entry in ended] == [
+        run(cluster, seen_leader, tmp_path, journal=journal)
+    outcomes = [entry for entry in journal.entries() if entry.event is Event.OUTCOME]
+    assert [(str(entry.address), entry.status) for entry in outcomes] == [
         ("RetentionFloor/floor/orders[0]", Status.APPLIED.value)
     ]

@@ -1,6 +1,5 @@
-"""Every bench runs: at toy size, and without looking at what it measures.
-
-Those that need brokers are in tests/bench.
+"""Every bench runs at a small size, without a check of its measurements. tests/bench tests those
+that need brokers.
 """
 
 import importlib
@@ -27,7 +26,7 @@ CLUSTER = ApplyCluster(
 
 @pytest.mark.parametrize("name", MODULES)
 def test_each_module_is_imported(name: str) -> None:
-    """A bench once called a private function of the scan, which had changed, and no test knew."""
+    """A bench once called a private function that had changed, and no test failed."""
     importlib.import_module(f"bench.{name}")
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from reconciler import pipeline
 from reconciler.cli import converge
-from reconciler.cli.app import EXIT_USAGE, run
-from reconciler.errors import ClusterUnreachable, WrongCluster
+from reconciler.cli.app import run
+from reconciler.errors import ClusterUnreachable, ExitCode, WrongCluster
 from tests.command import environment
 
 CLUSTER = """\
@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("verb", ["plan", "converge"])
 def test_an_output_file_holds_one_cluster(verb: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The second cluster once overwrote the first, and a reviewer saw one half."""
-    assert run([verb, str(folder), "--output-file", f"md={folder / 'shown.md'}"]) == EXIT_USAGE
+    assert run([verb, str(folder), "--output-file", f"md={folder / 'shown.md'}"]) == ExitCode.USAGE
     assert "--output-file" in capsys.readouterr().err
     assert not (folder / "shown.md").exists()
 
@@ -47,7 +47,7 @@ def test_an_unwritable_file_is_found_before_connecting(
     verb: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The error comes before the scan, which may take minutes."""
-    assert run([verb, str(folder), "--cluster", "one", "--output-file", f"text={folder}"]) == EXIT_USAGE
+    assert run([verb, str(folder), "--cluster", "one", "--output-file", f"text={folder}"]) == ExitCode.USAGE
     assert f"{folder} cannot be written" in capsys.readouterr().err
 
 
@@ -61,11 +61,11 @@ def test_a_closed_stdout_does_not_stop_the_other_clusters(folder: Path, monkeypa
     """`converge | head`: the first plan cannot be printed, and the second cluster still converges."""
     parts = []
 
-    def once(part: object, *_arguments: object, **_options: object) -> object:
+    def converge_once(part: object, *_arguments: object, **_options: object) -> object:
         parts.append(part)
         raise BrokenPipeError
 
-    monkeypatch.setattr(converge, "_converge_once", once)
+    monkeypatch.setattr(converge, "_converge_once", converge_once)
     monkeypatch.setattr(converge.console, "discard_stdout", lambda: None)
     assert run(["converge", str(folder)]) == 1
     assert len(parts) == 2
@@ -77,16 +77,18 @@ def test_a_closed_stdout_does_not_stop_the_other_clusters(folder: Path, monkeypa
 def test_drift_distinguishes_a_wrong_from_an_unavailable_cluster(
     failure: Exception, code: int, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """ADR 4: a wrong cluster needs a person, an unavailable one may recover; both are in the report."""
+    """ADR 4: a wrong cluster needs a person, an unavailable one may recover; both are in the
+    report.
+    """
 
     def plan(*_arguments: object, **_options: object) -> object:
         raise failure
 
     monkeypatch.setattr(pipeline, "plan", plan)
     assert run(["drift", str(folder)]) == code
-    shown = capsys.readouterr()
-    assert shown.err.count(str(failure)) == 2
-    assert shown.out.count("too little could be ") == 2
+    captured = capsys.readouterr()
+    assert captured.err.count(str(failure)) == 2
+    assert captured.out.count("too little could be ") == 2
 
 
 @pytest.mark.parametrize(
@@ -102,7 +104,7 @@ def test_drift_distinguishes_a_wrong_from_an_unavailable_cluster(
 )
 def test_an_empty_path_is_not_the_current_folder(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """A script may pass an unset variable."""
-    assert run([*words, ""]) == EXIT_USAGE
+    assert run([*words, ""]) == ExitCode.USAGE
     assert "an empty path" in capsys.readouterr().err
 
 
@@ -110,15 +112,15 @@ def test_a_code_is_explained_as_text(tmp_path: Path, capsys: pytest.CaptureFixtu
     """In upper and lower case, to files as well, and only in the formats of an explanation."""
     assert run(["explain", "b204", "--output-file", f"text={tmp_path / 'b204.txt'}"]) == 0
     assert (tmp_path / "b204.txt").read_text() == capsys.readouterr().out
-    assert run(["explain", "B204", "-o", "json"]) == EXIT_USAGE
-    assert run(["explain", "B204", "--output-file", f"json={tmp_path / 'b204.txt'}"]) == EXIT_USAGE
+    assert run(["explain", "B204", "-o", "json"]) == ExitCode.USAGE
+    assert run(["explain", "B204", "--output-file", f"json={tmp_path / 'b204.txt'}"]) == ExitCode.USAGE
     assert (tmp_path / "b204.txt").read_text(), "the file is not truncated for an unsupported format"
 
 
 @pytest.mark.parametrize("closed", [0, 1, 2])
 def test_a_closed_stream_acts_like_dev_null(closed: int, folder: Path) -> None:
     """Some schedulers start jobs with `>&-`."""
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "reconciler", "clusters", str(folder)],
         capture_output=True,
         text=True,
@@ -126,9 +128,9 @@ def test_a_closed_stream_acts_like_dev_null(closed: int, folder: Path) -> None:
         check=False,
         preexec_fn=lambda: os.close(closed),
     )
-    assert done.returncode == 0
-    assert done.stdout.split() == ([] if closed == 1 else ["one", "two"])
-    assert done.stderr == ""
+    assert result.returncode == 0
+    assert result.stdout.split() == ([] if closed == 1 else ["one", "two"])
+    assert result.stderr == ""
 
 
 CLOSED = """
@@ -150,7 +152,9 @@ program.main()
 
 
 def test_no_file_gets_the_number_of_a_closed_stream() -> None:
-    """With stderr closed, the next opened file once got its number, and error lines went into the file."""
+    """With stderr closed, the next opened file once got its number, and error lines went into the
+    file.
+    """
     assert subprocess.run([sys.executable, "-c", CLOSED], timeout=60, check=False).returncode == 3
 
 
@@ -171,8 +175,8 @@ console.write(" written")
 
 def test_output_goes_on_once_the_disk_has_room_again() -> None:
     """`watch` runs for weeks: one error once redirected its standard output to /dev/null for ever."""
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", RECOVERING], env=environment(), capture_output=True, text=True, timeout=60, check=False
     )
-    assert done.stdout == "lost? written"
-    assert done.stderr.startswith("error: standard output could not be written")
+    assert result.stdout == "lost? written"
+    assert result.stderr.startswith("error: standard output could not be written")

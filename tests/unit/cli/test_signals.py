@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.apply.results import EXIT_PARTLY
-from reconciler.cli.signals import EXIT_INTERRUPTED, handle_signals
+from reconciler.cli.signals import handle_signals
+from reconciler.errors import ExitCode
 
 ELSEWHERE = """
 import signal, sys, threading, time
@@ -34,19 +34,23 @@ with handle_signals() as interrupts:
 """
 
 
-@pytest.mark.parametrize(("state", "code"), [("nothing", EXIT_INTERRUPTED), ("sent", EXIT_PARTLY)])
+@pytest.mark.parametrize(("state", "code"), [("nothing", ExitCode.INTERRUPTED), ("sent", ExitCode.PARTLY)])
 def test_signals_that_another_thread_receives(state: str, code: int) -> None:
-    """The main thread stays asleep; the first signal still prints a line, and the second ends the process."""
-    ended = subprocess.run(
+    """The main thread stays asleep; the first signal still prints a line, and the second ends the
+    process.
+    """
+    result = subprocess.run(
         [sys.executable, "-c", ELSEWHERE, state], capture_output=True, text=True, timeout=30, check=False
     )
-    assert ended.returncode == code
-    assert ended.stderr.count("stopping: no new request is sent") == 1
+    assert result.returncode == code
+    assert result.stderr.count("stopping: no new request is sent") == 1
 
 
 @pytest.mark.parametrize("signals", [1, 2])
 def test_a_stalled_reader_of_stderr_delays_nothing(signals: int) -> None:
-    """Stderr is a full pipe: the second signal still ends the process, and after one the work ends normally."""
+    """Stderr is a full pipe: the second signal still ends the process, and after one the work ends
+    normally.
+    """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     with suppress(BlockingIOError):
@@ -64,11 +68,11 @@ def test_a_stalled_reader_of_stderr_delays_nothing(signals: int) -> None:
         "os._exit(7)\n"
     )
     try:
-        ended = subprocess.run([sys.executable, "-c", program, str(signals)], stderr=writing, timeout=30, check=False)
+        result = subprocess.run([sys.executable, "-c", program, str(signals)], stderr=writing, timeout=30, check=False)
     finally:
         os.close(reading)
         os.close(writing)
-    assert ended.returncode == {1: 7, 2: EXIT_INTERRUPTED}[signals]
+    assert result.returncode == {1: 7, 2: ExitCode.INTERRUPTED}[signals]
 
 
 def test_the_previous_handlers_are_restored(capfd: pytest.CaptureFixture[str]) -> None:

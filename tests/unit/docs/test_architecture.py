@@ -40,7 +40,9 @@ def size_table() -> dict[str, str]:
 
 
 def test_every_path_that_the_page_names_exists() -> None:
-    """A path in the text is one of the repository or of `reconciler/`, and each link leads to a file."""
+    """A path in the text is one of the repository or of `reconciler/`, and each link leads to a
+    file.
+    """
     text = PAGE.replace(TREE, "")
     paths = set(re.findall(r"`([\w.-]+/[\w./-]*|[\w-]+\.(?:py|toml|md))`", text))
     assert len(paths) > 10
@@ -54,9 +56,9 @@ def test_the_tree_holds_every_package_and_module_and_no_other() -> None:
     modules = {path.name for path in PACKAGE.glob("*.py")}
     packages = {f"{path.parent.name}/" for path in PACKAGE.glob("*/__init__.py")}
     assert tree_names() == modules | packages
-    beside = [word for line in TREE.splitlines()[1:] if line[4] != " " for word in re.findall(r"\S+/", line)]
-    assert "tools/" in beside
-    assert [name for name in beside if not (ROOT / name).is_dir()] == []
+    other_folders = [word for line in TREE.splitlines()[1:] if line[4] != " " for word in re.findall(r"\S+/", line)]
+    assert "tools/" in other_folders
+    assert [name for name in other_folders if not (ROOT / name).is_dir()] == []
 
 
 @pytest.mark.parametrize(("package", "name"), [("policies", "POLICIES"), ("operations", "OPERATIONS")])

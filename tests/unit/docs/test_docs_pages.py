@@ -1,25 +1,25 @@
-"""The docs for users: their output is real output, their commands can be typed, their manifests are valid."""
+"""The docs for users: their output is real output, their commands are valid, and so are their
+manifests.
+"""
 
 import os
 import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 import typer.main
+from rich.text import Text
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from reconciler import gitops
-from reconciler.cli import commands as command_list
-from reconciler.cli import doctor as doctor_command
-from reconciler.cli.app import app
-from reconciler.cli.console import styled
-from reconciler.doctor import ClusterCheck
-from reconciler.gitops.starter_manifests import starter_manifests
-from reconciler.init import SCHEMA
+from reconciler.cli.app import COMMANDS, app, load_command
+from reconciler.cli.console import texts
+from reconciler.doctor import ClusterCheck, doctor_report
+from reconciler.gitops.starter_manifests import SCHEMA, starter_manifests
 from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
 from reconciler.kafka.permissions import Permission, RequiredAccess, Role, Selection
 from reconciler.manifest.files import load
@@ -30,6 +30,7 @@ from reconciler.model.plan import Plan, Satisfied, Source, sort_decisions
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.plan import drift
+from reconciler.report import write_lines
 from reconciler.text.formatting import format_instant
 from tests import rendering as report
 from tests.strategies.examples import purge, removal
@@ -40,7 +41,7 @@ DOCS = ROOT / "docs"
 MANUAL = sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "adr")
 """The pages for users; decisions are for developers."""
 LINKING = sorted((*DOCS.rglob("*.md"), *ROOT.glob("*.md")))
-GOLDEN = ROOT / "tests" / "golden" / "01-a-whole-house"
+GOLDEN = ROOT / "tests" / "golden" / "01-one-of-each-kind"
 GENERATED = (
     ROOT / "README.md",
     *(DOCS / name for name in ("cli.md", "commands.md", "getting-started.md", "github.md", "plan.md", "rights.md")),
@@ -96,7 +97,7 @@ def a_checkup() -> ClusterCheck:
     topics = TopicRequest(
         topics=(Selector("clicks"),), offsets=True, readers=True, instants_ms=(NOW_MS - 7 * DAY_MS,), last_purge=True
     )
-    wanted = RequiredAccess(
+    required = RequiredAccess(
         needs=ScanRequest(
             topics=(topics, TopicRequest(topics=(Selector("*"),))),
             groups=(GroupRequest(groups=(Selector("old-etl"),), activity=True),),
@@ -132,7 +133,7 @@ def a_checkup() -> ClusterCheck:
             breaks="apply cannot elect leaders",
         ),
     ]
-    found = DoctorReport(
+    report = DoctorReport(
         cluster_id=CLUSTER_ID,
         brokers=(1, 2, 3),
         client="confluent-kafka 2.16.1, librdkafka 2.16.0",
@@ -146,7 +147,7 @@ def a_checkup() -> ClusterCheck:
         journal_missing=False,
     )
     return ClusterCheck(
-        cluster="prod-eu", bootstrap_servers=("broker-1:9093", "broker-2:9093"), required=wanted, report=found
+        cluster="prod-eu", bootstrap_servers=("broker-1:9093", "broker-2:9093"), required=required, report=report
     )
 
 
@@ -154,7 +155,11 @@ def fenced(text: str, language: str = "text") -> str:
     return f"```{language}\n{text.strip()}\n```\n"
 
 
-def validated(files: Mapping[str, str], folder: Path) -> str:
+def shown(lines: Iterable[Text]) -> str:
+    return "".join(texts(lines, color=False))
+
+
+def validate(files: Mapping[str, str], folder: Path) -> str:
     """Return what `reconciler validate` prints about these files."""
     for path, text in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -164,8 +169,8 @@ def validated(files: Mapping[str, str], folder: Path) -> str:
 
 
 def commands(name: str) -> Iterator[tuple[str, TyperCommand]]:
-    """(what a user types, the command): one, or those of a group."""
-    command = command_list.load_command(name)
+    """Yield (typed words, command) for a command, or for each command of a group."""
+    command = load_command(name)
     if isinstance(command, TyperGroup):
         for member, member_command in command.commands.items():
             yield f"{name} {member}", member_command
@@ -181,7 +186,7 @@ def common_options() -> list[TyperOption]:
 
 
 def option_rows(options: Sequence[TyperOption], head: str) -> Iterator[str]:
-    """Lines of a Markdown table of options."""
+    """Yield the lines of a Markdown table of options."""
     yield f"| {head} | default | variable | |"
     yield "|---|---|---|---|"
     for option in options:
@@ -192,9 +197,9 @@ def option_rows(options: Sequence[TyperOption], head: str) -> Iterator[str]:
 
 
 def command_pages() -> Iterator[str]:
-    """A part for each command: its description, its arguments and its own options."""
+    """Return a part for each command: its description, its arguments and its own options."""
     common = {option.name for option in common_options()}
-    for name in command_list.COMMANDS:
+    for name in COMMANDS:
         for typed_as, command in commands(name):
             yield f"## `reconciler {typed_as}`\n"
             yield f"{wrap(' '.join((command.help or '').split()))}\n"
@@ -211,19 +216,19 @@ def command_pages() -> Iterator[str]:
 
 def sections(folder: Path) -> dict[str, str]:
     plan, checkup = a_plan(), a_checkup()
-    written = starter_manifests(CLUSTER_ID, ["broker-1:9093"], "prod-eu")
-    paths = [*written, SCHEMA, *map(str, gitops.github(None, version="0"))]
+    starter_files = starter_manifests(CLUSTER_ID, ["broker-1:9093"], "prod-eu")
+    paths = [*starter_files, SCHEMA, *gitops.github(None)]
     return {
         "golden manifest": fenced((GOLDEN / "manifests" / "policy.yaml").read_text(encoding="utf-8"), "yaml"),
         "golden plan": fenced((GOLDEN / "plan.txt").read_text(encoding="utf-8")),
         "comment": fenced(report.markdown(plan), "markdown"),
         "issue": fenced(report.drift_markdown(drift.report(plan)), "markdown"),
-        "doctor": fenced(styled(doctor_command._text(checkup, Role.APPLY), color=False)),
-        "acls": fenced("\n".join(doctor_command._commands(checkup, "User:reconciler")), "sh"),
+        "doctor": fenced(shown(write_lines(doctor_report(checkup, Role.APPLY)))),
+        "acls": fenced("\n".join(checkup.acl_commands("User:reconciler")), "sh"),
         "init": fenced("\n".join(paths)),
-        "validate": fenced(validated(written, folder)),
-        "plan": fenced(styled(report.text(plan, saved_to="plan.json"), color=False)),
-        "apply": fenced(styled(report.results_text(plan, outcomes(plan)), color=False)),
+        "validate": fenced(validate(starter_files, folder)),
+        "plan": fenced(shown(report.text(plan, saved_to="plan.json"))),
+        "apply": fenced(shown(report.results_text(plan, outcomes(plan)))),
         "commands": "\n".join(command_pages()),
         "common": "\n".join(option_rows(common_options(), "option")) + "\n",
     }
@@ -240,7 +245,7 @@ def test_generated_parts_of_the_pages_are_up_to_date(tmp_path: Path) -> None:
 
 
 def typed_commands() -> Iterator[tuple[str, str]]:
-    """(page, command line) of every command that the docs show."""
+    """Yield (page, command line) for every command that the docs show."""
     for page in (*MANUAL, ROOT / "README.md"):
         text = page.read_text(encoding="utf-8")
         for block in re.findall(r"```(?:console|sh)\n(.*?)```", text, re.DOTALL):
@@ -254,7 +259,7 @@ def typed_commands() -> Iterator[tuple[str, str]]:
 
 
 def parse(words: list[str]) -> None:
-    """Parse these words without running the command. Raises the error of wrong usage."""
+    """Parse the words without running the command. Raises the error of wrong usage."""
     if words in (["--version"], ["--install-completion"]):
         return
     command = typer.main.get_command(app)
@@ -264,7 +269,9 @@ def parse(words: list[str]) -> None:
 
 
 def test_every_command_of_the_docs_can_be_typed() -> None:
-    """Each command exists with the options that the page shows, so a renamed option makes the test fail."""
+    """Each command exists with the options that the page shows, so a renamed option makes the test
+    fail.
+    """
     lines = list(typed_commands())
     assert len(lines) > 15
     for page, command in lines:
@@ -292,7 +299,7 @@ def test_every_manifest_of_the_docs_is_valid(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
-    """Every relative link is a file, and its fragment is a heading there."""
+    """Every relative link leads to a file, and its fragment to a heading of this file."""
     for target, fragment in re.findall(r"\]\(([^)#:]*)(?:#([^)]+))?\)", page.read_text(encoding="utf-8")):
         file = (page.parent / target) if target else page
         assert file.exists(), target
@@ -315,7 +322,7 @@ def test_the_table_of_commands_is_complete() -> None:
     table = (DOCS / "cli.md").read_text(encoding="utf-8").partition("## Exit codes")[0]
     cells = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
     named = {word.partition(" ")[0] for cell in cells for word in re.findall(r"`([^`]+)`", cell)}
-    assert named == {name for name, entry in command_list.COMMANDS.items() if not entry.hidden}
+    assert named == {name for name in COMMANDS if " " not in name}
 
 
 def test_messages_that_the_pages_quote_exist() -> None:
@@ -344,9 +351,9 @@ def test_every_test_that_the_guarantees_name_exists() -> None:
 def test_the_table_of_metrics_is_complete(tmp_path: Path) -> None:
     """The table of cron.md names exactly the metrics that `drift --metrics` writes."""
     drift.write_metrics([drift.report(a_plan())], tmp_path / "drift.prom")
-    written = set(re.findall(r"^# TYPE (\w+) ", (tmp_path / "drift.prom").read_text(), re.MULTILINE))
+    metrics = set(re.findall(r"^# TYPE (\w+) ", (tmp_path / "drift.prom").read_text(), re.MULTILINE))
     named = set(re.findall(r"^\| `(reconciler_\w+)`", (DOCS / "cron.md").read_text(encoding="utf-8"), re.MULTILINE))
-    assert written == named
+    assert metrics == named
 
 
 def test_every_make_target_that_the_pages_name_exists() -> None:

@@ -1,4 +1,4 @@
-"""The pages of the docs: at most 300 lines that a person reads, and lines of at most 100 characters."""
+"""The pages of the docs have at most 300 lines, and their lines at most 100 characters."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ LONGEST_LINE = 100
 
 
 def prose(page: Path) -> str:
-    """The text without generated parts, code blocks and tables."""
+    """Return the text without generated parts, code blocks and tables."""
     text = re.sub(r"<!-- generated: .*?<!-- end -->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     text = re.sub(r"^ *```.*?^ *```", "", text, flags=re.DOTALL | re.MULTILINE)
     return re.sub(r"^ *\|.*$", "", text, flags=re.MULTILINE)
@@ -32,21 +32,21 @@ def test_no_page_is_too_long_to_read(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=by_path)
 def test_no_line_of_prose_is_too_long(page: Path) -> None:
-    """A line that has no space, such as one with a URL, cannot be broken and may be longer."""
+    """A line without a space, such as a URL, cannot be broken and may be longer."""
     lines = (line for line in prose(page).splitlines() if " " in line.strip())
     assert [line for line in lines if len(line) > LONGEST_LINE] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=by_path)
 def test_no_sentence_has_a_vague_subject(page: Path) -> None:
-    """`nobody`, `somebody`, `whoever` and the like hide who does what."""
+    """`nobody`, `somebody`, `whoever` and similar words hide who does what."""
     vague = re.findall(r"\b(?:nobody|somebody|anybody|whoever|whomever)\b", prose(page), re.IGNORECASE)
     assert vague == []
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs" / "adr").glob("*.md")), ids=by_path)
 def test_a_decision_is_short_and_its_files_exist(page: Path) -> None:
-    """10 to 40 lines, and no path that the repository no longer has."""
+    """A decision has 10 to 40 lines, and every path in it exists."""
     text = page.read_text(encoding="utf-8")
     assert 10 <= len(text.splitlines()) <= 40
     paths = re.findall(r"`((?:[\w.-]+/)+[\w.-]*\.(?:py|toml|yaml|md))`", text)

@@ -1,4 +1,6 @@
-"""docs/scan.md and docs/scaling.md: columns, options, code and figures are those of the program and of the bench."""
+"""docs/scan.md and docs/scaling.md: columns, options, code and figures are those of the program and
+of the bench.
+"""
 
 import ast
 import os
@@ -42,29 +44,31 @@ def column_type(data_type: pa.DataType) -> str:
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_columns_are_those_that_are_written(name: str) -> None:
+def test_columns_are_those_of_the_files(name: str) -> None:
     """Names, order and types agree; a new column needs an explanation."""
-    written = [[f"`{field.name}`", column_type(field.type)] for field in SCHEMAS[name]]
-    assert [row[:2] for row in rows(f"### {name}")] == written
+    columns = [[f"`{field.name}`", column_type(field.type)] for field in SCHEMAS[name]]
+    assert [row[:2] for row in rows(f"### {name}")] == columns
 
 
-def test_options_are_those_that_the_sources_take() -> None:
+def test_options_are_those_of_the_sources() -> None:
     """The example of each option changes the options that are read."""
     examples = {row[0].strip("`"): row[1].strip("`") for row in rows("## The sources in your own session")}
     required = {"bootstrap.servers": "other:1"}
-    defaults = Options.of(required)
+    defaults = Options.parse(required)
     for name, example in examples.items():
-        assert Options.of({**required, name: example}) != defaults, name
-    assert [s.text for s in Options.of(examples).topics] == ["orders", "clicks-*"]
-    assert Options.of(examples).connection.properties == {"security.protocol": "SASL_SSL"}
+        assert Options.parse({**required, name: example}) != defaults, name
+    assert [s.text for s in Options.parse(examples).topics] == ["orders", "clicks-*"]
+    assert Options.parse(examples).connection.properties == {"security.protocol": "SASL_SSL"}
 
 
 def sections() -> Mapping[str, str]:
     return {"example": f"```python\n{(ROOT / 'examples' / 'lag.py').read_text(encoding='utf-8').strip()}\n```\n"}
 
 
-def test_example_of_the_page_is_the_one_that_is_run() -> None:
-    """tests/spark runs examples/lag.py against real brokers (UPDATE_DOCS=1 copies it into the page)."""
+def test_the_example_of_the_page_is_the_tested_one() -> None:
+    """tests/spark runs examples/lag.py against real brokers (UPDATE_DOCS=1 copies it into the
+    page).
+    """
     fresh = fill_sections(PAGE.read_text(encoding="utf-8"), sections())
     if os.environ.get("UPDATE_DOCS"):
         PAGE.write_text(fresh, encoding="utf-8")
@@ -72,7 +76,9 @@ def test_example_of_the_page_is_the_one_that_is_run() -> None:
 
 
 def test_estimates_follow_the_measured_figures() -> None:
-    """docs/scaling.md follows bench/scan.json, which the bench writes (UPDATE_DOCS=1 rewrites the page)."""
+    """docs/scaling.md follows bench/scan.json, which the bench writes (UPDATE_DOCS=1 rewrites the
+    page).
+    """
     page = ROOT / "docs" / "scaling.md"
     fresh = fill_sections(page.read_text(encoding="utf-8"), scaling.sections())
     if os.environ.get("UPDATE_DOCS"):

@@ -9,21 +9,22 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from reconciler import gitops
-from reconciler.gitops.install_source import InstallSource
+from reconciler import __version__, gitops
 
 ROOT = Path(__file__).parents[3]
-SOURCE = InstallSource("acme/reconciler", "0123456789abcdef0123456789abcdef01234567")
-OWN = gitops.github(None, version="1.2.3")
-WRITTEN = gitops.github(SOURCE, version="1.2.3")
-USED = f"acme/reconciler/.github/actions/reconciler@{SOURCE.commit} # reconciler 1.2.3"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+OWN = gitops.github(None)
+WRITTEN = gitops.github(f"acme/reconciler@{COMMIT}")
+USED = f"acme/reconciler/.github/actions/reconciler@{COMMIT} # reconciler {__version__}"
 ACTION = ".github/actions/reconciler/action.yml"
-WORKFLOWS = [str(path) for path in WRITTEN if path.parent.name == "workflows"]
+WORKFLOWS = [path for path in WRITTEN if path.startswith(".github/workflows/")]
 
 
 def test_init_writes_the_four_workflows_which_install_one_commit_of_this_program() -> None:
-    """Nothing is missing from the package's data, and no workflow installs by a name that anyone could register."""
-    assert [str(path) for path in WRITTEN] == [
+    """Nothing is missing from the package's data, and no workflow installs by a name that anyone
+    could register.
+    """
+    assert list(WRITTEN) == [
         ".github/workflows/apply.yml",
         ".github/workflows/converge.yml",
         ".github/workflows/drift.yml",
@@ -37,7 +38,9 @@ def test_init_writes_the_four_workflows_which_install_one_commit_of_this_program
 
 
 def test_this_repository_runs_the_workflows_that_init_writes() -> None:
-    """The copies under .github/ equal the package's data; other repositories differ in the line of the action only."""
+    """The copies under .github/ equal the package's data; other repositories differ in the line of
+    the action only.
+    """
     for path, text in OWN.items():
         assert (ROOT / path).read_text(encoding="utf-8") == text, f"{path}: copy it from reconciler/gitops/github"
         assert WRITTEN[path].replace(USED, gitops.OWN_ACTION) == text
@@ -56,7 +59,9 @@ def test_the_action_installs_the_program_of_its_own_commit() -> None:
 
 @pytest.mark.parametrize("path", [*WORKFLOWS, ".github/workflows/ci.yml", ".github/workflows/long.yml", ACTION])
 def test_third_party_actions_are_pinned_by_commit_and_named_by_version(path: str) -> None:
-    """Every `uses` is local or a full commit with the version beside it, one version of each action throughout."""
+    """Every `uses` is local or a full commit with the version beside it, one version of each action
+    throughout.
+    """
     uses = re.findall(r"uses: (.*)", (ROOT / path).read_text(encoding="utf-8"))
     assert uses
     for reference in uses:
@@ -76,7 +81,9 @@ def test_one_commit_per_third_party_action() -> None:
 
 @pytest.mark.parametrize("path", WORKFLOWS)
 def test_no_expression_stands_inside_a_script_and_permissions_start_empty(path: str) -> None:
-    """Foreign text reaches scripts only through the environment, pull_request_target triggers no job, and no permission holds for all jobs."""
+    """Foreign text reaches scripts only through the environment, pull_request_target triggers no
+    job, and no permission holds for all jobs.
+    """
     text = (ROOT / path).read_text(encoding="utf-8")
     jobs = YAML(typ="safe").load(text)["jobs"].values()
     scripts = [step["run"] for job in jobs for step in job["steps"] if "run" in step]
@@ -89,7 +96,9 @@ def test_no_expression_stands_inside_a_script_and_permissions_start_empty(path: 
 
 @pytest.mark.parametrize("files", ["this repository's", "init's"])
 def test_zizmor_finds_nothing_in_the_workflows(files: str, tmp_path: Path) -> None:
-    """The auditor of workflows finds nothing at its default level, in our workflows and in those of users."""
+    """The auditor of workflows finds nothing at its default level, in our workflows and in those of
+    users.
+    """
     zizmor = shutil.which("zizmor", path=str(Path(sys.executable).parent))
     assert zizmor
     folder = ROOT / ".github"
@@ -98,10 +107,10 @@ def test_zizmor_finds_nothing_in_the_workflows(files: str, tmp_path: Path) -> No
         for path, text in WRITTEN.items():
             (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / path).write_text(text, encoding="utf-8")
-    done = subprocess.run(
+    result = subprocess.run(
         [zizmor, "--offline", "--quiet", "--no-progress", str(folder)],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert result.returncode == 0, result.stdout + result.stderr

@@ -6,19 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from reconciler import gitops
 from reconciler.errors import UsageError
-from reconciler.gitops import install_source
-from reconciler.gitops.install_source import InstallSource
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 def git(folder: Path, *words: str) -> str:
     identity = ("-c", "user.name=octocat", "-c", "user.email=octocat@example.org", "-c", "commit.gpgsign=false")
-    done = subprocess.run(
+    result = subprocess.run(
         ["git", *identity, *words], cwd=folder, check=True, capture_output=True, text=True, timeout=60
     )
-    return done.stdout.strip()
+    return result.stdout.strip()
 
 
 @pytest.fixture
@@ -33,8 +32,10 @@ def cloned(tmp_path: Path) -> Path:
 
 
 def test_only_a_repository_with_a_full_commit_is_accepted() -> None:
-    """Branches, tags and short commits are refused: the owner of the repository could move them later."""
-    assert install_source.parse_action_ref(f"acme/reconciler@{COMMIT}") == InstallSource("acme/reconciler", COMMIT)
+    """Branches, tags and short commits are refused: the owner of the repository could move them
+    later.
+    """
+    assert gitops.workflows(f"acme/reconciler@{COMMIT}") == gitops.github(f"acme/reconciler@{COMMIT}")
     for moved in (
         "acme/reconciler",
         "acme/reconciler@main",
@@ -42,9 +43,9 @@ def test_only_a_repository_with_a_full_commit_is_accepted() -> None:
         f"acme/reconciler@{COMMIT[:12]}",
     ):
         with pytest.raises(UsageError, match=r"\b40\b"):
-            install_source.parse_action_ref(moved)
+            gitops.workflows(moved)
     with pytest.raises(UsageError):
-        install_source.parse_action_ref(f"acme/reconciler@{COMMIT}\n      - run: evil")
+        gitops.workflows(f"acme/reconciler@{COMMIT}\n      - run: evil")
 
 
 @pytest.mark.parametrize(
@@ -58,26 +59,30 @@ def test_only_a_repository_with_a_full_commit_is_accepted() -> None:
 def test_an_installation_from_a_commit_knows_it(url: str) -> None:
     """What pip records of `pip install git+…` is the repository and the commit."""
     record = json.dumps({"url": url, "vcs_info": {"vcs": "git", "commit_id": COMMIT}})
-    assert install_source.from_direct_url(record) == InstallSource("acme/reconciler", COMMIT)
+    assert gitops.from_direct_url(record) == f"acme/reconciler@{COMMIT}"
 
 
 def test_another_source_of_the_installation_is_unknown() -> None:
-    """Another host, an archive or a folder without git give no source: a guessed name might belong to another owner."""
+    """Another host, an archive or a folder without git give no source: a guessed name might belong
+    to another owner.
+    """
     for record in (
         {"url": "https://example.org/acme/reconciler", "vcs_info": {"vcs": "git", "commit_id": COMMIT}},
         {"url": "https://github.com.example.org/acme/reconciler", "vcs_info": {"vcs": "git", "commit_id": COMMIT}},
         {"url": "https://github.com/acme/reconciler/archive/main.zip", "archive_info": {}},
         {"url": "file:///nowhere/at/all", "dir_info": {"editable": True}},
     ):
-        assert install_source.from_direct_url(json.dumps(record)) is None
+        assert gitops.from_direct_url(json.dumps(record)) is None
 
 
 def test_a_checkout_is_known_by_its_origin_once_the_commit_is_there(cloned: Path) -> None:
-    """The origin must be on GitHub and must have the commit: one that was never pushed cannot be installed from there."""
+    """The origin must be on GitHub and must have the commit: one that was never pushed cannot be
+    installed from there.
+    """
     record = json.dumps({"url": cloned.as_uri(), "dir_info": {"editable": True}})
-    assert install_source.from_direct_url(record) is None, "its origin is a folder"
+    assert gitops.from_direct_url(record) is None, "its origin is a folder"
     git(cloned, "remote", "set-url", "origin", "git@github.com:acme/reconciler.git")
     pushed = git(cloned, "rev-parse", "HEAD")
-    assert install_source.from_direct_url(record) == InstallSource("acme/reconciler", pushed)
+    assert gitops.from_direct_url(record) == f"acme/reconciler@{pushed}"
     git(cloned, "commit", "-q", "--allow-empty", "-m", "not pushed")
-    assert install_source.from_direct_url(record) is None
+    assert gitops.from_direct_url(record) is None

@@ -1,4 +1,6 @@
-"""The journal in a file: what it stores before and after requests, and what survives crashes and full disks."""
+"""The journal in a file: what it stores before and after requests, and what survives crashes and
+full disks.
+"""
 
 import fcntl
 import json
@@ -18,14 +20,14 @@ from confluent_kafka import KafkaError
 
 from reconciler.errors import JournalUnavailable
 from reconciler.journal import file as journal_file
-from reconciler.journal import interrupted
-from reconciler.journal.entry import Author, Event
+from reconciler.journal import journal as action_journal
+from reconciler.journal.entry import Event
 from reconciler.journal.journal import ActionJournal, file_journal
-from reconciler.kafka.error_mapping import Operation
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from tests.fakes.cluster import FakeCluster, Fault
-from tests.fakes.runs import Ticker, election, purge, removal, run
+from tests.fakes.error_table import Operation
+from tests.fakes.runs import FakeClock, election, purge, removal, run
 
 AT = TopicPartition("orders", 0)
 PLAN = "sha256:plan"
@@ -42,7 +44,7 @@ def cluster() -> FakeCluster:
 
 @pytest.fixture
 def journal(tmp_path: Path) -> ActionJournal:
-    return file_journal(tmp_path / "kept" / "journal.jsonl", author=Author(who="ann", commit="4f2c9aa"))
+    return file_journal(tmp_path / "kept" / "journal.jsonl", who="ann", commit="4f2c9aa")
 
 
 @contextmanager
@@ -73,23 +75,23 @@ def test_entries_have_author_plan_and_request(cluster: FakeCluster, tmp_path: Pa
     actions = [purge(cluster, AT, 60), removal(cluster, "billing"), election(cluster, AT)]
     run(cluster, actions, tmp_path, journal=journal)
     entries = list(journal.entries())
-    assert [(each.operation, each.event) for each in entries] == [
+    assert [(entry.operation, entry.event) for entry in entries] == [
         (operation, event)
         for operation in ("elect_leader", "delete_group", "delete_records")
         for event in (Event.INTENT, Event.OUTCOME)
     ]
-    assert {(each.who, each.commit, each.plan_digest) for each in entries} == {("ann", "4f2c9aa", PLAN)}
+    assert {(entry.who, entry.commit, entry.plan_digest) for entry in entries} == {("ann", "4f2c9aa", PLAN)}
     assert dict(entries[4].request) == {"topic": "orders", "partition": 0, "before_offset": 60}
     assert entries[5].status is Status.APPLIED
     only = list(journal.entries(lambda address: address.kind == "GroupRemoval"))
-    assert {each.address.name for each in only} == {"billing"}
+    assert {entry.address.name for entry in only} == {"billing"}
 
 
 def test_every_request_has_its_intent_first(cluster: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
     """When a request reaches the brokers, the file already has its intent, also for each retry."""
     held = []
     cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT, times=2))
-    cluster.meanwhile = lambda _operation: held.append(len(list(journal.entries())))
+    cluster.on_request = lambda _operation: held.append(len(list(journal.entries())))
     run(cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal)
     assert held == [1, 2, 3]
 
@@ -100,7 +102,7 @@ def test_names_survive_the_journal(cluster: FakeCluster, tmp_path: Path, journal
     for name in names:
         cluster.commit(name, {AT: 1})
     run(cluster, [removal(cluster, name) for name in names], tmp_path, journal=journal)
-    assert {each.address.name for each in journal.entries()} == set(names)
+    assert {entry.address.name for entry in journal.entries()} == set(names)
 
 
 def test_a_name_that_is_no_text_is_refused_before_any_request(cluster: FakeCluster, journal: ActionJournal) -> None:
@@ -133,7 +135,9 @@ def test_a_line_that_is_not_as_it_was_written_is_damage(journal: ActionJournal, 
 def test_a_torn_last_line_is_harmless(
     cluster: FakeCluster, tmp_path: Path, journal: ActionJournal, torn: bytes
 ) -> None:
-    """After a crash during an append the other lines are readable, and the next append cuts the torn line off."""
+    """After a crash during an append the other lines are readable, and the next append cuts the
+    torn line off.
+    """
     run(cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal)
     with journal.store.path.open("ab") as file:
         file.write(torn)
@@ -183,7 +187,7 @@ def test_no_intent_no_request(cluster: FakeCluster, tmp_path: Path, journal: Act
         outcomes = run(
             cluster, [purge(cluster, AT, 60), removal(cluster, "billing")], tmp_path, journal=journal
         ).outcomes
-    assert {ended.status for ended in outcomes} == {Status.NOT_ATTEMPTED}
+    assert {outcome.status for outcome in outcomes} == {Status.NOT_ATTEMPTED}
     assert "cannot be written" in outcomes[0].detail
     assert cluster.requests == []
     assert journal.store.path.stat().st_size == size
@@ -195,10 +199,10 @@ def test_disk_full_between_batches_stops_the_rest(cluster: FakeCluster, tmp_path
     actions = [removal(cluster, "billing"), purge(cluster, AT, 60)]
     room = 500  # an intent and a part of its outcome
     with full_disk(room):
-        ended = {o.action.address.kind: o for o in run(cluster, actions, tmp_path, journal=journal).outcomes}
-    assert ended["GroupRemoval"].status is Status.APPLIED
-    assert ended["RetentionFloor"].status is Status.NOT_ATTEMPTED
-    assert [each.event for each in journal.entries()] == [Event.INTENT]
+        outcome_by_kind = {o.action.address.kind: o for o in run(cluster, actions, tmp_path, journal=journal).outcomes}
+    assert outcome_by_kind["GroupRemoval"].status is Status.APPLIED
+    assert outcome_by_kind["RetentionFloor"].status is Status.NOT_ATTEMPTED
+    assert [entry.event for entry in journal.entries()] == [Event.INTENT]
     assert set(journal.open_intents(PLAN)) == {actions[0].address}
 
 
@@ -223,17 +227,21 @@ def test_the_clock_is_the_newest_intent(cluster: FakeCluster, journal: ActionJou
 def test_only_proof_that_nothing_was_sent_turns_the_clock_back(
     cluster: FakeCluster, journal: ActionJournal, sends: int, clock: int
 ) -> None:
-    """An outcome without a request removes the intent of its run; a failed request counts from its answer."""
+    """An outcome without a request removes the intent of its run; a failed request counts from its
+    answer.
+    """
     journal.record_intents([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
     journal.record_intents([purge(cluster, AT, 60)], run_id="b", plan_digest=PLAN, at_ms=200)
-    ended = outcome(purge(cluster, AT, 60), sends=sends, status=Status.FAILED)
-    journal.record_outcomes([ended], run_id="b", plan_digest=PLAN, at_ms=201)
+    failed = outcome(purge(cluster, AT, 60), sends=sends, status=Status.FAILED)
+    journal.record_outcomes([failed], run_id="b", plan_digest=PLAN, at_ms=201)
     assert journal.last_purges() == {AT: clock}
     assert file_journal(journal.store.path).last_purges() == {AT: clock}
 
 
 def test_a_run_that_did_nothing_ends_no_intent_of_another(cluster: FakeCluster, journal: ActionJournal) -> None:
-    """Run a sent and crashed, run b stopped before its request: the request of run a is still to be read back."""
+    """Run a sent and crashed, run b stopped before its request: the request of run a is still to be
+    read back.
+    """
     action = purge(cluster, AT, 60)
     journal.record_intents([action], run_id="a", plan_digest=PLAN, at_ms=100)
     for status in (Status.NOT_ATTEMPTED, Status.WAITING):
@@ -254,34 +262,37 @@ def test_threads_wait_for_a_frozen_process_together(
     journal.record_intents([action], run_id="a", plan_digest=PLAN, at_ms=1)
     monkeypatch.setattr(journal_file, "_PATIENCE_S", 1.0)
     refused: list[float] = []
-    began = time.monotonic()
+    start = time.monotonic()
 
     def lane() -> None:
         with pytest.raises(JournalUnavailable, match="held by another process"):
             journal.record_intents([action], run_id="a", plan_digest=PLAN, at_ms=2)
-        refused.append(time.monotonic() - began)
+        refused.append(time.monotonic() - start)
 
-    with journal.store.path.open("rb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        lanes = [threading.Thread(target=lane) for _ in range(8)]
-        for each in lanes:
-            each.start()
-        for each in lanes:
-            each.join()
+    with journal.store.path.open("rb") as locked_file:
+        fcntl.flock(locked_file, fcntl.LOCK_EX)
+        threads = [threading.Thread(target=lane) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     assert len(refused) == 8
     assert max(refused) < 4
 
 
 def test_the_clock_keeps_the_intent_of_a_parallel_run(cluster: FakeCluster, journal: ActionJournal) -> None:
-    """A run with an intent between another run's intent and outcome may still send. A forgotten run counts by its outcome."""
+    """A run with an intent between another run's intent and outcome may still send.
+
+    A forgotten run counts by its outcome.
+    """
     action = purge(cluster, AT, 60)
-    ended = outcome(action, sends=1, status=Status.APPLIED)
+    applied = outcome(action, sends=1, status=Status.APPLIED)
     journal.record_intents([action], run_id="a", plan_digest=PLAN, at_ms=100)
     journal.record_intents([action], run_id="b", plan_digest=PLAN, at_ms=200)
-    journal.record_outcomes([ended], run_id="a", plan_digest=PLAN, at_ms=150)
+    journal.record_outcomes([applied], run_id="a", plan_digest=PLAN, at_ms=150)
     assert journal.last_purges(except_run="a") == {AT: 200}
-    journal.record_outcomes([ended], run_id="c", plan_digest=PLAN, at_ms=300)
-    journal.record_outcomes([ended], run_id="b", plan_digest=PLAN, at_ms=400)
+    journal.record_outcomes([applied], run_id="c", plan_digest=PLAN, at_ms=300)
+    journal.record_outcomes([applied], run_id="b", plan_digest=PLAN, at_ms=400)
     assert journal.last_purges() == {AT: 400}
     assert journal.last_purges(except_run="b") == {}
 
@@ -292,8 +303,8 @@ def test_a_lock_that_is_never_released_ends_in_an_error(
     """Another run was frozen in the middle of an append."""
     journal.record_intents([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=1)
     monkeypatch.setattr(journal_file, "_PATIENCE_S", 0.05)
-    with journal.store.path.open("rb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with journal.store.path.open("rb") as locked_file:
+        fcntl.flock(locked_file, fcntl.LOCK_EX)
         with pytest.raises(JournalUnavailable, match="held by another process for 0 s: check whether a run is frozen"):
             journal.last_purges()
         with pytest.raises(JournalUnavailable, match="held by another process"):
@@ -314,7 +325,9 @@ def test_the_clock_follows_another_process(cluster: FakeCluster, journal: Action
 def test_open_intents_end_with_a_later_run_of_the_plan(
     cluster: FakeCluster, tmp_path: Path, journal: ActionJournal
 ) -> None:
-    """An intent without an outcome is open for its plan, until a later run of the plan records an outcome."""
+    """An intent without an outcome is open for its plan, until a later run of the plan records an
+    outcome.
+    """
     action = purge(cluster, AT, 60)
     journal.record_intents([action], run_id="killed", plan_digest=PLAN, at_ms=100)
     assert set(journal.open_intents(PLAN)) == {action.address}
@@ -350,14 +363,16 @@ def test_actions_that_were_not_attempted_have_no_line(
 ) -> None:
     """An interrupted run of a million actions does not write a line for each."""
     outcomes = run(
-        cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal, stop=lambda: True, clock=Ticker()
+        cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal, stop=lambda: True, clock=FakeClock()
     ).outcomes
-    assert [ended.status for ended in outcomes] == [Status.NOT_ATTEMPTED]
+    assert [outcome.status for outcome in outcomes] == [Status.NOT_ATTEMPTED]
     assert list(journal.entries()) == []
 
 
 def test_outcomes_of_a_later_run_name_the_interrupted_run(tmp_path: Path) -> None:
-    """Open intents are reported with their run and end with the next outcome; other outcomes stay as they are."""
+    """Open intents are reported with their run and end with the next outcome; other outcomes stay
+    as they are.
+    """
     cluster = FakeCluster()
     cluster.create_topic("orders", 3)
     cluster.produce("orders", {0: 10, 1: 10, 2: 10})
@@ -367,19 +382,19 @@ def test_outcomes_of_a_later_run_name_the_interrupted_run(tmp_path: Path) -> Non
     journal.record_intents(actions[2:], run_id="other", plan_digest="sha256:other", at_ms=2)
     intents = journal.open_intents("sha256:plan")
     assert set(intents) == {action.address for action in actions[:2]}
-    assert "killed" in interrupted.progress_message(intents)
-    assert "2 actions" in interrupted.progress_message(intents)
+    assert "killed" in action_journal.progress_message(intents)
+    assert "2 actions" in action_journal.progress_message(intents)
     rechecked = [
         Outcome(action=action, status=Status.SATISFIED, detail="the log starts there already")
         for action in (actions[0], actions[2])
     ]
-    annotated, ended = interrupted.annotate_interrupted(rechecked, intents)
+    annotated, other_outcomes = action_journal.annotate_interrupted(rechecked, intents)
     assert [outcome.action for outcome in annotated] == [actions[0], actions[2]]
-    assert [outcome.action for outcome in ended] == [actions[0]]
-    assert "run killed" in ended[0].detail
+    assert [outcome.action for outcome in other_outcomes] == [actions[0]]
+    assert "run killed" in other_outcomes[0].detail
     assert annotated[1] == rechecked[1]
-    journal.record_outcomes(ended, run_id="next", plan_digest="sha256:plan", at_ms=3)
+    journal.record_outcomes(other_outcomes, run_id="next", plan_digest="sha256:plan", at_ms=3)
     assert set(journal.open_intents("sha256:plan")) == {actions[1].address}
     # The later run sent no request: the clock still runs from the intent of the killed run.
     assert journal.last_purges()[actions[0].partition] == 1
-    assert interrupted.progress_message({}) == ""
+    assert action_journal.progress_message({}) == ""

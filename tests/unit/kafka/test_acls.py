@@ -1,11 +1,12 @@
-"""The grants that doctor prints: by name, by prefix where no excepted name has the prefix, each once."""
+"""The grants that doctor prints: by name, by prefix where no excepted name has the prefix, each
+once.
+"""
 
 import shlex
 
 import pytest
 
-from reconciler.kafka.acls import Resource, commands, grants
-from reconciler.kafka.permissions import RequiredAccess, Role, Selection
+from reconciler.kafka.permissions import RequiredAccess, Resource, Role, Selection, commands, grants
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 
@@ -19,8 +20,8 @@ def selectors(*texts: str) -> tuple[Selector, ...]:
 
 def deletable(*texts: str, excluding: tuple[str, ...] = ()) -> set[Resource]:
     """Resources on which apply may DELETE for one floor."""
-    chosen = Selection(selectors=selectors(*texts), excluding=selectors(*excluding), patterns_skip_underscore=True)
-    granted = grants(RequiredAccess(needs=ScanRequest(), purges=(chosen,)), Role.APPLY, topics=TOPICS, groups=GROUPS)
+    selection = Selection(selectors=selectors(*texts), excluding=selectors(*excluding), patterns_skip_underscore=True)
+    granted = grants(RequiredAccess(needs=ScanRequest(), purges=(selection,)), Role.APPLY, topics=TOPICS, groups=GROUPS)
     return {resource for resource, operations in granted.items() if "Delete" in operations}
 
 
@@ -62,15 +63,17 @@ FLOOR_NEEDS = ScanRequest(
 
 
 def test_each_purpose_adds_its_own_rights_and_no_other() -> None:
-    """Plan reads; apply also deletes and writes the journal; elections read only what leaders need, and alter the cluster."""
-    wanted = RequiredAccess(
+    """Plan reads; apply also deletes and writes the journal; elections read only what leaders need,
+    and alter the cluster.
+    """
+    required = RequiredAccess(
         needs=ScanRequest.union([FLOOR_NEEDS, ScanRequest(topics=(TopicRequest(topics=selectors("payments")),))]),
         purges=(Selection(selectors=selectors("orders")),),
         removals=(Selection(selectors=selectors("etl", "console-*")),),
         elections=True,
         journal_topic="_journal",
     )
-    plan, apply, elections = (grants(wanted, purpose, topics=TOPICS, groups=GROUPS) for purpose in Role)
+    plan, apply, elections = (grants(required, purpose, topics=TOPICS, groups=GROUPS) for purpose in Role)
     assert plan == {
         Resource("cluster"): {"Describe"},
         Resource("group", "*"): {"Describe"},
@@ -97,8 +100,8 @@ def test_each_purpose_adds_its_own_rights_and_no_other() -> None:
 def test_without_a_purge_clock_only_apply_reads_the_journal() -> None:
     """Apply reads the intents of interrupted runs."""
     needs = ScanRequest(groups=(GroupRequest(groups=selectors("etl")),))
-    wanted = RequiredAccess(needs=needs, removals=(Selection(selectors=selectors("etl")),), journal_topic="_journal")
-    plan, apply, _ = (grants(wanted, purpose, topics=TOPICS, groups=GROUPS) for purpose in Role)
+    required = RequiredAccess(needs=needs, removals=(Selection(selectors=selectors("etl")),), journal_topic="_journal")
+    plan, apply, _ = (grants(required, purpose, topics=TOPICS, groups=GROUPS) for purpose in Role)
     assert Resource("topic", "_journal") not in plan
     assert apply[Resource("topic", "_journal")] == {"Read", "Write"}
 
@@ -106,8 +109,8 @@ def test_without_a_purge_clock_only_apply_reads_the_journal() -> None:
 def test_without_readers_only_the_named_groups_are_described() -> None:
     """Manifests that remove one group, without a journal, need only that group."""
     needs = ScanRequest(groups=(GroupRequest(groups=selectors("etl")),))
-    wanted = RequiredAccess(needs=needs, removals=(Selection(selectors=selectors("etl")),))
-    assert grants(wanted, Role.PLAN, topics=TOPICS, groups=GROUPS) == {
+    required = RequiredAccess(needs=needs, removals=(Selection(selectors=selectors("etl")),))
+    assert grants(required, Role.PLAN, topics=TOPICS, groups=GROUPS) == {
         Resource("cluster"): {"Describe"},
         Resource("group", "etl"): {"Describe"},
     }
@@ -116,8 +119,8 @@ def test_without_readers_only_the_named_groups_are_described() -> None:
 def test_commands_are_one_line_per_set_of_operations_and_quote_what_a_shell_would_read() -> None:
     """Group names are arbitrary text: a shell must read each as one word."""
     hostile = "x'; rm -rf ~ #"
-    wanted = RequiredAccess(needs=ScanRequest(), removals=(Selection(selectors=selectors("etl", hostile)),))
-    granted = grants(wanted, Role.APPLY, topics=TOPICS, groups=GROUPS)
+    required = RequiredAccess(needs=ScanRequest(), removals=(Selection(selectors=selectors("etl", hostile)),))
+    granted = grants(required, Role.APPLY, topics=TOPICS, groups=GROUPS)
     lines = commands("User:CN=apply,O=Acme Inc", granted, bootstrap_servers=("broker-1:9093", "broker-2:9093"))
     head = ["kafka-acls", "--bootstrap-server", "broker-1:9093,broker-2:9093", "--command-config", "admin.properties"]
     head += ["--add", "--allow-principal", "User:CN=apply,O=Acme Inc"]
@@ -128,9 +131,11 @@ def test_commands_are_one_line_per_set_of_operations_and_quote_what_a_shell_woul
 
 
 def test_prefixes_are_commands_of_their_own() -> None:
-    """The pattern type holds for a whole command, so prefixed names never share one with literal names."""
-    chosen = Selection(selectors=selectors("clicks-*", "orders"))
-    granted = grants(RequiredAccess(needs=ScanRequest(), purges=(chosen,)), Role.APPLY, topics=TOPICS, groups=GROUPS)
+    """The pattern type holds for a whole command, so prefixed names never share one with literal
+    names.
+    """
+    selection = Selection(selectors=selectors("clicks-*", "orders"))
+    granted = grants(RequiredAccess(needs=ScanRequest(), purges=(selection,)), Role.APPLY, topics=TOPICS, groups=GROUPS)
     lines = [line.split("--operation ")[1] for line in commands("User:a", granted, bootstrap_servers=("b:1",))]
     assert lines == [
         "Describe --cluster",

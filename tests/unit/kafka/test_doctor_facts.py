@@ -4,6 +4,9 @@ import pytest
 
 from reconciler.kafka.doctor import ClockSkew, versions
 from reconciler.model.snapshot import Unknown
+from reconciler.operations import OPERATIONS
+
+REQUESTS = sorted(operation.API for operation in OPERATIONS)
 
 
 def lines(broker: str, **apis: str) -> list[str]:
@@ -20,10 +23,10 @@ def test_versions_are_read_per_broker_from_the_clients_log() -> None:
         *lines("b1:9092/bootstrap", Fetch="4..18"),
         *lines("b2:9092/2", Fetch="0..17", DeleteRecords="0..2", ElectLeadersRequest="0..0"),
     ]
-    new, old = versions(heard)
+    new, old = versions(heard, REQUESTS)
     assert (new.broker, new.kafka_4, new.lacking) == ("b1:9092", True, ())
     assert (old.broker, old.kafka_4, old.lacking) == ("b2:9092", False, ("DeleteGroups", "ElectLeaders"))
-    assert versions(["nothing"]) == ()
+    assert versions(["nothing"], REQUESTS) == ()
 
 
 @pytest.mark.parametrize(
@@ -37,6 +40,8 @@ def test_versions_are_read_per_broker_from_the_clients_log() -> None:
     ],
 )
 def test_clocks_agree_only_with_a_fresh_timestamp(age_ms: int | Unknown, behind: bool, proven: bool) -> None:
-    """A timestamp in the future means that our clock is behind; an old one, or none, proves nothing."""
+    """A timestamp in the future means that our clock is behind; an old one, or none, proves
+    nothing.
+    """
     clock = ClockSkew(age_ms=age_ms)
     assert (clock.behind, clock.proven) == (behind, proven)

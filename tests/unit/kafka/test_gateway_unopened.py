@@ -1,4 +1,6 @@
-"""A gateway that cannot open a client, or that reaches another cluster, answers Unknown and does not raise."""
+"""A gateway that cannot open a client, or that reaches another cluster, answers Unknown and does
+not raise.
+"""
 
 import threading
 from concurrent.futures import Future
@@ -11,7 +13,7 @@ import pytest
 from reconciler.apply.results import exit_code
 from reconciler.errors import ClusterUnreachable, JournalUnavailable
 from reconciler.journal.journal import ActionJournal
-from reconciler.kafka import connect, worker_process
+from reconciler.kafka import connect, session
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.futures import Deadline
 from reconciler.kafka.gateway import KafkaGateway
@@ -22,9 +24,10 @@ from reconciler.kafka.topics import topic_id_text
 from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
-from reconciler.model.ports import ResponseAction
 from reconciler.model.snapshot import Unknown
+from reconciler.operations.response import ResponseAction
 from tests.fakes.cluster import FakeCluster
+from tests.fakes.error_table import InterpretingGateway
 from tests.fakes.runs import purge, run
 from tests.golden.wording import mentions
 
@@ -47,7 +50,7 @@ def unopened(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("unopened")
 def test_facts_are_unknown_and_requests_are_retried() -> None:
     """An exception would lose the outcomes of earlier requests."""
-    gateway = KafkaGateway(KafkaSession(NOWHERE))
+    gateway = InterpretingGateway(KafkaGateway(KafkaSession(NOWHERE)))
     partition = gateway.read_partitions([AT], offsets=True)[AT]
     assert partition is not None
     assert isinstance(partition.log_start, Unknown)
@@ -63,7 +66,9 @@ def test_facts_are_unknown_and_requests_are_retried() -> None:
 
 @pytest.mark.usefixtures("unopened")
 def test_a_request_that_was_never_sent_does_not_count(tmp_path: Path) -> None:
-    """The results once reported six requests and sixty records, and the purge clock ran for a month."""
+    """The results once reported six requests and sixty records, and the purge clock ran for a
+    month.
+    """
     cluster = FakeCluster()
     cluster.create_topic("orders", 1)
     cluster.produce("orders", {0: 100})
@@ -92,11 +97,11 @@ def test_a_limit_of_threads_is_an_unreachable_cluster(monkeypatch: pytest.Monkey
 def test_a_worker_that_cannot_be_started_is_a_missing_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """At a limit of processes."""
 
-    def refuse(*_arguments: object, **_more: object) -> Any:
+    def refuse(*_arguments: object, **_options: object) -> Any:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(worker_process.subprocess, "Popen", refuse)
-    gateway = KafkaGateway(KafkaSession(NOWHERE))
+    monkeypatch.setattr(session.subprocess, "Popen", refuse)
+    gateway = InterpretingGateway(KafkaGateway(KafkaSession(NOWHERE)))
     assert gateway.delete_groups(["billing"])["billing"].answer in (ResponseAction.READ_BACK, ResponseAction.RETRY)
     assert isinstance(gateway.read_positions({"billing": [AT]})["billing", AT], Unknown)
 
@@ -110,7 +115,9 @@ def test_a_journal_without_a_client_is_unavailable() -> None:
 
 
 def test_groups_of_another_cluster_are_unknown() -> None:
-    """An address may lead to another cluster: absence there proves nothing, and the same name is another group."""
+    """An address may lead to another cluster: absence there proves nothing, and the same name is
+    another group.
+    """
     listing: Future[Any] = Future()
     listing.set_result(SimpleNamespace(valid=[], errors=[]))
     described: Future[Any] = Future()
@@ -121,7 +128,7 @@ def test_groups_of_another_cluster_are_unknown() -> None:
         describe_cluster=lambda **_options: described,
     )
     session = KafkaSession(NOWHERE)
-    session._clients["reader"] = client
+    session._clients["reads"] = client
     billing = read_groups(session, ["billing"], cluster_id="here", deadline=Deadline.after(5))["billing"]
     assert isinstance(billing.listed, Unknown)
     assert mentions(billing.listed.reason, "elsewhere", "here")

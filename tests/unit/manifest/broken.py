@@ -1,4 +1,5 @@
-"""A broken example of each error code, as file name → text; a valid Cluster is added if none is there.
+"""A broken example of each error code, as file name → text; a valid Cluster is added if none is
+there.
 
 The documents show the examples with their real output.
 """

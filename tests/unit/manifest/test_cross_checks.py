@@ -18,8 +18,8 @@ def cited(diagnostic: Diagnostic) -> tuple[str, str, list[str]]:
     return diagnostic.code, str(diagnostic.location), [str(other.location) for other in diagnostic.related]
 
 
-def removal(groups: str, *, name: str, rest: str = "") -> str:
-    return manifest("GroupRemoval", name, f"groups: {groups}\nidleFor: 3d\n{rest}")
+def removal(groups: str, *, name: str, fields: str = "") -> str:
+    return manifest("GroupRemoval", name, f"groups: {groups}\nidleFor: 3d\n{fields}")
 
 
 def leaders(spec: str, *, name: str) -> str:
@@ -27,7 +27,9 @@ def leaders(spec: str, *, name: str) -> str:
 
 
 def test_two_manifests_of_one_name() -> None:
-    """ "two manifests with one name" is an error that cites both; other kinds may use the name again."""
+    """ "two manifests with one name" is an error that cites both; other kinds may use the name
+    again.
+    """
     diagnostics = diagnostics_of(c=CLUSTER, a=floor(GOOD), b=floor("topics: [clicks]\nkeep: {last: 5}"))
     assert [cited(diagnostic) for diagnostic in diagnostics] == [("M301", "b.yaml:3", ["a.yaml:3"])]
     assert diagnostics_of(c=CLUSTER, a=floor(GOOD), b=leaders("topics: [orders]", name="orders")) == []
@@ -57,9 +59,9 @@ def test_names_are_unique_per_cluster() -> None:
 
 def test_a_refused_manifest_keeps_its_name() -> None:
     """An error in one manifest does not cause errors in others, and its name still counts."""
-    broken = floor("topics: []\nkeep: {last: 5}")
-    assert [diagnostic.code for diagnostic in diagnostics_of(c=CLUSTER, a=broken, b=floor(GOOD))] == ["M116", "M301"]
-    assert [diagnostic.code for diagnostic in diagnostics_of(c=CLUSTER, a=broken, w=waiver(WAIVED))] == ["M116"]
+    invalid = floor("topics: []\nkeep: {last: 5}")
+    assert [diagnostic.code for diagnostic in diagnostics_of(c=CLUSTER, a=invalid, b=floor(GOOD))] == ["M116", "M301"]
+    assert [diagnostic.code for diagnostic in diagnostics_of(c=CLUSTER, a=invalid, w=waiver(WAIVED))] == ["M116"]
 
 
 def test_two_clusters_of_one_name_and_of_one_id() -> None:
@@ -87,9 +89,11 @@ def test_two_clusters_of_one_name_and_of_one_id() -> None:
     ],
 )
 def test_two_floors_that_claim_one_topic(first: str, second: str, clash: bool) -> None:
-    """ "Two policies that claim one subject: by exact names an error here, citing both"; disjoint partitions do not clash."""
-    rest = "\nkeep: {last: 5}"
-    diagnostics = diagnostics_of(c=CLUSTER, a=floor(first + rest, name="first"), b=floor(second + rest, name="second"))
+    """ "Two policies that claim one subject: by exact names an error here, citing both"; disjoint
+    partitions do not clash.
+    """
+    keep = "\nkeep: {last: 5}"
+    diagnostics = diagnostics_of(c=CLUSTER, a=floor(first + keep, name="first"), b=floor(second + keep, name="second"))
     assert [cited(diagnostic) for diagnostic in diagnostics] == ([("M302", "b.yaml:5", ["a.yaml:5"])] if clash else [])
 
 
@@ -123,10 +127,12 @@ def test_every_further_claimant_is_reported() -> None:
 
 
 def test_groups_and_leaders_are_claimed_once() -> None:
-    """The same holds for groups and for leaders; an unclean election claims its partitions beside a preferred one."""
+    """The same holds for groups and for leaders; an unclean election claims its partitions beside a
+    preferred one.
+    """
     diagnostics = diagnostics_of(c=CLUSTER, a=removal("[g]", name="one"), b=removal("[h, g]", name="two"))
     assert [diagnostic.code for diagnostic in diagnostics] == ["M302"]
-    excepted = removal("[g, h]", name="two", rest="exceptGroups: ['g*']")
+    excepted = removal("[g, h]", name="two", fields="exceptGroups: ['g*']")
     assert diagnostics_of(c=CLUSTER, a=removal("[g]", name="one"), b=excepted) == []
     preferred = leaders("topics: [orders]", name="preferred")
     unclean = leaders("partitions: {orders: [3]}\nelection: unclean", name="unclean")
@@ -158,7 +164,9 @@ def test_cluster_may_be_left_out() -> None:
 
 
 def test_unknown_cluster() -> None:
-    """metadata.cluster has to name a Cluster of the set; the near one is suggested, or all are listed."""
+    """metadata.cluster has to name a Cluster of the set; the near one is suggested, or all are
+    listed.
+    """
     (only,) = diagnostics_of(c=CLUSTER, a=manifest("RetentionFloor", "orders", GOOD, metadata="cluster: prod-ue"))
     assert (only.code, only.location.column) == ("M303", 35)
     assert "`prod-eu`" in only.hint

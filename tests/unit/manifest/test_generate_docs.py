@@ -21,7 +21,9 @@ KIND_PAGES = sorted((DOCS / "kinds").glob("*.md"))
 
 
 def output_of(files: dict[str, str], folder: Path, *, code: str) -> str:
-    """Return the diagnostics of the files as text, without M403 unless `code` is M403: most examples hold no policy."""
+    """Return the diagnostics of the files as text, without M403 unless `code` is M403: most
+    examples hold no policy.
+    """
     for name, text in {"cluster.yaml": CLUSTER, **files}.items():
         if text:
             (folder / name).write_text(text, encoding="utf-8")
@@ -62,14 +64,16 @@ def broken_examples(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[st
     for code, files in BROKEN.items():
         (folder / code).mkdir()
         monkeypatch.chdir(folder / code)
-        written = {name: text for name, text in files.items() if text}
-        examples[code] = (written, output_of(dict(files), folder / code, code=code))
+        contents = {name: text for name, text in files.items() if text}
+        examples[code] = (contents, output_of(dict(files), folder / code, code=code))
     (folder / "files").mkdir()
     monkeypatch.chdir(folder / "files")
     for code, path in unreadable(folder / "files").items():
         with pytest.raises(ManifestsInvalid) as refused:
             load([path], now_ms=NOW_MS)
-        output = render([found for found in refused.value.diagnostics if found.code == code], Rendering.TEXT)
+        output = render(
+            [diagnostic for diagnostic in refused.value.diagnostics if diagnostic.code == code], Rendering.TEXT
+        )
         assert output.startswith(f"error[{code}]")
         examples[code] = ({f"$ reconciler validate {path}": ""}, output)
     return examples
@@ -85,7 +89,9 @@ def assert_fresh(page: Path, sections: Mapping[str, str]) -> None:
 
 
 def test_the_catalogue_of_errors_shows_real_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """docs/errors.md has an entry for each M code, with the output of a broken example (UPDATE_DOCS=1 rewrites it)."""
+    """docs/errors.md has an entry for each M code, with the output of a broken example
+    (UPDATE_DOCS=1 rewrites it).
+    """
     assert_fresh(DOCS / "errors.md", {"errors": generate_docs.error_catalogue(broken_examples(tmp_path, monkeypatch))})
 
 

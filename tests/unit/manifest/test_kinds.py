@@ -1,4 +1,4 @@
-"""A kind that is in the list of kinds is loaded, checked and described without a change of manifest/."""
+"""A kind in the list of kinds is loaded, checked and described without a change of manifest/."""
 
 import io
 import json
@@ -12,14 +12,12 @@ from pydantic import BaseModel, Field
 
 from reconciler import policies
 from reconciler.manifest import schema
-from reconciler.model.block_reason import BlockReason
 from reconciler.model.plan import Decision, Satisfied
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import ClusterSnapshot
-from reconciler.operations import ElectLeader, Operation
-from reconciler.operations.protection import Protection
+from reconciler.operations import DeleteRecords, Operation
 from reconciler.policies import POLICIES, Policy
-from reconciler.policies.base import STRICT, ExactClaim, Selection, Subjects, WriteAccess, claims_by_name
+from reconciler.policies.base import STRICT, Subjects
 from reconciler.policies.fields import TopicSelectors
 from reconciler.policies.validation import ValidationIssue
 from tests.unit.manifest.broken import CLUSTER, cluster, manifest
@@ -43,25 +41,13 @@ class TopicNote(Policy):
     kind: Literal["TopicNote"] = Field(description="Which kind of manifest this is.", examples=["TopicNote"])
     spec: TopicNoteSpec = Field(description="Which topics.")
 
-    OPERATION: ClassVar[type[Operation]] = ElectLeader
+    OPERATION: ClassVar[type[Operation]] = DeleteRecords
 
     def scan_request(self, observed_at_ms: int) -> ScanRequest:  # noqa: ARG002
         return ScanRequest(topics=(TopicRequest(topics=self.spec.topics),))
 
-    def select(self, snapshot: ClusterSnapshot) -> Selection:
-        return self._select(snapshot.topics.keys(), self.spec.topics, None)
-
-    def protection_of(self, name: str, protection: Protection) -> BlockReason | None:
-        return protection.of_topic(name)
-
     def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterator[Decision]:  # noqa: ARG002
         return (Satisfied(self.address_of(topic)) for topic in subjects)
-
-    def exact_claims(self) -> Iterator[ExactClaim]:
-        return claims_by_name("topics", self.spec.topics, None)
-
-    def write_access(self) -> WriteAccess:
-        return WriteAccess(resource="topic", selectors=self.spec.topics)
 
     @property
     def every_ms(self) -> int | None:
@@ -97,7 +83,9 @@ def test_a_new_kind_is_validated() -> None:
 
 
 def test_a_new_kind_is_cross_checked() -> None:
-    """Double names and claims, the journal topic, a journal file, waivers and clusters without policies."""
+    """Double names and claims, the journal topic, a journal file, waivers and clusters without
+    policies.
+    """
     assert codes(note("topics: [a]") + "---\n" + note("topics: [b]")) == ["M301"]
     assert codes(note("topics: [a]") + "---\n" + note("topics: [a]", name="other")) == ["M302"]
     assert codes(note("topics: [a]", more="mode: continuous\n")) == ["M401"]
@@ -117,7 +105,9 @@ def test_a_new_kind_is_in_the_schema() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "reconciler" / "manifest").glob("*.py")), ids=lambda path: path.name)
 def test_no_module_names_the_kind_of_a_policy(path: Path) -> None:
-    """Code that names one kind would not know the next one; docstrings and messages may give examples."""
+    """Code that names one kind would not know the next one; docstrings and messages may give
+    examples.
+    """
     tokens = tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline)
     names = {token.string.strip("\"'") for token in tokens if token.type in (tokenize.NAME, tokenize.STRING)}
     assert names.isdisjoint(kind.__name__ for kind in POLICIES)

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from reconciler.manifest.diagnostics import Rendering, render
-from reconciler.manifest.nodes import Node
-from reconciler.manifest.validation_errors import _example, _words
+from reconciler.manifest.parse import example, model_issue
+from reconciler.manifest.yaml import Node, Span
 from reconciler.model.action import Mode
 from reconciler.policies import RetentionFloor
 from tests.golden.wording import mentions
@@ -18,7 +18,9 @@ from tests.unit.manifest.checking import accepted, codes, diagnostics_of, outcom
 
 
 def test_the_example_of_the_design_is_rendered_exactly() -> None:
-    """All errors are reported "each with a stable code, the place and the source line": to the letter."""
+    """All errors are reported "each with a stable code, the place and the source line": to the
+    letter.
+    """
     text = (
         "# yaml-language-server: $schema=../schemas/manifest.json\napiVersion: reconciler/v1\nkind: RetentionFloor\n"
         "metadata:\n  name: orders-gdpr\nspec:\n  topics: [orders]\n  keep: {newerThan: 7d}\n  partitons: [0, 1]\n"
@@ -53,7 +55,9 @@ def test_all_errors_at_once_in_file_order() -> None:
 
 
 def test_every_diagnostic_has_all_its_parts() -> None:
-    """Every error has code, file, line, column, the source line with its span, where in the manifest, and a hint."""
+    """Every error has code, file, line, column, the source line with its span, where in the
+    manifest, and a hint.
+    """
     for diagnostic in diagnostics_of(
         floor("topics: [2024]\nkeep: {newerThan: 7d, last: -1}\nevery: 5\nexceptGroups:\n<<: {a: 1}")
     ):
@@ -171,7 +175,9 @@ def test_names_are_plain(name: str) -> None:
     ],
 )
 def test_unquoted_text_gets_the_hint_to_quote_it(line: str, expected: str) -> None:
-    """ "unquoted scalars that YAML turned into something else (hint: quote it)", "wrong types", "empty"."""
+    """ "unquoted scalars that YAML turned into something else (hint: quote it)", "wrong types",
+    "empty".
+    """
     (only,) = diagnostics_of(floor(GOOD).replace("metadata: {name: orders}", f"metadata:\n  name: orders\n  {line}"))
     assert only.code == expected
     if expected == "M115":
@@ -199,7 +205,10 @@ def test_yes_and_no_stay_text() -> None:
     ],
 )
 def test_empty_lists_are_refused(spec: str) -> None:
-    """ "empty lists": each could be meant as none or as all. A list with only commented entries is empty."""
+    """ "empty lists": each could be meant as none or as all.
+
+    A list with only commented entries is empty.
+    """
     assert codes(floor(spec)) == ["M116"]
 
 
@@ -235,7 +244,9 @@ def test_an_unknown_field_without_a_similar_one() -> None:
 
 
 def test_wrong_types() -> None:
-    """ "wrong types": the message names the expected and the actual type in the words of the language."""
+    """ "wrong types": the message names the expected and the actual type in the words of the
+    language.
+    """
     for spec, types in (
         (
             "topics: orders\nkeep: 5\npartitions: {a: 1}\ndriftAfter: [1]",
@@ -280,7 +291,7 @@ def test_hostile_text_cannot_forge_output() -> None:
     assert only.code == "M112"
     shown = render([only], Rendering.TEXT)
     assert "\x1b" not in shown
-    assert "\\x1b[31mevil\\x0d" in shown
+    assert "\\u001b[31mevil\\u000d" in shown
     assert "::error::\\u202e" in shown
     command = render([only], Rendering.GITHUB)
     assert command.count("\n") == 1
@@ -332,8 +343,9 @@ def test_errors_of_a_file_without_a_manifest() -> None:
 
 def test_unknown_errors_of_the_model_library_have_words() -> None:
     """An unknown error of the model library keeps the message of the library."""
-    code, message, hint = _words({"type": "new_in_a_later_version", "msg": "Something new"}, Node(1, None, None))
-    assert (code, message) == ("M119", "Something new")
-    assert hint
-    assert _example(RetentionFloor, ()) == ""
-    assert _example(RetentionFloor, ("spec", "topics", 3)).endswith('topics: ["clicks-*"]')
+    error = {"type": "new_in_a_later_version", "msg": "Something new"}
+    issue = model_issue(error, Node(1, Span(1, 1, 1, 2)), ("spec",))
+    assert (issue.code, issue.message) == ("M119", "Something new")
+    assert issue.hint
+    assert example(RetentionFloor, ()) == ""
+    assert example(RetentionFloor, ("spec", "topics", 3)).endswith('topics: ["clicks-*"]')

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from reconciler.cli.app import run
 from reconciler.manifest import schema
 from reconciler.manifest.files import load
-from reconciler.manifest.kinds import kinds
+from reconciler.manifest.parse import kinds
 from tests.unit.manifest.broken import BROKEN, CLUSTER, NOW_MS
 from tests.unit.manifest.checking import outcome
 
@@ -105,7 +105,9 @@ def fields(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
 
 @pytest.mark.parametrize("name", sorted(schema.schemas()))
 def test_every_field_is_documentation(name: str) -> None:
-    """ "titles, descriptions and examples for every field, good enough that an editor's hover text is documentation"."""
+    """ "titles, descriptions and examples for every field, good enough that an editor's hover text
+    is documentation".
+    """
     entries = list(fields(json.loads(schema.schemas()[name])))
     assert len(entries) > 3
     for path, field in entries:
@@ -125,14 +127,16 @@ def test_examples_of_the_schema_are_valid() -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_examples_are_valid_by_an_independent_validator(path: Path) -> None:
-    """Every example manifest is valid by jsonschema, whole and by its kind, and its modeline leads to that schema."""
+    """Every example manifest is valid by jsonschema, whole and by its kind, and its modeline leads
+    to that schema.
+    """
     text = path.read_text(encoding="utf-8")
     prefix, _, target = text.splitlines()[0].partition("=")
     assert prefix == "# yaml-language-server: $schema"
     assert (path.parent / target).resolve() == ROOT / "schemas" / "manifest.json"
     for document in documents(text):
         validator().validate(document)
-        validator(f"{schema._kebab_case(document['kind'])}.json").validate(document)
+        validator(f"{schema._words(document['kind'], '-')}.json").validate(document)
 
 
 @pytest.mark.parametrize("folder", ["manifests/examples", "reconciler/sandbox/demo"])
@@ -145,7 +149,7 @@ def test_examples_show_every_kind_and_every_rule() -> None:
     """The examples show all kinds, and all rules of `keep` except one that the documents show."""
     text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "manifests" / "examples").glob("*.yaml"))
     for kind in kinds():
-        assert f"kind: {kind.__name__}\n" in text
+        assert f"kind: {kind}\n" in text
     for word in ("newerThan", "last", "fromOffset", "topicId", "unreadBy", "continuous", "unclean", "${env:"):
         assert word in text
 

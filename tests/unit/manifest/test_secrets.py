@@ -38,7 +38,9 @@ def missing(text: str, folder: Path, **environment: str) -> str:
 
 
 def test_references_are_resolved(tmp_path: Path) -> None:
-    """`${env:…}` and `${file:…}`, relative to the manifest's folder; other values as librdkafka writes them."""
+    """`${env:…}` and `${file:…}`, relative to the manifest's folder; other values as librdkafka
+    writes them.
+    """
     (tmp_path / "password").write_text("s3cret\r\n")
     text = cluster(
         "client:\n  sasl.username: ${env:USER_NAME}\n  sasl.password: ${file:password}\n"
@@ -63,7 +65,9 @@ def test_absolute_files(tmp_path: Path) -> None:
 
 
 def test_the_environment_is_read_on_resolving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ "resolved as late as possible": validating needs no secret, and the value is the one of the moment of connecting."""
+    """ "resolved as late as possible": validating needs no secret, and the value is the one of the
+    moment of connecting.
+    """
     monkeypatch.delenv("KAFKA_SECRET_OF_TEST", raising=False)
     reported = loaded(cluster("client: {sasl.password: '${env:KAFKA_SECRET_OF_TEST}'}"), tmp_path)
     monkeypatch.setenv("KAFKA_SECRET_OF_TEST", "late")
@@ -146,16 +150,16 @@ def test_no_output_shows_a_planted_secret(
     with pytest.raises(ManifestsInvalid) as invalid:
         load([tmp_path], now_ms=NOW_MS)
     reported = [diagnostic for diagnostic in invalid.value.diagnostics if isinstance(diagnostic, Diagnostic)]
-    shown = [render(reported, rendering) for rendering in Rendering]
-    shown += [
+    outputs = [render(reported, rendering) for rendering in Rendering]
+    outputs += [
         repr(reported),
         repr(invalid.value),
         str(invalid.value),
         "".join(traceback.format_exception(invalid.value)),
     ]
-    shown += [caplog.text, *capfd.readouterr()]
+    outputs += [caplog.text, *capfd.readouterr()]
     assert reported
-    assert PLANTED not in "".join(shown)
+    assert PLANTED not in "".join(outputs)
 
 
 def test_no_output_shows_a_secret_behind_a_reference(
@@ -167,14 +171,14 @@ def test_no_output_shows_a_secret_behind_a_reference(
     text = cluster("client:\n  sasl.password: ${env:P}\n  ssl.key.password: ${file:file}\n  ssl.key.pem: ${env:GONE}")
     with pytest.raises(SecretMissing) as invalid:
         resolve(loaded(text, tmp_path), environment={"P": PLANTED})
-    shown = [
+    outputs = [
         str(invalid.value),
         repr(invalid.value),
         "".join(traceback.format_exception(invalid.value)),
         caplog.text,
         *capfd.readouterr(),
     ]
-    assert PLANTED not in "".join(shown)
+    assert PLANTED not in "".join(outputs)
 
 
 def test_other_lines_of_a_file_with_a_secret_are_shown() -> None:
@@ -210,7 +214,9 @@ def test_other_lines_of_a_file_with_a_secret_are_shown() -> None:
 )
 @pytest.mark.parametrize("chosen", Rendering)
 def test_no_output_shows_a_secret_in_the_wrong_place(spec: str, chosen: Rendering) -> None:
-    """A missing blank makes property and secret one key; text instead of a mapping; other letter case."""
+    """A missing blank makes property and secret one key; text instead of a mapping; other letter
+    case.
+    """
     _, reported = outcome({"c.yaml": cluster(spec)})
     assert any(diagnostic.severity == "error" for diagnostic in reported)
     assert PLANTED not in render(reported, chosen)
@@ -218,7 +224,9 @@ def test_no_output_shows_a_secret_in_the_wrong_place(spec: str, chosen: Renderin
 
 @pytest.mark.parametrize("pattern", [diagnostics.LOOKS_SECRET, diagnostics._MASKED], ids=["looks secret", "masked"])
 def test_no_line_of_a_pull_request_stalls_the_masking_of_secrets(pattern: re.Pattern[str]) -> None:
-    """Every repetition is bounded: a line of secret-like words once took half a minute, and quadratic time."""
+    """Every repetition is bounded: a line of secret-like words once took half a minute, and
+    quadratic time.
+    """
 
     def longest(parsed: Any) -> Iterator[int]:
         for kind, given in parsed:

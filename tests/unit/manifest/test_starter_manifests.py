@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.errors import UsageError
+from reconciler.cli.app import run
+from reconciler.errors import ExitCode
 from reconciler.gitops.starter_manifests import starter_manifests
 from reconciler.manifest.files import load
 from reconciler.policies import POLICIES
@@ -21,7 +22,9 @@ def written(folder: Path, *, name: str = "prod-eu", servers: tuple[str, ...] = (
 
 
 def test_validate_passes_on_it(tmp_path: Path) -> None:
-    """ "`init` writes a first set …, and `validate` passes on it", without a warning; the set has an example of each policy."""
+    """ "`init` writes a first set …, and `validate` passes on it", without a warning; the set has an
+    example of each policy.
+    """
     loaded = load([written(tmp_path, servers=("a:1", "[::1]:2"))], now_ms=NOW_MS)
     assert loaded.warnings == ()
     part = loaded.for_cluster("prod-eu")
@@ -57,25 +60,31 @@ def test_commented_examples_are_right_when_uncommented(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../up", "Prod", "a b", "", "a\nb", "a/b"])
-def test_names_that_no_manifest_can_have(name: str) -> None:
-    """The name becomes a folder, so an invalid one is refused before anything is written."""
-    with pytest.raises(UsageError):
-        starter_manifests("x", ["a:1"], name)
+def test_names_that_no_manifest_can_have(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The name becomes a folder, so an invalid one is refused before anything is read or written."""
+    words = ("init", str(tmp_path), "--bootstrap-server", "127.0.0.1:1", "--no-workflows", "--name", name)
+    assert run(words) == ExitCode.USAGE
+    assert "metadata.name" in capfd.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_any_cluster_id_is_written_as_text(tmp_path: Path) -> None:
-    """A cluster id that looks like a number, or holds quotes, control characters or a placeholder, is unchanged."""
-    for cluster_id in ("12345", 'a"b\\c', "x: y", "{{name}}", "\x07bell\u202e"):
+    """A cluster id that looks like a number, or holds quotes, control characters or a placeholder,
+    is unchanged.
+    """
+    for cluster_id in ("12345", 'a"b\\c', "x: y", "$name", "\x07bell\u202e"):
         (path,) = [p for p in starter_manifests(cluster_id, ["a:1"], "c") if p.endswith("cluster.yaml")]
         (tmp_path / "c.yaml").write_text(starter_manifests(cluster_id, ["a:1"], "c")[path], encoding="utf-8")
         assert load([tmp_path], now_ms=NOW_MS).for_cluster().cluster.spec.cluster_id == cluster_id
 
 
 def test_connection_and_journal_of_the_user(tmp_path: Path) -> None:
-    """Properties and journal of the user replace the comments that show how; references stay references."""
+    """Properties and journal of the user replace the comments that show how; references stay
+    references.
+    """
     client = {
         "security.protocol": "SASL_SSL",
-        "client.id": "{{name}}{{unknown}}",
+        "client.id": "$name$unknown",
         "sasl.password": "${env:KAFKA_PASSWORD}",
     }
     files = starter_manifests("x", ["a:1"], "prod-eu", client=client, journal_topic="_reconciler.journal")

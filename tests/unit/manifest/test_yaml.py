@@ -2,8 +2,7 @@
 
 import pytest
 
-from reconciler.manifest.nodes import INVALID, Node, Span, enclosing_path
-from reconciler.manifest.yaml import DEEPEST, MOST_SHOWN, plain_value, read
+from reconciler.manifest.yaml import DEEPEST, INVALID, MOST_SHOWN, Document, Node, Span, plain_value, read
 
 IGNORABLE = (
     *((code, code) for code in (0xAD, 0x34F, 0x61C, 0x3164, 0xFEFF, 0xFFA0)),
@@ -13,17 +12,25 @@ IGNORABLE = (
 """Default_Ignorable_Code_Point of Unicode 16.0 (DerivedCoreProperties.txt)."""
 
 
+def only(text: str) -> Document:
+    (document,) = read(text)
+    return document
+
+
+def values(text: str) -> list[object]:
+    return [document.root.value for document in read(text) if document.root is not None]
+
+
 def root(text: str) -> Node:
-    result = read(text)
-    assert result.complete
-    assert not result.errors
-    assert not result.documents[0].errors
-    return result.documents[0].root
+    document = only(text)
+    assert document.complete
+    assert not document.errors
+    assert document.root is not None
+    return document.root
 
 
 def error_codes(text: str) -> list[str]:
-    result = read(text)
-    return [error.code for error in result.errors] + [error.code for d in result.documents for error in d.errors]
+    return [error.code for document in read(text) for error in document.errors]
 
 
 @pytest.mark.parametrize(
@@ -100,12 +107,12 @@ def test_lines_end_as_they_end(newline: str) -> None:
 
 def test_several_documents() -> None:
     """Several documents per file."""
-    assert [d.root.value for d in read("a: 1\n---\nb: 2\n...\n---\nc: 3\n").documents] == [{"a": 1}, {"b": 2}, {"c": 3}]
+    assert values("a: 1\n---\nb: 2\n...\n---\nc: 3\n") == [{"a": 1}, {"b": 2}, {"c": 3}]
 
 
 def test_a_comment_is_no_document() -> None:
     """A file of comments holds nothing."""
-    assert read("# nothing\n\n").documents == []
+    assert read("# nothing\n\n") == []
 
 
 @pytest.mark.parametrize(
@@ -164,7 +171,9 @@ def test_a_comment_is_no_document() -> None:
     ],
 )
 def test_parts_of_yaml_that_are_refused(text: str, code: str) -> None:
-    """Tags, anchors and merge keys, a `%YAML` directive, documents that are not mappings, duplicate keys: each has its code."""
+    """Tags, anchors and merge keys, a `%YAML` directive, documents that are not mappings, duplicate
+    keys: each has its code.
+    """
     assert error_codes(text) == [code]
 
 
@@ -180,21 +189,29 @@ def test_quoted_merge_key_is_an_ordinary_key() -> None:
 
 def test_documents_before_a_syntax_error_are_read() -> None:
     """A syntax error in the third document leaves the first two."""
-    result = read("a: 1\n---\nb: 2\n---\nc: [\n")
-    assert [document.root.value for document in result.documents] == [{"a": 1}, {"b": 2}]
-    assert not result.complete
+    first, second, third = read("a: 1\n---\nb: 2\n---\nc: [\n")
+    assert [document.root and document.root.value for document in (first, second)] == [{"a": 1}, {"b": 2}]
+    assert [document.complete for document in (first, second, third)] == [True, True, False]
 
 
 def test_a_syntax_error_has_a_path() -> None:
     """The path to the last position is known, through lists and mappings."""
-    assert read("a:\n  - b: [1, {c: [}\n").unfinished[1] == ("a", 0, "b", 1, "c")
-    assert read("? [1, [\n").unfinished[1] == ()
-    assert read("%YAML 3\n---\n").unfinished == (None, ())
+    assert only("a:\n  - b: [1, {c: [}\n").errors[0].path == ("a", 0, "b", 1, "c")
+    assert only("%YAML 3\n---\n").errors[0].path == ()
+    assert only("%YAML 3\n---\n").root is None
+
+
+def test_errors_before_a_syntax_error_are_reported() -> None:
+    """The part of a document before a syntax error has its own errors, and its values are known."""
+    document = only("a: *x\nb: 1\nc: [\n")
+    assert [error.code for error in document.errors] == ["M104", "M101"]
+    assert document.root is not None
+    assert document.root.value["b"] == 1
 
 
 def test_a_syntax_error_before_any_event() -> None:
     """An error before the first event points at the start of the file."""
-    (error,) = read('"\\UFFFFFFFF": 1\n').errors
+    (error,) = only('"\\UFFFFFFFF": 1\n').errors
     assert error.span.line == 1
 
 
@@ -211,36 +228,41 @@ def test_a_syntax_error_before_any_event() -> None:
     ids=lambda char: f"U+{ord(char):04X}",
 )
 def test_invisible_characters_are_refused(char: str) -> None:
-    """Blanks, ignorable code points and non-characters: one in a protection once made it protect nothing."""
+    """Blanks, ignorable code points and non-characters: one in a protection once made it protect
+    nothing.
+    """
     assert "M108" in error_codes(f"protect: [billing{char}]\n")
 
 
 def test_letters_with_marks_are_accepted() -> None:
-    """Names and reasons may hold any visible letters, composed or not, and emoji without a selector."""
+    """Names and reasons may hold any visible letters, composed or not, and emoji without a
+    selector.
+    """
     text = "a\u0300 é ü ñ 東京 Ελλάδα ąę ไทย 🚀 – … €"
     assert root(f"a: {text}\n").entries["a"][1].value == text
 
 
 def test_invisible_characters_hide_nothing_else() -> None:
     """Each invisible character is reported with its code point, and the rest of the file is read."""
-    result = read("a: x\u200by\nb: [1, 1]\nc: \u202e!\n")
-    assert [error.code for error in result.errors] == ["M108", "M108"]
-    assert [error.message[-6:] for error in result.errors] == ["U+200B", "U+202E"]
-    assert [error.span for error in result.errors] == [Span(1, 5, 1, 6), Span(3, 4, 3, 5)]
-    assert result.errors[0].hint.count('"\\u200B"') == 1
-    assert read("a: \U000e0041\n").errors[0].hint.count('"\\U000E0041"') == 1
-    assert result.documents[0].root.value["b"] == [1, 1]
-    assert result.documents[0].root.value["a"] is INVALID
+    document = only("a: x\u200by\nb: [1, 1]\nc: \u202e!\n")
+    assert [error.code for error in document.errors] == ["M108", "M108"]
+    assert [error.message[-6:] for error in document.errors] == ["U+200B", "U+202E"]
+    assert [error.span for error in document.errors] == [Span(1, 5, 1, 6), Span(3, 4, 3, 5)]
+    assert document.errors[0].hint.count('"\\u200B"') == 1
+    assert only("a: \U000e0041\n").errors[0].hint.count('"\\U000E0041"') == 1
+    assert document.root is not None
+    assert document.root.value["b"] == [1, 1]
+    assert document.root.value["a"] is INVALID
 
 
 def test_a_flood_of_invisible_characters_is_bounded() -> None:
     """A line of invisible characters yields a bounded number of errors."""
-    assert len(read("a: " + "\u200b" * 5000).errors) == MOST_SHOWN
+    assert len(only("a: " + "\u200b" * 5000).errors) == MOST_SHOWN
 
 
 def test_duplicate_keys_cite_both_places() -> None:
     """Unknown and duplicate keys (citing both places)."""
-    (error,) = read("topics: [a]\nkeep: 1\ntopics: [b]\n").documents[0].errors
+    (error,) = only("topics: [a]\nkeep: 1\ntopics: [b]\n").errors
     assert error.span == Span(3, 1, 3, 7)
     assert [span for span, _ in error.related] == [Span(1, 1, 1, 7)]
 
@@ -250,21 +272,20 @@ def test_keys_that_are_one_to_python_stay_two() -> None:
     assert root("{1: 5, true: 9, 1.0: 7}\n").value == {1: 5, "true": 9, "1.0": 7}
 
 
-def test_container_of_a_position() -> None:
-    """The path of the innermost list or mapping around a position."""
-    top = root("a: 1\nspec:\n  topics: [x, {deep: [y]}]\n")
-    assert enclosing_path(top, Span(3, 22, 3, 23)) == ("spec", "topics", 1, "deep")
-    assert enclosing_path(top, Span(1, 4, 1, 5)) == ()
+def test_an_error_has_the_path_of_its_collection() -> None:
+    """The path leads to the innermost list or mapping around the error."""
+    document = only("a: *x\nspec:\n  topics: [x, {deep: [y\u200b]}]\n")
+    assert [error.path for error in document.errors] == [(), ("spec", "topics", 1, "deep")]
 
 
 def test_hints_for_breaks() -> None:
     """A break in the YAML says what to look at; where it began is cited if that is another line."""
-    (error,) = read("a: [1\nb: 2\n").errors
+    (error,) = only("a: [1\nb: 2\n").errors
     assert "bracket" in error.hint
     assert [span.line for span, _ in error.related] == [1]
-    (error,) = read("a: b: c\n").errors
+    (error,) = only("a: b: c\n").errors
     assert error.related == ()
     assert "quote" in error.hint
-    (error,) = read("a: !x!y 1\n").errors
+    (error,) = only("a: !x!y 1\n").errors
     assert error.hint
     assert error.related == ()

@@ -1,4 +1,4 @@
-"""What a plan's own properties say: order, actions, counts, refusals, impact."""
+"""The derived properties of a plan: order, actions, counts, refused limits, impact."""
 
 from dataclasses import replace
 
@@ -16,19 +16,19 @@ def test_decisions_are_sorted_by_address_and_partition_number() -> None:
 
 
 def test_two_decisions_for_one_subject_are_refused() -> None:
-    """Each subject is decided once."""
+    """Each subject has one decision."""
     with pytest.raises(ValueError, match=r"two decisions for RetentionFloor/orders-gdpr/orders\[3\]"):
         sort_decisions([purge(), blocked("RetentionFloor/orders-gdpr/orders[3]")])
 
 
-def test_actions_are_what_there_is_to_apply() -> None:
-    made = plan(
+def test_actions_are_the_decisions_to_apply() -> None:
+    example = plan(
         purge(), blocked(), waiting("RetentionFloor/a/b[1]"), satisfied("RetentionFloor/a/b[2]"), removal(), election()
     )
-    assert made.actions == (removal(), election(), purge())
+    assert example.actions == (removal(), election(), purge())
 
 
-def test_refused_are_the_limits_that_were_not_passed() -> None:
+def test_refused_are_the_limits_that_did_not_pass() -> None:
     passed = LimitVerdict(id="topics", limit=1, observed=1, passed=True, message="")
     refused = replace(passed, id="groups", passed=False)
     assert plan(limits=(passed, refused)).refused == (refused,)
@@ -36,7 +36,9 @@ def test_refused_are_the_limits_that_were_not_passed() -> None:
 
 
 def test_the_impact_of_a_purge_is_an_upper_bound() -> None:
-    """Records between the log start seen and the target; readers skip from where they stand, or from the log start."""
+    """The count starts at the observed log start; a consumer skips from its position, or from the
+    log start.
+    """
     accepted = (AcceptedLag("below", 10), AcceptedLag("late", 52_000), AcceptedLag("there", 98_213))
     action = purge(consumers=LagPolicy.IGNORE, accepted=accepted)
     assert action.records_max == 97_213
@@ -55,7 +57,7 @@ def test_only_a_preferred_election_can_be_undone() -> None:
 
 
 def test_an_unread_fact_has_no_truth_value() -> None:
-    """`if fact:` would take a missing value for a present one."""
-    with pytest.raises(TypeError, match=r"an unread fact has no truth value \(not asked\)"):
+    """`if fact:` would treat an unknown value as a known one."""
+    with pytest.raises(TypeError, match=r"an unknown fact has no truth value \(not asked\)"):
         bool(NOT_ASKED)
     assert Unknown("a") == Unknown("a")

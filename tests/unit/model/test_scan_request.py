@@ -1,4 +1,4 @@
-"""What a union of needs asks for, and which of them want Spark."""
+"""The union of scan requests, and which of them need Spark."""
 
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
@@ -6,7 +6,7 @@ from reconciler.model.selector import Selector
 TOPICS = (Selector("orders"),)
 
 
-def test_the_union_asks_for_what_each_part_asks_for() -> None:
+def test_the_union_requests_what_each_part_requests() -> None:
     one, two = TopicRequest(topics=TOPICS), TopicRequest(topics=TOPICS, offsets=True)
     group = GroupRequest(groups=(Selector("g"),))
     union = ScanRequest.union(
@@ -29,14 +29,22 @@ def test_metadata_and_listings_need_no_spark() -> None:
 
 
 def test_offsets_and_the_clusters_records_need_spark() -> None:
-    for wish in (ScanRequest(topics=(TopicRequest(topics=TOPICS, offsets=True),)), ScanRequest(cluster_records=True)):
-        assert (wish.offsets, wish.commit_log, wish.spark) == (True, False, True)
+    for request in (
+        ScanRequest(topics=(TopicRequest(topics=TOPICS, offsets=True),)),
+        ScanRequest(cluster_records=True),
+    ):
+        assert (request.offsets, request.commit_log, request.spark) == (True, False, True)
 
 
-def test_readers_named_groups_and_evidence_need_the_commit_log() -> None:
-    """The guard looks at every group the cluster may hold, so readers want the log's group ids, too."""
-    for need in (TopicRequest(topics=TOPICS, readers=True), TopicRequest(topics=TOPICS, named_groups=frozenset({"g"}))):
-        wish = ScanRequest(topics=(need,))
-        assert (wish.readers, wish.commit_log, wish.spark) == (True, True, True)
+def test_consumers_named_groups_and_evidence_need_the_commit_log() -> None:
+    """The check of consumers includes every group that the cluster may hold, so it needs the group
+    ids of the log.
+    """
+    for topic_request in (
+        TopicRequest(topics=TOPICS, readers=True),
+        TopicRequest(topics=TOPICS, named_groups=frozenset({"g"})),
+    ):
+        request = ScanRequest(topics=(topic_request,))
+        assert (request.readers, request.commit_log, request.spark) == (True, True, True)
     evidence = ScanRequest(groups=(GroupRequest(groups=TOPICS, activity=True),))
     assert (evidence.readers, evidence.commit_log, evidence.spark) == (False, True, True)

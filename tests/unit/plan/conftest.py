@@ -1,5 +1,5 @@
-"""Each plan file that is written is flushed: no test here waits for the disk."""
+"""No file is flushed to disk in these tests."""
 
-from tests.fakes.disk import no_waiting_for_the_disk
+from tests.fakes.disk import disable_fsync
 
-__all__ = ["no_waiting_for_the_disk"]
+__all__ = ["disable_fsync"]

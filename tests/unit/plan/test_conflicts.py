@@ -1,4 +1,4 @@
-"""Who claims what, and whom a quarrel cites."""
+"""Conflicts between policies, and the policies that their messages name."""
 
 from reconciler.model.action import Mode
 from reconciler.model.plan import Blocked, Decision, Satisfied
@@ -9,11 +9,13 @@ from reconciler.policies import Policy
 from tests.strategies.facts import floor, group, leaders, partition, planned, reader, removal, snapshot, topic
 
 
-def contests(facts: ClusterSnapshot, *policies: Policy) -> list[dict[str, frozenset[int] | None]]:
-    """For each policy its contested names, with the partition numbers (None: all it claims)."""
+def conflicts_of(facts: ClusterSnapshot, *policies: Policy) -> list[dict[str, frozenset[int] | None]]:
+    """Map the conflicting names of each policy to partition numbers; None means all."""
     selections = [policy.select(facts) for policy in policies]
     claims = ConflictIndex(selections)
-    return [{name: contest.partitions for name, contest in claims.conflicts(one).items()} for one in selections]
+    return [
+        {name: contest.partitions for name, contest in claims.conflicts(selection).items()} for selection in selections
+    ]
 
 
 def reason(decision: Decision) -> str:
@@ -22,45 +24,47 @@ def reason(decision: Decision) -> str:
     return decision.reason
 
 
-def test_a_selection_tells_live_names_from_unknown_ones() -> None:
-    """Only live ones are matched."""
+def test_a_selection_distinguishes_existing_from_unknown_names() -> None:
+    """Patterns select existing names only."""
     facts = snapshot(topic("a1"), topic("a2"), group("g"))
-    one = floor("a*", "gone", keep={"last": 1}).select(facts)
-    assert (dict(one.subjects), one.unknown, one.matched) == (
-        {"a1": False, "a2": False, "gone": True},
-        frozenset({"gone"}),
-        2,
-    )
+    floor_selection = floor("a*", "gone", keep={"last": 1}).select(facts)
+    assert (dict(floor_selection.subjects), floor_selection.matched) == ({"a1": False, "a2": False, "gone": True}, 2)
     exact = floor("a1", "gone", keep={"last": 1}).select(facts)
-    assert (dict(exact.subjects), exact.unknown, exact.matched) == ({"a1": True, "gone": True}, frozenset({"gone"}), 1)
-    led = leaders("a*", exceptTopics=["a2"]).select(facts)
-    assert (dict(led.subjects), led.matched) == ({"a1": False}, 1)
+    assert (dict(exact.subjects), exact.matched) == ({"a1": True, "gone": True}, 1)
+    leader_selection = leaders("a*", exceptTopics=["a2"]).select(facts)
+    assert (dict(leader_selection.subjects), leader_selection.matched) == ({"a1": False}, 1)
     groups = removal("g", "x").select(facts)
     assert (dict(groups.subjects), groups.matched) == ({"g": True, "x": True}, 1)
 
 
-def test_leader_policies_meet_on_their_partitions() -> None:
-    """Unclean elections of exact partitions, against each other and against a policy for everything."""
+def test_leader_policies_conflict_on_their_partitions() -> None:
+    """Unclean elections of exact partitions conflict with each other and with a policy for all
+    topics.
+    """
     facts = snapshot(*(partition(number) for number in range(4)))
-    one = leaders(name="one", partitions={"orders": [0, 1]}, election="unclean")
-    two = leaders(name="two", partitions={"orders": [1, 2]}, election="unclean")
+    first = leaders(name="one", partitions={"orders": [0, 1]}, election="unclean")
+    second = leaders(name="two", partitions={"orders": [1, 2]}, election="unclean")
     far = leaders(name="far", partitions={"orders": [3], "other": [0]}, election="unclean")
     every = leaders("*", name="every")
-    assert contests(facts, one, two, far) == [{"orders": frozenset({1})}, {"orders": frozenset({1})}, {}]
-    assert contests(facts, every, one, far) == [{"orders": frozenset({0, 1, 3})}, {"orders": None}, {"orders": None}]
-    assert contests(facts, one, far) == [{}, {}]
-    assert contests(facts, every) == [{}]
-    assert contests(facts, every, leaders("ord*", name="too")) == [{"orders": None}, {"orders": None}]
+    assert conflicts_of(facts, first, second, far) == [{"orders": frozenset({1})}, {"orders": frozenset({1})}, {}]
+    assert conflicts_of(facts, every, first, far) == [
+        {"orders": frozenset({0, 1, 3})},
+        {"orders": None},
+        {"orders": None},
+    ]
+    assert conflicts_of(facts, first, far) == [{}, {}]
+    assert conflicts_of(facts, every) == [{}]
+    assert conflicts_of(facts, every, leaders("ord*", name="too")) == [{"orders": None}, {"orders": None}]
 
 
-def test_different_topics_and_kinds_do_not_meet() -> None:
+def test_different_topics_and_kinds_do_not_conflict() -> None:
     facts = snapshot(topic("a"), topic("b"), group("a"))
     policies = (floor("a", keep={"last": 1}), floor("b", keep={"last": 1}), removal("a"), leaders("a"))
-    assert contests(facts, *policies) == [{}, {}, {}, {}]
+    assert conflicts_of(facts, *policies) == [{}, {}, {}, {}]
 
 
-def test_a_quarrel_cites_those_who_are_in_it_and_no_others() -> None:
-    """Two are both, three are all."""
+def test_a_conflict_names_the_policies_that_take_part() -> None:
+    """Two policies are "both", three are "all"."""
     facts = snapshot(*(partition(number) for number in range(3)))
 
     def policy(name: str, *numbers: int) -> Policy:
@@ -78,28 +82,30 @@ def test_a_quarrel_cites_those_who_are_in_it_and_no_others() -> None:
     assert not isinstance(by_address["LeaderPolicy/d/orders[2]"], Blocked)
 
 
-def test_many_who_quarrel_are_not_all_cited() -> None:
-    """The first three others, then that there are more."""
+def test_a_conflict_of_many_policies_names_three() -> None:
+    """The message names the first three other policies, and says that there are more."""
     facts = snapshot(group("g"))
     four, five = ([removal("g*", name=name) for name in names] for names in ("abcd", "abcde"))
     first = planned(four, facts).decisions[0]
     assert reason(first).endswith('GroupRemoval/d (manifests/groups.yaml:4) all claim group "g"')
     assert isinstance(first, Blocked)
     assert first.next_step == "leave it to one of them: name it under exceptGroups of the others"
-    more = reason(planned(five, facts).decisions[0])
-    assert more.endswith('GroupRemoval/d (manifests/groups.yaml:4) and others all claim group "g"')
-    assert "GroupRemoval/e" not in more
+    other_reason = reason(planned(five, facts).decisions[0])
+    assert other_reason.endswith('GroupRemoval/d (manifests/groups.yaml:4) and others all claim group "g"')
+    assert "GroupRemoval/e" not in other_reason
 
 
 def test_a_group_that_a_floor_waits_for_is_not_removed() -> None:
-    """Removing it made that floor's purges stale for ever: a missing group is not one that has read everything."""
+    """After its removal the purges of the floor would be stale for ever: an absent group has not
+    read everything.
+    """
     facts = snapshot(partition(readers=(reader("old-etl", 40),)), group("old-etl"), group("other"))
     waiting = [floor(f"orders-{number}", keep={"unreadBy": ["old-etl", "x"]}, name=f"f{number}") for number in range(4)]
     for policies in (waiting, waiting[::-1]):
-        for selector, more in (("old-etl", {}), ("*", {"expectAtMost": 9})):
-            decisions = planned([removal(selector, **more), *policies], facts).decisions
-            found = {d.address.name: d for d in decisions if d.address.kind == "GroupRemoval"}
-            blocked = found["old-etl"]
+        for selector, spec in (("old-etl", {}), ("*", {"expectAtMost": 9})):
+            decisions = planned([removal(selector, **spec), *policies], facts).decisions
+            decision_by_name = {d.address.name: d for d in decisions if d.address.kind == "GroupRemoval"}
+            blocked = decision_by_name["old-etl"]
             assert isinstance(blocked, Blocked)
             assert (blocked.code, blocked.unread) == ("B306", False)
             assert blocked.reason == (
@@ -108,15 +114,15 @@ def test_a_group_that_a_floor_waits_for_is_not_removed() -> None:
                 "there again"
             )
             assert blocked.next_step == "take it out of unreadBy first, or name it in exceptGroups of the removal"
-            assert selector != "*" or isinstance(found["other"], DeleteGroup)
+            assert selector != "*" or isinstance(decision_by_name["other"], DeleteGroup)
     three = planned([removal("old-etl"), *waiting[1:]], facts).decisions[0]
     assert isinstance(three, Blocked)
     assert "f3" in three.reason
     assert "and others" not in three.reason
 
 
-def test_a_floor_outside_of_this_run_waits_as_well() -> None:
-    """Narrowed to targets or modes a plan still knows every policy."""
+def test_a_floor_outside_of_the_targets_counts_as_well() -> None:
+    """A plan for targets or modes still knows every policy."""
     facts = snapshot(partition(readers=(reader("old-etl", 40),)), group("old-etl"))
     policies = [removal("old-etl"), floor(keep={"unreadBy": ["old-etl"]}, envelope={"mode": "continuous"})]
     for changes in ({"targets": ["GroupRemoval/dead"]}, {"modes": {Mode.MERGE}}):
@@ -125,15 +131,15 @@ def test_a_floor_outside_of_this_run_waits_as_well() -> None:
         assert only.code == "B306"
 
 
-def test_only_a_removal_is_held_up_by_a_waiting_floor() -> None:
-    """A group that would not be removed anyway is told for its own reason, and other groups are free."""
+def test_only_a_removal_is_blocked_by_a_floor() -> None:
+    """A group that would stay anyway has its own reason, and other groups are not affected."""
     waiting = floor(keep={"unreadBy": ["old-etl"]})
     busy = snapshot(partition(), group("old-etl", state=GroupState.STABLE))
     assert [d.code for d in planned([removal("old-etl"), waiting], busy).decisions[:1] if isinstance(d, Blocked)] == [
         "B303"
     ]
-    gone = snapshot(partition())
-    assert isinstance(planned([removal("old-etl"), waiting], gone).decisions[0], Satisfied)
+    without_group = snapshot(partition())
+    assert isinstance(planned([removal("old-etl"), waiting], without_group).decisions[0], Satisfied)
     read = floor(keep={"last": 1})
     assert isinstance(
         planned([removal("old-etl"), read], snapshot(partition(), group("old-etl"))).decisions[0], DeleteGroup

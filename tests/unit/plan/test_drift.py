@@ -1,4 +1,4 @@
-"""What counts as drift, since when, and that the report survives its own file."""
+"""What counts as drift, since when, and the file of the report."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +32,9 @@ def blocked(group: str = "billing-x", *, unread: bool = False) -> Blocked:
 
 
 def test_each_operation_and_a_block_are_drift_and_exit_two() -> None:
-    """The three operations and a blocked subject are drift, each with its sort, its next step and since now."""
+    """The three operations and a blocked subject are drift, each with its type, its next step and
+    the present time.
+    """
     report = drift.report(plan_of(purge(partition=0), removal(), election(), blocked()))
     assert [(str(s.address), s.sort, s.code, s.since_ms) for s in report.subjects] == [
         ("GroupRemoval/dead-etl/billing-x", BLOCKED, "B204", NOW_MS),
@@ -51,7 +53,9 @@ def test_each_operation_and_a_block_are_drift_and_exit_two() -> None:
 
 
 def test_a_moving_floor_within_its_allowance_waiting_and_skipped_are_not_drift() -> None:
-    """Pending actions, waiting, skipped and satisfied subjects are counted per policy, and the report is in sync with exit 0."""
+    """The report counts pending actions and waiting, skipped and satisfied subjects per policy, and
+    is in sync, with exit code 0.
+    """
     plan = plan_of(
         purge(partition=0, drift=False),
         Satisfied(Address("RetentionFloor", "orders-gdpr", "orders", 1)),
@@ -69,7 +73,7 @@ def test_a_moving_floor_within_its_allowance_waiting_and_skipped_are_not_drift()
 
 
 def test_unread_subjects_and_incomplete_plans_are_neither_drift_nor_in_sync() -> None:
-    """What could not be read is exit 1, and real drift beside it is still exit 2: the stronger statement."""
+    """Unread facts are exit code 1; with real drift beside them the exit code is 2."""
     unread = drift.report(plan_of(blocked(unread=True)))
     assert unread.subjects == ()
     assert [s.sort for s in unread.unread] == [UNREAD]
@@ -83,22 +87,28 @@ def test_unread_subjects_and_incomplete_plans_are_neither_drift_nor_in_sync() ->
 
 
 def test_since_is_carried_over_from_the_previous_report_of_the_same_cluster() -> None:
-    """A subject keeps its first instant, also when it turns from blocked into an action; a new one starts now; another cluster's report is ignored."""
+    """A subject keeps its first instant, also if a block becomes an action.
+
+    A new subject starts now, and the report of another cluster is ignored.
+    """
     first = drift.report(plan_of(blocked("old-etl"), now_ms=NOW_MS - HOUR))
     second = drift.report(plan_of(removal(), election()), previous=[first])
     assert [s.since_ms for s in second.subjects] == [NOW_MS - HOUR, NOW_MS]
     stranger = replace(first, cluster_id="another")
     assert drift.report(plan_of(removal()), previous=[stranger]).subjects[0].since_ms == NOW_MS
-    late = replace(first, subjects=(replace(first.subjects[0], since_ms=NOW_MS + 5),))
-    assert drift.report(plan_of(removal()), previous=[late]).subjects[0].since_ms == NOW_MS
+    later_report = replace(first, subjects=(replace(first.subjects[0], since_ms=NOW_MS + 5),))
+    assert drift.report(plan_of(removal()), previous=[later_report]).subjects[0].since_ms == NOW_MS
 
 
-def test_a_run_that_could_not_read_does_not_make_an_old_drift_look_new() -> None:
-    """Drift → unread → unread → drift keeps the first instant; unread that never drifted starts anew; and mended drift is forgotten."""
+def test_an_unread_run_does_not_reset_the_start_of_a_drift() -> None:
+    """Drift, unread, unread, drift keeps the first instant.
+
+    Unread without drift starts anew, and drift that was corrected is forgotten.
+    """
     first = drift.report(plan_of(removal(), now_ms=NOW_MS - 3 * HOUR))
-    away = drift.report(plan_of(blocked("old-etl", unread=True), now_ms=NOW_MS - 2 * HOUR), previous=[first])
-    assert away.unread[0].drift_since_ms == NOW_MS - 3 * HOUR
-    still = drift.report(plan_of(blocked("old-etl", unread=True), now_ms=NOW_MS - HOUR), previous=[away])
+    unread_report = drift.report(plan_of(blocked("old-etl", unread=True), now_ms=NOW_MS - 2 * HOUR), previous=[first])
+    assert unread_report.unread[0].drift_since_ms == NOW_MS - 3 * HOUR
+    still = drift.report(plan_of(blocked("old-etl", unread=True), now_ms=NOW_MS - HOUR), previous=[unread_report])
     assert still.unread[0].since_ms == NOW_MS - 2 * HOUR
     back = drift.report(plan_of(removal()), previous=[still])
     assert back.subjects[0].since_ms == NOW_MS - 3 * HOUR
@@ -109,40 +119,46 @@ def test_a_run_that_could_not_read_does_not_make_an_old_drift_look_new() -> None
     assert drift.report(plan_of(removal()), previous=[mended]).subjects[0].since_ms == NOW_MS
 
 
-@pytest.mark.parametrize("whole", ["RetentionFloor/orders-gdpr/orders", "RetentionFloor/orders-gdpr"])
-def test_what_lies_below_an_unread_topic_or_policy_keeps_its_drift(whole: str) -> None:
-    """Its cleanup policy could not be read, so nothing was told about its partitions. Once the drift was a new one afterwards."""
+@pytest.mark.parametrize("parent", ["RetentionFloor/orders-gdpr/orders", "RetentionFloor/orders-gdpr"])
+def test_subjects_below_an_unread_topic_or_policy_keep_their_drift(parent: str) -> None:
+    """The cleanup policy was unread, so there were no decisions on partitions.
+
+    The drift once started anew afterwards.
+    """
     partitions = [purge(partition=0), purge(partition=1)]
     first = drift.report(plan_of(*partitions, removal(), now_ms=NOW_MS - 3 * HOUR))
-    hidden = replace(blocked("u", unread=True), address=Address.parse(whole))
+    hidden = replace(blocked("u", unread=True), address=Address.parse(parent))
     second = drift.report(plan_of(hidden, now_ms=NOW_MS - 2 * HOUR), previous=[first])
     third = drift.report(plan_of(hidden, now_ms=NOW_MS - HOUR), previous=[second])
-    told = [(str(s.address), s.since_ms, s.drift_since_ms) for s in third.unread]
-    assert told == [
-        (whole, NOW_MS - 2 * HOUR, None),
+    times = [(str(s.address), s.since_ms, s.drift_since_ms) for s in third.unread]
+    assert times == [
+        (parent, NOW_MS - 2 * HOUR, None),
         *((f"RetentionFloor/orders-gdpr/orders[{number}]", NOW_MS - 2 * HOUR, NOW_MS - 3 * HOUR) for number in (0, 1)),
     ]
-    last = drift.report(plan_of(*partitions), previous=[third])
-    assert {s.since_ms for s in last.subjects} == {NOW_MS - 3 * HOUR}
+    last_report = drift.report(plan_of(*partitions), previous=[third])
+    assert {s.since_ms for s in last_report.subjects} == {NOW_MS - 3 * HOUR}
 
 
-def test_a_cluster_out_of_sight_is_unread_and_remembers_its_drift() -> None:
-    """A cluster that did not answer at all is exit 1 with the reason, and drift → away → drift keeps the first instant; nothing known is nothing made up."""
+def test_an_unreachable_cluster_is_unread_and_keeps_its_drift() -> None:
+    """A cluster without any answer is exit code 1 with the reason.
+
+    Drift before and after keeps the first instant.
+    """
     first = drift.report(plan_of(removal(), blocked("u", unread=True), now_ms=NOW_MS - 2 * HOUR))
-    away = drift.unreachable_report(
+    unreachable = drift.unreachable_report(
         "prod-eu", first.cluster_id, "no broker answered", observed_at_ms=NOW_MS - HOUR, previous=[first]
     )
-    assert [(str(s.address), s.since_ms, s.drift_since_ms) for s in away.unread] == [
+    assert [(str(s.address), s.since_ms, s.drift_since_ms) for s in unreachable.unread] == [
         ("GroupRemoval/dead-etl/old-etl", NOW_MS - HOUR, NOW_MS - 2 * HOUR),
         ("GroupRemoval/dead-etl/u", NOW_MS - 2 * HOUR, None),
     ]
-    assert (away.cluster, away.observed_at_ms) == ("prod-eu", NOW_MS - HOUR)
-    unseen = away.unread[0]
+    assert (unreachable.cluster, unreachable.observed_at_ms) == ("prod-eu", NOW_MS - HOUR)
+    unseen = unreachable.unread[0]
     assert (unseen.sort, unseen.code) == (UNREAD, "B103")
     assert (unseen.detail, unseen.next_step) == ("no broker answered", "see why the cluster could not be read")
-    assert away.incomplete == ("no broker answered",)
-    assert drift.exit_code([away]) == 1
-    assert drift.report(plan_of(removal()), previous=[away]).subjects[0].since_ms == NOW_MS - 2 * HOUR
+    assert unreachable.incomplete == ("no broker answered",)
+    assert drift.exit_code([unreachable]) == 1
+    assert drift.report(plan_of(removal()), previous=[unreachable]).subjects[0].since_ms == NOW_MS - 2 * HOUR
     unknown = drift.unreachable_report("prod-eu", "id", "no broker answered", observed_at_ms=NOW_MS)
     assert unknown.unread == unknown.subjects == ()
     assert not unknown.in_sync
@@ -162,8 +178,8 @@ def full_report() -> DriftReport:
     return drift.report(plan, previous=[first])
 
 
-def test_a_drift_report_survives_its_file_and_the_file_is_harmless_text(tmp_path: Path) -> None:
-    """dumps → read is the identity for every field, hostile names included, and the file holds printable ASCII only."""
+def test_a_drift_report_survives_its_file_as_harmless_text(tmp_path: Path) -> None:
+    """Every field survives the file, with hostile names, and the file is printable ASCII."""
     reports = (full_report(), drift.report(plan_of()))
     path = tmp_path / "drift.json"
     path.write_text(drift.dumps(reports), encoding="utf-8")
@@ -172,8 +188,8 @@ def test_a_drift_report_survives_its_file_and_the_file_is_harmless_text(tmp_path
     assert reports[0].refused == ("groups",)
 
 
-def test_an_unchanged_cluster_yields_the_same_report_but_for_its_time() -> None:
-    """Two runs on the same drift differ in `observed_at` only, so that what is made of it stays still."""
+def test_an_unchanged_cluster_gives_the_same_report_except_its_time() -> None:
+    """Two runs with the same drift differ in `observed_at` only."""
     first = drift.report(plan_of(removal(), purge(partition=0), now_ms=NOW_MS - HOUR))
     second = drift.report(plan_of(removal(), purge(partition=0)), previous=[first])
     assert replace(second, observed_at_ms=first.observed_at_ms) == first
@@ -193,24 +209,27 @@ def test_an_unchanged_cluster_yields_the_same_report_but_for_its_time() -> None:
     ],
 )
 def test_a_damaged_drift_report_is_refused(change: tuple[str, str], complaint: str) -> None:
-    """A report that was edited, or is of another format, is refused with what is wrong, never half read."""
+    """An edited report, or one of another format, is refused with the reason."""
     text = drift.dumps([full_report()])
     assert change[0] in text
     with pytest.raises(ValueError, match=complaint):
         drift.parse(text.replace(*change))
 
 
-def test_a_drift_report_of_a_newer_minor_version_may_hold_more_and_other_json_is_refused() -> None:
-    """Fields of 1.2 that this version does not know are passed over; a JSON list is no report."""
+def test_a_newer_minor_version_is_read_and_other_json_is_refused() -> None:
+    """Unknown fields of 1.2 are ignored; a JSON list is no report."""
     text = drift.dumps([drift.report(plan_of(removal()))])
-    newer = text.replace('"1.1"', '"1.2"').replace('"kind"', '"shade": 1, "kind"')
-    assert drift.parse(newer) == drift.parse(text)
+    newer_text = text.replace('"1.1"', '"1.2"').replace('"kind"', '"shade": 1, "kind"')
+    assert drift.parse(newer_text) == drift.parse(text)
     with pytest.raises(ValueError, match="should be"):
         drift.parse("[]")
 
 
-def test_metrics_say_zero_for_policies_in_sync_and_hold_nothing_of_the_process(tmp_path: Path) -> None:
-    """Each policy has a drift series even at 0, the oldest instant is there only while something drifts, and no process metric leaks in."""
+def test_metrics_show_zero_for_policies_in_sync(tmp_path: Path) -> None:
+    """Each policy has a drift series, also at 0.
+
+    The oldest instant exists only during drift, and there is no metric of the process.
+    """
     path = tmp_path / "reconciler.prom"
     in_sync = replace(drift.report(plan_of(Satisfied(purge(partition=0).address))), cluster="quiet")
     drift.write_metrics([full_report(), in_sync], path)
@@ -220,14 +239,14 @@ def test_metrics_say_zero_for_policies_in_sync_and_hold_nothing_of_the_process(t
         for s in family.samples
     }
     assert all(name.startswith("reconciler_") for name, _ in samples)
-    quiet = (("cluster", "quiet"),)
+    labels = (("cluster", "quiet"),)
     noisy = (("cluster", "prod-eu"),)
-    assert samples["reconciler_in_sync", quiet] == 1
+    assert samples["reconciler_in_sync", labels] == 1
     assert samples["reconciler_complete", noisy] == 0
     assert samples["reconciler_limits_refusing", noisy] == 1
     assert samples["reconciler_observed_timestamp_seconds", noisy] == NOW_MS / 1000
     assert samples["reconciler_drift_since_timestamp_seconds", noisy] == NOW_MS / 1000
-    assert ("reconciler_drift_since_timestamp_seconds", quiet) not in samples
+    assert ("reconciler_drift_since_timestamp_seconds", labels) not in samples
     policy = (("cluster", "quiet"), ("kind", "RetentionFloor"), ("policy", "orders-gdpr"))
     assert samples["reconciler_drift_subjects", policy] == 0
     assert samples["reconciler_subjects", (policy[0], ("decision", "satisfied"), *policy[1:])] == 1

@@ -1,4 +1,4 @@
-"""What is too much for one plan, what the message says, and how far a waiver goes."""
+"""Limits of a plan, their messages, and the effect of waivers."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,57 +18,57 @@ from tests.strategies.facts import LOST, cluster, group, snapshot, topic, waiver
 A, B, C = (Address("RetentionFloor", name) for name in "abc")
 
 
-def lost(records: int, *, policy: str = "a", of: str = "orders", partition: int = 0, **changes: Any) -> Action:
-    """A purge of this many records."""
+def purge_of(records: int, *, policy: str = "a", of: str = "orders", partition: int = 0, **changes: Any) -> Action:
+    """Return a purge of this many records."""
     return examples.purge(of, partition, policy=policy, log_start=0, before_offset=records, **changes)
 
 
 def verdict(
     limit: str, *actions: Action, waivers: tuple[Waiver, ...] = (), facts: ClusterSnapshot | None = None, **bounds: Any
 ) -> LimitVerdict:
-    """The verdict of one limit; every topic holds 1000 records, the cluster 10,000."""
+    """Return the verdict of one limit; every topic has 1,000 records, the cluster 10,000."""
     names = {action.address.name for action in actions}
-    known = facts or snapshot(*(topic(name) for name in names), cluster_records=10_000)
-    found = {v.id: v for v in limits.verdicts(actions, cluster(limits=bounds), waivers, known)}
-    return found[limit]
+    snapshot_facts = facts or snapshot(*(topic(name) for name in names), cluster_records=10_000)
+    verdicts = {v.id: v for v in limits.verdicts(actions, cluster(limits=bounds), waivers, snapshot_facts)}
+    return verdicts[limit]
 
 
 # --- each limit
 
 
 @pytest.mark.parametrize(
-    ("limit", "most", "within", "beyond"),
+    ("limit", "limit_value", "within", "beyond"),
     [
-        ("topics", 1, [lost(1, partition=0), lost(1, partition=1)], [lost(1), lost(1, of="other")]),
+        ("topics", 1, [purge_of(1, partition=0), purge_of(1, partition=1)], [purge_of(1), purge_of(1, of="other")]),
         ("groups", 1, [examples.removal("x")], [examples.removal("x"), examples.removal("y")]),
         ("elections", 1, [examples.election("x")], [examples.election("x"), examples.election("y", unclean=True)]),
         ("uncleanElections", 0, [examples.election("x")], [examples.election("x", unclean=True)]),
-        ("recordsPercentPerTopic", 90, [lost(900)], [lost(901)]),
-        ("recordsPercent", 5, [lost(500)], [lost(250), lost(251, of="other")]),
+        ("recordsPercentPerTopic", 90, [purge_of(900)], [purge_of(901)]),
+        ("recordsPercent", 5, [purge_of(500)], [purge_of(250), purge_of(251, of="other")]),
     ],
 )
-def test_a_limit_allows_what_reaches_it_and_refuses_what_passes_it(
-    limit: str, most: float, within: list[Action], beyond: list[Action]
+def test_a_limit_allows_its_value_and_refuses_more(
+    limit: str, limit_value: float, within: list[Action], beyond: list[Action]
 ) -> None:
-    """The number, the limit and the policy are in the verdict."""
-    passed = verdict(limit, *within, **{limit: most})
+    """The verdict has the number, the limit and the policy."""
+    passed = verdict(limit, *within, **{limit: limit_value})
     assert passed.passed
-    assert passed.limit == most
+    assert passed.limit == limit_value
     assert passed.observed is not None
-    assert passed.observed <= most
-    refused = verdict(limit, *beyond, **{limit: most})
+    assert passed.observed <= limit_value
+    refused = verdict(limit, *beyond, **{limit: limit_value})
     assert not refused.passed
     assert refused.observed is not None
-    assert refused.observed > most
+    assert refused.observed > limit_value
     assert refused.worst is not None
 
 
-def test_nothing_counts_where_nothing_is_done() -> None:
-    """Every limit passes an empty plan, whatever could not be read."""
+def test_an_empty_plan_passes_every_limit() -> None:
+    """Unread facts do not matter then."""
     facts = snapshot(cluster_records=LOST)
-    for found in limits.verdicts((), cluster(), (), facts):
-        assert (found.passed, found.observed, found.worst, found.waivers) == (True, 0.0, None, ())
-        assert "nothing counts towards it" in found.message
+    for result in limits.verdicts((), cluster(), (), facts):
+        assert (result.passed, result.observed, result.worst, result.waivers) == (True, 0.0, None, ())
+        assert "nothing counts towards it" in result.message
 
 
 def test_decisions_that_are_no_actions_do_not_count() -> None:
@@ -80,8 +80,8 @@ def test_decisions_that_are_no_actions_do_not_count() -> None:
     assert all(v.observed == 0.0 for v in limits.verdicts(decisions, cluster(limits={"topics": 0}), (), snapshot()))
 
 
-def test_groups_percent_is_of_all_listed_groups() -> None:
-    """Ids that only the commit log knows are no part of the whole."""
+def test_groups_percent_counts_all_listed_groups() -> None:
+    """Ids that only the commit log has do not count."""
     groups = [group(str(number)) for number in range(4)] + [group("old", listed=False)]
     two, three = ([examples.removal(str(number)) for number in range(count)] for count in (2, 3))
     assert verdict("groupsPercent", *two, facts=snapshot(*groups)).passed
@@ -91,57 +91,57 @@ def test_groups_percent_is_of_all_listed_groups() -> None:
     assert refused.message.startswith("groupsPercent: groups removed, of those of the cluster: 75 %, the limit is 50 %")
 
 
-def test_removals_where_no_group_is_listed_contradict() -> None:
-    found = verdict("groupsPercent", examples.removal("x"), facts=snapshot(group("x", listed=False)))
-    assert (found.passed, found.observed) == (False, None)
-    assert "not known (the cluster's groups count 0, which cannot be when some are to be lost)" in found.message
+def test_removals_without_a_listed_group_contradict() -> None:
+    result = verdict("groupsPercent", examples.removal("x"), facts=snapshot(group("x", listed=False)))
+    assert (result.passed, result.observed) == (False, None)
+    assert "not known (the cluster's groups count 0, which cannot be when some are to be lost)" in result.message
 
 
 def test_unclean_elections_add_up() -> None:
     unclean = [examples.election("x", unclean=True), examples.election("x", 1, unclean=True)]
-    found = verdict("uncleanElections", *unclean, examples.election("y"), uncleanElections=1)
-    assert (found.passed, found.observed) == (False, 2.0)
+    result = verdict("uncleanElections", *unclean, examples.election("y"), uncleanElections=1)
+    assert (result.passed, result.observed) == (False, 2.0)
 
 
-def test_the_last_record_of_a_topic_is_all_of_it() -> None:
+def test_the_last_record_of_a_topic_is_100_percent() -> None:
     facts = snapshot(topic("orders", records=1), cluster_records=10)
-    assert verdict("recordsPercentPerTopic", lost(1), facts=facts).observed == 100.0
+    assert verdict("recordsPercentPerTopic", purge_of(1), facts=facts).observed == 100.0
 
 
-def test_a_topic_that_two_policies_take_from_is_one_topic() -> None:
-    """And its records count together."""
-    actions = [lost(500, policy="a", partition=0), lost(450, policy="b", partition=1)]
+def test_a_topic_of_two_policies_counts_once() -> None:
+    """The records of both policies count together."""
+    actions = [purge_of(500, policy="a", partition=0), purge_of(450, policy="b", partition=1)]
     topics = verdict("topics", *actions, topics=1)
     assert (topics.passed, topics.observed) == (True, 1.0)
     records = verdict("recordsPercentPerTopic", *actions)
     assert (records.passed, records.observed, records.worst) == (False, 95.0, A)
 
 
-def test_the_limit_per_topic_binds_each_topic_on_its_own() -> None:
-    """The fullest one is the number of the verdict."""
-    actions = [lost(10, of="small"), lost(950, of="full", policy="b"), lost(900, of="medium", policy="c")]
+def test_the_limit_per_topic_applies_to_each_topic() -> None:
+    """The verdict has the number of the topic with the largest share."""
+    actions = [purge_of(10, of="small"), purge_of(950, of="full", policy="b"), purge_of(900, of="medium", policy="c")]
     refused = verdict("recordsPercentPerTopic", *actions)
     assert (refused.observed, refused.worst) == (95.0, B)
     assert "records lost, of those of one topic (full): 95 %, the limit is 90 %" in refused.message
 
 
-def test_vouched_records_count_for_no_record_limit_and_their_topic_counts() -> None:
-    """What every named group has read is not lost to anybody."""
-    vouched = lost(1000, vouched=True, named=("billing",))
+def test_vouched_records_do_not_count_but_their_topic_does() -> None:
+    """Records that every named group has read are no loss."""
+    vouched = purge_of(1000, vouched=True, named=("billing",))
     assert verdict("recordsPercentPerTopic", vouched).observed == 0.0
     assert verdict("recordsPercent", vouched).observed == 0.0
     assert verdict("topics", vouched).observed == 1.0
 
 
-def test_a_share_never_exceeds_the_whole() -> None:
-    """The whole was counted at another moment than its parts."""
-    assert verdict("recordsPercentPerTopic", lost(5000)).observed == 100.0
+def test_a_share_never_exceeds_100_percent() -> None:
+    """The total and the parts are counted at different times."""
+    assert verdict("recordsPercentPerTopic", purge_of(5000)).observed == 100.0
 
 
-def test_a_share_just_above_the_limit_does_not_read_as_the_limit() -> None:
-    """Rounded up, in the message and in the waiver that it asks for."""
+def test_a_share_just_above_the_limit_is_rounded_up() -> None:
+    """The message and the suggested waiver round up."""
     facts = snapshot(topic("orders", records=100_000), cluster_records=10**9)
-    message = verdict("recordsPercentPerTopic", lost(90_001), facts=facts).message
+    message = verdict("recordsPercentPerTopic", purge_of(90_001), facts=facts).message
     assert "90.1 %, the limit is 90 %" in message
     assert "value: 90.1," in message
 
@@ -175,22 +175,22 @@ def test_a_share_just_above_the_limit_does_not_read_as_the_limit() -> None:
         ),
     ],
 )
-def test_an_unknown_whole_refuses_what_it_would_bound(limit: str, facts: ClusterSnapshot, words: str) -> None:
-    """A share of nobody knows what is no share within a limit; not even a limit of 100 percent lets it pass."""
-    found = verdict(limit, lost(1), lost(2, policy="b", partition=1), facts=facts, **{limit: 100})
-    assert (found.passed, found.observed, found.worst) == (False, None, B)
-    assert words in found.message
-    assert "most of it would be lost by RetentionFloor/b (manifests/prod-eu/orders.yaml:9)" in found.message
+def test_an_unknown_total_refuses_the_plan(limit: str, facts: ClusterSnapshot, words: str) -> None:
+    """An unknown share passes no limit, not even 100 percent."""
+    result = verdict(limit, purge_of(1), purge_of(2, policy="b", partition=1), facts=facts, **{limit: 100})
+    assert (result.passed, result.observed, result.worst) == (False, None, B)
+    assert words in result.message
+    assert "most of it would be lost by RetentionFloor/b (manifests/prod-eu/orders.yaml:9)" in result.message
 
 
-def test_no_waiver_covers_what_could_not_be_counted() -> None:
+def test_no_waiver_covers_an_unknown_total() -> None:
     facts = snapshot(topic("orders"), cluster_records=LOST)
     allowed = waiver("RetentionFloor/a", "recordsPercent", 100)
-    assert not verdict("recordsPercent", lost(1), facts=facts, waivers=(allowed,)).passed
+    assert not verdict("recordsPercent", purge_of(1), facts=facts, waivers=(allowed,)).passed
 
 
-def test_unread_wholes_do_not_refuse_other_sorts_of_actions() -> None:
-    """A plan of removals and elections needs no records."""
+def test_unread_totals_refuse_no_other_operations() -> None:
+    """A plan of removals and elections needs no record counts."""
     facts = snapshot(group("old-etl"), group("b"), cluster_records=LOST)
     assert all(v.passed for v in limits.verdicts([examples.removal(), examples.election()], cluster(), (), facts))
 
@@ -199,7 +199,7 @@ def test_unread_wholes_do_not_refuse_other_sorts_of_actions() -> None:
 
 
 def test_a_refusal_names_number_limit_manifest_and_the_waiver_that_would_allow_it() -> None:
-    actions = [lost(1, of=name, policy="b" if name in "xyz" else "a") for name in "uvxyz"]
+    actions = [purge_of(1, of=name, policy="b" if name in "xyz" else "a") for name in "uvxyz"]
     actions = [replace(action, declared_at=SourceLocation("floors.yaml", 9, 1)) for action in actions]
     assert verdict("topics", *actions, topics=2).message == (
         "topics: topics that lose records: 5, the limit is 2; most of it by RetentionFloor/b (floors.yaml:9): do less at once, or let "
@@ -207,71 +207,73 @@ def test_a_refusal_names_number_limit_manifest_and_the_waiver_that_would_allow_i
     )
 
 
-def test_a_refusal_asks_for_as_many_waivers_as_it_takes() -> None:
-    """The worst policies first; three at most are written out."""
-    actions = [lost(1, of=f"{policy}{number}", policy=policy) for policy in "abcde" for number in range(2)]
+def test_a_refusal_suggests_all_necessary_waivers() -> None:
+    """It has at most three waivers, those of the policies with the largest numbers."""
+    actions = [purge_of(1, of=f"{policy}{number}", policy=policy) for policy in "abcde" for number in range(2)]
     message = verdict("topics", *actions, topics=4).message
-    asked = " and ".join(f"{{policy: RetentionFloor/{p}, limit: topics, value: 2, expires: …}}" for p in "abc")
-    assert message.endswith(f"with a Waiver of spec {asked}")
+    suggestion = " and ".join(f"{{policy: RetentionFloor/{p}, limit: topics, value: 2, expires: …}}" for p in "abc")
+    assert message.endswith(f"with a Waiver of spec {suggestion}")
     four = verdict("topics", *actions, topics=3).message
-    assert four.endswith(f"with a Waiver of spec {asked} (and 1 more)")
+    assert four.endswith(f"with a Waiver of spec {suggestion} (and 1 more)")
 
 
-def test_a_count_is_asked_for_as_it_is() -> None:
-    """Only shares are rounded up, and end at 100."""
-    message = verdict("topics", *(lost(1, of=f"t{number}") for number in range(150)), topics=2).message
+def test_a_suggested_count_is_exact() -> None:
+    """Only shares are rounded up, to at most 100."""
+    message = verdict("topics", *(purge_of(1, of=f"t{number}") for number in range(150)), topics=2).message
     assert "{policy: RetentionFloor/a, limit: topics, value: 150, expires: …}" in message
 
 
 def test_large_counts_are_written_out() -> None:
-    """`1.23457e+06` was less than what it stood for, and a waiver of it let nothing past."""
+    """The message once said `1.23457e+06`, and a waiver with that value was too small."""
     actions = [examples.election(f"t{number}") for number in range(3)]
     message = verdict("elections", *actions, elections=1_234_567, waivers=()).message
     assert message == "elections: leaders elected: 3, the limit is 1234567"
 
 
-def test_a_limit_reads_as_it_was_written() -> None:
-    assert verdict("recordsPercentPerTopic", lost(500), recordsPercentPerTopic=33.33).message.startswith(
+def test_a_limit_is_shown_as_it_was_written() -> None:
+    assert verdict("recordsPercentPerTopic", purge_of(500), recordsPercentPerTopic=33.33).message.startswith(
         "recordsPercentPerTopic: records lost, of those of one topic (orders): 50 %, the limit is 33.33 %"
     )
 
 
-def test_a_share_of_less_than_one_percent_is_asked_for_as_it_is() -> None:
-    message = verdict("recordsPercentPerTopic", lost(6), recordsPercentPerTopic=0.5).message
+def test_a_suggested_share_below_one_percent_is_exact() -> None:
+    message = verdict("recordsPercentPerTopic", purge_of(6), recordsPercentPerTopic=0.5).message
     assert "{policy: RetentionFloor/a, limit: recordsPercentPerTopic, value: 0.6, expires: …}" in message
 
 
-def test_the_waivers_asked_for_would_let_it_pass() -> None:
-    """Also where several topics are over the limit: the highest value of each policy is asked for."""
-    actions = [lost(990, of=name, policy="a") for name in "y"] + [lost(950, of=name, policy="a") for name in "xz"]
-    actions.append(lost(960, of="zz", policy="b"))
+def test_the_suggested_waivers_are_sufficient() -> None:
+    """With several topics above the limit the largest value of each policy is suggested."""
+    actions = [purge_of(990, of=name, policy="a") for name in "y"] + [
+        purge_of(950, of=name, policy="a") for name in "xz"
+    ]
+    actions.append(purge_of(960, of="zz", policy="b"))
     refused = verdict("recordsPercentPerTopic", *actions)
     assert "{policy: RetentionFloor/a, limit: recordsPercentPerTopic, value: 99, expires: …}" in refused.message
     assert "{policy: RetentionFloor/b, limit: recordsPercentPerTopic, value: 96, expires: …}" in refused.message
     assert refused.worst == A
-    given = (
+    waivers_of_plan = (
         waiver("RetentionFloor/a", "recordsPercentPerTopic", 99, name="one"),
         waiver("RetentionFloor/b", "recordsPercentPerTopic", 96, name="two"),
     )
-    assert verdict("recordsPercentPerTopic", *actions, waivers=given).passed
-    assert not verdict("recordsPercentPerTopic", *actions, waivers=given[:1]).passed
-    assert not verdict("recordsPercentPerTopic", *actions, waivers=given[1:]).passed
+    assert verdict("recordsPercentPerTopic", *actions, waivers=waivers_of_plan).passed
+    assert not verdict("recordsPercentPerTopic", *actions, waivers=waivers_of_plan[:1]).passed
+    assert not verdict("recordsPercentPerTopic", *actions, waivers=waivers_of_plan[1:]).passed
 
 
 # --- waivers
 
 
-def test_a_waiver_counts_for_its_policy_only_and_is_shown_with_its_remaining_life() -> None:
+def test_a_waiver_counts_for_its_policy_and_shows_its_remaining_time() -> None:
     allowed = waiver("RetentionFloor/a", "topics", 3)
-    actions = [lost(1, of=name) for name in "xyz"]
-    found = verdict("topics", *actions, waivers=(allowed,), topics=2)
-    assert found.passed
-    assert found.observed == 3.0
+    actions = [purge_of(1, of=name) for name in "xyz"]
+    result = verdict("topics", *actions, waivers=(allowed,), topics=2)
+    assert result.passed
+    assert result.observed == 3.0
     assert (
-        found.message
+        result.message
         == "topics: topics that lose records: 3, the limit is 2; Waiver/once allows RetentionFloor/a 3 for 9d more"
     )
-    assert found.waivers == (
+    assert result.waivers == (
         UsedWaiver(
             name="once",
             policy=A,
@@ -281,15 +283,15 @@ def test_a_waiver_counts_for_its_policy_only_and_is_shown_with_its_remaining_lif
             declared_at=SourceLocation("manifests/waivers.yaml", 1, 1),
         ),
     )
-    others = [lost(1, of=name, policy="b") for name in "xyz"]
-    assert not verdict("topics", *others, waivers=(allowed,), topics=2).passed
+    other_actions = [purge_of(1, of=name, policy="b") for name in "xyz"]
+    assert not verdict("topics", *other_actions, waivers=(allowed,), topics=2).passed
 
 
-def test_the_rest_of_the_plan_keeps_the_limit() -> None:
-    """Without the waived policy's actions, and no more for them."""
+def test_all_other_actions_keep_the_limit() -> None:
+    """They count without the actions of the waived policy."""
     allowed = waiver("RetentionFloor/a", "topics", 3)
-    waived = [lost(1, of=name) for name in "xyz"]
-    two, three = ([lost(1, of=name, policy="b") for name in names] for names in ("uv", "uvw"))
+    waived = [purge_of(1, of=name) for name in "xyz"]
+    two, three = ([purge_of(1, of=name, policy="b") for name in names] for names in ("uv", "uvw"))
     assert verdict("topics", *waived, *two, waivers=(allowed,), topics=2).passed
     refused = verdict("topics", *waived, *three, waivers=(allowed,), topics=2)
     assert (refused.passed, refused.worst) == (False, B)
@@ -297,81 +299,88 @@ def test_the_rest_of_the_plan_keeps_the_limit() -> None:
     assert "Waiver/once allows RetentionFloor/a 3" in refused.message
 
 
-def test_a_waiver_that_is_too_small_waives_nothing() -> None:
+def test_a_waiver_that_is_too_small_has_no_effect() -> None:
     allowed = waiver("RetentionFloor/a", "topics", 2)
-    found = verdict("topics", *(lost(1, of=name) for name in "xyz"), waivers=(allowed,), topics=1)
-    assert (found.passed, found.waivers) == (False, ())
+    result = verdict("topics", *(purge_of(1, of=name) for name in "xyz"), waivers=(allowed,), topics=1)
+    assert (result.passed, result.waivers) == (False, ())
 
 
-def test_a_waiver_is_not_used_where_it_is_not_needed() -> None:
-    """Within the limit nobody has to be let past; a waiver below the limit tightens nothing."""
+def test_an_unnecessary_waiver_is_not_used() -> None:
+    """A waiver does not count within the limit; a waiver below the limit is not stricter."""
     small = waiver("RetentionFloor/a", "topics", 0)
-    found = verdict("topics", lost(1), waivers=(small,), topics=1)
-    assert (found.passed, found.waivers) == (True, ())
-    assert found.message == "topics: topics that lose records: 1, the limit is 1"
+    result = verdict("topics", purge_of(1), waivers=(small,), topics=1)
+    assert (result.passed, result.waivers) == (True, ())
+    assert result.message == "topics: topics that lose records: 1, the limit is 1"
     large = waiver("RetentionFloor/a", "topics", 5)
-    assert verdict("topics", lost(1), waivers=(large,), topics=1).waivers == ()
-    assert verdict("topics", lost(1), waivers=(large,), topics=0).waivers != ()
+    assert verdict("topics", purge_of(1), waivers=(large,), topics=1).waivers == ()
+    assert verdict("topics", purge_of(1), waivers=(large,), topics=0).waivers != ()
 
 
 def test_a_waiver_of_another_limit_does_not_count() -> None:
     other = waiver("RetentionFloor/a", "recordsPercent", 100, name="earlier")
     own = waiver("RetentionFloor/a", "topics", 1)
-    assert not verdict("topics", lost(1), waivers=(other,), topics=0).passed
-    assert [used.name for used in verdict("topics", lost(1), waivers=(other, own), topics=0).waivers] == ["once"]
+    assert not verdict("topics", purge_of(1), waivers=(other,), topics=0).passed
+    assert [used.name for used in verdict("topics", purge_of(1), waivers=(other, own), topics=0).waivers] == ["once"]
 
 
-def test_of_two_waivers_for_one_policy_the_larger_counts() -> None:
-    given = [waiver("RetentionFloor/a", "topics", value, name=f"w{10 - value}") for value in (1, 3, 2)]
-    for order in (given, given[::-1]):
-        found = verdict("topics", *(lost(1, of=name) for name in "xyz"), waivers=tuple(order), topics=0)
-        assert [(used.name, used.value) for used in found.waivers] == [("w7", 3.0)]
+def test_the_larger_of_two_waivers_of_a_policy_counts() -> None:
+    waivers_of_plan = [waiver("RetentionFloor/a", "topics", value, name=f"w{10 - value}") for value in (1, 3, 2)]
+    for order in (waivers_of_plan, waivers_of_plan[::-1]):
+        result = verdict("topics", *(purge_of(1, of=name) for name in "xyz"), waivers=tuple(order), topics=0)
+        assert [(used.name, used.value) for used in result.waivers] == [("w7", 3.0)]
 
 
-def test_of_two_waivers_alike_the_first_counts() -> None:
-    given = tuple(waiver("RetentionFloor/a", "topics", 1, name=name) for name in ("one", "two"))
-    assert [used.name for used in verdict("topics", lost(1), waivers=given, topics=0).waivers] == ["one"]
+def test_the_first_of_two_equal_waivers_counts() -> None:
+    waivers_of_plan = tuple(waiver("RetentionFloor/a", "topics", 1, name=name) for name in ("one", "two"))
+    assert [used.name for used in verdict("topics", purge_of(1), waivers=waivers_of_plan, topics=0).waivers] == ["one"]
 
 
-def test_every_waiver_that_counts_and_every_one_that_does_not_is_said() -> None:
-    actions = [lost(1, of="x", policy="a"), lost(1, of="y", policy="b")]
+def test_the_message_names_waivers_that_count_and_that_do_not() -> None:
+    actions = [purge_of(1, of="x", policy="a"), purge_of(1, of="y", policy="b")]
     expired = "2026-11-20T10:00:00Z", "2026-11-19T10:00:00Z"
     long = "2027-11-20T10:00:00Z", "2027-11-21T10:00:00Z"
-    given = [waiver(f"RetentionFloor/{policy}", "topics", 1, name=f"for-{policy}") for policy in "ab"]
-    given += [waiver("RetentionFloor/a", "topics", 1, name=f"gone-{n}", expires=at) for n, at in enumerate(expired)]
-    given += [waiver("RetentionFloor/a", "topics", 1, name=f"long-{n}", expires=at) for n, at in enumerate(long)]
-    found = verdict("topics", *actions, waivers=tuple(given), topics=0)
-    assert found.passed
-    _, *said = found.message.split("; ")
-    assert [words.split()[0] for words in said] == [
+    waivers_of_plan = [waiver(f"RetentionFloor/{policy}", "topics", 1, name=f"for-{policy}") for policy in "ab"]
+    waivers_of_plan += [
+        waiver("RetentionFloor/a", "topics", 1, name=f"gone-{n}", expires=at) for n, at in enumerate(expired)
+    ]
+    waivers_of_plan += [
+        waiver("RetentionFloor/a", "topics", 1, name=f"long-{n}", expires=at) for n, at in enumerate(long)
+    ]
+    result = verdict("topics", *actions, waivers=tuple(waivers_of_plan), topics=0)
+    assert result.passed
+    _, *sentences = result.message.split("; ")
+    assert [words.split()[0] for words in sentences] == [
         *("Waiver/for-a", "Waiver/for-b"),
         *("Waiver/gone-0", "Waiver/gone-1", "Waiver/long-0", "more"),
     ]
-    assert said[-1] == "more waivers that do not count: 1"
+    assert sentences[-1] == "more waivers that do not count: 1"
 
 
-def test_old_waivers_do_not_drown_the_refusal() -> None:
-    """They are only warned of in the manifests, so they pile up; number, limit, policy and waiver stay to be read in every rendering."""
+def test_old_waivers_do_not_hide_the_refusal() -> None:
+    """Old waivers only cause warnings, so their number grows.
+
+    Number, limit, policy and waiver stay visible in every report.
+    """
     policies = [f"{'p' * 60}-{number:02}" for number in range(8)]
-    actions = [lost(1, of="t" * 240 + str(number), policy=policy) for number, policy in enumerate(policies)]
-    given = [
+    actions = [purge_of(1, of="t" * 240 + str(number), policy=policy) for number, policy in enumerate(policies)]
+    waivers_of_plan = [
         waiver(f"RetentionFloor/{policies[0]}", "topics", 1, name=f"{'w' * 60}-{n:02}", expires=at)
         for n, at in enumerate(["2026-11-20T10:00:00Z"] * 50)
     ]
-    given += [
+    waivers_of_plan += [
         waiver(f"RetentionFloor/{policy}", "topics", 1, name=f"{'v' * 60}-{n}") for n, policy in enumerate(policies[:6])
     ]
-    found = verdict("topics", *actions, waivers=tuple(given), topics=0)
-    assert not found.passed
-    refused = examples.plan(*actions, limits=(found,))
-    for shown in (
+    result = verdict("topics", *actions, waivers=tuple(waivers_of_plan), topics=0)
+    assert not result.passed
+    refused = examples.plan(*actions, limits=(result,))
+    for page in (
         "\n".join(line.plain for line in report.text(refused)),
         report.markdown(refused),
         report.github(refused),
     ):
-        assert "topics: topics that lose records: 2, the limit is 0" in shown
-        assert f"RetentionFloor/{policies[6]}" in shown
-        assert "more waivers that do not count: 47" in shown
+        assert "topics: topics that lose records: 2, the limit is 0" in page
+        assert f"RetentionFloor/{policies[6]}" in page
+        assert "more waivers that do not count: 47" in page
 
 
 @pytest.mark.parametrize(
@@ -391,15 +400,15 @@ def test_old_waivers_do_not_drown_the_refusal() -> None:
         ),
     ],
 )
-def test_a_waiver_lives_from_now_until_it_expires_thirty_days_at_most(expires: str, counts: bool, words: str) -> None:
-    """What does not count is said."""
+def test_a_waiver_is_valid_until_it_expires_at_most_thirty_days(expires: str, counts: bool, words: str) -> None:
+    """The message names a waiver that does not count."""
     allowed = waiver("RetentionFloor/a", "topics", 5, expires=expires)
-    found = verdict("topics", lost(1), waivers=(allowed,), topics=0)
-    assert found.passed is counts
-    assert found.message.endswith(words)
+    result = verdict("topics", purge_of(1), waivers=(allowed,), topics=0)
+    assert result.passed is counts
+    assert result.message.endswith(words)
 
 
-def test_a_waiver_of_unclean_elections_lives_a_day() -> None:
+def test_a_waiver_of_unclean_elections_is_valid_for_a_day() -> None:
     actions = [examples.election(unclean=True)]
     allowed = waiver("LeaderPolicy/all", "uncleanElections", 1, expires="2026-11-22T10:00:00Z")
     assert verdict("uncleanElections", *actions, waivers=(allowed,)).passed
@@ -407,16 +416,18 @@ def test_a_waiver_of_unclean_elections_lives_a_day() -> None:
     assert not verdict("uncleanElections", *actions, waivers=(longer,)).passed
 
 
-def test_ignored_waivers_are_said_where_nothing_counts_and_where_nothing_is_known() -> None:
-    gone = waiver("RetentionFloor/a", "recordsPercent", 100, expires="2026-11-20T10:00:00Z")
-    assert "expired" in verdict("recordsPercent", waivers=(gone,)).message
-    unknown = verdict("recordsPercent", lost(1), waivers=(gone,), facts=snapshot(topic("orders"), cluster_records=LOST))
+def test_ignored_waivers_are_named_without_actions_and_without_facts() -> None:
+    expired = waiver("RetentionFloor/a", "recordsPercent", 100, expires="2026-11-20T10:00:00Z")
+    assert "expired" in verdict("recordsPercent", waivers=(expired,)).message
+    unknown = verdict(
+        "recordsPercent", purge_of(1), waivers=(expired,), facts=snapshot(topic("orders"), cluster_records=LOST)
+    )
     assert "expired" in unknown.message
 
 
-def test_a_percentage_waiver_takes_its_policys_share() -> None:
-    """Of the same whole."""
-    actions = [lost(600, policy="a", partition=0), lost(350, policy="b", partition=1)]
+def test_a_percentage_waiver_covers_the_share_of_its_policy() -> None:
+    """The share is of the same total."""
+    actions = [purge_of(600, policy="a", partition=0), purge_of(350, policy="b", partition=1)]
     assert not verdict("recordsPercentPerTopic", *actions).passed
     fifty_nine = waiver("RetentionFloor/a", "recordsPercentPerTopic", 59)
     sixty = waiver("RetentionFloor/a", "recordsPercentPerTopic", 60)
@@ -427,9 +438,9 @@ def test_a_percentage_waiver_takes_its_policys_share() -> None:
 # --- judging again
 
 
-def test_judged_replaces_the_verdicts_and_nothing_else() -> None:
-    """After an intersection less is done than the limits had counted."""
-    plan = examples.plan(lost(1))
-    again = limits.with_limits(plan, cluster(limits={"topics": 0}), (), snapshot(topic("orders")))
-    assert [v.id for v in again.refused] == ["topics"]
-    assert replace(again, limits=()) == plan
+def test_with_limits_replaces_only_the_verdicts() -> None:
+    """After a restriction the plan does less than the limits counted."""
+    plan = examples.plan(purge_of(1))
+    with_new_limits = limits.with_limits(plan, cluster(limits={"topics": 0}), (), snapshot(topic("orders")))
+    assert [v.id for v in with_new_limits.refused] == ["topics"]
+    assert replace(with_new_limits, limits=()) == plan

@@ -1,4 +1,4 @@
-"""An operation that exists only in this test is written, read, counted and described without a change of the codec."""
+"""An operation that exists only in this test has a plan file without a change of the codec."""
 
 import json
 from dataclasses import dataclass, fields
@@ -32,15 +32,15 @@ def archive() -> Archive:
 def test_a_new_operation_needs_no_change_of_the_codec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operations, "OPERATIONS", (*operations.OPERATIONS, Archive))
     path = tmp_path / "plan.json"
-    whole = plan(removal(), archive())
-    plan_file.write(whole, path)
-    assert plan_file.read(path) == whole
-    written = json.loads(plan_text(whole))
-    assert written["summary"]["archive"] == 1
-    assert written["summary"]["records_removed_max"] == 97_213
-    assert written["actions"][1]["bucket"] == "cold"
-    assert written["plan_digest"] == digest_by_hand(written) == plan_file.digest(whole)
-    jsonschema.Draft202012Validator(plan_file.schema()).validate(written)
+    example = plan(removal(), archive())
+    plan_file.write(example, path)
+    assert plan_file.read(path) == example
+    document = json.loads(plan_text(example))
+    assert document["summary"]["archive"] == 1
+    assert document["summary"]["records_removed_max"] == 97_213
+    assert document["actions"][1]["bucket"] == "cold"
+    assert document["plan_digest"] == digest_by_hand(document) == plan_file.digest(example)
+    jsonschema.Draft202012Validator(plan_file.schema()).validate(document)
     monkeypatch.undo()
     with pytest.raises(PlanUnusable, match="operation is 'archive', expected one of"):
         plan_file.read(path)

@@ -1,4 +1,4 @@
-"""A plan file that is not exactly as it was written is refused, by line and reason, and nothing of it is believed."""
+"""A plan file that differs from its original text is refused with line and reason."""
 
 import json
 import random
@@ -43,26 +43,26 @@ TEXT = plan_text(WHOLE)
 
 
 def refused(text: str | bytes, tmp_path: Path) -> str:
-    """The message with which a file of this text is refused, by reading it whole and by streaming it."""
+    """Return the message of the refusal, which is the same for a full and a streamed read."""
     path = tmp_path / "plan.json"
     path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
-    with pytest.raises(PlanUnusable) as found:
+    with pytest.raises(PlanUnusable) as error:
         plan_file.read(path)
     with pytest.raises(PlanUnusable):
         plan_file.open_plan(path)
-    assert found.value.exit_code == 4
-    assert "nothing was done" in str(found.value)
-    return str(found.value)
+    assert error.value.exit_code == 4
+    assert "nothing was done" in str(error.value)
+    return str(error.value)
 
 
 def signed(text: str) -> str:
-    """The text with a digest that fits its actions: a forger who can compute sha256."""
+    """Return the text with a valid digest, as a forger with sha256 would."""
     parsed = json.loads(text)
     return re.sub("sha256:[0-9a-f]{64}", digest_by_hand(parsed), text)
 
 
 def test_the_example_is_read() -> None:
-    """The refusals below are about their edits, and not about the example."""
+    """The refusals below come from their edits, not from the example."""
     assert signed(TEXT) == TEXT
 
 
@@ -146,29 +146,30 @@ EDITS = [
     ('"replicas":[1,2,3]', '"replicas":[1,2,-3]', "seen.replicas[2] is -3"),
     ('"replicas":[1,2,3]', '"replicas":[1,2,2147483648]', "seen.replicas[2] is 2147483648"),
     ('"consumers":"ignore"', '"consumers":"any"', "guard.consumers is 'any'"),
+    ('"except_groups":[]', '"except_groups":["regex:("]', "excepts groups by 'regex:(', not a regular"),
     ('"fingerprint":"abab', '"fingerprint":7,"x":"', "seen.fingerprint is 7"),
     ('"commits":12', '"commits":12,"x":7', "seen has unknown fields: 'x'"),
     ('"until_ms":1795255212000', '"until_ms":"soon"', "until_ms is 'soon'"),
     ('"unread":true', '"unread":false', "does not belong into the list unread"),
     ('"partitions":"0-2,5"', '"partitions":"0-2,5,"', "partitions is '0-2,5,'"),
-    ('"partitions":"0-2,5"', '"partitions":"2-0,5"', "2-0 is no range"),
-    ('"partitions":"0-2,5"', '"partitions":"0-2,2,5"', "2 is no range"),
-    ('"partitions":"0-2,5"', '"partitions":"0-1,2,5"', "2 is no range"),
-    ('"partitions":"0-2,5"', '"partitions":"0-2,5-5"', "5-5 is no range"),
+    ('"partitions":"0-2,5"', '"partitions":"2-0,5"', "'2-0' is no range"),
+    ('"partitions":"0-2,5"', '"partitions":"0-2,2,5"', "'2' is no range"),
+    ('"partitions":"0-2,5"', '"partitions":"0-1,2,5"', "'2' is no range"),
+    ('"partitions":"0-2,5"', '"partitions":"0-2,5-5"', "'5-5' is no range"),
     ('"partitions":"0-2,5"', '"partitions":"00-2,5"', "partitions is '00-2,5'"),
-    ('"partitions":"0-2,5"', '"partitions":"0-9999999999"', "0-9999999999 is no range"),
+    ('"partitions":"0-2,5"', '"partitions":"0-9999999999"', "'0-9999999999' is no range"),
     ('"partitions":"0-2,5"', '"partitions":[0]', "partitions is [0]"),
     ('"partitions":"0-2,5"', '"partitions":null', "its summary says something else than its rows: satisfied"),
     # the layout
     ('"vouched":false', '"vouched": false', "do not reformat it"),
     ('"reason":"newerThan', '"reason":"\\u006eewerThan', "do not reformat it"),
-    ('"unread": [', '"unread2": [', "found 'unread2', expected unread"),
-    ('"waiting": [', '"blocked": [', "found 'blocked', expected waiting"),
-    ('"skipped": [],\n', "", "found 'satisfied', expected skipped"),
+    ('"unread": [', '"unread2": [', "expected the list unread"),
+    ('"waiting": [', '"blocked": [', "expected the list waiting"),
+    ('"skipped": [],\n', "", "expected the list skipped"),
     ('"skipped": [],\n', '"skipped": [{"address":"A/b","reason":""}],\n', "expected the list skipped"),
     ("\n]\n}\n", "\n]\n", "the file ends here, in the middle of the plan"),
     ("\n]\n}\n", "\n]\n}\n{}\n", "something follows the end of the plan"),
-    ("\n]\n}\n", "\n],\n}\n", "the plan ends after a comma"),
+    ("\n]\n}\n", "\n],\n}\n", "a comma stands before"),
     ('{\n"format', '{"format', "no beginning of a plan"),
     ('"waiting": [', '"waiting": [[', "do not reformat it"),
 ]
@@ -177,8 +178,8 @@ EDITS = [
 @pytest.mark.parametrize(
     ("old", "new", "message"), EDITS, ids=[f"{number}-{message[:30]}" for number, (_, _, message) in enumerate(EDITS)]
 )
-def test_an_edited_plan_is_refused_and_says_why(old: str, new: str, message: str, tmp_path: Path) -> None:
-    """Each edit alone is found, and the message names it."""
+def test_an_edited_plan_is_refused_with_the_reason(old: str, new: str, message: str, tmp_path: Path) -> None:
+    """Each edit is found, and the message names it."""
     assert old in TEXT
     assert message in refused(TEXT.replace(old, new, 1), tmp_path)
 
@@ -186,14 +187,14 @@ def test_an_edited_plan_is_refused_and_says_why(old: str, new: str, message: str
 @pytest.mark.parametrize(
     ("old", "new"), [(old, new) for old, new, message in EDITS if "impact" in message or "not above" in message]
 )
-def test_a_forger_who_recomputes_the_digest_gains_nothing(old: str, new: str, tmp_path: Path) -> None:
-    """The bounds of a target and the impact that was shown hold, whatever digest the file carries."""
+def test_a_recomputed_digest_does_not_help_a_forger(old: str, new: str, tmp_path: Path) -> None:
+    """The bounds of a target and its impact must be valid with any digest."""
     message = refused(signed(TEXT.replace(old, new, 1)), tmp_path)
     assert "impact." in message or "stable end" in message
 
 
-def test_nobody_vouches_where_a_reader_skips(tmp_path: Path) -> None:
-    """`vouched` takes records out of the limits: planning says it only where no group is let skip any, and so must a file."""
+def test_a_purge_that_skips_records_is_not_vouched(tmp_path: Path) -> None:
+    """`vouched` excludes records from the limits: it is valid only if no group may skip records."""
     text = plan_text(plan(purge(named=("billing",), accepted=(AcceptedLag("audit", 52_000),))))
     assert "vouched is true, but" in refused(text.replace('"vouched":false', '"vouched":true'), tmp_path)
 
@@ -213,24 +214,24 @@ def test_an_edited_skipped_decision_is_refused(old: str, new: str, message: str,
 
 
 @pytest.mark.parametrize("value", ["true", '"5"', "null", "NaN", "Infinity", "-Infinity", "[1]"])
-def test_what_is_no_number_is_no_limit(value: str, tmp_path: Path) -> None:
-    """`true` is not 1, and what has no end bounds nothing."""
+def test_a_limit_must_be_a_finite_number(value: str, tmp_path: Path) -> None:
+    """`true` is not 1, and infinity bounds nothing."""
     message = refused(HEADED.replace('"limit":5', f'"limit":{value}'), tmp_path)
     assert "limits[0].limit is" in message
     assert "number" in message
 
 
 @pytest.mark.parametrize("number", [50, 50.0, 0.1, 1e22, 5e-324])
-def test_numbers_keep_their_kind(number: float, tmp_path: Path) -> None:
-    """Written again, the same text: 50 stays 50, and 50.0 stays 50.0."""
+def test_numbers_keep_their_type(number: float, tmp_path: Path) -> None:
+    """Another write gives the same text: 50 stays 50, and 50.0 stays 50.0."""
     path = tmp_path / "plan.json"
     plan_file.write(plan(limits=(replace(VERDICT, limit=number),)), path)
     [verdict] = plan_file.read(path).limits
     assert (verdict.limit, type(verdict.limit)) == (number, type(number))
 
 
-def test_rows_out_of_order_or_twice_are_refused(tmp_path: Path) -> None:
-    """The order is what lets two plans be merged as they stream by."""
+def test_unsorted_and_repeated_rows_are_refused(tmp_path: Path) -> None:
+    """The comparison of two streamed plans needs the order."""
     lines = TEXT.split("\n")
     first = lines.index('"actions": [') + 1
     swapped = [*lines[:first], lines[first + 1], lines[first], *lines[first + 2 :]]
@@ -240,7 +241,7 @@ def test_rows_out_of_order_or_twice_are_refused(tmp_path: Path) -> None:
 
 
 def test_one_subject_in_two_sections_is_refused(tmp_path: Path) -> None:
-    """A subject that is both acted upon and blocked was decided by two hands."""
+    """A subject cannot have an action and be blocked."""
     text = TEXT.replace(
         '"address":"RetentionFloor/orders-gdpr/orders[5]"', '"address":"RetentionFloor/orders-gdpr/orders[3]"'
     )
@@ -267,13 +268,13 @@ def test_one_subject_in_two_sections_is_refused(tmp_path: Path) -> None:
         (HEAD + b'"tool_version": "0.1.0"\n}\n', "expected plan_digest"),
     ],
 )
-def test_what_is_no_plan_at_all_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
-    """A file of another kind, or none, is an answer and not a traceback."""
+def test_files_that_are_no_plan_are_refused(content: bytes, message: str, tmp_path: Path) -> None:
+    """Another file, or none, gives an error message and no traceback."""
     assert message in refused(content, tmp_path)
 
 
 def test_a_missing_file_or_a_folder_is_named(tmp_path: Path) -> None:
-    """The message says which path and why."""
+    """The message has the path and the reason."""
     for path in (tmp_path / "none.json", tmp_path):
         for read in (plan_file.read, plan_file.open_plan):
             with pytest.raises(PlanUnusable, match=f"cannot read the plan {re.escape(str(path))}"):
@@ -281,19 +282,19 @@ def test_a_missing_file_or_a_folder_is_named(tmp_path: Path) -> None:
 
 
 def test_a_plan_that_was_reformatted_is_refused_with_a_hint(tmp_path: Path) -> None:
-    """A formatter on save makes valid JSON that cannot be streamed."""
+    """A formatter makes valid JSON that cannot be streamed."""
     assert "do not reformat it" in refused(json.dumps(json.loads(TEXT), indent=2) + "\n", tmp_path)
 
 
 def test_windows_line_ends_change_nothing(tmp_path: Path) -> None:
-    """A checkout with autocrlf is the same plan."""
+    """A checkout with autocrlf has the same plan."""
     path = tmp_path / "plan.json"
     path.write_bytes(TEXT.replace("\n", "\r\n").encode())
     assert plan_file.read(path) == WHOLE
 
 
 def test_every_truncation_is_refused(tmp_path: Path) -> None:
-    """A copy that broke off anywhere, at a line's end as well as inside, is no shorter plan."""
+    """An incomplete copy, cut at a line end or inside a line, is no shorter plan."""
     ends = {match.end() for match in re.finditer("\n", TEXT)} - {len(TEXT)}
     inside = random.Random(7).sample(range(len(TEXT) - 1), 300)
     for cut in sorted({*ends, *inside, len(TEXT) - 1}):
@@ -301,7 +302,7 @@ def test_every_truncation_is_refused(tmp_path: Path) -> None:
 
 
 def test_each_missing_line_is_refused(tmp_path: Path) -> None:
-    """No line of a plan can be lost without notice."""
+    """A missing line is found."""
     lines = TEXT.splitlines(keepends=True)
     for number in range(len(lines)):
         refused("".join(lines[:number] + lines[number + 1 :]), tmp_path)
@@ -309,10 +310,8 @@ def test_each_missing_line_is_refused(tmp_path: Path) -> None:
 
 @made.FEW
 @given(data=st.data())
-def test_no_flipped_character_changes_what_would_be_done(
-    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """Whatever one character becomes: the file is refused, or what would be done and tested is what it was."""
+def test_no_changed_character_changes_an_action(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """For each changed character the file is refused, or its actions and conditions are the same."""
     at = data.draw(st.integers(0, len(TEXT) - 1))
     new = data.draw(st.characters(min_codepoint=1, max_codepoint=255))
     path = tmp_path_factory.getbasetemp() / "flipped.json"
@@ -325,7 +324,7 @@ def test_no_flipped_character_changes_what_would_be_done(
 
 
 def test_a_newer_minor_version_may_add_fields_anywhere(tmp_path: Path) -> None:
-    """Format 1.x is read by 1.0: unknown fields and lists are passed over, and what is known is still checked in full."""
+    """Version 1.0 reads 1.x: it ignores unknown fields and lists, and checks all known fields."""
     text = TEXT.replace('"format_version": "2.0"', '"format_version": "2.7"')
     text = text.replace('"targets": [],\n', '"later": {"a": [1]},\n"targets": [],\n')
     text = text.replace('"reason":', '"later":1,"reason":').replace('"topic_id":', '"later":{},"topic_id":')
@@ -340,16 +339,16 @@ def test_a_newer_minor_version_may_add_fields_anywhere(tmp_path: Path) -> None:
 
 @made.FEW
 @given(made.plans(max_size=3))
-def test_the_header_is_read_without_the_rows(tmp_path_factory: pytest.TempPathFactory, whole: Plan) -> None:
-    """Cluster, expiry and digest are known before any action is."""
+def test_the_header_is_read_without_the_rows(tmp_path_factory: pytest.TempPathFactory, plan_with_rows: Plan) -> None:
+    """Cluster, expiry and digest are known before the actions."""
     path = tmp_path_factory.getbasetemp() / "header.json"
-    plan_file.write(whole, path)
+    plan_file.write(plan_with_rows, path)
     opened = plan_file.open_plan(path, proven=False)
     assert isinstance(opened, plan_file.PlanFile)
-    header = opened.header
-    assert header.plan(whole.decisions) == whole
-    assert header.digest == plan_file.digest(whole)
-    assert header.summary["satisfied"] + header.summary["skipped"] <= len(whole.decisions)
+    header = opened
+    assert header.plan(plan_with_rows.decisions) == plan_with_rows
+    assert header.plan_digest == plan_file.digest(plan_with_rows)
+    assert header.summary["satisfied"] + header.summary["skipped"] <= len(plan_with_rows.decisions)
 
 
 VERDICT = LimitVerdict(
@@ -403,7 +402,7 @@ IN_THE_HEADER = [
     ('"passed":true', '"passed":5', "limits[0].passed is 5"),
     ('"passed":true', '"passed":"fine"', "limits[0].passed is 'fine'"),
     ('"message":"topics: 3"', '"message":null', "limits[0].message is None"),
-    ('"worst":"RetentionFloor/orders-gdpr"', '"worst":"nobody"', "nobody"),
+    ('"worst":"RetentionFloor/orders-gdpr"', '"worst":"invalid"', "invalid"),
     ('"waivers":[{', '"waivers":{},"x":[{', "limits[0].waivers is {}"),
     ('"name":"once"', '"name":1', "limits[0].waivers[0].name is 1"),
     ('"name":"once"', '"nome":"once"', "limits[0].waivers[0] lacks name"),
@@ -420,8 +419,8 @@ IN_THE_HEADER = [
 
 
 @pytest.mark.parametrize(("old", "new", "message"), IN_THE_HEADER)
-def test_an_edited_header_is_refused_and_says_where(old: str, new: str, message: str, tmp_path: Path) -> None:
-    """Nothing of it is taken as it comes, limits, waivers and notes included."""
+def test_an_edited_header_is_refused_with_its_place(old: str, new: str, message: str, tmp_path: Path) -> None:
+    """Every part of the header is checked, with limits, waivers and notes."""
     text = HEADED.replace(f'"tool_version": "{__version__}"', '"tool_version": "0.1.0"')
     assert old in text
     assert message in refused(text.replace(old, new, 1), tmp_path)

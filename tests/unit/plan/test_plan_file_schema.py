@@ -1,4 +1,4 @@
-"""The committed schema describes what is written, and nothing looser."""
+"""The committed schema describes the plan file exactly."""
 
 import json
 from pathlib import Path
@@ -17,19 +17,19 @@ VALIDATOR = jsonschema.Draft202012Validator(plan_file.schema())
 
 @made.FEW
 @given(made.plans(max_size=3))
-def test_every_plan_that_is_written_fits_the_schema(whole: Plan) -> None:
-    """Whatever the plan holds."""
-    VALIDATOR.validate(json.loads(plan_text(whole)))
+def test_every_plan_fits_the_schema(example: Plan) -> None:
+    """With any content."""
+    VALIDATOR.validate(json.loads(plan_text(example)))
 
 
-def test_the_schema_is_a_schema() -> None:
-    """It is valid by its own dialect, and says which."""
+def test_the_schema_is_valid() -> None:
+    """It is valid by its own dialect, and names the dialect."""
     jsonschema.Draft202012Validator.check_schema(plan_file.schema())
     assert plan_file.schema()["$id"] == json.loads(plan_text(plan()))["$schema"]
 
 
-def test_the_committed_schema_is_fresh() -> None:
-    """schemas/plan.json is what the code says."""
+def test_the_committed_schema_is_up_to_date() -> None:
+    """schemas/plan.json equals the schema of the code."""
     committed = Path(__file__).parents[3] / "schemas" / "plan.json"
     assert json.loads(committed.read_text(encoding="utf-8")) == plan_file.schema()
 
@@ -45,7 +45,7 @@ def test_the_committed_schema_is_fresh() -> None:
         ('"plan_digest": "sha256:', '"plan_digest": "md5:'),
     ],
 )
-def test_the_schema_refuses_what_is_no_plan(old: str, new: str) -> None:
+def test_the_schema_refuses_other_documents(old: str, new: str) -> None:
     """It would be of no use if it allowed everything."""
     text = plan_text(plan(purge()))
     assert old in text

@@ -1,4 +1,4 @@
-"""A plan is written whole or not at all, readable by its owner, and only if it can be read back."""
+"""A plan file is replaced as a whole, is readable by its owner only, and can be read back."""
 
 import dataclasses
 import json
@@ -17,8 +17,8 @@ from reconciler.plan import plan_file
 from tests.strategies.examples import plan, plan_text, purge, removal, satisfied
 
 
-def test_the_file_is_private_and_alone(tmp_path: Path) -> None:
-    """Mode 0600, folders made, nothing left beside it."""
+def test_the_file_is_private_and_has_no_draft(tmp_path: Path) -> None:
+    """Mode 0600, with new folders, and no other file beside it."""
     path = tmp_path / "deep" / "plan.json"
     plan_file.write(plan(purge()), path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -26,8 +26,8 @@ def test_the_file_is_private_and_alone(tmp_path: Path) -> None:
     assert plan_file.read(path) == plan(purge())
 
 
-def test_a_write_that_fails_leaves_the_older_plan(tmp_path: Path) -> None:
-    """Nobody finds half a plan where a whole one was."""
+def test_a_failed_write_keeps_the_previous_plan(tmp_path: Path) -> None:
+    """No part of a plan is in the file."""
     path = tmp_path / "plan.json"
     plan_file.write(plan(purge()), path)
     with pytest.raises(ReconcilerError, match=r"cannot write the plan to .*surrogates"):
@@ -37,14 +37,14 @@ def test_a_write_that_fails_leaves_the_older_plan(tmp_path: Path) -> None:
 
 
 def test_a_path_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path) -> None:
-    """One line with the path, the reason and what to do; no traceback."""
+    """One line has the path, the reason and the next step, and there is no traceback."""
     (tmp_path / "file").write_text("")
     with pytest.raises(ReconcilerError, match=r"cannot write the plan to .*file/plan\.json: .*choose another --out"):
         plan_file.write(plan(), tmp_path / "file" / "plan.json")
 
 
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
-    """The plan is written where the link points."""
+    """The plan is written to the target of the link."""
     real, link = tmp_path / "real.json", tmp_path / "link.json"
     real.write_text("old")
     link.symlink_to(real)
@@ -54,15 +54,15 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 
 
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
-    """`--out /dev/stdout` or a named pipe must not be renamed over."""
+    """`--out /dev/stdout` or a named pipe must not be replaced by a file."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    found: list[str] = []
-    reader = threading.Thread(target=lambda: found.append(pipe.read_text()))
+    texts: list[str] = []
+    reader = threading.Thread(target=lambda: texts.append(pipe.read_text()))
     reader.start()
     plan_file.write(plan(purge()), pipe)
     reader.join(timeout=30)
-    assert found == [plan_text(plan(purge()))]
+    assert texts == [plan_text(plan(purge()))]
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
@@ -77,31 +77,36 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
         ({"expires_at_ms": 0}, "the instant of the scan"),
     ],
 )
-def test_a_plan_that_no_file_can_hold_is_refused(changes: dict[str, Any], message: str) -> None:
-    """Better no file than one that reads as something else."""
+def test_a_plan_that_no_file_can_represent_is_refused(changes: dict[str, Any], message: str) -> None:
+    """No file is better than a file with another meaning."""
     with pytest.raises(ValueError, match=message):
         plan_text(dataclasses.replace(plan(), **changes))
 
 
 @pytest.mark.parametrize("name", ["a\ud83d\ude00", "a\udc80"])
 def test_halves_of_a_surrogate_pair_are_refused(name: str) -> None:
-    """Two halves side by side would come back as one character, another group; Kafka's own names are UTF-8 and hold none."""
+    """Two halves together would become one character, and so another group.
+
+    Kafka's names are UTF-8 and have no halves.
+    """
     with pytest.raises(ValueError, match="surrogates"):
         plan_text(plan(removal(name)))
 
 
 @pytest.mark.parametrize("limit", [float("nan"), float("inf"), -float("inf")])
 def test_a_limit_is_a_finite_number(limit: float) -> None:
-    """What has no end bounds nothing, and JSON has no word for it."""
+    """Infinity bounds nothing, and JSON cannot express it."""
     for numbers in ({"limit": limit, "observed": 1}, {"limit": 1, "observed": limit}):
         with pytest.raises(ValueError, match="finite"):
             LimitVerdict(id="x", passed=True, message="", **numbers)
 
 
-def test_what_is_in_sync_takes_a_line_per_topic() -> None:
-    """In sync is the common case: 5,000 partitions of a topic are one short line."""
-    many = plan(*[satisfied(f"LeaderPolicy/all/x[{n}]") for n in range(5000) if n != 7], satisfied("GroupRemoval/a/b"))
-    rows = json.loads(plan_text(many))["satisfied"]
+def test_satisfied_partitions_of_a_topic_share_a_line() -> None:
+    """Most partitions are in sync: 5,000 partitions of a topic are one short line."""
+    large_plan = plan(
+        *[satisfied(f"LeaderPolicy/all/x[{n}]") for n in range(5000) if n != 7], satisfied("GroupRemoval/a/b")
+    )
+    rows = json.loads(plan_text(large_plan))["satisfied"]
     assert rows == [
         {"address": "GroupRemoval/a/b", "partitions": None},
         {"address": "LeaderPolicy/all/x", "partitions": "0-6,8-4999"},

@@ -1,4 +1,4 @@
-"""docs/plan.md shows what the program makes, so that it cannot rot."""
+"""docs/plan.md agrees with the program."""
 
 import json
 import re
@@ -16,12 +16,12 @@ CASES = sorted((ROOT / "tests" / "golden").glob("[0-9]*/plan.json"))
 
 
 def test_the_example_is_the_first_golden_case() -> None:
-    """UPDATE_DOCS=1 with tests/unit/docs/test_docs_pages.py renews it."""
+    """UPDATE_DOCS=1 with tests/unit/docs/test_docs_pages.py writes it again."""
     assert f"```text\n{(CASES[0].parent / 'plan.txt').read_text(encoding='utf-8')}```" in PAGE
 
 
 def test_every_code_is_listed() -> None:
-    """The catalogue of block codes has a heading for each code, with its title, and no other."""
+    """The catalogue of block codes has one heading for each code, with its title."""
     catalogue = (ROOT / "docs" / "block-codes.md").read_text(encoding="utf-8")
     listed = dict(re.findall(r"^### (B\d{3}) (.*)$", catalogue, re.MULTILINE))
     assert listed == {code: reason.title for code, reason in REASONS.items()}
@@ -29,17 +29,17 @@ def test_every_code_is_listed() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.parent.name)
 def test_the_recipe_of_the_digest_is_right(case: Path) -> None:
-    """The page's own code, run on every golden plan."""
-    found = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert found
+    """The code of the page runs on every golden plan."""
+    match = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert match
     scope: dict[str, object] = {}
-    exec(found[1], scope)
-    written = json.loads(case.read_text(encoding="utf-8"))
-    assert scope["digest"](written) == written["plan_digest"]  # type: ignore[operator]
+    exec(match[1], scope)
+    document = json.loads(case.read_text(encoding="utf-8"))
+    assert scope["digest"](document) == document["plan_digest"]  # type: ignore[operator]
 
 
 def test_every_field_of_the_header_is_explained() -> None:
-    """A reader of the file finds each word on the page."""
+    """The page has every field name of the header."""
     for name in plan_file.schema()["properties"]:
         assert f"`{name}`" in PAGE or name in ("kind", "$schema"), name
     assert f"`{FORMAT_VERSION}`" in PAGE

@@ -1,4 +1,4 @@
-"""From policies to a plan: who is meant, protected, contested or too many, and what the plan says about itself."""
+"""From policies to a plan: selection, protections, conflicts, expectations, and the header."""
 
 import subprocess
 import sys
@@ -36,19 +36,19 @@ LAST = {"last": 60}
 
 
 def purgeable(number: int = 0, *, topic: str = "orders", **facts: Any) -> Any:
-    """A partition that `last: 60` purges up to 40."""
+    """Return a partition that `last: 60` purges up to 40."""
     return partition(number, topic=topic, **({"at": {DAY: 100}} | facts))
 
 
 def brief(decisions: tuple[Decision, ...]) -> list[tuple[str, str]]:
-    """Address and sort of each decision; the code of a blocked one."""
+    """Return address and type of each decision, with the code of a blocked one."""
     return [(str(d.address), d.code if isinstance(d, Blocked) else type(d).__name__) for d in decisions]
 
 
 # --- the plan itself
 
 
-def test_a_plan_tells_where_it_comes_from_and_until_when_it_holds() -> None:
+def test_a_plan_has_its_source_and_its_expiry() -> None:
     """Cluster, id, instant, expiry a day later, source, and the notes of its policies."""
     source = Source(commit="abc", manifests=(ManifestFile(path="a.yaml", sha256="00" * 32),))
     noted = floor(keep=LAST, name="noted")
@@ -80,7 +80,7 @@ def test_a_plan_tells_where_it_comes_from_and_until_when_it_holds() -> None:
 
 
 def test_facts_of_another_cluster_are_refused() -> None:
-    """Both ids and the manifest are named."""
+    """The error names both ids and the manifest."""
     with pytest.raises(
         WrongCluster, match=f"Cluster/prod-eu names cluster id {CLUSTER_ID}, the facts are of other.*cluster.yaml:1"
     ):
@@ -99,7 +99,7 @@ def test_no_policies_make_an_empty_plan() -> None:
     assert planned([], snapshot(purgeable())).decisions == ()
 
 
-def test_needs_are_the_union_of_all_kinds() -> None:
+def test_the_scan_request_is_the_union_of_all_kinds() -> None:
     needs = planner.scan_request([leaders(), removal(), floor(keep=LAST)], NOW_MS)
     assert (len(needs.topics), len(needs.groups), needs.topic_records, needs.cluster_records) == (2, 1, True, True)
     assert planner.scan_request([], NOW_MS) == planner.ScanRequest()
@@ -110,7 +110,7 @@ def test_needs_are_the_union_of_all_kinds() -> None:
 
 
 def test_patterns_of_a_floor_never_select_a_leading_underscore() -> None:
-    """System topics of Kafka, Connect and the schema registry look like ordinary ones."""
+    """The system topics of Kafka Connect and the schema registry look like ordinary topics."""
     names = ("_schemas", "__remote_log_metadata", "orders")
     facts = snapshot(*(purgeable(topic=name) for name in names))
     assert brief(planned(floor("*", keep=LAST), facts).decisions) == [
@@ -121,14 +121,14 @@ def test_patterns_of_a_floor_never_select_a_leading_underscore() -> None:
     ]
 
 
-def test_excepted_names_are_not_part_of_the_plan() -> None:
-    """Not even an exact name that the cluster does not know."""
+def test_excepted_names_have_no_decision() -> None:
+    """Not even an exact name that the cluster does not list."""
     facts = snapshot(purgeable(), purgeable(topic="audit"))
     policy = floor("*", "gone", keep=LAST, exceptTopics=["audit", "g*"])
     assert brief(planned(policy, facts).decisions) == [("RetentionFloor/gdpr/orders[0]", "DeleteRecords")]
 
 
-def test_a_pattern_that_matches_nothing_decides_nothing() -> None:
+def test_a_pattern_without_a_match_has_no_decision() -> None:
     assert planned(floor("zzz-*", keep=LAST), snapshot(purgeable())).decisions == ()
 
 
@@ -136,7 +136,7 @@ def test_a_pattern_that_matches_nothing_decides_nothing() -> None:
 
 
 def test_more_topics_than_expected_block_the_whole_policy() -> None:
-    """One Blocked at the policy's address, and nothing else of it; other policies go on."""
+    """The policy has one block at its address and no other decision; other policies go on."""
     facts = snapshot(*(purgeable(topic=name) for name in ("clicks-a", "clicks-b", "clicks-c", "orders")))
     policies = [floor("clicks-*", keep=LAST, name="clicks", expectAtMost=2), floor(keep=LAST)]
     plan = planned(policies, facts)
@@ -153,7 +153,7 @@ def test_more_topics_than_expected_block_the_whole_policy() -> None:
 
 
 def test_unknown_exact_names_do_not_count_towards_expect_at_most() -> None:
-    """It bounds what is matched."""
+    """The limit counts matches."""
     facts = snapshot(purgeable(topic="clicks-a"))
     policy = floor("clicks-*", "gone", keep=LAST, expectAtMost=1)
     assert brief(planned(policy, facts).decisions) == [
@@ -184,11 +184,11 @@ def test_a_protected_topic_is_blocked_by_name_and_skipped_by_pattern() -> None:
     assert isinstance(by_pattern, Skipped)
 
 
-def test_a_name_that_reads_like_a_glob_protects_itself_too() -> None:
-    """Group ids are arbitrary text, and whoever wrote app[blue] may have meant the group of that name."""
+def test_a_name_that_looks_like_a_glob_protects_itself_too() -> None:
+    """Group ids are any text: app[blue] may mean the group with that name."""
     facts = snapshot(*(group(name) for name in ("app[blue]", "appb", "appx")))
-    found = planned(removal("app*"), facts, cluster=cluster(protect={"groups": ["app[blue]"]}))
-    assert [action.address.name for action in found.actions] == ["appx"]
+    result = planned(removal("app*"), facts, cluster=cluster(protect={"groups": ["app[blue]"]}))
+    assert [action.address.name for action in result.actions] == ["appx"]
 
 
 def test_a_protected_group_is_blocked_by_name_and_skipped_by_pattern() -> None:
@@ -202,15 +202,15 @@ def test_a_protected_group_is_blocked_by_name_and_skipped_by_pattern() -> None:
     ]
 
 
-def test_protections_are_of_their_own_sort() -> None:
-    """A protected group's name protects no topic, and the other way round."""
+def test_protections_apply_to_their_own_type() -> None:
+    """A protected group name does not protect a topic, and the reverse."""
     facts = snapshot(purgeable(), group("old-etl"))
     protected = cluster(protect={"groups": ["orders"], "topics": ["old-etl"]})
     assert len(planned([floor(keep=LAST), removal()], facts, cluster=protected).actions) == 2
 
 
 def test_the_journal_topic_loses_nothing() -> None:
-    """Its records are the audit trail and the clock of `every`."""
+    """Its records are the history of all runs and the clock of `every`."""
     facts = snapshot(purgeable(topic="_reconciler.journal"))
     journal = cluster(journal={"topic": "_reconciler.journal"})
     assert brief(planned(floor("_reconciler.journal", keep=LAST), facts, cluster=journal).decisions) == [
@@ -219,7 +219,7 @@ def test_the_journal_topic_loses_nothing() -> None:
 
 
 def test_a_protected_topic_may_get_its_preferred_leader_but_no_unclean_one() -> None:
-    """Moving a leader loses nothing, electing one that is out of sync loses records."""
+    """A move of a leader loses nothing; an unclean election loses records."""
     protected = cluster(protect={"topics": ["orders"]})
     assert isinstance(planned(leaders(), snapshot(partition(leader=2)), cluster=protected).decisions[0], ElectLeader)
     unclean = leaders(partitions={"orders": [0]}, election="unclean")
@@ -230,8 +230,8 @@ def test_a_protected_topic_may_get_its_preferred_leader_but_no_unclean_one() -> 
 # --- two claims
 
 
-def test_two_floors_on_one_topic_block_each_other_citing_both_places() -> None:
-    """Once for the topic, not once per partition."""
+def test_two_floors_on_one_topic_block_each_other_and_cite_both_locations() -> None:
+    """One block for the topic, not one per partition."""
     facts = snapshot(purgeable(0), purgeable(1), purgeable(0, topic="other"))
     plan = planned([floor("ord*", keep=LAST, name="b", line=7), floor("*", keep=LAST, name="a", line=3)], facts)
     assert brief(plan.decisions) == [
@@ -248,7 +248,7 @@ def test_two_floors_on_one_topic_block_each_other_citing_both_places() -> None:
     assert blocked.declared_at.line == 3
 
 
-def test_floors_on_different_partitions_do_not_meet() -> None:
+def test_floors_on_different_partitions_do_not_conflict() -> None:
     facts = snapshot(purgeable(0), purgeable(1))
     policies = [floor(keep=LAST, name="a", partitions=[0]), floor(keep=LAST, name="b", partitions=[1])]
     assert [str(action.address) for action in planned(policies, facts).actions] == [
@@ -258,7 +258,7 @@ def test_floors_on_different_partitions_do_not_meet() -> None:
 
 
 def test_floors_that_share_some_partitions_are_blocked_on_those() -> None:
-    """The rest of each goes on; of the narrower one nothing is left."""
+    """The other partitions have decisions of their own; the narrower floor has none left."""
     facts = snapshot(purgeable(0), purgeable(1), purgeable(2))
     policies = [floor(keep=LAST, name="a", partitions=[0, 1]), floor(keep=LAST, name="b", partitions=[1, 2])]
     stopped = [d for d in planned(policies, facts).decisions if isinstance(d, Blocked)]
@@ -278,8 +278,8 @@ def test_floors_that_share_some_partitions_are_blocked_on_those() -> None:
     ]
 
 
-def test_a_floor_of_which_every_partition_is_claimed_by_others_is_blocked_as_a_whole() -> None:
-    """By one other or by several together."""
+def test_a_floor_without_a_partition_of_its_own_is_blocked_as_a_whole() -> None:
+    """One other policy, or several together, claim all its partitions."""
     facts = snapshot(purgeable(0), purgeable(1), purgeable(2))
     narrow = [floor(keep=LAST, name="a", partitions=[1]), floor(keep=LAST, name="b", partitions=[1, 2])]
     assert brief(planned(narrow, facts).decisions) == [
@@ -318,27 +318,27 @@ def test_three_claims_are_all_blocked_and_many_are_counted() -> None:
     assert "others all" not in four.reason
 
 
-def test_policies_of_different_kinds_do_not_meet() -> None:
+def test_policies_of_different_kinds_do_not_conflict() -> None:
     facts = snapshot(purgeable(leader=2))
     assert len(planned([floor(keep=LAST), leaders()], facts).actions) == 2
 
 
-def test_what_does_not_qualify_stays_skipped_although_two_patterns_meet_it() -> None:
-    """A live group that nobody would remove is no quarrel, and no drift."""
+def test_skipped_subjects_of_two_patterns_stay_skipped() -> None:
+    """A live group that neither policy would remove is no conflict and no drift."""
     facts = snapshot(group("old-etl", state=GroupState.STABLE))
     policies = [removal("old-*", name="a"), removal("*-etl", name="b")]
     assert [code for _, code in brief(planned(policies, facts).decisions)] == ["Skipped", "Skipped"]
 
 
-def test_one_of_two_that_would_act_is_still_blocked() -> None:
-    """The other wants more evidence first, and nobody has said which of them is right."""
+def test_a_subject_of_two_policies_is_blocked_if_one_would_act() -> None:
+    """The other policy requires more evidence; the program cannot decide which one is right."""
     facts = snapshot(group("old-etl", idle=6 * DAY))
     policies = [removal("old-*", name="a", idleFor="3d"), removal("*-etl", name="b", idleFor="30d")]
     assert [code for _, code in brief(planned(policies, facts).decisions)] == ["B105", "Skipped"]
 
 
-def test_a_contested_topic_with_facts_missing_is_blocked_once() -> None:
-    """Unknown partitions, or an unknown topic: one Blocked for the topic in either case."""
+def test_a_conflicting_topic_with_unread_facts_is_blocked_once() -> None:
+    """With unknown partitions, or an unknown topic, the topic has one block."""
     facts = snapshot(topic("orders", LOST))
     policies = [floor(keep=LAST, name="a"), floor("ord*", keep=LAST, name="b")]
     assert brief(planned(policies, facts).decisions) == [
@@ -347,7 +347,7 @@ def test_a_contested_topic_with_facts_missing_is_blocked_once() -> None:
     ]
 
 
-def test_a_topic_level_objection_stands_where_only_some_partitions_are_contested() -> None:
+def test_a_block_of_a_topic_remains_if_some_partitions_conflict() -> None:
     facts = snapshot(topic("orders", LOST))
     policies = [floor(keep=LAST, name="a", partitions=[0, 1]), floor(keep=LAST, name="b", partitions=[1, 2])]
     assert brief(planned(policies, facts).decisions) == [
@@ -356,8 +356,8 @@ def test_a_topic_level_objection_stands_where_only_some_partitions_are_contested
     ]
 
 
-def test_a_policy_over_its_expectation_still_claims() -> None:
-    """It may be right as soon as somebody raises the number."""
+def test_a_policy_above_its_expectation_still_claims_its_subjects() -> None:
+    """A higher expectAtMost may make it valid."""
     facts = snapshot(purgeable(), purgeable(topic="other"))
     policies = [floor("*", keep=LAST, name="a", expectAtMost=1), floor(keep=LAST, name="b")]
     assert brief(planned(policies, facts).decisions) == [
@@ -366,8 +366,8 @@ def test_a_policy_over_its_expectation_still_claims() -> None:
     ]
 
 
-def test_a_policy_level_objection_is_no_quarrel() -> None:
-    """`since` in the future blocks the policy once, contested topics or not."""
+def test_a_block_of_a_policy_is_no_conflict() -> None:
+    """`since` in the future blocks the policy once, with and without conflicts."""
     policies = [floor(keep={"since": "2030-01-01T00:00:00Z"}, name="a"), floor(keep=LAST, name="b")]
     assert brief(planned(policies, snapshot(purgeable())).decisions) == [
         ("RetentionFloor/a", "B210"),
@@ -379,7 +379,7 @@ def test_a_policy_level_objection_is_no_quarrel() -> None:
 
 
 def test_modes_narrow_the_plan_but_all_policies_claim() -> None:
-    """A converge run must not act where a reviewed policy claims the same subject."""
+    """A converge run must not act on a subject that a reviewed policy also claims."""
     facts = snapshot(purgeable(), purgeable(topic="other"))
     policies = [floor("*", keep=LAST, name="a", envelope={"mode": "continuous"}), floor(keep=LAST, name="b")]
     plan = planned(policies, facts, modes={Mode.CONTINUOUS})
@@ -402,7 +402,7 @@ def test_modes_narrow_the_plan_but_all_policies_claim() -> None:
     ],
 )
 def test_targets_narrow_the_plan(target: str, expected: list[str]) -> None:
-    """A policy, a topic, a partition or a group."""
+    """A target is a policy, a topic, a partition or a group."""
     facts = snapshot(purgeable(0), purgeable(1), purgeable(topic="other"), group("old-etl"))
     plan = planned([floor("*", keep=LAST), removal()], facts, targets=[target])
     assert [str(d.address) for d in plan.decisions] == expected
@@ -417,21 +417,21 @@ def test_several_targets_add_up_and_are_listed_once_in_order() -> None:
     assert plan.targets == ("GroupRemoval/dead", "RetentionFloor/gdpr/orders[1]")
 
 
-def test_what_blocks_the_policy_of_a_target_is_part_of_the_plan() -> None:
+def test_a_block_of_the_policy_of_a_target_is_in_the_plan() -> None:
     facts = snapshot(purgeable(), purgeable(topic="other"))
     policy = floor("*", keep=LAST, expectAtMost=1)
     for target in ("RetentionFloor/gdpr", "RetentionFloor/gdpr/orders", "RetentionFloor/gdpr/orders[0]"):
         assert brief(planned(policy, facts, targets=[target]).decisions) == [("RetentionFloor/gdpr", "B107")], target
 
 
-def test_a_target_in_a_blocked_topic_is_answered_by_the_topic() -> None:
+def test_a_blocked_topic_answers_for_a_target_in_it() -> None:
     facts = snapshot(topic("orders", LOST))
     plan = planned(floor(keep=LAST), facts, targets=["RetentionFloor/gdpr/orders[0]"])
     assert brief(plan.decisions) == [("RetentionFloor/gdpr/orders", "B103")]
 
 
-def test_what_blocks_one_target_answers_for_no_other() -> None:
-    """The second one is a slip of the pen all the same."""
+def test_a_block_answers_for_one_target_only() -> None:
+    """The second target is still a mistake."""
     facts = snapshot(purgeable(), purgeable(topic="other"))
     policy = floor("*", keep=LAST, expectAtMost=1)
     with pytest.raises(UsageError, match=r"--target RetentionFloor/gdrp/orders\[0\]: nothing is decided about it"):
@@ -439,13 +439,13 @@ def test_what_blocks_one_target_answers_for_no_other() -> None:
 
 
 @pytest.mark.parametrize("target", ["RetentionFloor/gdrp", "RetentionFloor/gdrp/orders[0]"])
-def test_a_target_that_nothing_is_decided_about_is_wrong_usage(target: str) -> None:
-    """A slip of the pen must not read as in sync."""
+def test_a_target_without_a_decision_is_wrong_usage(target: str) -> None:
+    """A mistyped target must not look like a subject in sync."""
     with pytest.raises(UsageError, match="nothing is decided about it; did you mean RetentionFloor/gdpr"):
         planned(floor(keep=LAST), snapshot(purgeable()), targets=[target])
 
 
-def test_a_target_of_nothing_alike_has_no_hint() -> None:
+def test_a_target_without_a_similar_name_has_no_hint() -> None:
     with pytest.raises(UsageError, match=r"--target RetentionFloor/gdpr/orders\[1\]: nothing is decided about it$"):
         planned(floor(keep=LAST), snapshot(purgeable()), targets=["RetentionFloor/gdpr/orders[1]"])
 
@@ -458,8 +458,8 @@ def test_a_target_that_is_no_address_is_wrong_usage() -> None:
 # --- what could not be read
 
 
-def test_incompleteness_is_said_in_sentences() -> None:
-    """Each list that this plan rests on, and how much was left undecided for it."""
+def test_incomplete_facts_are_named_in_sentences() -> None:
+    """Each incomplete list that the plan needs, and the number of unread decisions."""
     changes = {key: Unknown(f"{key} lost") for key in ("topics_incomplete", "groups_incomplete", "readers_incomplete")}
     facts = snapshot(
         purgeable(0, log_start=LOST), purgeable(1, stable_end=LOST), group("old-etl", idle=LOST), **changes
@@ -479,8 +479,8 @@ def test_incompleteness_is_said_in_sentences() -> None:
     )
 
 
-def test_a_plan_is_not_incomplete_for_what_it_does_not_rest_on() -> None:
-    """A plan of leaders needs no groups, one of groups no topics and no readers."""
+def test_lists_that_a_plan_does_not_need_may_be_incomplete() -> None:
+    """A plan of leaders needs no groups; a plan of groups needs no topics and no consumers."""
     changes = dict.fromkeys(("topics_incomplete", "groups_incomplete", "readers_incomplete"), LOST)
     assert planned(leaders(), snapshot(partition(), **changes)).incomplete == (
         "The list of topics is incomplete: broker 2 did not answer.",
@@ -490,13 +490,13 @@ def test_a_plan_is_not_incomplete_for_what_it_does_not_rest_on() -> None:
     )
 
 
-def test_blocked_for_other_reasons_is_not_incomplete() -> None:
+def test_other_blocks_do_not_make_a_plan_incomplete() -> None:
     plan = planned(floor(keep=LAST), snapshot(purgeable(leader=None)))
     assert brief(plan.decisions) == [("RetentionFloor/gdpr/orders[0]", "B203")]
     assert plan.incomplete == ()
 
 
-def test_satisfied_is_a_decision_too() -> None:
+def test_satisfied_subjects_are_decisions() -> None:
     assert [type(d) for d in planned(floor(keep={"last": 100}), snapshot(purgeable())).decisions] == [Satisfied]
 
 
@@ -515,7 +515,7 @@ print(plan_file.digest(plan), plan)
 
 
 def test_neither_hash_seed_nor_time_zone_changes_a_plan() -> None:
-    """Set and dict order come from the hash seed; the plan must not."""
+    """The hash seed changes the order of sets, but not the plan."""
     root = Path(__file__).parents[3]
     outputs = {
         subprocess.run(

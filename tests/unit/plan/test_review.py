@@ -1,4 +1,4 @@
-"""A plan bounded by a reviewed one, and what differs between two plans."""
+"""The restriction of a plan to a reviewed plan, and the comparison of two plans."""
 
 import os
 import threading
@@ -31,15 +31,15 @@ from tests.strategies.examples import (
 from tests.strategies.facts import OTHER_ID
 
 
-def bounded(action: Action, *reviewed: Decision, **changes: Any) -> Decision:
-    """What becomes of one planned action within a reviewed plan of these decisions."""
+def restricted(action: Action, *reviewed: Decision, **changes: Any) -> Decision:
+    """Return the decision on one planned action within a reviewed plan."""
     (decision,) = restrict_to(plan(action), plan(*reviewed, **changes)).decisions
     return decision
 
 
 def beyond(action: Action, *reviewed: Decision, **changes: Any) -> str:
-    """Why an action is beyond review."""
-    decision = bounded(action, *reviewed, **changes)
+    """Return why an action is beyond review."""
+    decision = restricted(action, *reviewed, **changes)
     assert isinstance(decision, Blocked)
     assert (decision.address, decision.declared_at) == (action.address, action.declared_at)
     assert (decision.code, decision.unread) == ("B108", False)
@@ -52,37 +52,37 @@ def ignoring(*accepted: tuple[str, int], **changes: Any) -> DeleteRecords:
 
 
 @pytest.mark.parametrize("action", [purge(), removal(), election(), election(unclean=True)])
-def test_what_was_reviewed_just_so_goes_on_unchanged(action: Action) -> None:
-    assert bounded(action, action) == action
+def test_a_reviewed_action_stays_unchanged(action: Action) -> None:
+    assert restricted(action, action) == action
 
 
 @pytest.mark.parametrize("action", [purge(), purge(skips=[("billing", 52_000)]), removal(), election(), blocked()])
-def test_what_is_within_review_is_the_same_object(action: Decision) -> None:
-    """A plan of a million actions is not held twice while it is bounded."""
-    assert bounded(action, *([action] if not isinstance(action, Blocked) else [])) is action
+def test_a_reviewed_action_is_the_same_object(action: Decision) -> None:
+    """A plan of a million actions is not copied."""
+    assert restricted(action, *([action] if not isinstance(action, Blocked) else [])) is action
 
 
-def test_one_decision_at_a_time_of_either_side() -> None:
-    """Nothing is asked for before what came earlier was taken."""
-    asked: list[str] = []
+def test_the_intersection_holds_one_decision_of_each_side() -> None:
+    """The next decision is read only when the previous result was taken."""
+    read_names: list[str] = []
 
-    def told(name: str) -> Iterator[DeleteRecords]:
+    def read_decisions(name: str) -> Iterator[DeleteRecords]:
         for number in range(3):
-            asked.append(f"{name} {number}")
+            read_names.append(f"{name} {number}")
             yield purge(partition=number)
 
-    taken = intersect(told("planned"), told("reviewed"))
-    assert asked == []
-    next(taken)
-    assert asked == ["reviewed 0", "planned 0"]
-    next(taken)
-    assert asked == ["reviewed 0", "planned 0", "planned 1", "reviewed 1"]
-    assert len(list(taken)) == 1
+    intersection = intersect(read_decisions("planned"), read_decisions("reviewed"))
+    assert read_names == []
+    next(intersection)
+    assert read_names == ["reviewed 0", "planned 0"]
+    next(intersection)
+    assert read_names == ["reviewed 0", "planned 0", "planned 1", "reviewed 1"]
+    assert len(list(intersection)) == 1
 
 
 @pytest.mark.parametrize("action", [purge(), removal(), election()])
-def test_what_was_not_reviewed_is_beyond_review(action: Action) -> None:
-    """Absent from the reviewed plan, or there but no action."""
+def test_an_action_that_was_not_reviewed_is_beyond_review(action: Action) -> None:
+    """It is missing in the reviewed plan, or is no action there."""
     assert beyond(action).startswith("new: the reviewed plan ")
     assert beyond(action, satisfied(str(action.address))).startswith("new: ")
     assert beyond(action, waiting(str(action.address))).startswith("new: ")
@@ -90,67 +90,67 @@ def test_what_was_not_reviewed_is_beyond_review(action: Action) -> None:
 
 
 @pytest.mark.parametrize("action", [purge(), removal(), election()])
-def test_a_reviewed_plan_of_another_cluster_bounds_to_nothing(action: Action) -> None:
+def test_a_reviewed_plan_of_another_cluster_allows_nothing(action: Action) -> None:
     assert (
         beyond(action, action, cluster_id="other")
         == f"the reviewed plan is of cluster id other, this one of {CLUSTER_ID}"
     )
 
 
-def test_decisions_that_are_no_actions_stay() -> None:
-    """Doing nothing needs no review."""
-    others = (blocked(), waiting("RetentionFloor/a/x[0]"), satisfied("RetentionFloor/a/x[1]"))
-    assert restrict_to(plan(*others), plan()) == plan(*others)
+def test_decisions_without_an_action_stay() -> None:
+    """They need no review."""
+    decisions = (blocked(), waiting("RetentionFloor/a/x[0]"), satisfied("RetentionFloor/a/x[1]"))
+    assert restrict_to(plan(*decisions), plan()) == plan(*decisions)
 
 
-def test_a_removal_after_a_shorter_silence_is_beyond_review() -> None:
-    """The manifest changed after the review; after a longer one it is what was reviewed."""
+def test_a_removal_with_a_shorter_idle_time_is_beyond_review() -> None:
+    """The manifest changed after the review; a longer idle time is within it."""
     assert beyond(removal(idle_for_ms=1_000), removal()) == "idleFor is 1s, it was 3d in the reviewed plan"
     longer = removal(idle_for_ms=5 * 86_400_000)
-    assert bounded(longer, removal()) is longer
+    assert restricted(longer, removal()) is longer
 
 
-def test_everything_else_of_the_plan_stays() -> None:
-    """Instant, expiry, source: it is still this plan, not the reviewed one."""
-    made = plan(purge(), expires_at_ms=5, incomplete=("x",))
-    assert restrict_to(made, plan(purge(), expires_at_ms=1, observed_at_ms=0)) == made
+def test_the_header_of_the_plan_stays() -> None:
+    """Instant, expiry and source are those of the plan, not of the reviewed plan."""
+    planned = plan(purge(), expires_at_ms=5, incomplete=("x",))
+    assert restrict_to(planned, plan(purge(), expires_at_ms=1, observed_at_ms=0)) == planned
 
 
-def test_a_floor_that_moved_up_since_is_lowered_to_what_was_reviewed() -> None:
-    """And says so."""
-    decision = bounded(purge(before_offset=99_000), purge(before_offset=98_213))
+def test_a_higher_floor_is_lowered_to_the_reviewed_one() -> None:
+    """The reason says so."""
+    decision = restricted(purge(before_offset=99_000), purge(before_offset=98_213))
     assert isinstance(decision, DeleteRecords)
     assert decision.before_offset == 98_213
     assert decision.reason == "newerThan 7d resolves to offset 98213; reviewed up to 98213 only"
     assert decision.seen == purge().seen
 
 
-def test_a_floor_that_moved_down_stays_as_planned() -> None:
-    decision = bounded(purge(before_offset=98_000), purge(before_offset=98_213))
+def test_a_lower_floor_stays() -> None:
+    decision = restricted(purge(before_offset=98_000), purge(before_offset=98_213))
     assert decision == purge(before_offset=98_000)
 
 
 @pytest.mark.parametrize("log_start", [98_213, 98_500])
-def test_what_lies_beyond_a_reviewed_floor_that_is_reached_is_beyond_review(log_start: int) -> None:
-    """Retention got there first; the rest was not reviewed."""
+def test_records_above_a_reached_reviewed_floor_are_beyond_review(log_start: int) -> None:
+    """Retention reached the reviewed target first; other records were not reviewed."""
     action = purge(before_offset=99_000, log_start=log_start)
     assert beyond(action, purge()) == "larger: reviewed up to 98213, which is gone; 99000 was not reviewed"
-    assert isinstance(bounded(purge(before_offset=99_000, log_start=98_212), purge()), DeleteRecords)
+    assert isinstance(restricted(purge(before_offset=99_000, log_start=98_212), purge()), DeleteRecords)
 
 
 def test_a_log_that_starts_lower_than_reviewed_is_beyond_review() -> None:
-    """More would go than was reviewed."""
+    """The purge would remove more records than in the review."""
     assert beyond(purge(log_start=999), purge()) == "larger: the log starts at 999, it was 1000 in the reviewed plan"
-    assert bounded(purge(log_start=1001), purge()) == purge(log_start=1001)
+    assert restricted(purge(log_start=1001), purge()) == purge(log_start=1001)
 
 
 def test_a_log_that_was_cut_since_the_review_is_beyond_it() -> None:
-    """An unclean election gives the offsets of what it lost to other records."""
-    why = beyond(purge(end=249_999), purge())
-    assert why.startswith("the log was cut: it ends at 249999, it ended at 250000")
+    """After an unclean election other records have the lost offsets."""
+    reason = beyond(purge(end=249_999), purge())
+    assert reason.startswith("the log was cut: it ends at 249999, it ended at 250000")
 
 
-def test_a_topic_made_again_is_beyond_review() -> None:
+def test_a_recreated_topic_is_beyond_review() -> None:
     assert f"the topic is {OTHER_ID} by now" in beyond(purge(topic_id=OTHER_ID), purge())
 
 
@@ -164,16 +164,16 @@ def test_a_topic_made_again_is_beyond_review() -> None:
     ],
 )
 def test_another_guard_is_beyond_review(guard: dict[str, Any]) -> None:
-    """A manifest that changed after the review is for the next review."""
+    """A manifest that changed after the review needs another review."""
     assert beyond(purge(**guard), purge()) == "the guard for its readers is not the one that was reviewed"
 
 
-def test_a_reader_that_nobody_reviewed_is_beyond_review() -> None:
-    """Who skips records, and from where, is part of what was reviewed."""
+def test_a_consumer_that_was_not_reviewed_is_beyond_review() -> None:
+    """The review covers the groups that skip records, and their positions."""
     reviewed = ignoring(("late", 52_000))
-    assert bounded(ignoring(("late", 52_000)), reviewed) == ignoring(("late", 52_000))
-    assert bounded(ignoring(("late", 60_000)), reviewed) == ignoring(("late", 60_000))
-    assert bounded(ignoring(), reviewed) == ignoring()
+    assert restricted(ignoring(("late", 52_000)), reviewed) == ignoring(("late", 52_000))
+    assert restricted(ignoring(("late", 60_000)), reviewed) == ignoring(("late", 60_000))
+    assert restricted(ignoring(), reviewed) == ignoring()
     assert (
         beyond(ignoring(("late", 51_999)), reviewed)
         == 'larger: the reviewed plan does not let group "late" skip records from 51999'
@@ -181,43 +181,45 @@ def test_a_reader_that_nobody_reviewed_is_beyond_review() -> None:
     assert beyond(ignoring(("late", 52_000), ("new", 98_000)), reviewed).endswith('group "new" skip records from 98000')
 
 
-def test_a_reader_above_the_lowered_floor_skips_nothing() -> None:
-    """It is dropped from what the action accepts; one exactly at the floor is, too."""
+def test_a_consumer_at_or_above_the_lowered_floor_skips_nothing() -> None:
+    """The action no longer accepts it."""
     action = ignoring(("fast", 98_300), ("same", 98_213), ("late", 98_212), before_offset=99_000)
-    decision = bounded(action, ignoring(("late", 98_000)))
+    decision = restricted(action, ignoring(("late", 98_000)))
     assert isinstance(decision, DeleteRecords)
     assert decision.guard.accepted == (AcceptedLag("late", 98_212),)
 
 
-def test_a_group_that_moved_is_beyond_review() -> None:
+def test_a_group_that_changed_is_beyond_review() -> None:
     moved = removal(fingerprint="cd" * 32)
     assert beyond(moved, removal()) == "the group has other commits than the reviewed plan saw"
     other = removal(type=GroupType.CONSUMER)
     assert beyond(other, removal()) == "the group has other commits than the reviewed plan saw"
 
 
-def test_a_group_that_only_grew_older_goes_on() -> None:
-    older = removal(last_activity_ms=1)
-    assert bounded(older, removal()) == older
+def test_a_group_with_a_longer_idle_time_stays() -> None:
+    idle_longer = removal(last_activity_ms=1)
+    assert restricted(idle_longer, removal()) == idle_longer
 
 
 def test_other_replicas_or_another_election_are_beyond_review() -> None:
     moved = election(replicas=(1, 3, 2))
     assert beyond(moved, election()) == "the replicas are not those of the reviewed plan"
-    again = election(topic_id=OTHER_ID)
-    assert beyond(again, election()) == "the replicas are not those of the reviewed plan"
+    recreated = election(topic_id=OTHER_ID)
+    assert beyond(recreated, election()) == "the replicas are not those of the reviewed plan"
     assert beyond(election(unclean=True), election()) == "the reviewed election is preferred, this one is unclean"
     assert "election" in beyond(election(replicas=(2, 1, 3), leader_wanted=2), election())
 
 
-def test_leaders_and_ranks_may_have_changed() -> None:
-    """Who leads just now is not what was reviewed."""
+def test_leader_and_replicas_in_sync_may_change() -> None:
+    """The present leader is not part of the review."""
     moved = election(leader=3, in_sync=(1, 3))
-    assert bounded(moved, election()) == moved
+    assert restricted(moved, election()) == moved
 
 
 def disguise(action: Action, address: Address) -> Action:
-    """The action under another subject's address, which neither a constructor nor a file lets pass."""
+    """Return the action with the address of another subject, which no constructor and no file
+    allows.
+    """
     return replace_unchecked(action, address=address)
 
 
@@ -232,23 +234,25 @@ def disguise(action: Action, address: Address) -> Action:
         (election(), disguise(election("other"), election().address)),
     ],
 )
-def test_a_tampered_address_bounds_to_nothing(action: Action, disguised: Action) -> None:
-    """The reviewed plan came from a branch: what stands under an address must also be about that subject."""
+def test_a_forged_address_allows_nothing(action: Action, disguised: Action) -> None:
+    """The reviewed plan comes from a branch: an action under an address must be about that subject."""
     assert beyond(action, disguised).startswith("new: ")
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_each_action_is_bounded_by_the_one_at_its_own_address(order: int) -> None:
-    """Both lists run in address order, and each may hold what the other does not."""
-    ours = plan(*(purge(name, before_offset=99_000) for name in "bdfh"), removal("m"), removal("q"))
-    theirs = plan(*(purge(name) for name in ("a", "b", "c", "f", "z")[::order]), removal("q"), removal("a"))
-    kept = {action.address.name: action for action in restrict_to(ours, theirs).actions}
-    assert kept.keys() == {"b", "f", "q"}
-    assert all(action.before_offset == 98_213 for action in kept.values() if isinstance(action, DeleteRecords))
+def test_each_action_is_compared_with_the_one_at_its_address(order: int) -> None:
+    """Both lists are sorted by address, and each may have addresses that the other one lacks."""
+    planned = plan(*(purge(name, before_offset=99_000) for name in "bdfh"), removal("m"), removal("q"))
+    reviewed = plan(*(purge(name) for name in ("a", "b", "c", "f", "z")[::order]), removal("q"), removal("a"))
+    by_name = {action.address.name: action for action in restrict_to(planned, reviewed).actions}
+    assert by_name.keys() == {"b", "f", "q"}
+    assert all(action.before_offset == 98_213 for action in by_name.values() if isinstance(action, DeleteRecords))
 
 
-def test_a_saved_plan_bounds_like_the_plan_itself(tmp_path: Path) -> None:
-    """Its actions stream from the file, which is read to its end each time, so that a change in between is found."""
+def test_a_saved_plan_restricts_like_the_plan_itself(tmp_path: Path) -> None:
+    """Its actions are streamed from the file, which is read to its end each time, so that a change
+    is found.
+    """
     reviewed = plan(purge("a"), purge("b"), removal(), election(), blocked())
     ours = plan(purge("a", before_offset=99_000), purge("c"), removal(), removal("new"), election())
     file = tmp_path / "reviewed.json"
@@ -269,8 +273,8 @@ def test_a_saved_plan_bounds_like_the_plan_itself(tmp_path: Path) -> None:
         plan_file.open_plan(file)
 
 
-def test_a_plan_from_a_pipe_is_held_whole(tmp_path: Path) -> None:
-    """What can be read only once cannot be proven first and read again."""
+def test_a_plan_from_a_pipe_is_held_in_memory(tmp_path: Path) -> None:
+    """A pipe can be read only once, so it cannot be verified first and read again."""
     reviewed = plan(purge())
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -290,16 +294,16 @@ def entries(old: tuple[Decision, ...], new: tuple[Decision, ...]) -> list[tuple[
 
 
 def test_equal_plans_have_no_differences() -> None:
-    """Facts that only tell the time of day are none."""
+    """Facts that only show the time are no difference."""
     moved = SourceLocation("moved.yaml", 1, 1)
-    seen = {"log_start": 2000, "high_watermark": 300_000, "leader": 2, "in_sync": (2,)}
-    later = purge(reason="x", drift=False, mode=Mode.CONTINUOUS, declared_at=moved, **seen)
+    observed = {"log_start": 2000, "high_watermark": 300_000, "leader": 2, "in_sync": (2,)}
+    later = purge(reason="x", drift=False, mode=Mode.CONTINUOUS, declared_at=moved, **observed)
     assert entries((purge(), removal(), election()), (later, removal(), election())) == []
     assert list(compare(plan(), plan()).entries()) == []
 
 
-def test_each_sort_of_difference() -> None:
-    """In address order; what is no action does not count."""
+def test_each_type_of_difference() -> None:
+    """In the order of addresses; only actions count."""
     old = (purge("a"), purge("b"), purge("c"), purge("d"), removal("gone"), blocked())
     other = purge("c", consumers=LagPolicy.IGNORE, before_offset=99_000)
     new = (
@@ -319,19 +323,21 @@ def test_each_sort_of_difference() -> None:
     ]
 
 
-def test_a_comparison_holds_both_plans_and_both_actions() -> None:
+def test_a_comparison_has_both_plans_and_both_actions() -> None:
     old, new = plan(purge()), plan(purge(before_offset=99_000))
-    found = compare(old, new)
-    assert (found.old, found.new) == (old, new)
-    assert list(found.entries()) == [ActionDiff(purge().address, Change.LARGER, purge(), purge(before_offset=99_000))]
-    (gone,) = compare(plan(purge()), plan()).entries()
-    assert (gone.old, gone.new, gone.details) == (purge(), None, ())
+    comparison = compare(old, new)
+    assert (comparison.old, comparison.new) == (old, new)
+    assert list(comparison.entries()) == [
+        ActionDiff(purge().address, Change.LARGER, purge(), purge(before_offset=99_000))
+    ]
+    (entry,) = compare(plan(purge()), plan()).entries()
+    assert (entry.old, entry.new, entry.details) == (purge(), None, ())
     (appeared,) = compare(plan(), plan(purge())).entries()
     assert (appeared.old, appeared.new, appeared.details) == (None, purge(), ())
 
 
-def test_details_tell_what_changed_inside() -> None:
-    """One line per value, readers by name."""
+def test_details_show_the_changed_values() -> None:
+    """One line per value, consumers by name."""
     old = ignoring(("late", 52_000), ("z", 5))
     new = ignoring(
         ("aaa", 1), ("late", 53_000), before_offset=99_000, named=("billing", "b"), every_ms=30_000, topic_id=OTHER_ID
@@ -359,23 +365,23 @@ def test_details_of_removals_and_elections() -> None:
 
 
 def test_another_operation_at_one_address_is_a_change() -> None:
-    """No constructor and no file lets it pass, and it still compares."""
+    """No constructor and no file allows it, and the comparison still works."""
     disguised = disguise(removal(), purge().address)
     (entry,) = diff_actions([purge()], [disguised])
     assert entry.change is Change.CHANGED
     assert "operation: delete_records → delete_group" in entry.details
 
 
-def test_plans_are_merged_as_they_stream() -> None:
-    """One pass over both, so a million actions never stand in memory twice."""
-    taken: list[str] = []
+def test_plans_are_compared_as_streams() -> None:
+    """One pass over both plans never holds a million actions twice."""
+    read_names: list[str] = []
 
     def streaming(side: str) -> Any:
         for number in range(100):
-            taken.append(side)
+            read_names.append(side)
             yield purge(partition=number, before_offset=98_213 if side == "old" else 98_214)
 
     differences = diff_actions(streaming("old"), streaming("new"))
     assert next(differences).address == Address("RetentionFloor", "orders-gdpr", "orders", 0)
-    assert len(taken) <= 4
+    assert len(read_names) <= 4
     assert len(list(differences)) == 99

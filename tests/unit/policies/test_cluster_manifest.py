@@ -1,4 +1,4 @@
-"""Cluster manifests: each sentence about their fields."""
+"""Cluster manifests: the sentences of the documentation about their fields."""
 
 import pytest
 
@@ -9,24 +9,24 @@ from tests.unit.manifest.broken import cluster, manifest
 from tests.unit.manifest.checking import outcome
 
 
-def found_in(text: str) -> tuple[Diagnostic, ...]:
-    _, found = outcome({"cluster.yaml": text})
-    return tuple(each for each in found if each.code != "M403")
+def diagnostics_of(text: str) -> tuple[Diagnostic, ...]:
+    _, diagnostics = outcome({"cluster.yaml": text})
+    return tuple(diagnostic for diagnostic in diagnostics if diagnostic.code != "M403")
 
 
 def codes(text: str) -> list[str]:
-    return [each.code for each in found_in(text)]
+    return [diagnostic.code for diagnostic in diagnostics_of(text)]
 
 
-def made(text: str) -> Cluster:
-    loaded, found = outcome({"cluster.yaml": text})
-    assert loaded is not None, found
+def load_cluster(text: str) -> Cluster:
+    loaded, diagnostics = outcome({"cluster.yaml": text})
+    assert loaded is not None, diagnostics
     return loaded.for_cluster().cluster
 
 
 def test_every_field_of_the_design() -> None:
-    """The example of the design means what its comments say."""
-    spec = made(
+    """The fields of the example have the values that its comments describe."""
+    spec = load_cluster(
         cluster(
             "client:\n  security.protocol: SASL_SSL\n  sasl.mechanism: SCRAM-SHA-512\n  sasl.username: reconciler\n"
             "  sasl.password: ${env:KAFKA_PASSWORD}\n  socket.keepalive.enable: true\n  retries: 3\n"
@@ -47,7 +47,7 @@ def test_every_field_of_the_design() -> None:
 
 def test_limits_have_the_defaults_of_the_design() -> None:
     """ "per plan; the values shown are the defaults"; "journal … default: a file"."""
-    spec = made(cluster()).spec
+    spec = load_cluster(cluster()).spec
     assert spec.limits.model_dump(by_alias=True) == {
         "topics": 50,
         "recordsPercentPerTopic": 90,
@@ -68,8 +68,8 @@ def test_cluster_id_and_servers_are_required() -> None:
     assert codes(cluster(cluster_id="7")) == ["M115"]
 
 
-def test_a_cluster_belongs_to_no_cluster() -> None:
-    """A Cluster is one; it does not belong to another."""
+def test_a_cluster_has_no_metadata_cluster() -> None:
+    """A Cluster belongs to no other Cluster."""
     assert codes(cluster().replace("{name: prod-eu}", "{name: prod-eu, cluster: prod-us}")) == ["M112"]
 
 
@@ -77,7 +77,7 @@ def test_a_cluster_belongs_to_no_cluster() -> None:
     "server", ["broker-1:9093", "10.0.0.1:9092", "'[::1]:9092'", "'${env:SERVERS}'", "'${file:s}'"]
 )
 def test_servers(server: str) -> None:
-    """Bootstrap servers are host:port, or a reference."""
+    """Bootstrap servers are host:port or a reference."""
     assert codes(cluster().replace("broker-1:9093", server)) == []
 
 
@@ -94,8 +94,8 @@ def test_servers(server: str) -> None:
         ("9092", "M115"),
     ],
 )
-def test_servers_that_are_none(server: str, expected: str) -> None:
-    """What cannot be connected to is told by validate, not by a timeout."""
+def test_invalid_servers(server: str, expected: str) -> None:
+    """`validate` reports them, before any timeout."""
     assert codes(cluster().replace("broker-1:9093", server)) == [expected]
 
 
@@ -116,8 +116,8 @@ def test_servers_that_are_none(server: str, expected: str) -> None:
 )
 @pytest.mark.parametrize("value", ["hunter2", "'a ${env:X}'", "'${env:X}y'", "7", "true", "'${X}'"])
 def test_a_literal_secret_is_refused(name: str, value: str) -> None:
-    """ "a literal secret is refused", with a position, and without showing it again."""
-    (only,) = found_in(cluster(f"client:\n  {name}: {value}"))
+    """ "a literal secret is refused", with its position, and no output shows it."""
+    (only,) = diagnostics_of(cluster(f"client:\n  {name}: {value}"))
     assert only.code == "M211"
     assert (only.location.line, only.location.column) == (8, 5 + len(name) + 2)
     assert "hunter2" not in str(only)
@@ -125,9 +125,9 @@ def test_a_literal_secret_is_refused(name: str, value: str) -> None:
 
 
 def test_credentials_in_a_url_are_a_secret() -> None:
-    """A password may hide in a URL."""
+    """A URL may contain a password."""
     text = cluster("client: {sasl.oauthbearer.token.endpoint.url: 'https://me:hunter2@idp/token'}")
-    (only,) = found_in(text)
+    (only,) = diagnostics_of(text)
     assert only.code == "M211"
     assert "hunter2" not in str(only)
     assert codes(text.replace("me:hunter2@", "")) == []
@@ -135,7 +135,9 @@ def test_credentials_in_a_url_are_a_secret() -> None:
 
 @pytest.mark.parametrize("name", [*RESERVED, "error_cb", "oauth_cb", "logger", "default_topic_conf", "''"])
 def test_reserved_properties(name: str) -> None:
-    """What a promise of this tool hangs on, and what would run code from a pull request, cannot be set."""
+    """Properties on which a guarantee depends, or which would run code from a pull request, are
+    refused.
+    """
     assert codes(cluster(f"client: {{{name}: x}}")) == ["M212"]
 
 
@@ -144,29 +146,31 @@ def test_reserved_properties(name: str) -> None:
     [("1.5", "M115"), ("[a]", "M114"), ("{a: 1}", "M114"), ("'${env}'", "M213"), ("'x ${env:1}'", "M213")],
 )
 def test_client_values(value: str, expected: str) -> None:
-    """librdkafka's values are text, whole numbers and truth values; something that begins like a reference has to be one."""
+    """Values are text, whole numbers and truth values; a text that begins like a reference must be
+    a reference.
+    """
     assert codes(cluster(f"client: {{client.id: {value}}}")) == [expected]
 
 
 def test_references_may_stand_inside_other_text() -> None:
-    """Where no secret is expected a reference may be a part of the value."""
+    """A value that is not secret may contain a reference."""
     assert codes(cluster("client: {client.id: 'reconciler-${env:HOST}'}")) == []
 
 
 def test_client_keys_are_names() -> None:
-    """A property that YAML made a number of is told to be quoted."""
+    """For a property that YAML reads as a number the hint says to quote it."""
     assert codes(cluster("client: {7: x}")) == ["M115"]
 
 
-def test_all_problems_of_client_are_told_beside_others() -> None:
-    """A literal secret is told even where another field of the same manifest is wrong."""
+def test_all_problems_of_client_are_reported() -> None:
+    """A literal secret is also reported if another field of the manifest is wrong."""
     text = cluster("client: {sasl.password: a, group.id: b}\nlimits: {topics: -1}")
     assert sorted(codes(text)) == ["M119", "M211", "M212"]
 
 
 @pytest.mark.parametrize("topic", ["a/b", ".", "'a*'", "7"])
 def test_journal_topic_is_a_name(topic: str) -> None:
-    """The journal is one topic, called by its name."""
+    """The journal is one topic, with an exact name."""
     assert codes(cluster(f"journal: {{topic: {topic}}}")) == ["M115" if topic == "7" else "M119"]
 
 
@@ -174,5 +178,5 @@ def test_journal_topic_is_a_name(topic: str) -> None:
     "limits", ["{topics: 1.5}", "{recordsPercent: 101}", "{recordsPercent: -1}", "{elections: -1}"]
 )
 def test_limits_are_numbers_in_range(limits: str) -> None:
-    """Counts are whole, percentages are between 0 and 100."""
+    """Counts are whole numbers, percentages are between 0 and 100."""
     assert codes(cluster(f"limits: {limits}")) in (["M119"], ["M114"])

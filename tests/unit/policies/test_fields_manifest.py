@@ -1,4 +1,4 @@
-"""Durations and instants as text and back."""
+"""Durations and instants as text and as numbers."""
 
 import pytest
 from hypothesis import given
@@ -9,20 +9,20 @@ from reconciler.text.formatting import format_duration, format_instant
 
 
 @given(st.integers(0, 99_999), st.sampled_from("smhd"))
-def test_durations_there_and_back(count: int, unit: str) -> None:
-    """The shortest text of a duration means the same duration."""
+def test_durations_survive_their_text(count: int, unit: str) -> None:
+    """The shortest text of a duration has the same value."""
     ms = duration_ms(f"{count}{unit}")
     assert duration_ms(format_duration(ms)) == ms
 
 
 @given(st.integers(0, 4_102_444_800_000))
-def test_instants_there_and_back(ms: int) -> None:
-    """An instant's text means the same instant, to the millisecond."""
+def test_instants_survive_their_text(ms: int) -> None:
+    """The text of an instant has the same value, to the millisecond."""
     assert instant_ms(format_instant(ms)) == ms
 
 
-def test_words() -> None:
-    """The shortest unit that is whole; below a second, seconds with a fraction."""
+def test_texts_of_durations() -> None:
+    """The unit is the largest one without a fraction; below a second, seconds with a fraction."""
     assert [format_duration(ms) for ms in (0, 30_000, 90_000, 7_200_000, 86_400_000, 1_500)] == [
         "0s",
         "30s",
@@ -35,13 +35,13 @@ def test_words() -> None:
 
 @pytest.mark.parametrize("value", ["7", "7 d", "1.5d", "", "d", "-1d", 7, None, ["7d"]])
 def test_other_durations_are_refused(value: object) -> None:
-    """A bare number has no unit."""
+    """A number without a unit is refused."""
     with pytest.raises(ValueError, match="duration"):
         duration_ms(value)
 
 
 @pytest.mark.parametrize("value", ["2026-11-01", "2026-11-01T00:00:00", "now", 7, None])
 def test_other_instants_are_refused(value: object) -> None:
-    """Without a zone an instant would depend on where it is read."""
+    """An instant without a zone would depend on the machine that reads it."""
     with pytest.raises(ValueError, match="instant"):
         instant_ms(value)

@@ -1,4 +1,4 @@
-"""When a group may be removed: listed, of a declared type, EMPTY, and idle by evidence."""
+"""The removal of a group: it must be listed, of a declared type, EMPTY, and idle by evidence."""
 
 from typing import Any
 
@@ -15,8 +15,10 @@ from tests.strategies.facts import DAY, LOST, MINUTE, NOW_MS, SECOND, group, pla
 ADDRESS = Address("GroupRemoval", "dead", "old-etl")
 
 
-def decided(*facts: GroupFacts, exact: bool = True, groups_incomplete: Unknown | None = None, **spec: Any) -> Decision:
-    """The one decision on old-etl, selected by its exact name or by a pattern."""
+def decide_group(
+    *facts: GroupFacts, exact: bool = True, groups_incomplete: Unknown | None = None, **spec: Any
+) -> Decision:
+    """Return the decision on old-etl, selected by its exact name or by a pattern."""
     policy = removal("old-etl" if exact else "old-*", **spec)
     (decision,) = planned(policy, snapshot(*facts, groups_incomplete=groups_incomplete)).decisions
     assert decision.address == ADDRESS
@@ -24,8 +26,8 @@ def decided(*facts: GroupFacts, exact: bool = True, groups_incomplete: Unknown |
 
 
 def test_an_idle_empty_listed_group_is_removed() -> None:
-    """The action carries what was seen and since when nothing happened."""
-    decision = decided(group())
+    """The action has the observed facts and the time of the last activity."""
+    decision = decide_group(group())
     assert isinstance(decision, DeleteGroup)
     assert mentions(decision.reason, "EMPTY", "2026-11-15T10:00:00Z")
     assert decision == DeleteGroup(
@@ -88,21 +90,21 @@ def test_an_idle_empty_listed_group_is_removed() -> None:
         ({"idle": -MINUTE}, {}, "B304", "2026-11-21T10:01:00Z"),
     ],
 )
-def test_what_does_not_qualify_is_blocked_by_name_and_skipped_by_pattern(
+def test_other_groups_are_blocked_by_name_and_skipped_by_pattern(
     facts: dict[str, Any], spec: dict[str, Any], code: str, fact: str
 ) -> None:
-    """An exact name was meant; a pattern only happened to meet it."""
-    by_name = decided(group(**facts), **spec)
+    """The author of a manifest means an exact name, but not each match of a pattern."""
+    by_name = decide_group(group(**facts), **spec)
     assert isinstance(by_name, Blocked)
     assert (by_name.code, by_name.unread) == (code, False)
     assert by_name.declared_at == SourceLocation("manifests/groups.yaml", 4, 1)
     assert mentions(by_name.reason, '"old-etl"', fact)
-    by_pattern = decided(group(**facts), exact=False, **spec)
+    by_pattern = decide_group(group(**facts), exact=False, **spec)
     assert by_pattern == Skipped(address=ADDRESS, reason=by_name.reason)
 
 
-def test_idle_for_exactly_that_long_is_idle() -> None:
-    assert isinstance(decided(group(idle=3 * DAY)), DeleteGroup)
+def test_a_group_is_idle_exactly_after_the_idle_time() -> None:
+    assert isinstance(decide_group(group(idle=3 * DAY)), DeleteGroup)
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -121,68 +123,68 @@ def test_idle_for_exactly_that_long_is_idle() -> None:
     ],
 )
 def test_unread_facts_block_by_name_and_by_pattern(facts: dict[str, Any], fact: str, exact: bool) -> None:
-    """No evidence is unread, not idle; and a pattern's find of which nothing is known is not quietly skipped."""
-    decision = decided(group(**facts), exact=exact)
+    """Without evidence a group is unread, not idle, and a pattern does not skip it silently."""
+    decision = decide_group(group(**facts), exact=exact)
     assert isinstance(decision, Blocked)
     assert (decision.code, decision.unread) == ("B103", True)
     assert mentions(decision.reason, '"old-etl"', fact)
     assert facts.get("state") is GroupState.UNKNOWN or LOST.reason in decision.reason
 
 
-def test_idle_for_zero_gives_up_the_evidence_for_an_exact_name() -> None:
-    """No time is read, and none is recorded even where the facts happen to hold one."""
-    decision = decided(group(), idleFor="0s")
+def test_idle_for_zero_needs_no_evidence_for_an_exact_name() -> None:
+    """The program reads no time, and the action has none, even if the facts do."""
+    decision = decide_group(group(), idleFor="0s")
     assert isinstance(decision, DeleteGroup)
     assert mentions(decision.reason, "EMPTY", "idleFor 0s")
     assert (decision.idle_for_ms, decision.seen.last_activity_ms, decision.seen.newest_record) == (0, None, None)
-    assert isinstance(decided(group(idle=LOST, newest_record=LOST), idleFor="0s"), DeleteGroup)
+    assert isinstance(decide_group(group(idle=LOST, newest_record=LOST), idleFor="0s"), DeleteGroup)
 
 
-def test_idle_for_zero_never_holds_for_a_patterns_find() -> None:
-    """The manifest refuses it; here it holds whatever the manifest says."""
+def test_idle_for_zero_does_not_apply_to_a_pattern() -> None:
+    """The manifest refuses it, and so does the decision."""
     facts = snapshot(group())
     (decision,) = removal(idleFor="0s").decide({"old-etl": False}, facts)
     assert isinstance(decision, Skipped)
     assert mentions(decision.reason, '"old-etl"', "idleFor 0s")
 
 
-def test_a_group_that_is_not_listed_is_gone_only_if_the_list_is_complete() -> None:
+def test_a_missing_group_is_satisfied_only_if_the_list_is_complete() -> None:
     """Missing rights make a group look absent."""
-    assert decided() == Satisfied(ADDRESS)
-    decision = decided(group("old-elt", listed=True), groups_incomplete=Unknown("no DESCRIBE on the cluster"))
+    assert decide_group() == Satisfied(ADDRESS)
+    decision = decide_group(group("old-elt", listed=True), groups_incomplete=Unknown("no DESCRIBE on the cluster"))
     assert isinstance(decision, Blocked)
     assert (decision.code, decision.unread) == ("B301", True)
     assert mentions(decision.reason, '"old-etl"', "no DESCRIBE on the cluster", '"old-elt"')
 
 
 @pytest.mark.parametrize("incomplete", [None, LOST])
-def test_a_group_that_the_cluster_still_holds_something_of_is_not_gone(incomplete: Unknown | None) -> None:
-    """The commit log or the old list call know something living of it, whatever the list says."""
-    decision = decided(group(listed=False), groups_incomplete=incomplete)
+def test_a_group_with_records_in_the_commit_log_is_not_absent(incomplete: Unknown | None) -> None:
+    """The commit log or the old list request has the group, whatever the list says."""
+    decision = decide_group(group(listed=False), groups_incomplete=incomplete)
     assert isinstance(decision, Blocked)
     assert (decision.code, decision.unread) == ("B301", True)
     assert mentions(decision.reason, '"old-etl"')
 
 
 def test_a_listed_group_is_removed_although_the_list_is_incomplete() -> None:
-    """Nothing rests on absence here."""
-    assert isinstance(decided(group(), groups_incomplete=LOST), DeleteGroup)
+    """The decision does not depend on an absence."""
+    assert isinstance(decide_group(group(), groups_incomplete=LOST), DeleteGroup)
 
 
-def test_an_exact_name_wins_over_a_pattern_that_meets_it_too() -> None:
+def test_an_exact_name_has_priority_over_a_pattern() -> None:
     facts = snapshot(group(state=GroupState.STABLE), group("old-x", state=GroupState.STABLE))
     decisions = planned(removal("old-etl", "old-*"), facts).decisions
     assert [type(decision) for decision in decisions] == [Blocked, Skipped]
 
 
-def test_the_group_without_a_name_is_never_touched() -> None:
+def test_the_group_without_a_name_is_never_removed() -> None:
     """Clients without a group id commit under it, and it has no address."""
     facts = snapshot(group(""), group("a"))
     assert [decision.address.name for decision in planned(removal("*"), facts).decisions] == ["a"]
 
 
-def test_needs_of_a_removal() -> None:
-    """Evidence is asked for unless it was given up; nothing else."""
+def test_scan_request_of_a_removal() -> None:
+    """It includes the activity only if the policy needs evidence."""
     policy = removal("old-*", exceptGroups=["old-1"])
     (want,) = policy.scan_request(NOW_MS).groups
     assert [selector.text for selector in want.groups] == ["old-*"]
@@ -196,7 +198,7 @@ def test_needs_of_a_removal() -> None:
     assert short.activity
 
 
-def test_mode_and_idle_time_are_carried_into_the_action() -> None:
+def test_the_action_has_mode_and_idle_time() -> None:
     (decision,) = planned(
         removal(idleFor="1s", envelope={"mode": "continuous"}), snapshot(group(idle=SECOND))
     ).decisions

@@ -1,4 +1,4 @@
-"""GroupRemoval manifests: each sentence about their fields."""
+"""GroupRemoval manifests: the sentences of the documentation about their fields."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def removal(spec: str) -> str:
 
 
 def test_every_field_of_the_design() -> None:
-    """The example of the design means what its comments say."""
+    """The fields of the example have the values that its comments describe."""
     text = (
         'groups: [old-etl, "regex:^console-consumer-[0-9]+$"]\nexceptGroups: [console-consumer-1]\nidleFor: 3d\n'
         "types: [classic, consumer]\nexpectAtMost: 200"
@@ -33,7 +33,7 @@ def test_idle_for_is_required() -> None:
 
 
 @pytest.mark.parametrize("zero", ["0s", "0m", "0h", "0d"])
-def test_zero_gives_up_the_evidence_for_exact_names_only(zero: str) -> None:
+def test_zero_is_valid_for_exact_names_only(zero: str) -> None:
     """ "0s gives up the evidence, for exact names only"."""
     assert codes(removal(f"groups: [old-etl]\nidleFor: {zero}")) == []
     assert codes(removal(f"groups: [old-etl, 'x-*']\nexpectAtMost: 5\nidleFor: {zero}")) == ["M208"]
@@ -56,7 +56,7 @@ def test_types() -> None:
 
 
 def test_group_ids_are_arbitrary_text() -> None:
-    """A group may be called anything, spaces and slashes included."""
+    """A group id may be any text, with spaces and slashes."""
     assert codes(removal("groups: ['a b/c', é, '7']\nidleFor: 3d")) == []
 
 
@@ -83,8 +83,8 @@ def test_durations_are_strings(value: str, expected: str) -> None:
     assert only.hint
 
 
-def test_a_number_without_a_unit_is_asked_for_one() -> None:
-    """The hint offers the unit that a bare number lacks."""
+def test_a_number_without_a_unit_gets_a_hint() -> None:
+    """The hint has the number with a unit."""
     (only,) = diagnostics_of(removal("groups: [old-etl]\nidleFor: 3"))
     assert '"3s"' in only.hint
 
@@ -108,8 +108,8 @@ def test_a_number_without_a_unit_is_asked_for_one() -> None:
         ("REGEX:bill", "regex:"),
     ],
 )
-def test_globs_with_two_readings(glob: str, spelling: str) -> None:
-    """Shells read `[^p]` as none of these, fnmatch as `^` or `p`: the opposite groups. What may be meant otherwise is refused."""
+def test_ambiguous_globs_are_refused(glob: str, spelling: str) -> None:
+    """Shells read `[^p]` as "not p", fnmatch as `^` or `p`, which selects the opposite groups."""
     (only,) = diagnostics_of(removal(f"groups: ['{glob}']\nidleFor: 3d\nexpectAtMost: 5"))
     assert only.code == "M123"
     assert spelling in only.hint
@@ -133,15 +133,15 @@ def test_globs_with_two_readings(glob: str, spelling: str) -> None:
         "*[a-a]",
     ],
 )
-def test_globs_with_one_reading(glob: str) -> None:
+def test_unambiguous_globs(glob: str) -> None:
     assert codes(removal(f"groups: ['{glob}']\nidleFor: 3d\nexpectAtMost: 5")) == []
 
 
 @pytest.mark.parametrize("name", [r"CORP\app", "a^b", "{a}", "a,b", "x]", "my-regex:x"])
-def test_exact_names_may_hold_what_globs_may_not(name: str) -> None:
+def test_exact_names_may_have_characters_that_globs_may_not(name: str) -> None:
     assert codes(removal(f"groups: ['{name}']\nidleFor: 3d")) == []
 
 
-def test_a_name_with_a_choice_in_it_has_a_spelling() -> None:
-    """The one that the refusal says."""
+def test_a_name_with_braces_can_be_written() -> None:
+    """The error message shows how."""
     assert codes(removal("groups: ['regex:\\{a,b\\}']\nidleFor: 3d\nexpectAtMost: 1")) == []

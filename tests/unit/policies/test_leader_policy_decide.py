@@ -1,4 +1,6 @@
-"""When an election is right: a preferred leader that can lead, and an unclean one only where nothing else is left."""
+"""When an election is planned: a preferred leader that can lead, and an unclean one as the last
+resort.
+"""
 
 from typing import Any
 
@@ -16,8 +18,8 @@ from tests.strategies.facts import LOST, NOW_MS, TOPIC_ID, cluster, leaders, par
 ADDRESS = Address("LeaderPolicy", "all", "orders", 0)
 
 
-def decided(facts: PartitionFacts, *, unclean: bool = False, **changes: Any) -> Decision:
-    """The one decision on orders[0]."""
+def decide_leader(facts: PartitionFacts, *, unclean: bool = False, **changes: Any) -> Decision:
+    """Return the decision on orders[0]."""
     policy = leaders(partitions={"orders": [0]}, election="unclean") if unclean else leaders()
     (decision,) = planned(policy, snapshot(facts, **changes)).decisions
     assert decision.address == ADDRESS
@@ -31,8 +33,8 @@ def preferring(number: int, replicas: tuple[int, ...], leader: int | Unknown | N
 # --- preferred
 
 
-def test_the_first_replica_is_elected_where_another_leads() -> None:
-    decision = decided(partition(leader=2))
+def test_the_first_replica_is_elected_if_another_leads() -> None:
+    decision = decide_leader(partition(leader=2))
     assert isinstance(decision, ElectLeader)
     assert mentions(decision.reason, "2", "broker 1")
     assert decision == ElectLeader(
@@ -48,8 +50,8 @@ def test_the_first_replica_is_elected_where_another_leads() -> None:
     )
 
 
-def test_led_by_the_first_replica_is_satisfied_whatever_the_rest() -> None:
-    assert decided(partition(leader=1, in_sync=(1,)), brokers=(1,)) == Satisfied(ADDRESS)
+def test_a_partition_led_by_its_first_replica_is_satisfied() -> None:
+    assert decide_leader(partition(leader=1, in_sync=(1,)), brokers=(1,)) == Satisfied(ADDRESS)
 
 
 @pytest.mark.parametrize(
@@ -61,38 +63,38 @@ def test_led_by_the_first_replica_is_satisfied_whatever_the_rest() -> None:
         ({"leader": None}, (2, 3), ("no leader", "alive")),
     ],
 )
-def test_it_waits_for_a_preferred_replica_that_cannot_lead(
+def test_an_unavailable_preferred_replica_is_waited_for(
     facts: dict[str, Any], brokers: tuple[int, ...], stated: tuple[str, ...]
 ) -> None:
-    """Which broker is missing is said, and of what; nothing ends the wait by the clock."""
-    decision = decided(partition(**({"leader": 2} | facts)), brokers=brokers)
+    """The reason names the missing broker; the wait has no time limit."""
+    decision = decide_leader(partition(**({"leader": 2} | facts)), brokers=brokers)
     assert isinstance(decision, Waiting)
     assert (decision.declared_at, decision.until_ms) == (SourceLocation("manifests/leaders.yaml", 6, 1), None)
     assert mentions(decision.reason, "orders[0]", "broker 1", *stated)
     assert mentions(decision.reason, "in sync") == ("in sync" in stated)
 
 
-def test_a_leaderless_partition_whose_preferred_replica_can_lead_is_acted_upon() -> None:
-    decision = decided(partition(leader=None))
+def test_a_leaderless_partition_with_an_available_preferred_replica_has_an_action() -> None:
+    decision = decide_leader(partition(leader=None))
     assert isinstance(decision, ElectLeader)
     assert mentions(decision.reason, "no leader", "broker 1")
 
 
 @pytest.mark.parametrize("field", ["topic_id", "leader", "replicas", "in_sync"])
 def test_unread_metadata_blocks(field: str) -> None:
-    decision = decided(partition(**({"leader": 2} | {field: LOST})))
+    decision = decide_leader(partition(**({"leader": 2} | {field: LOST})))
     assert isinstance(decision, Blocked)
     assert (decision.code, decision.unread) == ("B103", True)
 
 
 def test_offsets_are_not_needed() -> None:
-    """Leaders are planned without the offsets and thus without Spark."""
-    assert isinstance(decided(partition(leader=2, log_start=LOST, stable_end=LOST, readers=LOST)), ElectLeader)
+    """The plan of leaders needs no offsets and therefore no Spark."""
+    assert isinstance(decide_leader(partition(leader=2, log_start=LOST, stable_end=LOST, readers=LOST)), ElectLeader)
     assert not leaders().scan_request(NOW_MS).spark
 
 
 def test_patterns_select_internal_topics_too() -> None:
-    """Moving a leader loses nothing."""
+    """A move of the leader loses no records."""
     facts = snapshot(partition(topic="__consumer_offsets", leader=2), topic("__consumer_offsets", internal=True))
     (decision,) = planned(leaders("*"), facts, cluster=cluster(protect={"topics": ["*"]})).decisions
     assert isinstance(decision, ElectLeader)
@@ -110,74 +112,74 @@ def test_an_unknown_topic_and_an_unknown_number_of_partitions_block_the_topic() 
 # --- tolerance
 
 
-def elected(tolerance: float, *facts: Any, topics: tuple[str, ...] = ("*",)) -> list[str]:
-    """The partitions that a policy of this tolerance acts on."""
+def elected_partitions(tolerance: float, *facts: Any, topics: tuple[str, ...] = ("*",)) -> list[str]:
+    """Return the partitions for which a policy with this tolerance has actions."""
     decisions = planned(leaders(*topics, tolerance=tolerance), snapshot(*facts)).decisions
     return [str(d.partition) for d in decisions if isinstance(d, ElectLeader)]
 
 
-def test_below_the_tolerance_all_is_satisfied_and_at_it_nothing_is() -> None:
-    """One of four partitions that prefer broker 1 is led elsewhere: 25 percent."""
+def test_partitions_below_the_tolerance_are_satisfied() -> None:
+    """One of four partitions that prefer broker 1 has another leader: 25 percent."""
     facts = [preferring(0, (1, 2), 2), *(preferring(number, (1, 2), 1) for number in (1, 2, 3))]
-    assert elected(25.1, *facts) == []
-    assert elected(25, *facts) == ["orders[0]"]
-    assert elected(0, *facts) == ["orders[0]"]
+    assert elected_partitions(25.1, *facts) == []
+    assert elected_partitions(25, *facts) == ["orders[0]"]
+    assert elected_partitions(0, *facts) == ["orders[0]"]
 
 
-def test_nobody_leads_is_not_led_elsewhere() -> None:
-    """A partition without a leader is offline: no tolerance lets that pass, and it is no share of what is led elsewhere."""
+def test_a_leaderless_partition_is_never_tolerated() -> None:
+    """It is offline, and it does not count as led by another broker."""
     offline = preferring(0, (1, 2), None)
-    led = [preferring(number, (1, 2), 1) for number in (1, 2, 3, 4)]
-    assert elected(100, offline, *led) == ["orders[0]"]
-    assert elected(30, offline, preferring(5, (1, 2), 2), *led[:3]) == ["orders[0]"]
+    partitions = [preferring(number, (1, 2), 1) for number in (1, 2, 3, 4)]
+    assert elected_partitions(100, offline, *partitions) == ["orders[0]"]
+    assert elected_partitions(30, offline, preferring(5, (1, 2), 2), *partitions[:3]) == ["orders[0]"]
 
 
-def test_a_small_tolerance_is_one_too() -> None:
-    """One of two hundred is half a percent."""
+def test_a_small_tolerance_counts() -> None:
+    """One of two hundred partitions is half a percent."""
     facts = [preferring(0, (1, 2), 2), *(preferring(number, (1, 2), 1) for number in range(1, 200))]
-    assert elected(1, *facts) == []
-    assert elected(0.5, *facts) == ["orders[0]"]
+    assert elected_partitions(1, *facts) == []
+    assert elected_partitions(0.5, *facts) == ["orders[0]"]
 
 
 def test_tolerance_is_measured_per_preferred_broker() -> None:
-    """Broker 2 lost one of one, broker 1 one of three."""
+    """Broker 2 lost one of one partition, broker 1 one of three."""
     facts = [preferring(0, (1, 2), 2), preferring(1, (1, 2), 1), preferring(2, (1, 2), 1), preferring(3, (2, 1), 1)]
-    assert elected(50, *facts) == ["orders[3]"]
+    assert elected_partitions(50, *facts) == ["orders[3]"]
 
 
-def test_tolerance_looks_over_all_topics_of_the_policy() -> None:
-    """And over no others."""
+def test_tolerance_counts_all_topics_of_the_policy() -> None:
+    """It counts no other topics."""
     facts = [preferring(0, (1, 2), 2), preferring(0, (1, 2), 1, topic="other"), preferring(1, (1, 2), 1, topic="other")]
-    assert elected(50, *facts) == []
-    assert elected(50, *facts, topics=("orders",)) == ["orders[0]"]
+    assert elected_partitions(50, *facts) == []
+    assert elected_partitions(50, *facts, topics=("orders",)) == ["orders[0]"]
 
 
-def test_the_waiting_count_as_led_elsewhere() -> None:
-    """Broker 1 is away for one of two, so half of its partitions are elsewhere."""
+def test_waiting_partitions_count_as_led_by_another_broker() -> None:
+    """Broker 1 is unavailable for one of two partitions, which is half of them."""
     waiting = partition(1, replicas=(1, 2), leader=2, in_sync=(2,))
-    assert elected(100, preferring(0, (1, 2), 2), waiting) == ["orders[0]"]
+    assert elected_partitions(100, preferring(0, (1, 2), 2), waiting) == ["orders[0]"]
 
 
-def test_doubtful_partitions_count_as_led_rightly() -> None:
-    """A leader that could not be read must not make the known share look larger than it may be."""
+def test_unread_leaders_count_as_preferred() -> None:
+    """An unread leader must not make the known share larger than it may be."""
     facts = [preferring(0, (1, 2), 2), preferring(1, (1, 2), LOST)]
-    assert elected(51, *facts) == []
-    assert elected(50, *facts) == ["orders[0]"]
-    assert elected(0.1, preferring(0, (1, 2), 2), topic("other", LOST)) == []
-    assert elected(0, preferring(0, (1, 2), 2), topic("other", LOST)) == ["orders[0]"]
+    assert elected_partitions(51, *facts) == []
+    assert elected_partitions(50, *facts) == ["orders[0]"]
+    assert elected_partitions(0.1, preferring(0, (1, 2), 2), topic("other", LOST)) == []
+    assert elected_partitions(0, preferring(0, (1, 2), 2), topic("other", LOST)) == ["orders[0]"]
 
 
-def test_a_misspelt_topic_is_no_doubt() -> None:
-    """Nothing about it is unread."""
-    assert elected(100, preferring(0, (1, 2), 2), topics=("orders", "odrers")) == ["orders[0]"]
+def test_a_misspelt_topic_is_not_unread() -> None:
+    """Its partitions do not count."""
+    assert elected_partitions(100, preferring(0, (1, 2), 2), topics=("orders", "odrers")) == ["orders[0]"]
 
 
 # --- unclean
 
 
-def test_an_unclean_election_of_a_partition_that_nobody_in_sync_can_lead() -> None:
-    """It says who is alive, who is missed, and how little is known."""
-    decision = decided(partition(leader=None, in_sync=(2,)), unclean=True, brokers=(1, 3))
+def test_an_unclean_election_without_an_in_sync_replica() -> None:
+    """The reason names the live and the missing replicas, and the unknown loss."""
+    decision = decide_leader(partition(leader=None, in_sync=(2,)), unclean=True, brokers=(1, 3))
     assert isinstance(decision, ElectLeader)
     assert mentions(decision.reason, "1, 3", "2")
     assert decision == ElectLeader(
@@ -193,31 +195,31 @@ def test_an_unclean_election_of_a_partition_that_nobody_in_sync_can_lead() -> No
     )
 
 
-def test_an_unclean_election_with_nobody_in_sync_at_all() -> None:
-    decision = decided(partition(leader=None, in_sync=()), unclean=True)
+def test_an_unclean_election_with_no_in_sync_replica_at_all() -> None:
+    decision = decide_leader(partition(leader=None, in_sync=()), unclean=True)
     assert isinstance(decision, ElectLeader)
     assert mentions(decision.reason, "1, 2, 3")
-    assert decision.reason != decided(partition(leader=None, in_sync=(2,)), unclean=True, brokers=(1, 3)).reason
+    assert decision.reason != decide_leader(partition(leader=None, in_sync=(2,)), unclean=True, brokers=(1, 3)).reason
 
 
-def test_a_led_partition_needs_no_unclean_election() -> None:
-    assert decided(partition(leader=3, in_sync=(3,)), unclean=True) == Satisfied(ADDRESS)
+def test_a_partition_with_a_leader_needs_no_unclean_election() -> None:
+    assert decide_leader(partition(leader=3, in_sync=(3,)), unclean=True) == Satisfied(ADDRESS)
 
 
 @pytest.mark.parametrize(
     ("in_sync", "brokers", "fact"),
     [((2,), (1, 2), "broker 2"), ((2,), (4,), "no replica")],
 )
-def test_an_unclean_election_waits_where_it_would_lose_for_nothing_or_find_nobody(
+def test_an_unclean_election_waits_if_it_is_unnecessary_or_impossible(
     in_sync: tuple[int, ...], brokers: tuple[int, ...], fact: str
 ) -> None:
-    decision = decided(partition(leader=None, in_sync=in_sync), unclean=True, brokers=brokers)
+    decision = decide_leader(partition(leader=None, in_sync=in_sync), unclean=True, brokers=brokers)
     assert isinstance(decision, Waiting)
     assert (decision.declared_at, decision.until_ms) == (SourceLocation("manifests/leaders.yaml", 6, 1), None)
     assert mentions(decision.reason, "orders[0]", fact)
 
 
-def test_unclean_elections_take_exactly_their_partitions() -> None:
+def test_unclean_elections_have_exactly_their_partitions() -> None:
     """A number that the topic does not have is blocked."""
     facts = snapshot(*(partition(number, leader=None, in_sync=()) for number in range(3)))
     decisions = planned(leaders(partitions={"orders": [1, 7]}, election="unclean"), facts).decisions
@@ -235,8 +237,8 @@ def test_the_number_equal_to_the_count_is_missing() -> None:
     assert isinstance(decision, Blocked)
 
 
-def test_tolerance_does_not_hide_unclean_elections() -> None:
-    """It is about preferred leaders."""
+def test_tolerance_does_not_apply_to_unclean_elections() -> None:
+    """It is for preferred leaders."""
     policy = leaders(partitions={"orders": [0]}, election="unclean", tolerance=100)
     (decision,) = planned(policy, snapshot(partition(leader=None, in_sync=()))).decisions
     assert isinstance(decision, ElectLeader)
@@ -245,8 +247,8 @@ def test_tolerance_does_not_hide_unclean_elections() -> None:
 # --- needs
 
 
-def test_needs_of_leaders() -> None:
-    """Metadata of what is selected; internal topics included."""
+def test_scan_request_of_leaders() -> None:
+    """It has the metadata of the selected topics, internal topics included."""
     (want,) = leaders("*", exceptTopics=["a"]).scan_request(NOW_MS).topics
     assert [selector.text for selector in want.topics] == ["*"]
     assert [selector.text for selector in want.except_topics] == ["a"]
@@ -255,7 +257,7 @@ def test_needs_of_leaders() -> None:
     assert plain.except_topics == ()
 
 
-def test_needs_of_exact_partitions() -> None:
+def test_scan_request_of_exact_partitions() -> None:
     wants = leaders(partitions={"b": [1, 2], "a": [0]}, election="unclean").scan_request(NOW_MS).topics
     assert [(want.topics[0].text, want.partitions) for want in wants] == [
         ("a", frozenset({0})),
@@ -263,7 +265,7 @@ def test_needs_of_exact_partitions() -> None:
     ]
 
 
-def test_mode_is_carried_into_both_elections() -> None:
+def test_both_elections_have_the_mode() -> None:
     continuous = {"mode": "continuous"}
     (preferred,) = planned(leaders(envelope=continuous), snapshot(partition(leader=2))).decisions
     unclean_policy = leaders(partitions={"orders": [0]}, election="unclean", envelope=continuous)
@@ -273,13 +275,16 @@ def test_mode_is_carried_into_both_elections() -> None:
     assert preferred.mode is unclean.mode is Mode.CONTINUOUS
 
 
-def test_each_doubtful_partition_counts_once_as_led_rightly() -> None:
-    """Of four partitions one is led elsewhere. At 20 percent that is too much with one more that nobody knows, and little with two."""
-    known = [preferring(number, (1, 2, 3), 2 if number == 1 else 1) for number in range(1, 5)]
-    doubtful = [preferring(number, (1, 2, 3), LOST) for number in (0, 5)]
-    assert len(elected(20, *known)) == 1
-    assert elected(20, *known, doubtful[0]) == elected(20, *known)
-    assert elected(20, *known, *doubtful) == []
+def test_each_unread_leader_counts_once_as_preferred() -> None:
+    """One of four partitions has another leader.
+
+    With one unread partition more that exceeds 20 percent, with two it does not.
+    """
+    known_partitions = [preferring(number, (1, 2, 3), 2 if number == 1 else 1) for number in range(1, 5)]
+    unread_partitions = [preferring(number, (1, 2, 3), LOST) for number in (0, 5)]
+    assert len(elected_partitions(20, *known_partitions)) == 1
+    assert elected_partitions(20, *known_partitions, unread_partitions[0]) == elected_partitions(20, *known_partitions)
+    assert elected_partitions(20, *known_partitions, *unread_partitions) == []
 
 
 @pytest.mark.parametrize(
@@ -292,7 +297,7 @@ def test_each_doubtful_partition_counts_once_as_led_rightly() -> None:
         (leaders(partitions={"orders": [3]}, election="unclean"), topic("orders", 3), "B102", ("orders", "3")),
     ],
 )
-def test_what_is_missing_is_named_with_its_code_and_place(
+def test_missing_topics_and_partitions_have_code_and_location(
     policy: Any, facts: Any, code: str, stated: tuple[str, ...]
 ) -> None:
     (decision,) = planned(policy, snapshot(facts)).decisions

@@ -1,4 +1,4 @@
-"""LeaderPolicy manifests: each sentence about their fields."""
+"""LeaderPolicy manifests: the sentences of the documentation about their fields."""
 
 import pytest
 
@@ -18,13 +18,15 @@ def test_every_field_of_the_design() -> None:
     assert isinstance(policy, LeaderPolicy)
     assert policy.spec.election is Election.PREFERRED
     assert policy.spec.tolerance == 0
-    (same,) = accepted(leaders('topics: ["*"]')).policies
-    assert isinstance(same, LeaderPolicy)
-    assert same.spec == policy.spec
+    (with_defaults,) = accepted(leaders('topics: ["*"]')).policies
+    assert isinstance(with_defaults, LeaderPolicy)
+    assert with_defaults.spec == policy.spec
 
 
-def test_internal_topics_may_be_led() -> None:
-    """ "A LeaderPolicy's patterns select every topic, internal ones included: moving a leader loses nothing"."""
+def test_internal_topics_are_selected() -> None:
+    """ "A LeaderPolicy's patterns select every topic, internal ones included: moving a leader loses
+    nothing".
+    """
     assert codes(leaders("topics: [__consumer_offsets, '__*']")) == []
 
 
@@ -40,7 +42,7 @@ def test_unclean_takes_exact_partitions() -> None:
 
 
 def test_preferred_takes_topics() -> None:
-    """Partitions are for unclean elections, and a preferred one needs topics."""
+    """Partitions are for unclean elections; a preferred election needs topics."""
     assert codes(leaders("election: preferred")) == ["M209"]
     assert codes(leaders("topics: [a]\npartitions: {orders: [3]}")) == ["M209"]
 
@@ -58,7 +60,7 @@ def test_preferred_takes_topics() -> None:
     ],
 )
 def test_partitions_are_exact(partitions: str, expected: str) -> None:
-    """An unclean election names topics as they are called and partitions by number."""
+    """An unclean election has exact topic names and partition numbers."""
     assert codes(leaders(f"partitions: {partitions}\nelection: unclean")) == [expected]
 
 

@@ -1,4 +1,8 @@
-"""Each objection: its code, the names and numbers of what is in the way, the fields that the next step changes, and whether a fact is unread."""
+"""Each block: its code, the names and numbers in its reason, the fields in its next step, and
+whether a fact is unread.
+"""
+
+from collections.abc import Callable
 
 import pytest
 
@@ -7,15 +11,17 @@ from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Skipped
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupState, GroupType, Unknown
-from reconciler.operations.consumers import group_excluder, unknown_consumers, verified_offset
-from reconciler.operations.topic_checks import (
-    cleanup_policy_block,
-    leadership,
+from reconciler.operations.checks import (
+    SubjectBlocked,
+    check_records_deletable,
+    group_excluder,
+    listed_topic,
+    missing_partition,
     suggestion,
-    system_topic_block,
-    unknown_partition,
-    unknown_topic,
+    unknown_consumers,
+    verified_offset,
 )
+from reconciler.operations.elect_leader import observe_leadership
 from reconciler.policies.retention_floor import FloorEvaluator
 from tests.golden.wording import mentions
 from tests.strategies.facts import (
@@ -52,8 +58,17 @@ def assert_objection(objection: BlockReason | Decision | None, expected: Expecte
     assert mentions(objection.next_step, *fields), objection.next_step
 
 
-def test_an_objection_becomes_blocked_or_skipped() -> None:
-    """Exact names and unread facts block; a pattern's find is skipped with the same words."""
+def block_of(check: Callable[..., object], *arguments: object) -> BlockReason:
+    """Return the block that a check raises."""
+    with pytest.raises(SubjectBlocked) as error:
+        check(*arguments)
+    return error.value.block
+
+
+def test_a_block_reason_becomes_blocked_or_skipped() -> None:
+    """Exact names and unread facts are blocked; a match of a pattern is skipped with the same
+    reason.
+    """
     plain = BlockReason(code="B999", reason="because", next_step="do")
     unread = BlockReason(code="B999", reason="because", next_step="do", unread=True)
     as_blocked = Blocked(address=ADDRESS, declared_at=PLACE, code="B999", reason="because", next_step="do")
@@ -64,32 +79,34 @@ def test_an_objection_becomes_blocked_or_skipped() -> None:
     assert unread.blocked(ADDRESS, PLACE).unread
 
 
-def test_what_is_not_known() -> None:
+def test_unread_facts() -> None:
     lost = unknown_fact("the log start of x", LOST)
     assert_objection(lost, ("B103", ("the log start of x", LOST.reason), ("`doctor`",), True))
     assert_objection(contradiction("an end of -1"), ("B104", ("an end of -1",), ("Kafka's own tools",), False))
-    facts = leadership(TopicPartition("orders", 3), None)
-    assert_objection(facts, ("B103", ("orders[3]",), ("`doctor`",), True))  # type: ignore[arg-type]
-    replicas = leadership(TopicPartition("orders", 3), partition(3, replicas=()))
-    assert_objection(replicas, ("B104", ("orders[3]", "replicas"), ("Kafka's own tools",), False))  # type: ignore[arg-type]
+    facts = block_of(observe_leadership, TopicPartition("orders", 3), None)
+    assert_objection(facts, ("B103", ("orders[3]",), ("`doctor`",), True))
+    replicas = block_of(observe_leadership, TopicPartition("orders", 3), partition(3, replicas=()))
+    assert_objection(replicas, ("B104", ("orders[3]", "replicas"), ("Kafka's own tools",), False))
 
 
-def test_topics_and_partitions_that_are_not_there() -> None:
-    misspelt = unknown_topic("odrers", snapshot(topic("orders")))
+def test_missing_topics_and_partitions() -> None:
+    misspelt = block_of(listed_topic, "odrers", snapshot(topic("orders")))
     assert_objection(misspelt, ("B101", ("odrers", '"orders"'), ("DESCRIBE",), False))
-    number = unknown_partition(TopicPartition("orders", 3), 3)
+    number = missing_partition(TopicPartition("orders", 3), 3)
     assert_objection(number, ("B102", ("orders", "3 partitions"), ("partitions", "0"), False))
     assert suggestion("nothing-like-it", ["orders"]) == ""
 
 
 def test_topics_that_are_not_truncated() -> None:
-    assert_objection(system_topic_block(topic("__x")), ("B201", ("__x",), ("topics", "exceptTopics"), False))
-    assert system_topic_block(topic("_x")) is None
-    compact = cleanup_policy_block(topic(cleanup_policy=frozenset({"compact"})))
+    assert_objection(
+        block_of(check_records_deletable, topic("__x")), ("B201", ("__x",), ("topics", "exceptTopics"), False)
+    )
+    check_records_deletable(topic("_x"))
+    compact = block_of(check_records_deletable, topic(cleanup_policy=frozenset({"compact"})))
     assert_objection(compact, ("B202", ("cleanup.policy", "orders", "compact"), ("topics", "cleanup.policy"), False))
-    lost = cleanup_policy_block(topic(cleanup_policy=LOST))
+    lost = block_of(check_records_deletable, topic(cleanup_policy=LOST))
     assert_objection(lost, ("B103", ("policy", "orders", LOST.reason), ("`doctor`",), True))
-    assert cleanup_policy_block(topic()) is None
+    check_records_deletable(topic())
 
 
 @pytest.mark.parametrize(
@@ -121,20 +138,20 @@ def test_topics_that_are_not_truncated() -> None:
         ),
     ],
 )
-def test_what_stands_in_the_way_of_a_floor(keep: dict, facts: dict, expected: Expected) -> None:  # type: ignore[type-arg]
+def test_consumers_below_a_floor(keep: dict, facts: dict, expected: Expected) -> None:  # type: ignore[type-arg]
     (decision,) = planned(floor(keep=keep), snapshot(partition(**({"at": {DAY: 100}} | facts)))).decisions
     assert_objection(decision, expected)
 
 
-def test_two_readers_in_the_way() -> None:
-    """The one that is furthest behind is named, the other one counted."""
+def test_two_consumers_below_a_floor() -> None:
+    """The slowest one is named, the other one is counted."""
     facts = partition(at={DAY: 100}, readers=(reader("a", 7), reader("b", 5)))
     (decision,) = planned(floor(keep={"last": 60}), snapshot(facts)).decisions
     assert_objection(decision, ("B204", ('"b"', "5", "35 records", "40", "1 more"), ("consumers: clamp",), False))
 
 
 @pytest.mark.parametrize(
-    ("standing", "expected"),
+    ("position", "expected"),
     [
         (None, ("B205", ('"g"', "unreadBy", "orders[0]"), ("unreadBy",), False)),
         (reader("g", 101), ("B206", ('"g"', "unreadBy", "101", "100"), ("reset",), False)),
@@ -145,31 +162,30 @@ def test_two_readers_in_the_way() -> None:
         ),
     ],
 )
-def test_commits_that_prove_nothing(standing: object, expected: Expected) -> None:
-    objection = verified_offset("g", standing, partition(), TOPIC_ID, 100)  # type: ignore[arg-type]
-    assert_objection(objection, expected)  # type: ignore[arg-type]
+def test_invalid_committed_offsets(position: object, expected: Expected) -> None:
+    assert_objection(block_of(verified_offset, "g", position, partition(), TOPIC_ID, 100), expected)
 
 
 def test_a_commit_at_zero_is_a_position() -> None:
-    """It proves that nothing was read, which is a proof."""
+    """It proves that the group has read nothing."""
     assert verified_offset("g", reader("g", 0), partition(), TOPIC_ID, 100) == 0
 
 
-def test_groups_that_nobody_can_see() -> None:
-    nobody, rights = group_excluder(()), ("DESCRIBE", "`doctor`")
-    unlisted = unknown_consumers(snapshot(groups_incomplete=Unknown("no right")), nobody)
+def test_unlisted_groups() -> None:
+    no_exceptions, rights = group_excluder(()), ("DESCRIBE", "`doctor`")
+    unlisted = unknown_consumers(snapshot(groups_incomplete=Unknown("no right")), no_exceptions)
     assert_objection(unlisted, ("B212", ("list of groups", "no right"), rights, True))
-    uncommitted = unknown_consumers(snapshot(readers_incomplete=Unknown("no right")), nobody)
+    uncommitted = unknown_consumers(snapshot(readers_incomplete=Unknown("no right")), no_exceptions)
     assert_objection(uncommitted, ("B212", ("commits", "no right"), rights, True))
-    share = unknown_consumers(snapshot(group("s", type=GroupType.SHARE)), nobody)
+    share = unknown_consumers(snapshot(group("s", type=GroupType.SHARE)), no_exceptions)
     assert_objection(share, ("B211", ('"s"', "share group"), ("exceptGroups",), False))
-    untyped = unknown_consumers(snapshot(group("s", type=LOST)), nobody)
+    untyped = unknown_consumers(snapshot(group("s", type=LOST)), no_exceptions)
     assert_objection(untyped, ("B103", ("type", '"s"', LOST.reason), ("`doctor`",), True))
-    assert unknown_consumers(snapshot(group("a"), group("b", type=GroupType.CONSUMER)), nobody) is None
+    assert unknown_consumers(snapshot(group("a"), group("b", type=GroupType.CONSUMER)), no_exceptions) is None
 
 
 def test_exceptions_are_matched_once_per_group() -> None:
-    """Selectors of the manifest, asked for every reader of every partition."""
+    """Each consumer of each partition would otherwise match all selectors again."""
 
     excepted = group_excluder(iter([Selector("a*"), Selector("b")]))
     assert [excepted(name) for name in ("a1", "b", "b1", "a1", "b1")] == [True, True, False, True, False]
@@ -189,7 +205,7 @@ def test_groups_that_are_not_removed(facts: dict, expected: Expected) -> None:  
     assert_objection(decision, expected)
 
 
-def test_a_pattern_may_not_give_up_the_evidence() -> None:
+def test_a_pattern_needs_evidence() -> None:
     policy = removal(idleFor="0s", exceptGroups=["x"])
     (decision,) = policy.decide({"old-etl": False}, snapshot(group()))
     assert isinstance(decision, Skipped)
@@ -197,8 +213,8 @@ def test_a_pattern_may_not_give_up_the_evidence() -> None:
     assert mentions(decision.reason, "idleFor 0s", '"old-etl"')
 
 
-def test_what_the_planner_objects_to() -> None:
-    """Protected, journal, too many, two claims."""
+def test_blocks_of_the_planner() -> None:
+    """Protected, journal topic, too many matches, two policies."""
     facts = snapshot(partition(at={DAY: 100}), group("old-etl"))
     guarded = cluster(protect={"topics": ["orders"], "groups": ["old-*"]})
     by = ("Cluster/prod-eu", "manifests/cluster.yaml:1")
@@ -215,13 +231,13 @@ def test_what_the_planner_objects_to() -> None:
     assert_objection(claimed, ("B105", ("orders", *claims), ("exceptTopics",), False))
 
 
-def test_a_group_in_a_sentence_is_quoted() -> None:
+def test_a_group_in_a_sentence_has_quotes() -> None:
     assert quote_group("old-etl") == '"old-etl"'
     assert quote_group('a"b\n') == '"a\\"b\\n"'
 
 
-def test_a_floor_knows_its_guard_once_for_all_partitions() -> None:
-    """Named groups and exceptions in order, so that neither order changes a digest."""
-    made = FloorEvaluator.of(floor(keep={"unreadBy": ["b", "a"]}, exceptGroups=["z", "y"]), snapshot())
-    assert (made.guard.named, made.guard.except_groups) == (("a", "b"), ("y", "z"))
-    assert made.instants.asked == (NOW_MS - DAY,)
+def test_a_floor_has_one_guard_for_all_partitions() -> None:
+    """Named groups and exceptions are sorted, so that their order does not change a digest."""
+    evaluator = FloorEvaluator(floor(keep={"unreadBy": ["b", "a"]}, exceptGroups=["z", "y"]), snapshot())
+    assert (evaluator.guard.named, evaluator.guard.except_groups) == (("a", "b"), ("y", "z"))
+    assert evaluator.instants_ms == (NOW_MS - DAY,)

@@ -1,4 +1,4 @@
-"""What a manifest's rules about several fields say when they are broken: code and place, and the names and fields that are meant."""
+"""Errors of rules between fields: code and position, and the names and fields in the message."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ UNCLEAN = {"topics": ["*"], "exceptTopics": ["a"], "election": "unclean"}
 
 
 def problems(kind: type[Policy], spec: dict[str, Any]) -> list[tuple[FieldPath, ValidationIssue]]:
-    """Where the refusing model stands, and what it says."""
+    """Return the positions and messages of the errors."""
     manifest = {"apiVersion": "reconciler/v1", "kind": kind.__name__, "metadata": {"name": "x"}, "spec": spec}
     with pytest.raises(ValidationError) as refused:
         kind.model_validate(manifest)
@@ -22,7 +22,10 @@ def problems(kind: type[Policy], spec: dict[str, Any]) -> list[tuple[FieldPath, 
 
 
 def assert_problem(problem: ValidationIssue, code: str, at: FieldPath, *facts: str, on_key: bool = False) -> None:
-    """The message names the fields and values that are wrong, the hint what to write; `facts` are looked for in both."""
+    """Assert that the message names the wrong fields and values, and the hint what to write.
+
+    Either may have the `facts`.
+    """
     assert (problem.code, problem.at, problem.on_key) == (code, at, on_key)
     assert problem.message
     assert problem.hint
@@ -37,8 +40,8 @@ def assert_problem(problem: ValidationIssue, code: str, at: FieldPath, *facts: s
     ],
 )
 def test_a_group_removal(spec: dict[str, Any], code: str, at: FieldPath, facts: tuple[str, ...]) -> None:
-    ((where, problem),) = problems(GroupRemoval, spec)
-    assert where == ("spec",)
+    ((location, problem),) = problems(GroupRemoval, spec)
+    assert location == ("spec",)
     assert_problem(problem, code, at, *facts)
 
 
@@ -60,15 +63,15 @@ def test_a_group_removal(spec: dict[str, Any], code: str, at: FieldPath, facts: 
     ],
 )
 def test_a_leader_policy(spec: dict[str, Any], expected: list[tuple[FieldPath, bool, tuple[str, ...]]]) -> None:
-    """All of them at once."""
+    """All errors of one manifest are reported together."""
     refusals = problems(LeaderPolicy, spec)
-    for (where, problem), (at, on_key, facts) in zip(refusals, expected, strict=True):
-        assert where == ("spec",)
+    for (location, problem), (at, on_key, facts) in zip(refusals, expected, strict=True):
+        assert location == ("spec",)
         assert_problem(problem, "M209", at, *facts, on_key=on_key)
 
 
 @pytest.mark.parametrize(
-    ("spec", "where", "code", "at", "on_key", "facts"),
+    ("spec", "location", "code", "at", "on_key", "facts"),
     [
         ({"topics": ["a"], "keep": {}}, ("spec", "keep"), "M214", (), False, ("`keep`", "newerThan", "unreadBy")),
         (
@@ -95,8 +98,8 @@ def test_a_leader_policy(spec: dict[str, Any], expected: list[tuple[FieldPath, b
     ],
 )
 def test_a_retention_floor(
-    spec: dict[str, Any], where: FieldPath, code: str, at: FieldPath, on_key: bool, facts: tuple[str, ...]
+    spec: dict[str, Any], location: FieldPath, code: str, at: FieldPath, on_key: bool, facts: tuple[str, ...]
 ) -> None:
     ((place, problem),) = problems(RetentionFloor, spec)
-    assert place == where
+    assert place == location
     assert_problem(problem, code, at, *facts, on_key=on_key)

@@ -1,4 +1,6 @@
-"""How a floor is decided, one partition at a time: rules, readers, clock, drift, and everything that stands in the way."""
+"""The decision of a floor for each partition: rules, consumers, purge interval, drift, and every
+block.
+"""
 
 import re
 from collections.abc import Mapping
@@ -34,8 +36,8 @@ from tests.strategies.facts import (
 ADDRESS = Address("RetentionFloor", "gdpr", "orders", 0)
 
 
-def decided(keep: Mapping[str, Any], *facts: Any, **spec: Any) -> Decision:
-    """The one decision on orders[0]."""
+def decide_partition(keep: Mapping[str, Any], *facts: Any, **spec: Any) -> Decision:
+    """Return the decision on orders[0]."""
     changes = {
         key: spec.pop(key) for key in ("groups_incomplete", "readers_incomplete", "topics_incomplete") if key in spec
     }
@@ -44,13 +46,13 @@ def decided(keep: Mapping[str, Any], *facts: Any, **spec: Any) -> Decision:
 
 
 def acted(keep: Mapping[str, Any], *facts: Any, **spec: Any) -> DeleteRecords:
-    decision = decided(keep, *facts, **spec)
+    decision = decide_partition(keep, *facts, **spec)
     assert isinstance(decision, DeleteRecords), decision
     return decision
 
 
 def blocked(keep: Mapping[str, Any], *facts: Any, **spec: Any) -> Blocked:
-    decision = decided(keep, *facts, **spec)
+    decision = decide_partition(keep, *facts, **spec)
     assert isinstance(decision, Blocked), decision
     return decision
 
@@ -59,7 +61,7 @@ def blocked(keep: Mapping[str, Any], *facts: Any, **spec: Any) -> Blocked:
 
 
 def test_newer_than_resolves_to_the_first_offset_at_or_after_its_instant() -> None:
-    """The action carries the absolute offset, the facts it rests on and the rule."""
+    """The action has the absolute offset, the facts that it depends on, and the rule."""
     action = acted({"newerThan": "7d"}, partition(at={7 * DAY: 40, 8 * DAY: 20}, log_start=5, high_watermark=120))
     assert mentions(action.reason, "newerThan 7d", "40")
     assert action == DeleteRecords(
@@ -84,29 +86,31 @@ def test_newer_than_resolves_to_the_first_offset_at_or_after_its_instant() -> No
     )
 
 
-def test_no_record_as_young_means_the_end_that_was_read_before_the_question() -> None:
-    """Where every record is older the floor is the stable end of the same scan, never -1 and never a later end."""
+def test_without_a_young_record_the_floor_is_the_earlier_end() -> None:
+    """If every record is older, the floor is the stable end of the same scan, never -1 and never a
+    later end.
+    """
     action = acted({"newerThan": "7d"}, partition(at={7 * DAY: None, 8 * DAY: None}, high_watermark=150))
     assert action.before_offset == 100
     assert mentions(action.reason, "newerThan 7d", "no record is younger", "100")
 
 
 def test_an_answer_above_the_stable_end_is_lowered_to_it() -> None:
-    """Records above the read-committed end may still be rolled back, so they stay."""
+    """Records above the stable end may still be rolled back, so they stay."""
     action = acted({"newerThan": "7d"}, partition(at={7 * DAY: 110, 8 * DAY: 20}, high_watermark=120))
     assert action.before_offset == 100
     assert mentions(action.reason, "newerThan 7d", "110", "100")
 
 
-def test_an_answer_at_the_stable_end_is_just_an_answer() -> None:
-    """Nothing was lowered, so nothing is said about it."""
+def test_an_answer_at_the_stable_end_is_not_lowered() -> None:
+    """The reason says nothing about it."""
     action = acted({"newerThan": "7d"}, partition(at={7 * DAY: 100, 8 * DAY: 20}, high_watermark=120))
     assert action.before_offset == 100
     assert action.reason.count("100") == 1
 
 
-def test_since_keeps_from_its_instant_on() -> None:
-    """A fixed instant; an instant that is just now is not the future."""
+def test_since_keeps_records_from_its_instant_on() -> None:
+    """The instant is fixed; the present instant is not in the future."""
     action = acted({"since": "2026-11-21T10:00:00Z"}, partition(at={0: 70}))
     assert action.before_offset == 70
     assert mentions(action.reason, "since 2026-11-21T10:00:00Z", "70")
@@ -116,41 +120,41 @@ def test_since_keeps_from_its_instant_on() -> None:
 
 
 def test_since_in_the_future_blocks_the_whole_policy() -> None:
-    """One Blocked at the policy's address; nothing of it is decided."""
-    decision = decided({"since": "2026-11-21T10:00:01Z"}, partition(), partition(1))
+    """The policy has one block at its address and no other decision."""
+    decision = decide_partition({"since": "2026-11-21T10:00:01Z"}, partition(), partition(1))
     assert isinstance(decision, Blocked)
     assert (decision.address, decision.code) == (Address("RetentionFloor", "gdpr"), "B210")
     assert decision.declared_at == floor(keep={"last": 1}).declared_at
     assert mentions(decision.reason, "2026-11-21T10:00:01Z")
 
 
-def test_since_before_1970_asks_for_instant_zero() -> None:
-    """Brokers read negative timestamps as other questions: -2 is the start, -1 the end."""
+def test_since_before_1970_requests_instant_zero() -> None:
+    """Brokers read negative timestamps as other requests: -2 is the start, -1 the end."""
     policy = floor(keep={"since": "1969-12-31T23:59:59Z"})
     assert policy.scan_request(NOW_MS).topics[0].instants_ms == (0,)
     assert acted({"since": "1969-12-31T23:59:59Z"}, partition(at={NOW_MS: 3})).before_offset == 3
 
 
-def test_a_very_long_newer_than_asks_for_instant_zero() -> None:
-    """Neither the instant nor the one that drift needs goes below zero."""
+def test_a_very_long_newer_than_requests_instant_zero() -> None:
+    """Neither the instant nor that of the drift is below zero."""
     policy = floor(keep={"newerThan": "999999d", "last": 3}, driftAfter="999999d")
     assert policy.scan_request(NOW_MS).topics[0].instants_ms == (0,)
 
 
 def test_last_keeps_n_offsets_below_the_stable_end() -> None:
-    """Counted from the read-committed end, so what is still open is kept on top."""
+    """The rule counts from the stable end, so records of open transactions stay, too."""
     action = acted({"last": 30}, partition(at={DAY: 100}, high_watermark=120))
     assert action.before_offset == 70
     assert mentions(action.reason, "last 30", "70", "100")
 
 
 def test_last_larger_than_the_log_is_satisfied() -> None:
-    """The rule reaches below offset 0, where nothing is."""
-    assert decided({"last": 101}, partition(at={DAY: 100})) == Satisfied(ADDRESS)
+    """The rule reaches below offset 0."""
+    assert decide_partition({"last": 101}, partition(at={DAY: 100})) == Satisfied(ADDRESS)
 
 
-def test_from_offset_is_taken_as_it_stands_and_selects_just_its_partitions() -> None:
-    """Partitions that the map does not name are not part of the plan."""
+def test_from_offset_is_exact_and_selects_its_partitions() -> None:
+    """The plan has no decision on partitions that the map does not name."""
     facts = snapshot(partition(0), partition(1), partition(2))
     decisions = planned(floor(keep={"fromOffset": {"0": 40, "2": 0}}), facts).decisions
     assert [str(decision.address) for decision in decisions] == [
@@ -165,7 +169,7 @@ def test_from_offset_is_taken_as_it_stands_and_selects_just_its_partitions() -> 
 
 
 def test_from_offset_above_the_end_is_blocked_never_lowered() -> None:
-    """It was meant for another topic or another time; the end itself is allowed."""
+    """The offset was meant for another topic or another time. The end itself is valid."""
     decision = blocked({"fromOffset": {"0": 101}}, partition(high_watermark=200))
     assert (decision.code, decision.unread) == ("B208", False)
     assert mentions(decision.reason, "101", "100")
@@ -173,13 +177,13 @@ def test_from_offset_above_the_end_is_blocked_never_lowered() -> None:
 
 
 def test_from_offset_above_the_end_is_blocked_on_an_empty_partition_too() -> None:
-    """Nothing could go from it, and yet the manifest means something else than what is there."""
+    """No record could be removed, but the manifest was meant for other data."""
     assert blocked({"fromOffset": {"0": 1}}, partition(end=0, readers_below=0)).code == "B208"
-    assert decided({"fromOffset": {"0": 0}}, partition(end=0)) == Satisfied(ADDRESS)
+    assert decide_partition({"fromOffset": {"0": 0}}, partition(end=0)) == Satisfied(ADDRESS)
 
 
-def test_topic_id_pins_the_incarnation() -> None:
-    """Offsets read from a topic that was made again mean nothing on its successor."""
+def test_topic_id_pins_the_topic() -> None:
+    """Offsets of a topic that was created again mean nothing for the new topic."""
     keep = {"fromOffset": {"0": 40}, "topicId": TOPIC_ID}
     assert acted(keep, partition()).before_offset == 40
     decision = blocked(keep, partition(topic_id=OTHER_ID))
@@ -209,10 +213,13 @@ def test_topic_id_pins_the_incarnation() -> None:
         ),
     ],
 )
-def test_the_floor_is_the_lowest_rule_and_the_reason_says_which(
+def test_the_floor_is_the_lowest_rule_and_the_reason_names_it(
     keep: Mapping[str, Any], expected: int, rules: list[str]
 ) -> None:
-    """A second rule can only keep more. The reason has each rule with its offset, the one that decides first."""
+    """A second rule can only keep more.
+
+    The reason has each rule with its offset, the deciding one first.
+    """
     at = {7 * DAY: 40, 8 * DAY: 30, HOUR: 90, DAY: 95}
     action = acted(keep, partition(at=at, readers=(reader("billing", 80),)), group("billing"), driftAfter="24h")
     assert action.before_offset == expected
@@ -220,26 +227,30 @@ def test_the_floor_is_the_lowest_rule_and_the_reason_says_which(
 
 
 def test_a_floor_at_or_below_the_log_start_is_satisfied() -> None:
-    """There is nothing left to remove."""
-    assert decided({"newerThan": "7d"}, partition(at={7 * DAY: 40, 8 * DAY: 0}, log_start=40)) == Satisfied(ADDRESS)
+    """No record remains to be removed."""
+    assert decide_partition({"newerThan": "7d"}, partition(at={7 * DAY: 40, 8 * DAY: 0}, log_start=40)) == Satisfied(
+        ADDRESS
+    )
     assert acted({"newerThan": "7d"}, partition(at={7 * DAY: 41, 8 * DAY: 0}, log_start=40)).records_max == 1
 
 
 def test_a_stable_end_below_the_log_start_is_satisfied() -> None:
-    """A purge may go past an open transaction; then the read-committed end lies below the log start."""
-    assert decided({"newerThan": "7d"}, partition(log_start=60, stable_end=50)) == Satisfied(ADDRESS)
-    pinned = {"fromOffset": {"0": 50}, "unreadBy": ["nobody"]}
-    assert decided(pinned, partition(log_start=60, stable_end=50)) == Satisfied(ADDRESS)
+    """A purge may go beyond an open transaction; then the stable end is below the log start."""
+    assert decide_partition({"newerThan": "7d"}, partition(log_start=60, stable_end=50)) == Satisfied(ADDRESS)
+    pinned = {"fromOffset": {"0": 50}, "unreadBy": ["missing"]}
+    assert decide_partition(pinned, partition(log_start=60, stable_end=50)) == Satisfied(ADDRESS)
     assert blocked({"fromOffset": {"0": 51}}, partition(log_start=60, stable_end=50)).code == "B208"
 
 
-def test_an_empty_partition_is_satisfied_although_a_named_group_never_committed_there() -> None:
-    """Nothing can go from it, so nobody needs to vouch."""
-    assert decided({"unreadBy": ["billing"]}, partition(end=0), group("billing")) == Satisfied(ADDRESS)
+def test_an_empty_partition_is_satisfied_without_a_commit_of_a_named_group() -> None:
+    """No record can be removed."""
+    assert decide_partition({"unreadBy": ["billing"]}, partition(end=0), group("billing")) == Satisfied(ADDRESS)
 
 
-def test_a_high_watermark_read_before_the_stable_end_may_be_the_lower_number() -> None:
-    """Producers go on between two questions; by the time of the later answer the watermark was at least that."""
+def test_a_high_watermark_may_be_lower_than_a_later_stable_end() -> None:
+    """Producers write between the two requests; the present high watermark is at least the stable
+    end.
+    """
     action = acted({"last": 10}, partition(at={DAY: 100}, high_watermark=95))
     assert (action.seen.high_watermark, action.before_offset) == (100, 90)
 
@@ -265,7 +276,7 @@ def test_a_high_watermark_read_before_the_stable_end_may_be_the_lower_number() -
     ],
 )
 def test_an_unread_fact_blocks_with_its_reason(change: dict[str, Any], words: str) -> None:
-    """Each fact that an action rests on; a missing value is never zero."""
+    """This holds for each fact that an action depends on; an unknown value is never zero."""
     facts = partition(**({"at": {7 * DAY: 40, 8 * DAY: 20}} | change))
     decision = blocked({"newerThan": "7d"}, facts, every="30s")
     assert (decision.code, decision.unread) == ("B103", True)
@@ -273,14 +284,14 @@ def test_an_unread_fact_blocks_with_its_reason(change: dict[str, Any], words: st
     assert "doctor" in decision.next_step
 
 
-def test_an_instant_that_was_not_answered_is_not_asked() -> None:
-    """An answer that is simply absent from the facts is unread as well."""
+def test_a_missing_answer_for_an_instant_is_unread() -> None:
+    """An answer that the facts do not have is unread."""
     decision = blocked({"newerThan": "7d"}, partition())
     assert (decision.code, decision.unread) == ("B103", True)
 
 
 def test_a_partition_without_facts_is_unread() -> None:
-    """The listing counts two partitions, the scan brought one."""
+    """The list has two partitions, the scan returned one."""
     facts = snapshot(partition(0, at={DAY: 100}), topic(partitions=2))
     decisions = planned(floor(keep={"last": 10}), facts).decisions
     assert isinstance(decisions[0], DeleteRecords)
@@ -289,7 +300,7 @@ def test_a_partition_without_facts_is_unread() -> None:
 
 
 def test_unknown_number_of_partitions_blocks_the_topic() -> None:
-    """One Blocked for the topic, since nobody knows which partitions it has."""
+    """The topic has one block, because its partitions are unknown."""
     decision = blocked({"last": 10}, topic(partitions=LOST))
     assert (decision.address, decision.code, decision.unread) == (
         Address("RetentionFloor", "gdpr", "orders"),
@@ -300,8 +311,8 @@ def test_unknown_number_of_partitions_blocks_the_topic() -> None:
     assert mentions(decision.reason, "partitions", "orders", LOST.reason)
 
 
-def test_unread_cleanup_policy_blocks_even_what_a_pattern_found() -> None:
-    """A pattern's find that may or may not qualify is not quietly skipped."""
+def test_an_unread_cleanup_policy_blocks_a_pattern_too() -> None:
+    """A match that may or may not be eligible is not skipped silently."""
     facts = snapshot(partition(at={DAY: 100}), topic(cleanup_policy=LOST))
     (decision,) = planned(floor("ord*", keep={"last": 10}), facts).decisions
     assert isinstance(decision, Blocked)
@@ -312,7 +323,7 @@ def test_unread_cleanup_policy_blocks_even_what_a_pattern_found() -> None:
     "change", [{"log_start": -1001}, {"stable_end": -1}, {"high_watermark": -1001}, {"at": {7 * DAY: -1, 8 * DAY: 3}}]
 )
 def test_negative_offsets_contradict(change: dict[str, Any]) -> None:
-    """A client's -1001 for a broker that did not answer, or -1 for anything, never becomes a number."""
+    """-1001, the client's value for a silent broker, and -1 never become offsets."""
     assert blocked({"newerThan": "7d"}, partition(**({"at": {7 * DAY: 40, 8 * DAY: 20}} | change))).code == "B104"
 
 
@@ -320,8 +331,8 @@ def test_no_replicas_contradict() -> None:
     assert blocked({"last": 10}, partition(replicas=())).code == "B104"
 
 
-def test_leaderless_is_blocked_before_its_offsets_are_missed() -> None:
-    """Nobody can delete, which says more than that nobody answered."""
+def test_a_leaderless_partition_is_blocked_for_its_leader() -> None:
+    """The missing leader is a better reason than unread offsets."""
     decision = blocked({"last": 10}, partition(leader=None, log_start=LOST))
     assert (decision.code, decision.unread) == ("B203", False)
 
@@ -338,21 +349,21 @@ def test_leaderless_is_blocked_before_its_offsets_are_missed() -> None:
         ("orders", {"cleanup_policy": frozenset()}, "B202"),
     ],
 )
-def test_an_unqualified_topic_is_blocked_by_name_and_skipped_by_pattern(
+def test_an_ineligible_topic_is_blocked_by_name_and_skipped_by_pattern(
     name: str, facts: dict[str, Any], code: str
 ) -> None:
-    """Internal and system topics, and those whose cleanup policy does not delete."""
+    """Internal and system topics, and topics whose cleanup policy does not delete."""
     policy = floor(keep={"last": 10})
-    known = snapshot(partition(topic=name, at={DAY: 100}), topic(name, **facts))
-    (by_name,) = policy.decide({name: True}, known)
+    facts_of_topic = snapshot(partition(topic=name, at={DAY: 100}), topic(name, **facts))
+    (by_name,) = policy.decide({name: True}, facts_of_topic)
     assert isinstance(by_name, Blocked)
     assert (by_name.address, by_name.code) == (Address("RetentionFloor", "gdpr", name), code)
-    (by_pattern,) = policy.decide({name: False}, known)
+    (by_pattern,) = policy.decide({name: False}, facts_of_topic)
     assert by_pattern == Skipped(address=by_name.address, reason=by_name.reason)
 
 
 def test_compact_and_delete_is_truncated() -> None:
-    """Brokers do delete records of such a topic."""
+    """Brokers delete records of such a topic."""
     facts = topic(cleanup_policy=frozenset({"compact", "delete"}))
     assert acted({"last": 10}, partition(at={DAY: 100}), facts).before_offset == 90
 
@@ -363,8 +374,8 @@ def test_the_cleanup_policy_is_named() -> None:
         assert mentions(decision.reason, "cleanup.policy", "orders", words)
 
 
-def test_an_unknown_topic_is_blocked_with_the_nearest_name() -> None:
-    """A slip of the pen does not read as in sync."""
+def test_an_unknown_topic_is_blocked_with_the_closest_name() -> None:
+    """A mistyped name must not look like a topic in sync."""
     decision = blocked({"last": 10}, topic("order"))
     assert (decision.address, decision.code, decision.unread) == (
         Address("RetentionFloor", "gdpr", "orders"),
@@ -374,21 +385,21 @@ def test_an_unknown_topic_is_blocked_with_the_nearest_name() -> None:
     assert mentions(decision.reason, "orders", '"order"')
 
 
-def test_an_unknown_topic_is_unread_where_the_list_is_incomplete() -> None:
+def test_an_unknown_topic_is_unread_if_the_list_is_incomplete() -> None:
     decision = blocked({"last": 10}, topics_incomplete=Unknown("broker 2 did not answer"))
     assert (decision.code, decision.unread) == ("B101", True)
     assert mentions(decision.reason, "orders", "broker 2 did not answer")
 
 
-def test_no_hint_is_sought_on_a_very_large_cluster() -> None:
-    """A thousand misspelt names times a hundred thousand topics would take minutes."""
+def test_a_very_large_cluster_gives_no_suggestion() -> None:
+    """A thousand mistyped names times a hundred thousand topics would take minutes."""
     names = [topic(f"order-{number}") for number in range(2000)]
     assert '"order-' not in blocked({"last": 10}, *names).reason
     assert '"order-' in blocked({"last": 10}, *names[1:]).reason
 
 
 def test_a_missing_partition_number_is_blocked_by_name_and_skipped_by_pattern() -> None:
-    """partitions: [0, 7] on a topic of one."""
+    """partitions: [0, 7] on a topic with one partition."""
     facts = snapshot(partition(at={DAY: 100}))
     exact = planned(floor(keep={"last": 10}, partitions=[7, 0]), facts).decisions
     assert isinstance(exact[0], DeleteRecords)
@@ -396,8 +407,8 @@ def test_a_missing_partition_number_is_blocked_by_name_and_skipped_by_pattern() 
     assert (exact[1].address, exact[1].code) == (Address("RetentionFloor", "gdpr", "orders", 7), "B102")
     assert exact[1].declared_at == floor(keep={"last": 1}).declared_at
     assert mentions(exact[1].reason, "orders", "1", "7")
-    found = planned(floor("ord*", keep={"last": 10}, partitions=[0, 7]), facts).decisions
-    assert isinstance(found[1], Skipped)
+    decisions = planned(floor("ord*", keep={"last": 10}, partitions=[0, 7]), facts).decisions
+    assert isinstance(decisions[1], Skipped)
 
 
 def test_partition_number_equal_to_the_count_is_missing() -> None:
@@ -408,30 +419,32 @@ def test_partition_number_equal_to_the_count_is_missing() -> None:
 # --- readers
 
 
-def test_a_group_behind_the_floor_blocks_and_is_named_with_what_it_would_skip() -> None:
-    """The slowest group, its position, and the number of records; the others are counted."""
+def test_a_group_behind_the_floor_blocks_and_is_named() -> None:
+    """The reason has the slowest group, its position and its number of records; the others are
+    counted.
+    """
     readers = (reader("a", 39), reader("billing", 5), reader("c", 40))
     decision = blocked({"newerThan": "7d"}, partition(at={7 * DAY: 40, 8 * DAY: 20}, readers=readers), group("billing"))
     assert decision.code == "B204"
     assert mentions(decision.reason, '"billing"', "5", "35 records", "40", "1 more")
     assert "consumers: clamp" in decision.next_step
-    many = (*readers, reader("d", 6), *(reader(f"e{number:04d}", 7) for number in range(1000)))
-    assert mentions(blocked({"last": 60}, partition(at={DAY: 100}, readers=many)).reason, "1,002 more")
+    all_readers = (*readers, reader("d", 6), *(reader(f"e{number:04d}", 7) for number in range(1000)))
+    assert mentions(blocked({"last": 60}, partition(at={DAY: 100}, readers=all_readers)).reason, "1,002 more")
 
 
 def test_a_group_exactly_at_the_floor_is_not_behind() -> None:
-    """The committed offset is the next one it will read."""
+    """The committed offset is the next offset that the group reads."""
     assert acted({"last": 60}, partition(at={DAY: 100}, readers=(reader("billing", 40),))).before_offset == 40
     assert blocked({"last": 60}, partition(at={DAY: 100}, readers=(reader("billing", 39),))).code == "B204"
 
 
 def test_records_below_the_log_start_are_not_counted_as_skipped() -> None:
-    """They are gone already, whatever the group has committed."""
+    """They do not exist any more, whatever the group has committed."""
     decision = blocked({"last": 60}, partition(at={DAY: 100}, log_start=10, readers=(reader("billing", 3),)))
     assert mentions(decision.reason, "30 records")
 
 
-def test_a_group_with_commits_elsewhere_on_the_topic_stands_at_the_log_start() -> None:
+def test_a_group_without_a_commit_here_is_at_the_log_start() -> None:
     """It reads the topic, so it will read this partition from its start."""
     decision = blocked({"last": 60}, partition(at={DAY: 100}, readers=(reader("billing", 0, implied=True),)))
     assert decision.code == "B204"
@@ -439,27 +452,29 @@ def test_a_group_with_commits_elsewhere_on_the_topic_stands_at_the_log_start() -
 
 
 def test_clamp_lowers_the_floor_to_the_slowest_group() -> None:
-    """Of two equally slow ones the first by name is cited, so the plan does not depend on order."""
+    """Of two groups at the same offset the first by name is cited, so that the plan does not depend
+    on the order.
+    """
     readers = (reader("b", 25), reader("a", 25), reader("c", 30))
     action = acted({"last": 60}, partition(at={DAY: 100}, readers=readers), consumers="clamp")
     assert (action.before_offset, action.guard.accepted) == (25, ())
     assert mentions(action.reason, "last 60", "40", "100", "25", '"a"')
 
 
-def test_clamp_without_anybody_behind_changes_nothing() -> None:
+def test_clamp_without_a_slow_group_changes_nothing() -> None:
     action = acted({"last": 60}, partition(at={DAY: 100}, readers=(reader("a", 40),)), consumers="clamp")
     assert action.before_offset == 40
     assert action.reason == acted({"last": 60}, partition(at={DAY: 100})).reason, "no clamp is named"
 
 
 def test_clamp_down_to_the_log_start_is_satisfied() -> None:
-    """A group that has read nothing yet holds everything back."""
+    """A group that has read nothing keeps all records."""
     facts = partition(at={DAY: 100}, log_start=10, readers=(reader("a", 10, implied=True),))
-    assert decided({"last": 60}, facts, consumers="clamp") == Satisfied(ADDRESS)
+    assert decide_partition({"last": 60}, facts, consumers="clamp") == Satisfied(ADDRESS)
 
 
-def test_ignore_accepts_whoever_is_behind_and_says_what_they_skip() -> None:
-    """The action lists each with its position, and apply accepts none further behind."""
+def test_ignore_accepts_slow_groups_and_shows_their_loss() -> None:
+    """The action lists each group with its position, and apply accepts no earlier position."""
     readers = (reader("b", 25), reader("a", 5), reader("c", 40))
     action = acted({"last": 60}, partition(at={DAY: 100}, log_start=10, readers=readers), consumers="ignore")
     assert action.before_offset == 40
@@ -470,7 +485,7 @@ def test_ignore_accepts_whoever_is_behind_and_says_what_they_skip() -> None:
 
 
 def test_excepted_groups_block_nothing_and_their_loss_is_shown() -> None:
-    """exceptGroups takes selectors; what those groups skip is part of the impact."""
+    """exceptGroups has selectors; the records that these groups skip are part of the impact."""
     readers = (reader("console-1", 5), reader("console-2", 90))
     action = acted({"last": 60}, partition(at={DAY: 100}, readers=readers), exceptGroups=["console-*"])
     assert action.guard == Preconditions(
@@ -480,26 +495,28 @@ def test_excepted_groups_block_nothing_and_their_loss_is_shown() -> None:
 
 
 def test_excepted_groups_do_not_clamp() -> None:
-    """Only those count as skipping that are below the clamped floor."""
+    """Only groups below the clamped floor count as skipping records."""
     readers = (reader("console-1", 5), reader("console-2", 30), reader("billing", 20))
     action = acted(
         {"last": 60}, partition(at={DAY: 100}, readers=readers), exceptGroups=["console-*"], consumers="clamp"
     )
     assert action.before_offset == 20
     assert action.guard.accepted == (AcceptedLag("console-1", 5),)
-    same = (reader("console-1", 20), reader("billing", 20))
-    level = acted({"last": 60}, partition(at={DAY: 100}, readers=same), exceptGroups=["console-*"], consumers="clamp")
-    assert level.guard.accepted == (), "who stands at the clamp skips nothing"
+    at_clamp = (reader("console-1", 20), reader("billing", 20))
+    action = acted(
+        {"last": 60}, partition(at={DAY: 100}, readers=at_clamp), exceptGroups=["console-*"], consumers="clamp"
+    )
+    assert action.guard.accepted == (), "a group at the clamped floor skips no records"
 
 
-def test_except_groups_are_recorded_in_order() -> None:
-    """The digest must not depend on the order in which a manifest lists them."""
+def test_except_groups_are_sorted() -> None:
+    """The digest must not depend on the order of the manifest."""
     action = acted({"last": 60}, partition(at={DAY: 100}), exceptGroups=["z", "a*"])
     assert action.guard.except_groups == ("a*", "z")
 
 
-def test_a_floor_above_where_readers_were_looked_for_is_blocked() -> None:
-    """A reader in between would go unnoticed."""
+def test_a_floor_above_the_scanned_consumers_is_blocked() -> None:
+    """The scan would not have returned a consumer between the two offsets."""
     decision = blocked({"last": 10}, partition(at={DAY: 100}, readers_below=89))
     assert (decision.code, decision.unread) == ("B213", True)
     assert acted({"last": 10}, partition(at={DAY: 100}, readers_below=90)).before_offset == 90
@@ -510,8 +527,8 @@ def test_a_floor_above_where_readers_were_looked_for_is_blocked() -> None:
 
 @pytest.mark.parametrize("consumers", ["block", "clamp", "ignore"])
 @pytest.mark.parametrize("which", ["groups_incomplete", "readers_incomplete"])
-def test_unseen_groups_block_whatever_consumers_says(which: str, consumers: str) -> None:
-    """The slowest group that is visible may not be the slowest one."""
+def test_unlisted_groups_block_with_any_consumers_setting(which: str, consumers: str) -> None:
+    """The slowest visible group may not be the slowest group."""
     decision = blocked(
         {"last": 60}, partition(at={DAY: 100}), consumers=consumers, **{which: Unknown("no DESCRIBE on the cluster")}
     )
@@ -519,9 +536,9 @@ def test_unseen_groups_block_whatever_consumers_says(which: str, consumers: str)
     assert "no DESCRIBE on the cluster" in decision.reason
 
 
-def test_what_needs_no_guard_is_not_blocked_by_unseen_groups() -> None:
-    """Nothing would be removed, so nobody can be hurt."""
-    assert decided({"last": 100}, partition(at={DAY: 100}), groups_incomplete=LOST) == Satisfied(ADDRESS)
+def test_decisions_without_a_purge_are_not_blocked_by_unlisted_groups() -> None:
+    """No record would be removed."""
+    assert decide_partition({"last": 100}, partition(at={DAY: 100}), groups_incomplete=LOST) == Satisfied(ADDRESS)
 
 
 @pytest.mark.parametrize(
@@ -534,7 +551,7 @@ def test_what_needs_no_guard_is_not_blocked_by_unseen_groups() -> None:
     ],
 )
 def test_a_group_whose_position_cannot_be_read_blocks_unless_excepted(type_: GroupType, word: str) -> None:
-    """Share groups answer an empty list of positions without an error."""
+    """Share groups return an empty list of positions without an error."""
     hidden = group("carts", type=type_, listed=False)
     decision = blocked({"last": 60}, partition(at={DAY: 100}), hidden)
     assert (decision.code, decision.unread) == ("B211", False)
@@ -543,8 +560,11 @@ def test_a_group_whose_position_cannot_be_read_blocks_unless_excepted(type_: Gro
 
 
 @pytest.mark.parametrize("type_", [GroupType.CLASSIC, GroupType.CONSUMER])
-def test_a_group_that_is_not_listed_blocks_whatever_its_type(type_: GroupType) -> None:
-    """Only the commit log knows it: hidden, or made while the scan ran. Its commits were not read, so it was nobody's reader."""
+def test_an_unlisted_group_blocks_with_any_type(type_: GroupType) -> None:
+    """Only the commit log has it: it is hidden, or was created during the scan.
+
+    Its committed offsets were not read.
+    """
     unseen = group("new", type=type_, listed=False)
     decision = blocked({"last": 60}, partition(at={DAY: 100}), unseen)
     assert decision.code == "B211"
@@ -558,15 +578,15 @@ def test_several_hidden_groups_are_counted() -> None:
     assert mentions(decision.reason, '"a"', "1 more", "share")
 
 
-def test_of_several_groups_of_unread_type_the_first_by_name_is_told() -> None:
-    """Whatever order the scan brought them in."""
+def test_the_first_of_several_groups_of_unread_type_is_named() -> None:
+    """The order of the scan does not matter."""
     unknown = [group(name, type=LOST) for name in ("b", "a")]
     for facts in (unknown, unknown[::-1]):
         assert mentions(blocked({"last": 60}, partition(at={DAY: 100}), *facts).reason, "type", '"a"')
 
 
 def test_a_group_of_unread_type_blocks_unless_excepted() -> None:
-    """It may be of a type whose position cannot be read."""
+    """It may be of a type whose positions cannot be read."""
     unknown = group("carts", type=LOST)
     decision = blocked({"last": 60}, partition(at={DAY: 100}), unknown)
     assert (decision.code, decision.unread) == ("B103", True)
@@ -576,8 +596,10 @@ def test_a_group_of_unread_type_blocks_unless_excepted() -> None:
 # --- unreadBy
 
 
-def test_unread_by_stands_where_the_slowest_named_group_stands() -> None:
-    """Records that all of them have read may go; the group that decides is named; the clock defaults to 30 s."""
+def test_unread_by_is_the_position_of_the_slowest_named_group() -> None:
+    """Records that all named groups have read may be removed; the reason names the deciding group;
+    the interval is 30 s by default.
+    """
     readers = (reader("billing", 60), reader("shipping", 35))
     facts = (partition(at={DAY: 100}, readers=readers), group("billing"), group("shipping"))
     action = acted({"unreadBy": ["shipping", "billing"]}, *facts)
@@ -587,7 +609,7 @@ def test_unread_by_stands_where_the_slowest_named_group_stands() -> None:
 
 
 def test_unread_by_is_lowered_to_the_stable_end() -> None:
-    """A group that reads uncommitted records may be above it."""
+    """A group that reads uncommitted records may be above the stable end."""
     facts = (partition(at={DAY: 100}, high_watermark=120, readers=(reader("billing", 110),)), group("billing"))
     action = acted({"unreadBy": ["billing"]}, *facts)
     assert action.before_offset == 100
@@ -596,13 +618,13 @@ def test_unread_by_is_lowered_to_the_stable_end() -> None:
 
 @pytest.mark.parametrize("consumers", ["clamp", "ignore"])
 def test_only_unread_by_under_block_vouches(consumers: str) -> None:
-    """Under clamp or ignore the record limits count what goes."""
+    """With clamp or ignore the record limits count the records."""
     facts = (partition(at={DAY: 100}, readers=(reader("billing", 60),)), group("billing"))
     assert not acted({"unreadBy": ["billing"]}, *facts, consumers=consumers).vouched
 
 
 @pytest.mark.parametrize(
-    ("standing", "code"),
+    ("positions", "code"),
     [
         ((), "B205"),
         ((reader("billing", 0, implied=True),), "B205"),
@@ -611,17 +633,17 @@ def test_only_unread_by_under_block_vouches(consumers: str) -> None:
         ((reader("billing", 60, topic_id=OTHER_ID),), "B207"),
     ],
 )
-def test_a_commit_that_proves_nothing_blocks(standing: tuple[Any, ...], code: str) -> None:
-    """No position, one above the end, or one made for the topic's previous incarnation."""
+def test_an_invalid_commit_blocks(positions: tuple[Any, ...], code: str) -> None:
+    """No position, a position above the end, or one for an earlier topic of the same name."""
     decision = blocked(
-        {"unreadBy": ["billing"]}, partition(at={DAY: 100}, high_watermark=120, readers=standing), group("billing")
+        {"unreadBy": ["billing"]}, partition(at={DAY: 100}, high_watermark=120, readers=positions), group("billing")
     )
     assert (decision.code, decision.unread) == (code, False)
     assert '"billing"' in decision.reason
 
 
-def test_nobody_vouches_for_what_an_excepted_group_skips() -> None:
-    """exceptGroups lets it skip them; it does not take them out of the limits."""
+def test_records_that_an_excepted_group_skips_are_not_vouched() -> None:
+    """exceptGroups allows the loss, but the limits count it."""
     billing, audit = reader("billing", 90), reader("audit", 5)
     keep, excepting = {"unreadBy": ["billing"]}, {"exceptGroups": ["audit"]}
     skipping = acted(keep, partition(at={DAY: 100}, readers=(billing, audit)), group("billing"), **excepting)
@@ -635,16 +657,16 @@ def test_a_commit_at_the_high_watermark_proves_that_everything_was_read() -> Non
     assert acted({"unreadBy": ["billing"]}, *facts).before_offset == 100
 
 
-def test_a_commit_without_a_topic_id_counts_and_one_that_was_not_read_does_not() -> None:
-    """Brokers before value version 4 wrote none: None is a fact, unread is none."""
-    old = partition(at={DAY: 100}, readers=(reader("billing", 60, topic_id=None),))
-    assert acted({"unreadBy": ["billing"]}, old, group("billing")).before_offset == 60
+def test_a_commit_without_a_topic_id_counts_and_an_unread_id_does_not() -> None:
+    """Brokers before value version 4 wrote no id: None is a fact, Unknown is not."""
+    without_id = partition(at={DAY: 100}, readers=(reader("billing", 60, topic_id=None),))
+    assert acted({"unreadBy": ["billing"]}, without_id, group("billing")).before_offset == 60
     unread = partition(at={DAY: 100}, readers=(reader("billing", 60, topic_id=LOST),))
     decision = blocked({"unreadBy": ["billing"]}, unread, group("billing"))
     assert (decision.code, decision.unread) == ("B103", True)
 
 
-def test_named_groups_need_their_readers_read() -> None:
+def test_named_groups_need_known_consumers() -> None:
     decision = blocked({"unreadBy": ["billing"]}, partition(at={DAY: 100}, readers=LOST), group("billing"))
     assert (decision.code, decision.unread) == ("B103", True)
     assert mentions(decision.reason, "groups", "orders[0]", LOST.reason)
@@ -652,12 +674,12 @@ def test_named_groups_need_their_readers_read() -> None:
 
 
 def test_one_named_group_without_a_position_blocks_all() -> None:
-    """A missing group is not one that has read everything."""
+    """A missing position does not prove that the group has read everything."""
     facts = (partition(at={DAY: 100}, readers=(reader("billing", 60),)), group("billing"), group("shipping"))
     assert blocked({"unreadBy": ["billing", "shipping"]}, *facts).code == "B205"
 
 
-def test_a_group_that_is_not_named_still_holds_the_floor_back() -> None:
+def test_an_unnamed_group_also_limits_the_floor() -> None:
     """unreadBy vouches for the named groups only."""
     facts = (
         partition(at={DAY: 100}, readers=(reader("billing", 60), reader("other", 3))),
@@ -673,9 +695,11 @@ def test_a_group_that_is_not_named_still_holds_the_floor_back() -> None:
 @pytest.mark.parametrize(
     ("ago", "waits"), [(30 * SECOND, True), (30 * SECOND + 1, False), (0, True), (-5 * SECOND, True)]
 )
-def test_within_every_the_purge_waits(ago: int, waits: bool) -> None:
-    """More than the interval has to have passed, as in Kafka Streams; a clock that is behind waits too."""
-    decision = decided({"last": 60}, partition(at={DAY: 100}, last_purge_ms=NOW_MS - ago), every="30s")
+def test_a_purge_waits_for_its_interval(ago: int, waits: bool) -> None:
+    """The interval must be over, as in Kafka Streams; a purge also waits with a clock that is
+    behind.
+    """
+    decision = decide_partition({"last": 60}, partition(at={DAY: 100}, last_purge_ms=NOW_MS - ago), every="30s")
     if not waits:
         assert isinstance(decision, DeleteRecords)
         assert decision.guard.every_ms == 30 * SECOND
@@ -686,18 +710,18 @@ def test_within_every_the_purge_waits(ago: int, waits: bool) -> None:
     assert mentions(decision.reason, "last 60", "40", "100", format_instant(NOW_MS - ago), "30s")
 
 
-def test_never_purged_does_not_wait() -> None:
+def test_the_first_purge_does_not_wait() -> None:
     assert acted({"last": 60}, partition(at={DAY: 100}, last_purge_ms=None), every="30s").before_offset == 40
 
 
-def test_without_every_the_journal_is_not_asked() -> None:
-    """A journal that cannot be read blocks policies with a clock only."""
+def test_without_every_the_journal_is_not_read() -> None:
+    """An unreadable journal blocks only policies with an interval."""
     assert acted({"last": 60}, partition(at={DAY: 100}, last_purge_ms=LOST)).guard.every_ms is None
     assert not floor(keep={"last": 60}).scan_request(NOW_MS).topics[0].last_purge
 
 
-def test_a_reader_in_the_way_blocks_rather_than_waits() -> None:
-    """Waiting would be silent about it."""
+def test_a_slow_consumer_blocks_a_waiting_purge() -> None:
+    """A waiting decision would not show the consumer."""
     facts = partition(at={DAY: 100}, last_purge_ms=NOW_MS, readers=(reader("a", 3),))
     assert blocked({"last": 60}, facts, every="30s").code == "B204"
 
@@ -723,36 +747,38 @@ def test_a_reader_in_the_way_blocks_rather_than_waits() -> None:
         ({"fromOffset": {"0": 40}, "last": 60}, {DAY: 71}, (), True),
     ],
 )
-def test_a_moving_floor_is_drift_only_where_it_was_due_a_day_ago(
+def test_a_moving_floor_is_drift_only_if_it_was_due_before(
     keep: Mapping[str, Any], at: Mapping[int, int | None], readers: tuple[Any, ...], drift: bool
 ) -> None:
-    """The log starts at 10: overdue where the floor of `driftAfter` ago lies above that; a fixed rule is always due."""
+    """The log starts at 10: drift if the floor of `driftAfter` ago is above it; a fixed rule is
+    always due.
+    """
     action = acted(keep, partition(at=at, readers=readers, log_start=10), every="0s")
     assert action.drift is drift
 
 
-def test_drift_after_moves_the_instants_that_are_asked() -> None:
-    """What the scan is asked is what deciding looks up."""
+def test_drift_after_changes_the_requested_instants() -> None:
+    """The scan requests the instants that the decision looks up."""
     keep = {"newerThan": "7d", "last": 5, "since": "2026-11-21T09:00:00Z"}
-    asked = floor(keep=keep, driftAfter="30m").scan_request(NOW_MS).topics[0].instants_ms
-    assert asked == tuple(NOW_MS - age for age in (7 * DAY + 30 * MINUTE, 7 * DAY, HOUR, 30 * MINUTE))
+    requested = floor(keep=keep, driftAfter="30m").scan_request(NOW_MS).topics[0].instants_ms
+    assert requested == tuple(NOW_MS - age for age in (7 * DAY + 30 * MINUTE, 7 * DAY, HOUR, 30 * MINUTE))
 
 
 def test_a_short_log_was_not_due_a_day_ago() -> None:
-    """Sixty records were all there was by then, so the rule kept everything from the first offset on."""
+    """The log had only sixty records then, so the rule kept all of them."""
     action = acted({"last": 60}, partition(at={DAY: 60}))
     assert (action.before_offset, action.drift) == (40, False)
 
 
-def test_newer_than_nothing_says_so() -> None:
-    """`newerThan: 0s` keeps what comes after the scan."""
+def test_newer_than_zero_keeps_no_record_of_the_scan() -> None:
+    """`newerThan: 0s` keeps records that arrive after the scan."""
     action = acted({"newerThan": "0s"}, partition(at={0: None, DAY: 3}))
     assert action.before_offset == 100
     assert mentions(action.reason, "newerThan 0s", "100")
 
 
-def test_a_clamped_floor_is_overdue_by_where_it_was_clamped() -> None:
-    """The log starts at the clamp: nothing is due there, although the rule alone was due long ago."""
+def test_a_clamped_floor_is_due_only_from_its_clamp() -> None:
+    """The log starts at the clamp, so nothing is due, although the rule alone was due long ago."""
     facts = partition(at={DAY: None}, log_start=10, readers=(reader("a", 11),))
     action = acted({"last": 60}, facts, consumers="clamp")
     assert (action.before_offset, action.drift) == (11, True)
@@ -761,8 +787,10 @@ def test_a_clamped_floor_is_overdue_by_where_it_was_clamped() -> None:
 # --- needs
 
 
-def test_needs_of_a_floor() -> None:
-    """Selectors, partitions, offsets, instants, readers with the named groups, the journal, and the limits' denominators."""
+def test_scan_request_of_a_floor() -> None:
+    """Selectors, partitions, offsets, instants, consumers with the named groups, the journal, and
+    the totals of the limits.
+    """
     policy = floor(
         "my-*", exceptTopics=["my-audit"], partitions=[0, 1], keep={"newerThan": "7d", "unreadBy": ["b", "a"]}
     )
@@ -782,7 +810,7 @@ def test_needs_of_a_floor() -> None:
     assert needs.groups == ()
 
 
-def test_mode_is_carried_into_the_action() -> None:
+def test_the_action_has_the_mode() -> None:
     (decision,) = planned(
         floor(keep={"last": 60}, envelope={"mode": "continuous"}), snapshot(partition(at={DAY: 100}))
     ).decisions

@@ -1,4 +1,4 @@
-"""RetentionFloor manifests: each sentence about their fields. What a floor decides is tested elsewhere."""
+"""RetentionFloor manifests: the sentences of the documentation about their fields."""
 
 import pytest
 
@@ -18,7 +18,9 @@ def spec_of(spec: str) -> RetentionFloorSpec:
 
 
 def test_every_field_of_the_design() -> None:
-    """The example of the design, but for the fields that exclude each other, means what its comments say."""
+    """The fields of the example, without those that exclude each other, have the values that its
+    comments describe.
+    """
     spec = spec_of(
         'topics: ["clicks-*"]\nexceptTopics: [clicks-audit]\nexpectAtMost: 40\npartitions: [0, 1]\n'
         "keep:\n  newerThan: 7d\n  since: 2026-11-01T00:00:00Z\n  last: 1_000_000\n  unreadBy: [billing, shipping]\n"
@@ -67,7 +69,9 @@ def test_a_pattern_needs_expect_at_most(pattern: str) -> None:
 
 
 def test_from_offset() -> None:
-    """ "exact topic names only; the map selects just its partitions; topicId: … may pin the topic's incarnation"."""
+    """ "exact topic names only; the map selects just its partitions; topicId: … may pin the topic's
+    incarnation".
+    """
     keep = spec_of("topics: [orders]\nkeep: {fromOffset: {0: 1200, 1: 900}, topicId: kAwXdc4bS8uMfEXAMPLE0g}").keep
     assert keep.from_offset == {0: 1200, 1: 900}
     assert keep.topic_id == "kAwXdc4bS8uMfEXAMPLE0g"
@@ -78,13 +82,13 @@ def test_from_offset() -> None:
     assert codes(floor("topics: [a]\nkeep: {fromOffset: {0: 1}, topicId: short}")) == ["M119"]
 
 
-def test_all_rules_of_one_manifest_are_told() -> None:
-    """Rules about several fields are all told, too: a pattern, an offset and partitions make three errors."""
+def test_all_errors_of_one_manifest_are_reported() -> None:
+    """A pattern, an offset and partitions together make three errors."""
     spec = 'topics: ["a*", __a]\npartitions: [0]\nkeep: {fromOffset: {0: 1}}'
     assert sorted(codes(floor(spec))) == ["M201", "M202", "M203", "M205"]
 
 
-def test_keys_of_json_objects_are_numbers_too() -> None:
+def test_keys_of_json_objects_are_numbers() -> None:
     """JSON is YAML, and its keys are text: "0" is partition 0."""
     assert spec_of('topics: [orders]\nkeep: {"fromOffset": {"0": 5}}').keep.from_offset == {0: 5}
 
@@ -109,20 +113,24 @@ def test_offsets_are_offsets(offsets: str, expected: str) -> None:
 
 
 def test_system_topics() -> None:
-    """ "Names starting with `__` … cannot be the subject of a floor at all"; by pattern they are simply never selected."""
+    """ "Names starting with `__` … cannot be the subject of a floor at all"; by pattern they are
+    simply never selected.
+    """
     assert codes(floor("topics: [__consumer_offsets]\nkeep: {last: 5}")) == ["M205"]
     assert codes(floor('topics: ["__*"]\nexpectAtMost: 1\nkeep: {last: 5}')) == []
     assert codes(floor("topics: [_schemas]\nkeep: {last: 5}")) == []
 
 
 def test_no_pattern_selects_a_leading_underscore() -> None:
-    """ "In a RetentionFloor no pattern ever selects a topic whose name starts with `_`"; a LeaderPolicy's selects every topic."""
+    """ "In a RetentionFloor no pattern ever selects a topic whose name starts with `_`"; a
+    LeaderPolicy's selects every topic.
+    """
     names = ["_schemas", "__remote_log_metadata", "connect-offsets", "orders"]
     (policy,) = accepted(floor("topics: ['*', 'regex:.*', _schemas]\nexpectAtMost: 9\nkeep: {last: 5}")).policies
     assert isinstance(policy, RetentionFloor)
     (need,) = policy.scan_request(NOW_MS).topics
-    chosen = select(names, need.topics, patterns_skip_underscore=need.patterns_skip_underscore)
-    assert chosen == {"_schemas": True, "connect-offsets": False, "orders": False}
+    selected = select(names, need.topics, patterns_skip_underscore=need.patterns_skip_underscore)
+    assert selected == {"_schemas": True, "connect-offsets": False, "orders": False}
     (policy,) = accepted(manifest("LeaderPolicy", "all", 'topics: ["*"]')).policies
     assert isinstance(policy, LeaderPolicy)
     (need,) = policy.scan_request(NOW_MS).topics
@@ -130,11 +138,13 @@ def test_no_pattern_selects_a_leading_underscore() -> None:
 
 
 def test_the_journal_topic() -> None:
-    """ "… and the journal topic cannot be the subject of a floor at all"; another cluster's journal can."""
+    """ "… and the journal topic cannot be the subject of a floor at all"; another cluster's journal
+    can.
+    """
     text = floor("topics: [orders, _reconciler.journal]\nkeep: {last: 5}")
-    _, found = outcome({"c.yaml": cluster("journal: {topic: _reconciler.journal}"), "it.yaml": text})
-    assert [each.code for each in found] == ["M207"]
-    assert [str(other.location) for other in found[0].related] == ["c.yaml:7"]
+    _, diagnostics = outcome({"c.yaml": cluster("journal: {topic: _reconciler.journal}"), "it.yaml": text})
+    assert [diagnostic.code for diagnostic in diagnostics] == ["M207"]
+    assert [str(other.location) for other in diagnostics[0].related] == ["c.yaml:7"]
     assert codes(text) == []
 
 
@@ -155,12 +165,14 @@ def test_at_least_one_rule() -> None:
 
 
 def test_continuous_with_a_file_journal_is_warned_about() -> None:
-    """ "`validate` warns where a continuous policy with `every` has only a file: a CI runner forgets it"."""
+    """ "`validate` warns where a continuous policy with `every` has only a file: a CI runner forgets
+    it".
+    """
     text = floor("topics: [orders]\nkeep: {unreadBy: [billing]}", more="mode: continuous\n")
     assert codes(text) == ["M401"]
-    made, found = outcome({"c.yaml": cluster("journal: {topic: _j}"), "it.yaml": text})
-    assert made is not None
-    assert found == ()
+    manifests, diagnostics = outcome({"c.yaml": cluster("journal: {topic: _j}"), "it.yaml": text})
+    assert manifests is not None
+    assert diagnostics == ()
     assert codes(floor("topics: [orders]\nkeep: {last: 5}", more="mode: continuous\n")) == []
     assert codes(text.replace("mode: continuous\n", "")) == []
 
@@ -180,8 +192,10 @@ def test_streams_manifest() -> None:
     "selector",
     ["a/b", "a b", "é", ".", "..", "a" * 250, "a*/b", "regex:", "regex:(", "regex:[", "regex:(?P<x", "a" * 501],
 )
-def test_selectors_that_no_topic_meets(selector: str) -> None:
-    """ "Selectors are exact names, globs or regex:…"; what no topic can be called is refused."""
+def test_selectors_without_a_possible_topic(selector: str) -> None:
+    """ "Selectors are exact names, globs or regex:…"; a selector that matches no valid topic name is
+    refused.
+    """
     assert codes(floor(f"topics: ['{selector}']\nexpectAtMost: 1\nkeep: {{last: 5}}")) == ["M123"]
 
 
@@ -206,8 +220,8 @@ def test_selectors_that_no_topic_meets(selector: str) -> None:
         r"regex:a(?P<" + "x" * 500 + ">a)",
     ],
 )
-def test_regular_expressions_that_may_never_end(text: str) -> None:
-    """Names come from the cluster and anybody may create one: an expression that can be made to run for ever is refused."""
+def test_regular_expressions_that_may_take_very_long(text: str) -> None:
+    """Any client may create topic names, so an expression that may run for ever is refused."""
     assert codes(floor(f"topics: ['{text}']\nexpectAtMost: 1\nkeep: {{last: 5}}")) == ["M123"]
 
 
@@ -226,26 +240,26 @@ def test_regular_expressions_that_may_never_end(text: str) -> None:
     ],
 )
 def test_ordinary_regular_expressions(text: str) -> None:
-    """What people write is accepted: sets, optional groups, choices, a few repetitions."""
+    """Sets, optional groups, alternatives and a few repetitions are accepted."""
     assert codes(floor(f"topics: ['{text}']\nexpectAtMost: 1\nkeep: {{last: 5}}")) == []
 
 
-def test_listed_twice() -> None:
-    """A value that stands twice in a list was meant to be another."""
+def test_repeated_values() -> None:
+    """A value that is twice in a list was probably meant to be another one."""
     assert codes(floor("topics: [a, b, a, a]\nkeep: {last: 5}")) == ["M117", "M117"]
     assert codes(floor("topics: [a]\npartitions: [1, 1]\nkeep: {unreadBy: [g, g]}")) == ["M117", "M117"]
 
 
-def test_models_made_in_code_are_held_to_the_same_rules() -> None:
-    """Selectors pass as they are, and a rule that is broken says so in words."""
+def test_models_created_in_code_have_the_same_rules() -> None:
+    """Selectors are accepted as they are, and an error names the rule."""
     spec = spec_of("topics: [orders]\nkeep: {last: 5}")
-    again = RetentionFloorSpec(topics=spec.topics, keep=spec.keep)
-    assert again == spec
+    copied_spec = RetentionFloorSpec(topics=spec.topics, keep=spec.keep)
+    assert copied_spec == spec
     with pytest.raises(ValueError, match="`__a`"):
         RetentionFloorSpec.model_validate({"topics": ["__a"], "keep": {"last": 5}})
 
 
 def test_cluster_fixture_is_valid() -> None:
-    """The Cluster that these tests stand on is accepted."""
-    made, _ = outcome({"c.yaml": CLUSTER})
-    assert made is not None
+    """The Cluster of these tests is accepted."""
+    manifests, _ = outcome({"c.yaml": CLUSTER})
+    assert manifests is not None

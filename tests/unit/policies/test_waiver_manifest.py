@@ -1,4 +1,4 @@
-"""Waiver manifests: each sentence about their fields."""
+"""Waiver manifests: the sentences of the documentation about their fields."""
 
 import pytest
 
@@ -24,8 +24,8 @@ def with_waiver(**changes: str) -> str:
 
 
 def test_every_field_of_the_design() -> None:
-    """The example of the design is accepted, and belongs to the policy it names."""
-    (found,) = accepted(with_waiver()).waivers
+    """The example is accepted, and applies to the policy that it names."""
+    (found,) = accepted(with_waiver()).for_cluster().waivers
     assert (found.spec.policy, found.spec.limit, found.spec.value) == ("RetentionFloor/orders", "recordsPercent", 100)
     assert found.spec.expires == 1_796_083_200_000
 
@@ -42,12 +42,15 @@ def test_every_field_of_the_design() -> None:
     ],
 )
 def test_expires(policy: str, limit: str, expires: str, expected: list[str]) -> None:
-    """ "at most 30 days ahead"; "a waiver of at most 24 h" for unclean elections. One that has expired is warned about."""
+    """ "at most 30 days ahead"; "a waiver of at most 24 h" for unclean elections.
+
+    An expired waiver gets a warning.
+    """
     assert codes(with_waiver(policy=policy, limit=limit, expires=expires), now_ms=NOW_MS) == expected
 
 
-def test_its_policy_exists() -> None:
-    """A waiver for nothing is a mistake, and the policy that is meant is named."""
+def test_the_policy_must_exist() -> None:
+    """A waiver without a policy is an error that suggests the closest policy."""
     (only,) = diagnostics_of(with_waiver(policy="RetentionFloor/order"))
     assert only.code == "M305"
     assert "`RetentionFloor/orders`" in only.hint
@@ -58,7 +61,7 @@ def test_its_policy_exists() -> None:
 
 @pytest.mark.parametrize("policy", ["Waiver/x", "orders", "RetentionFloor/", "RetentionFloor/a/b", "Cluster/prod-eu"])
 def test_policy_is_an_address(policy: str) -> None:
-    """ "policy: RetentionFloor/clicks": a kind that acts, and a name."""
+    """ "policy: RetentionFloor/clicks": a kind of policy, and a name."""
     assert codes(with_waiver(policy=policy)) == ["M119"]
 
 
@@ -72,8 +75,8 @@ def test_policy_is_an_address(policy: str) -> None:
         ("LeaderPolicy/all", "topicz", ["M118"]),
     ],
 )
-def test_limit_binds_the_kind(policy: str, limit: str, expected: list[str]) -> None:
-    """ "for this policy's actions only": a limit that never binds the policy's kind cannot be waived for it."""
+def test_the_limit_must_apply_to_the_kind(policy: str, limit: str, expected: list[str]) -> None:
+    """A limit that never applies to the policy's kind cannot be waived for it."""
     assert codes(with_waiver(policy=policy, limit=limit)) == expected
 
 
@@ -88,8 +91,8 @@ def test_limit_binds_the_kind(policy: str, limit: str, expected: list[str]) -> N
         ("GroupRemoval/dead", "groups", "'9'", ["M114"]),
     ],
 )
-def test_value_fits_the_limit(policy: str, limit: str, value: str, expected: list[str]) -> None:
-    """A percentage ends at 100, a count is a whole number."""
+def test_the_value_must_fit_the_limit(policy: str, limit: str, value: str, expected: list[str]) -> None:
+    """A percentage is at most 100, a count is a whole number."""
     assert codes(with_waiver(policy=policy, limit=limit, value=value)) == expected
 
 
@@ -119,11 +122,11 @@ def test_instants_are_rfc_3339_with_a_zone(value: str, expected: str) -> None:
     "value", ["2026-12-01T01:00:00+01:00", "2026-11-30T19:00:00-05:00", "2026-12-01T00:00:00.000Z"]
 )
 def test_instants_in_any_zone(value: str) -> None:
-    """One instant, whatever the zone it is written in."""
-    (found,) = accepted(with_waiver(expires=value)).waivers
+    """An instant is the same in any zone."""
+    (found,) = accepted(with_waiver(expires=value)).for_cluster().waivers
     assert found.spec.expires == 1_796_083_200_000
 
 
 def test_the_plain_waiver_is_valid() -> None:
-    """The waiver of the broken examples is right but for what each breaks."""
+    """The waiver of the broken examples is valid without its one error."""
     assert codes(floor(GOOD) + "---\n" + waiver(WAIVED)) == []

@@ -1,4 +1,4 @@
-"""Plans, outcomes and journal entries with something of everything, for the tests of what reports show."""
+"""Plans, outcomes and journal entries of every type, for the tests of reports."""
 
 from dataclasses import replace
 
@@ -70,7 +70,7 @@ WHOLE = plan(
     targets=("GroupRemoval/dead-etl", "RetentionFloor/orders-gdpr"),
     notes=(
         PolicyInfo(policy=FLOOR, owner="team-orders", reason="erase after 30 days"),
-        PolicyInfo(policy=Address("GroupRemoval", "dead-etl"), owner=None, reason="nobody knows them"),
+        PolicyInfo(policy=Address("GroupRemoval", "dead-etl"), owner=None, reason="they have no user"),
         PolicyInfo(policy=Address("LeaderPolicy", "all"), owner="platform", reason=None),
     ),
 )
@@ -79,7 +79,7 @@ NOTHING = plan(satisfied("LeaderPolicy/all/x[0]"), notes=())
 
 
 def mixed_outcomes() -> list[Outcome]:
-    """One of each status, and several that ended alike."""
+    """Return one outcome of each status, and several equal ones."""
     outcomes = [
         Outcome(
             action=action,
@@ -173,7 +173,7 @@ UNREADABLE = plan(blocked(unread=True, code="B103"), incomplete=("One thing.", "
 
 
 def crowded_outcomes() -> list[Outcome]:
-    """21 and 20 of a topic that ended alike, one more that did not, and thirty different failures."""
+    """Return 21 and 20 equal outcomes of a topic, one other outcome, and thirty different failures."""
     rows = []
     for topic, count in (("folded", 21), ("listed", 20)):
         for number in range(count):
@@ -188,7 +188,7 @@ def crowded_outcomes() -> list[Outcome]:
 
 
 def elections_from(topic: str, count: int) -> list[Action]:
-    """Elections that are folded, from so many other leaders."""
+    """Return elections that are folded, from this number of other leaders."""
     return [election(topic, n, seen=replace(election().seen, leader=n % count + 2), policy=topic) for n in range(21)]
 
 
@@ -196,13 +196,15 @@ MOVED = plan(*elections_from("four", 4), *elections_from("five", 5), *elections_
 
 
 def folded_outcomes() -> list[Outcome]:
-    """Folded with code and detail, with neither, with NONE; two alike, which are not folded."""
+    """Return folded outcomes with and without code and detail, and two equal outcomes, which are
+    not folded.
+    """
     rows = []
     for topic, count, code, detail in (
         ("both", 21, "POLICY_VIOLATION", "the broker refused"),
         ("neither", 21, None, ""),
         ("none", 21, "NONE", "no effect"),
-        ("pair", 2, "UNKNOWN", "nobody knows"),
+        ("pair", 2, "UNKNOWN", "unknown code"),
         ("alone", 1, None, ""),
     ):
         for number in range(count):

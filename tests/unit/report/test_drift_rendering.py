@@ -1,4 +1,4 @@
-"""What a drift report looks like: short, harmless, and the same text for the same drift."""
+"""Drift reports are short and harmless, and the same drift gives the same text."""
 
 import re
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ def subject(address: Address, sort: str = "records", code: str | None = None, de
     )
 
 
-def report_of(subjects: Sequence[Subject] = (), unread: Sequence[Subject] = (), **more: object) -> DriftReport:
+def report_of(subjects: Sequence[Subject] = (), unread: Sequence[Subject] = (), **fields: object) -> DriftReport:
     return replace(
         DriftReport(
             cluster="prod-eu",
@@ -31,7 +31,7 @@ def report_of(subjects: Sequence[Subject] = (), unread: Sequence[Subject] = (), 
             unread=tuple(unread),
             tallies=(PolicyTally(policy=FLOOR, satisfied=1200, waiting=2, pending=1),),
         ),
-        **more,  # type: ignore[arg-type]
+        **fields,  # type: ignore[arg-type]
     )
 
 
@@ -44,7 +44,10 @@ def partitions(count: int) -> list[Subject]:
 
 
 def test_in_sync_is_one_line_of_text_and_one_sentence_of_markdown() -> None:
-    """All is well takes one line; the Markdown still begins with the marker that finds the issue to close."""
+    """The text is one line.
+
+    The Markdown also has the marker by which a workflow finds the issue to close.
+    """
     (line,) = lines_of(report_of())
     assert mentions(line, "prod-eu", "5L6g3nShT-eMCtK--X86sw", "1,200 satisfied", "3 waiting")
     marker, empty, sentence = drift_markdown(report_of()).splitlines()
@@ -53,7 +56,7 @@ def test_in_sync_is_one_line_of_text_and_one_sentence_of_markdown() -> None:
 
 
 def test_partitions_of_one_topic_are_one_row_with_since_and_next_step() -> None:
-    """A thousand partitions that drift for one reason read as one row; one alone is named."""
+    """A thousand partitions with the same reason are one row; a single one is named."""
     thousand = lines_of(report_of(partitions(1000)))
     head, _, row, since = thousand[:4]
     assert mentions(head, "prod-eu", "5L6g3nShT-eMCtK--X86sw", "1,000 subjects", "2026-09-21T14:13:20Z")
@@ -61,21 +64,25 @@ def test_partitions_of_one_topic_are_one_row_with_since_and_next_step() -> None:
     assert mentions(since, "2026-09-21T14:13:20Z", "RetentionFloor/orders-gdpr", "apply a reviewed plan")
     assert mentions(lines_of(report_of(partitions(1)))[2], "orders[0]")
     markdown = drift_markdown(report_of(partitions(1000)))
-    assert "`orders`, 1,000 partitions" in markdown
+    assert "1,000 partitions of `orders`" in markdown
     assert mentions(markdown.splitlines()[1], "1,000 subjects", "2026-09-21T14:13:20Z")
 
 
-def test_the_text_of_an_unchanged_drift_does_not_move_with_offsets_or_time() -> None:
-    """Neither rendering holds the run's time nor the reason's numbers, so that an issue is not edited for nothing."""
+def test_the_text_of_an_unchanged_drift_has_no_offsets_and_no_times() -> None:
+    """Neither format has the time of the run or the numbers of the reason, so that nothing edits
+    the issue.
+    """
     first = report_of(partitions(3), refused=("groups",))
-    moved = tuple(replace(each, detail="offset 99999") for each in first.subjects)
+    moved = tuple(replace(row, detail="offset 99999") for row in first.subjects)
     later = replace(first, subjects=moved, observed_at_ms=first.observed_at_ms + 3_600_000)
     assert drift_markdown(first) == drift_markdown(later)
     assert lines_of(first) == lines_of(later)
 
 
-def test_blocked_unread_incomplete_and_limits_each_say_so() -> None:
-    """Blocked rows carry their code and title, unread ones stand apart, and what could not be read at all is never called in sync."""
+def test_blocked_unread_incomplete_and_limits_are_shown() -> None:
+    """Blocked rows have code and title, unread rows are separate, and an unread cluster never
+    counts as in sync.
+    """
     blocked = subject(Address("GroupRemoval", "dead", "live"), BLOCKED, "B303")
     unread = subject(Address("GroupRemoval", "dead", "who"), UNREAD, "B103")
     report = report_of([blocked], [unread], incomplete=("broker 2 did not answer",), refused=("groups", "topics"))
@@ -96,8 +103,10 @@ def test_blocked_unread_incomplete_and_limits_each_say_so() -> None:
     assert mentions("\n".join(lines_of(report_of([strange]))), "blocked", "(B999)")
 
 
-def test_hostile_group_ids_cannot_leave_their_place_in_drift_reports() -> None:
-    """Markup, mentions, comment ends and workflow commands in a group id stay text inside a code span or quotes."""
+def test_hostile_group_ids_are_escaped_in_drift_reports() -> None:
+    """Markup, mentions, ends of comments and workflow commands in a group id stay text in a code
+    span or in quotes.
+    """
     hostile = subject(Address("GroupRemoval", "dead", "-->`|<img src=x>@team\n::error::\u202e"), "group")
     markdown = drift_markdown(report_of([hostile], incomplete=("@team <b>",)))
     assert '`"-->\\u0060\\u007c<img src=x>@team\\n:\\u003aerror:\\u003a\\u202e"`' in markdown
@@ -105,10 +114,12 @@ def test_hostile_group_ids_cannot_leave_their_place_in_drift_reports() -> None:
     assert all(not line.startswith("::") for line in [*markdown.splitlines(), *lines_of(report_of([hostile]))])
 
 
-def test_long_reports_are_cut_counted_and_fit_an_issue() -> None:
-    """Five hundred groups with long names: forty rows, the rest counted, and far below the 65,536 characters of an issue."""
-    many = [subject(Address("GroupRemoval", "dead", f"{number:03}" + "x" * 240), "group") for number in range(500)]
-    report = report_of(many, many)
+def test_long_reports_are_truncated_and_fit_an_issue() -> None:
+    """Of five hundred groups with long names forty have rows, and the others are counted: far below
+    65,536 characters.
+    """
+    subjects = [subject(Address("GroupRemoval", "dead", f"{number:03}" + "x" * 240), "group") for number in range(500)]
+    report = report_of(subjects, subjects)
     markdown = drift_markdown(report)
     assert len(markdown) < 60_000
     assert markdown.count("and 460 more") == 2
@@ -118,7 +129,7 @@ def test_long_reports_are_cut_counted_and_fit_an_issue() -> None:
 
 
 def test_drift_text_keeps_to_the_width() -> None:
-    """Eighty columns are eighty columns, and twenty are twenty for every heading whose words are short enough."""
+    """Lines have at most the width, also of twenty columns, for headings with short words."""
     unread = report_of(unread=[subject(Address("GroupRemoval", "dead", "who"), UNREAD, "B103")])
     assert [line for line in lines_of(unread, width=20) if line.startswith("1 subject") and len(line) <= 20]
     assert max(map(len, lines_of(report_of(partitions(1000), incomplete=("x y " * 60,)), width=80))) <= 80

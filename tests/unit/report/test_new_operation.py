@@ -1,4 +1,4 @@
-"""An operation that reports do not know beforehand appears in all of them by what it says about itself."""
+"""An operation that the reports do not know appears in all of them by its own description."""
 
 from dataclasses import dataclass, fields
 from typing import ClassVar
@@ -18,7 +18,7 @@ from tests.strategies.examples import plan, removal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveAlias(DeleteGroup):
-    """An operation of this test."""
+    """An operation that only this test has."""
 
     TITLE: ClassVar[str] = "alias removal"
     DRIFT_TYPE: ClassVar[str] = "alias"
@@ -32,21 +32,21 @@ class RemoveAlias(DeleteGroup):
 
 
 def test_a_new_operation_is_reported_without_a_change_to_the_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plan, page, comparison, drift, results and explanation show its words."""
+    """Plan, page, comparison, drift, results and explanation have its texts."""
     monkeypatch.setattr(operations, "OPERATIONS", (*operations.OPERATIONS, RemoveAlias))
     template = removal("old-alias")
     action = RemoveAlias(**{field.name: getattr(template, field.name) for field in fields(template)})
-    shown = plan(action)
-    text = [line.plain for line in rendering.text(shown)]
+    example = plan(action)
+    text = [line.plain for line in rendering.text(example)]
     assert "  x old-alias   IRREVERSIBLE: 1 alias" in text
     assert "Plan: 1 alias removal." in text
-    assert "- `old-alias`: **1 alias**" in rendering.markdown(shown).splitlines()
-    assert "1 alias removal." in rendering.github(shown)
-    (row,) = [line.plain for line in rendering.diff_text(compare(plan(), shown))][3:-2]
+    assert "- `old-alias`: **1 alias**" in rendering.markdown(example).splitlines()
+    assert "1 alias removal." in rendering.github(example)
+    (row,) = [line.plain for line in rendering.diff_text(compare(plan(), example))][3:-2]
     assert row.endswith("new: alias removal, 1 alias")
-    assert "the alias is still there" in rendering.drift_markdown(drift.report(shown))
+    assert "the alias is still there" in rendering.drift_markdown(drift.report(example))
     applied = Outcome(action=action, status=Status.APPLIED, detail="gone")
-    assert any("gone" in line.plain for line in rendering.results_text(shown, [applied]))
-    explained = "\n".join(line.plain for line in rendering.explain(shown, action.address))
+    assert any("gone" in line.plain for line in rendering.results_text(example, [applied]))
+    explained = "\n".join(line.plain for line in rendering.explain(example, action.address))
     assert ": alias removal\n" in explained
     assert "RemoveAlias old-alias" in explained

@@ -1,4 +1,4 @@
-"""What every report has to show, whatever its sentences are: subjects, codes, numbers and counts, within its limits of size."""
+"""The facts that every report must show: subjects, codes, numbers, counts, within its size limits."""
 
 import re
 from collections import Counter, defaultdict
@@ -76,33 +76,39 @@ def plain(texts: Iterable[Text]) -> list[str]:
     return [line.plain for line in texts]
 
 
-@pytest.mark.parametrize("shown", PLANS.values(), ids=PLANS)
-def test_each_report_of_a_plan_shows_its_facts(shown: Plan) -> None:
-    """Text, full text, Markdown and annotations: items, folds above twenty, blocks with codes, limits, waivers and totals."""
-    report_facts.assert_shown(shown)
+@pytest.mark.parametrize("example", PLANS.values(), ids=PLANS)
+def test_each_report_of_a_plan_shows_its_facts(example: Plan) -> None:
+    """Text, full text, Markdown and annotations show items, folds above twenty, blocks, limits,
+    waivers and totals.
+    """
+    report_facts.assert_shown(example)
 
 
-def test_lists_behind_a_tap_are_counted() -> None:
-    """Twenty-five entries of a policy or of a sort are open; the summary of the rest has its number."""
+def test_collapsed_lists_are_counted() -> None:
+    """Twenty-five entries of a policy are visible; the summary of the others has their number."""
     text = render.markdown(CROWDED)
     blocks = len(report_facts.folded_blocks(CROWDED, full=False)) - 10
     assert re.findall(r"<summary>([\d,]+) more</summary>", text) == ["5", f"{blocks - 25}"]
     assert "<summary>" not in render.markdown(CALM)
 
 
-@pytest.mark.parametrize("shown", PLANS.values(), ids=PLANS)
-def test_an_explanation_has_the_decision_and_its_numbers(shown: Plan) -> None:
-    """Address, place, reason, next step and code of the decision, and the numbers of its request and of its arithmetic."""
-    for decision in shown.decisions:
-        text = "\n".join(plain(render.explain(shown, decision.address)))
-        facts = [format_address(decision.address), formatting.format_time(shown.observed_at_ms)]
+@pytest.mark.parametrize("example", PLANS.values(), ids=PLANS)
+def test_an_explanation_has_the_decision_and_its_numbers(example: Plan) -> None:
+    """Address, location, reason, next step and code of the decision, and the numbers of its request
+    and its arithmetic.
+    """
+    for decision in example.decisions:
+        text = "\n".join(plain(render.explain(example, decision.address)))
+        facts = [format_address(decision.address), formatting.format_time(example.observed_at_ms)]
         if not isinstance(decision, Satisfied):
             facts.append(escape.escape_sentence(decision.reason))
         if isinstance(decision, Blocked):
             facts += [decision.code, REASONS[decision.code].title, escape.escape_sentence(decision.next_step)]
         if isinstance(decision, DeleteRecords):
-            seen = decision.seen
-            facts += map(str, (seen.log_start, decision.before_offset, seen.stable_end, seen.high_watermark))
+            observed = decision.seen
+            facts += map(
+                str, (observed.log_start, decision.before_offset, observed.stable_end, observed.high_watermark)
+            )
             facts += [f"{decision.records_max:,}", *map(escape.quoted, decision.guard.named)]
             facts += [f"{records:,}" for _, records in decision.skips]
         if isinstance(decision, ElectLeader):
@@ -112,10 +118,10 @@ def test_an_explanation_has_the_decision_and_its_numbers(shown: Plan) -> None:
                 ",".join(map(str, decision.seen.replicas)),
             ]
         assert mentions(text, *facts), (facts, text)
-    for note in shown.notes:
-        for decision in shown.decisions:
+    for note in example.notes:
+        for decision in example.decisions:
             if decision.address.policy_address == note.policy:
-                text = "\n".join(plain(render.explain(shown, decision.address)))
+                text = "\n".join(plain(render.explain(example, decision.address)))
                 assert all(escape.escape_sentence(part) in text for part in (note.owner, note.reason) if part)
 
 
@@ -124,12 +130,14 @@ def test_an_explanation_has_the_decision_and_its_numbers(shown: Plan) -> None:
     [("five", 5), ("six", 6), ("five/five", 5), ("six/six", 6), ("five/five[0]", 1), ("ten", 10)],
 )
 def test_an_address_of_several_decisions_explains_five_and_counts_the_others(name: str, decisions: int) -> None:
-    """A policy or topic of up to five decisions has no headline and no rest; a larger one has its counts first."""
+    """A policy or topic of up to five decisions has no headline and no remainder; a larger one has
+    its counts first.
+    """
     lines = plain(render.explain(CROWDED, Address.parse(f"RetentionFloor/{name}"), width=60))
     covered = [str(d.address) for d in CROWDED.decisions if d.address.policy == name.partition("/")[0]][:5]
     heads = [line for line in lines if line.startswith("RetentionFloor/")]
-    many = decisions > 5
-    if many:
+    is_truncated = decisions > 5
+    if is_truncated:
         assert mentions(heads.pop(0), f"RetentionFloor/{name}", str(decisions))
         assert numbers(lines[-1]) == [str(decisions - 5)]
     assert [head.partition(":")[0] for head in heads] == covered[: min(decisions, 5)]
@@ -139,7 +147,9 @@ Row = tuple[Status, str, tuple[str, ...]]
 
 
 def outcome_rows(outcomes: Iterable[Outcome]) -> list[Row]:
-    """Status, subject and facts of each row: more than twenty of one topic that ended alike are one, with their number."""
+    """Return status, subject and facts of each row; more than twenty equal outcomes of a topic are
+    one row with their number.
+    """
     by_topic: dict[tuple[Status, Address, str], list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         address = outcome.action.address
@@ -149,12 +159,17 @@ def outcome_rows(outcomes: Iterable[Outcome]) -> list[Row]:
         if len(members) <= 20:
             rows += [outcome_row(member) for member in members]
             continue
-        alike = defaultdict(list)
+        equal_outcomes = defaultdict(list)
         for member in members:
-            alike[member.code, member.detail if status is not Status.APPLIED else ""].append(member)
-        for (code, detail), same in alike.items():
-            removed = sum(member.removed_max for member in same)
-            facts = (str(len(same)), detail, code if code != "NONE" else "", f"{removed:,}" if removed else "")
+            equal_outcomes[member.code, member.detail if status is not Status.APPLIED else ""].append(member)
+        for (code, detail), outcomes_of_key in equal_outcomes.items():
+            removed = sum(member.removed_max for member in outcomes_of_key)
+            facts = (
+                str(len(outcomes_of_key)),
+                detail,
+                code if code != "NONE" else "",
+                f"{removed:,}" if removed else "",
+            )
             rows.append((status, escape.display_name(name), tuple(fact for fact in facts if fact)))
     return rows
 
@@ -172,7 +187,9 @@ def outcome_totals(outcomes: Sequence[Outcome]) -> list[str]:
 
 @pytest.mark.parametrize("make_outcomes", OUTCOMES.values(), ids=OUTCOMES)
 def test_each_report_of_results_shows_every_outcome(make_outcomes: Callable[[], list[Outcome]]) -> None:
-    """Each subject with status, detail, code and what was read back, the worst first; counts and one advice per open status."""
+    """Each subject with status, detail, code and read-back, the worst first; counts, and one next
+    step per open status.
+    """
     outcomes = make_outcomes()
     rows = outcome_rows(outcomes)
     text = plain(render.results_text(WHOLE, outcomes))
@@ -197,8 +214,10 @@ def test_each_report_of_results_shows_every_outcome(make_outcomes: Callable[[], 
 
 
 @pytest.mark.parametrize("make_outcomes", OUTCOMES.values(), ids=OUTCOMES)
-def test_annotations_of_results_are_at_most_ten_of_a_level(make_outcomes: Callable[[], list[Outcome]]) -> None:
-    """Failures and what was not attempted are errors, blocked and stale ones warnings; the others of a level are counted."""
+def test_results_have_at_most_ten_annotations_of_a_level(make_outcomes: Callable[[], list[Outcome]]) -> None:
+    """Failed and not attempted actions are errors, blocked and stale ones are warnings; the others
+    of a level are counted.
+    """
     outcomes = make_outcomes()
     *lines, notice = render.results_github(WHOLE, outcomes).splitlines()
     rows = outcome_rows(outcomes)
@@ -207,26 +226,28 @@ def test_annotations_of_results_are_at_most_ten_of_a_level(make_outcomes: Callab
         ("warning", (Status.BLOCKED, Status.STALE)),
     ):
         expected = [row for row in rows if row[0] in statuses]
-        shown = [line for line in lines if line.startswith(f"::{level} ")]
-        rest = len(expected) - 10
-        assert len(shown) == (len(expected) if rest <= 0 else 11)
-        if rest > 0:
-            assert numbers(shown.pop()) == [str(rest)]
-        for line in shown:
+        level_lines = [line for line in lines if line.startswith(f"::{level} ")]
+        hidden_count = len(expected) - 10
+        assert len(level_lines) == (len(expected) if hidden_count <= 0 else 11)
+        if hidden_count > 0:
+            assert numbers(level_lines.pop()) == [str(hidden_count)]
+        for line in level_lines:
             assert any(subject in line and all(fact in line for fact in facts) for _, subject, facts in expected)
     assert notice.startswith("::notice ")
     assert numbers(notice.rpartition("::")[2]) == outcome_totals(outcomes)
 
 
 def diff_items(old: Plan, new: Plan) -> Iterator[tuple[Change, str, tuple[str, ...]]]:
-    """Change, address and numbers of each row of a comparison; topics of more than twenty rows have their number instead."""
+    """Return change, address and numbers of each row; topics of more than twenty rows have their
+    number instead.
+    """
     entries = list(compare(old, new).entries())
     topics = Counter((entry.change, entry.address.policy_address, entry.address.name) for entry in entries)
     for entry in entries:
         parent = Address(entry.address.kind, entry.address.policy, entry.address.name)
-        same = topics[entry.change, entry.address.policy_address, entry.address.name]
-        if same > 20:
-            yield entry.change, str(parent), (str(same),)
+        count = topics[entry.change, entry.address.policy_address, entry.address.name]
+        if count > 20:
+            yield entry.change, str(parent), (str(count),)
         elif entry.change in (Change.LARGER, Change.SMALLER):
             assert isinstance(entry.old, DeleteRecords)
             assert isinstance(entry.new, DeleteRecords)
@@ -238,17 +259,19 @@ def diff_items(old: Plan, new: Plan) -> Iterator[tuple[Change, str, tuple[str, .
 
 @pytest.mark.parametrize(("old", "new"), COMPARISONS.values(), ids=COMPARISONS)
 def test_each_report_of_a_comparison_shows_every_change(old: Plan, new: Plan) -> None:
-    """Each address with its change and numbers, in text and in Markdown; the totals count each change; both digests are there."""
+    """Each address has its change and its numbers, in text and in Markdown; the totals count each
+    change; both digests are there.
+    """
     comparison = compare(old, new)
     text, markdown = plain(render.diff_text(comparison)), render.diff_markdown(comparison).splitlines()
     tally = [f"{count:,}" for count in comparison.tally.values() if count]
     assert numbers(text[-1]) == numbers(markdown[0].removeprefix("###")) == tally
     for lines in (text, markdown):
-        shown = items(lines)
+        text_items = items(lines)
         rows = set(diff_items(old, new))
         for change, address, facts in rows:
-            assert any(mentions(item, address, change, *facts) for item in shown), (change, address, facts)
-        assert sum(bool(re.match(r"  [+<>~-] |- \*\*", item)) for item in shown) == len(rows)
+            assert any(mentions(item, address, change, *facts) for item in text_items), (change, address, facts)
+        assert sum(bool(re.match(r"  [+<>~-] |- \*\*", item)) for item in text_items) == len(rows)
         for side in (old, new):
             assert any(report_facts.plan_file.digest(side) in line for line in lines)
     details = [line.strip() for line in text if line.startswith("      ")]
@@ -257,48 +280,52 @@ def test_each_report_of_a_comparison_shows_every_change(old: Plan, new: Plan) ->
     )
 
 
-def test_a_comparison_says_what_changed_inside_an_action() -> None:
-    """An election that became unclean: the fields that differ, below its row."""
+def test_a_comparison_shows_the_changed_fields_of_an_action() -> None:
+    """For an election that became unclean the fields are below its row."""
     details = [line for line in plain(render.diff_text(compare(ELECTION, UNCLEAN))) if line.startswith("      ")]
     assert any("unclean" in line for line in details), details
 
 
-def test_a_short_comparison_is_cut_at_its_limit() -> None:
-    """Markdown of 900 characters keeps the totals, whole rows, and the sentence that it is cut."""
+def test_a_comparison_is_truncated_at_its_limit() -> None:
+    """Markdown of 900 characters has the totals, complete rows, and the note that it is truncated."""
     comparison = compare(WHOLE, CHANGED)
-    whole, short = render.diff_markdown(comparison), render.diff_markdown(comparison, limit_chars=900)
-    assert 500 < len(short) <= 900 < len(whole)
+    full_text, short = render.diff_markdown(comparison), render.diff_markdown(comparison, limit_chars=900)
+    assert 500 < len(short) <= 900 < len(full_text)
     *rows, cut = [row for row in short.splitlines() if row]
-    assert set(rows) < set(whole.splitlines())
-    assert cut not in whole
+    assert set(rows) < set(full_text.splitlines())
+    assert cut not in full_text
     assert cut.startswith("**")
 
 
 def drift_rows(subjects: Sequence[drift.Subject]) -> list[tuple[str, ...]]:
-    """What each row of a list names: partitions of one topic that drift for one reason are one row."""
+    """Return the facts of each row of a list: partitions of a topic with the same reason are one
+    row.
+    """
     rows: dict[tuple[str, ...], list[drift.Subject]] = defaultdict(list)
     for subject in subjects:
         address = subject.address
         own = str(address) if address.partition < 0 else ""
         rows[str(address.policy_address), address.name, own, subject.sort, subject.code or ""].append(subject)
-    shown = []
-    for same in rows.values():
-        first = same[0]
-        name = format_subject(first.address) if len(same) == 1 else escape.display_name(first.address.name)
-        count = () if len(same) == 1 else (f"{len(same):,}",)
+    row_facts = []
+    for row in rows.values():
+        first = row[0]
+        name = format_subject(first.address) if len(row) == 1 else escape.display_name(first.address.name)
+        count = () if len(row) == 1 else (f"{len(row):,}",)
         code = (first.code, REASONS[first.code].title) if first.code else ()
-        since = formatting.format_time(min(subject.since_ms for subject in same))
-        shown.append(
+        since = formatting.format_time(min(subject.since_ms for subject in row))
+        row_facts.append(
             (name, str(first.address.policy_address), *count, *code, since, escape.escape_sentence(first.next_step))
         )
-    return shown
+    return row_facts
 
 
-@pytest.mark.parametrize("shown", PLANS.values(), ids=PLANS)
-def test_each_report_of_drift_shows_every_row(shown: Plan) -> None:
-    """Forty rows of each list with code, title, since and next step, the others counted; limits and missing facts are named."""
-    earlier = replace(shown, decisions=shown.decisions[1::2], observed_at_ms=shown.observed_at_ms - HOUR_MS)
-    report = drift.report(shown, previous=[drift.report(earlier)])
+@pytest.mark.parametrize("example", PLANS.values(), ids=PLANS)
+def test_each_report_of_drift_shows_every_row(example: Plan) -> None:
+    """Forty rows of each list have code, title, since and next step, the others are counted; limits
+    and missing facts are named.
+    """
+    earlier = replace(example, decisions=example.decisions[1::2], observed_at_ms=example.observed_at_ms - HOUR_MS)
+    report = drift.report(example, previous=[drift.report(earlier)])
     text, markdown = plain(render.drift_text(report)), render.drift_markdown(report).splitlines()
     for lines in (text, markdown):
         for subjects in (report.subjects, report.unread):
@@ -316,8 +343,10 @@ def test_each_report_of_drift_shows_every_row(shown: Plan) -> None:
     assert re.fullmatch(r'<!-- reconciler:drift cluster="prod-eu" id="[\w-]+" -->', markdown[0])
 
 
-def test_an_entry_of_the_journal_names_who_and_what() -> None:
-    """Instant, address, run and request of an intent with its author, if it has one; status, code and answer of an outcome."""
+def test_a_journal_entry_shows_its_author_and_its_result() -> None:
+    """Instant, address, run and request of an intent, with its author if it has one; status, code
+    and read-back of an outcome.
+    """
     entries = journal_entries()
     for entry, line in zip(entries, plain(render.journal_text(entries)), strict=True):
         facts = [formatting.format_time(entry.at_ms), str(entry.address), entry.run_id]
@@ -334,13 +363,16 @@ def test_an_entry_of_the_journal_names_who_and_what() -> None:
 
 
 def words(lines: Iterable[Text]) -> list[str]:
-    """Every word of the lines but the mark of a comment, which each line of a comment repeats."""
+    """Return every word of the lines except the comment mark, which each line of a comment repeats."""
     return [word for line in lines for word in line.plain.split() if word != "#"]
 
 
 @pytest.mark.parametrize("width", [20, 32, 60, 80])
-def test_a_width_breaks_lines_and_changes_nothing_else(width: int) -> None:
-    """The words of a narrow page are those of the wide one, and a line is longer than the page only for a word that does not fit."""
+def test_a_width_only_breaks_lines(width: int) -> None:
+    """A narrow page has the words of the wide one.
+
+    A line is too long only for a single word that does not fit.
+    """
     renderers: list[Callable[[int | None], Iterable[Text]]] = [
         *(
             lambda at, p=p, full=full: render.text(p, width=at, full=full)
@@ -362,8 +394,8 @@ def test_a_width_breaks_lines_and_changes_nothing_else(width: int) -> None:
             assert len(line.plain) <= width or len(line.plain.split()) == 1 or unbroken, line.plain
 
 
-def test_a_topic_that_could_not_be_read_stands_beside_its_partitions() -> None:
-    """One entry for each of them; a plan without unread subjects has none."""
+def test_an_unread_topic_has_a_row_beside_its_partitions() -> None:
+    """The topic and its partitions have an entry each; a plan without unread subjects has none."""
     subjects = [item.split(" ")[1] for item in items(plain(render.text(EDGES))) if item.startswith("Unread: ")]
     assert subjects == ["orders", "orders[0]", "orders[1]"]
     assert not any("Unread" in line for line in plain(render.text(ONE)))

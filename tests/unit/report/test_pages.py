@@ -1,7 +1,8 @@
-"""Whole pages as people see them, letter by letter, with their styles: one of each report, to be read as documentation.
+"""Complete pages, compared character by character with their styles: one of each report, as
+documentation. test_page_facts.py says what each report must show.
 
-test_page_facts.py says what each report has to show. After an intended change write the pages anew with
-`RECONCILER_GOLDEN=write make test-unit`, and read the diff.
+After an intended change write the pages again with `RECONCILER_GOLDEN=write make test-unit`, and
+read the difference.
 """
 
 import os
@@ -36,13 +37,13 @@ EXPLAINED = (
 
 
 def drift_report() -> drift.DriftReport:
-    """The drift of a plan that was there 30 hours before as well."""
+    """Return the drift of a plan, which also existed 30 hours before."""
     before = drift.report(replace(WHOLE, observed_at_ms=NOW_MS - 30 * HOUR_MS))
     return drift.report(WHOLE, previous=[before])
 
 
 def lines(texts: Iterable[Text]) -> str:
-    """With `[bold]…[/bold]` where a terminal shows colours."""
+    """Return the lines, with `[bold]…[/bold]` where a terminal shows colours."""
     return "".join(f"{line.markup}\n" for line in texts)
 
 
@@ -61,8 +62,8 @@ RENDERERS: dict[str, Callable[[], str]] = {
 
 
 @pytest.mark.parametrize("name", RENDERERS)
-def test_a_page_is_the_one_that_was_reviewed(name: str) -> None:
-    """The same plan makes the same letters as when the page was reviewed."""
+def test_a_page_equals_the_reviewed_one(name: str) -> None:
+    """The same plan gives the same characters as at the review."""
     path, page = PAGES / name, RENDERERS[name]()
     if WRITE:
         path.write_text(page, encoding="utf-8")
@@ -70,5 +71,5 @@ def test_a_page_is_the_one_that_was_reviewed(name: str) -> None:
 
 
 def test_every_page_is_compared() -> None:
-    """A page that no test compares would rot."""
+    """A page that no test compares would become outdated."""
     assert {path.name for path in PAGES.iterdir()} == set(RENDERERS)

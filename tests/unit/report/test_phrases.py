@@ -1,4 +1,4 @@
-"""Numbers, times and names as people read them, at their edges."""
+"""The rendering of numbers, times and names, with edge cases."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def test_a_duration_has_two_units_at_most(ms: int, words: str) -> None:
 
 
 @pytest.mark.parametrize(("ms", "words"), [(6_000, "in 1 s"), (5_000, "0 ms ago"), (3_000, "2 s ago")])
-def test_until_looks_both_ways(ms: int, words: str) -> None:
+def test_until_works_for_past_and_future(ms: int, words: str) -> None:
     assert formatting.until(ms, now_ms=5_000) == words
 
 
@@ -38,7 +38,7 @@ def test_until_looks_both_ways(ms: int, words: str) -> None:
         (100.0, "100.0 %"),
     ],
 )
-def test_a_share_is_never_rounded_to_nothing_or_all(value: float, words: str) -> None:
+def test_a_share_is_never_rounded_to_zero_or_all(value: float, words: str) -> None:
     assert formatting.percent(value) == words
 
 
@@ -49,12 +49,12 @@ def test_some_names_and_how_many_more(names: str, words: str) -> None:
     assert formatting.first_few(list(names)) == words
 
 
-@pytest.mark.parametrize(("text", "whole"), [("a", "a."), ("a.", "a."), ("a?", "a?"), ("a!", "a!")])
-def test_a_sentence_ends_once(text: str, whole: str) -> None:
-    assert formatting.sentence(text) == whole
+@pytest.mark.parametrize(("text", "expected"), [("a", "a."), ("a.", "a."), ("a?", "a?"), ("a!", "a!")])
+def test_a_sentence_ends_once(text: str, expected: str) -> None:
+    assert formatting.sentence(text) == expected
 
 
-def test_what_a_workflow_command_would_take_apart_is_spelled() -> None:
-    """GitHub's runner ends a property at a colon or comma, and a command at its line."""
+def test_characters_that_split_a_workflow_command_are_escaped() -> None:
+    """GitHub's runner ends a property at a colon or a comma, and a command at its line."""
     assert escape.command_property("a:b,c%d") == "a%3Ab%2Cc%25d"
     assert escape.command_data("100 %") == "100 %25"

@@ -1,4 +1,4 @@
-"""A plan as a pull request comment: found again, read on a phone, cut honestly."""
+"""A plan as a comment of a pull request: found again, readable on a phone, truncated with a note."""
 
 import re
 from dataclasses import replace
@@ -19,16 +19,16 @@ from tests.strategies.examples import blocked, election, plan, purge, removal, s
 
 
 def test_the_marker_identifies_the_comment() -> None:
-    """A workflow finds its comment by cluster, and sees whether anything is new."""
-    shown = plan(removal())
-    assert report.markdown(shown).splitlines()[0] == (
-        f'<!-- reconciler-plan cluster="prod-eu" digest="{plan_file.digest(shown)}" '
+    """A workflow finds its comment by the cluster, and sees whether the plan changed."""
+    example = plan(removal())
+    assert report.markdown(example).splitlines()[0] == (
+        f'<!-- reconciler-plan cluster="prod-eu" digest="{plan_file.digest(example)}" '
         'commit="4f2c9aa0d1e2f3a4b5c6d7e8f901234567890abc" truncated="no" -->'
     )
 
 
-def test_what_cannot_be_undone_comes_first() -> None:
-    """Elections by address would come before floors."""
+def test_irreversible_actions_come_first() -> None:
+    """By address, elections would be before floors."""
     text = report.markdown(plan(election(), purge(), removal(), election("o", 0, unclean=True, policy="rescue")))
     first, second = [match.start() for match in re.finditer("^#### ", text, re.MULTILINE)]
     places = [text.index(subject) for subject in ("old-etl", "`o[0]`", "orders[3]", "payments[0]")]
@@ -39,7 +39,7 @@ def test_what_cannot_be_undone_comes_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shown", "counts"),
+    ("example", "counts"),
     [
         (plan(satisfied("LeaderPolicy/all/x[0]")), []),
         (plan(election()), ["1 election"]),
@@ -54,21 +54,24 @@ def test_what_cannot_be_undone_comes_first() -> None:
         ),
     ],
 )
-def test_the_headline_is_the_answer(shown: Plan, counts: list[str]) -> None:
-    """A phone shows one line of a notification: the cluster and what is counted there, and nothing else."""
-    headline = report.markdown(shown).splitlines()[1]
+def test_the_headline_has_cluster_and_counts(example: Plan, counts: list[str]) -> None:
+    """A phone shows one line of a notification."""
+    headline = report.markdown(example).splitlines()[1]
     assert headline.startswith("### `prod-eu`: ")
     assert re.findall(r"\d+ \w+", headline) == counts
 
 
 def test_there_are_no_tables() -> None:
-    """Wide tables scroll sideways on a phone."""
+    """A phone scrolls wide tables sideways."""
     text = report.markdown(plan(purge(), removal(), election(), blocked(), waiting("LeaderPolicy/all/z[0]")))
     assert "|" not in text
 
 
-def test_long_lists_are_behind_a_tap() -> None:
-    """Twenty-five are open, the rest is in details with blank lines around, or GitHub would not read the Markdown in it."""
+def test_long_lists_are_collapsed() -> None:
+    """Twenty-five entries are visible.
+
+    The others are in details with empty lines around them, which GitHub needs for Markdown.
+    """
     text = report.markdown(plan(*[removal(f"etl-{number:03}") for number in range(40)]))
     (tap,) = re.finditer("<details><summary>(.*)</summary>\n\n- `", text)
     assert numbers(tap[1]) == ["15"]
@@ -77,8 +80,8 @@ def test_long_lists_are_behind_a_tap() -> None:
     assert "\n\n</details>\n" in text
 
 
-def test_no_tap_opens_nothing() -> None:
-    """As many as are open: no fold of none after them, neither of changes nor of what is aside."""
+def test_no_collapsed_list_is_empty() -> None:
+    """If all entries are visible, there is no empty fold, neither of changes nor of notices."""
     changes = [removal(f"etl-{number:03}") for number in range(OPEN_ITEMS)]
     asides = [blocked(f"GroupRemoval/dead/g{number}", reason=f"reason {number}") for number in range(OPEN_ITEMS)]
     text = report.markdown(plan(*changes, *asides))
@@ -86,20 +89,22 @@ def test_no_tap_opens_nothing() -> None:
     assert "<details>" not in text
 
 
-@pytest.mark.parametrize(("groups", "rest"), [(10, None), (11, "1 more"), (12, "2 more")])
-def test_ten_groups_that_would_skip_records_are_named(groups: int, rest: str | None) -> None:
-    """Of partitions that are folded; the others are counted, in a comment and on a terminal."""
+@pytest.mark.parametrize(("groups", "hidden"), [(10, None), (11, "1 more"), (12, "2 more")])
+def test_ten_groups_that_would_skip_records_are_named(groups: int, hidden: str | None) -> None:
+    """These groups are those of folded partitions; the others are counted, in a comment and on a
+    terminal.
+    """
     skips = tuple((f"reader-{number:02}", 2_000) for number in range(groups))
     folded = plan(*(purge(partition=number, skips=skips) for number in range(21)))
     text = report.markdown(folded)
     for lines in (text.splitlines(), [line.plain for line in report.text(folded)]):
         assert sum('"reader-' in line for line in lines) == 10
-        more = [found[0] for line in lines for found in re.finditer(r"\b\d+ more\b", line)]
-        assert more == ([rest] if rest else [])
+        notes = [match[0] for line in lines for match in re.finditer(r"\b\d+ more\b", line)]
+        assert notes == ([hidden] if hidden else [])
 
 
-def test_asides_are_told() -> None:
-    """Blocked subjects with what to do; waiting and skipped ones counted and behind a tap."""
+def test_notices_are_shown() -> None:
+    """Blocked subjects with their next step; waiting and skipped ones are counted and collapsed."""
     skipped = Skipped(address=Address.parse("GroupRemoval/a/live"), reason="it is in use")
     text = report.markdown(
         plan(blocked(), blocked("RetentionFloor/a/o[1]", unread=True), waiting("RetentionFloor/s/t[0]"), skipped)
@@ -116,24 +121,24 @@ def test_asides_are_told() -> None:
 
 
 def cut_notes(text: str) -> list[str]:
-    """The lines that say that the comment is cut: the only bold ones of its body that name no policy."""
+    """Return the lines that say that the comment is truncated: the bold lines that name no policy."""
     return [line for line in text.splitlines()[4:] if re.match(r"\*\*[^`]", line)]
 
 
 @made.FEW
 @given(made.plans(), st.integers(4_000, 9_000))
-def test_no_comment_is_longer_than_its_limit(shown: Plan, limit: int) -> None:
-    """Whatever it holds, and cut or not: marker, headline and digest are there."""
-    text = report.markdown(shown, limit_chars=limit)
+def test_no_comment_is_longer_than_its_limit(example: Plan, limit: int) -> None:
+    """Marker, headline and digest are there with any content, truncated or not."""
+    text = report.markdown(example, limit_chars=limit)
     assert len(text) <= limit
     assert text.startswith("<!-- reconciler-plan ")
-    assert plan_file.digest(shown) in text.splitlines()[-1]
+    assert plan_file.digest(example) in text.splitlines()[-1]
     cut = 'truncated="yes"' in text.splitlines()[0]
     assert len(cut_notes(text)) == cut
 
 
-def test_a_large_plan_is_cut_at_a_line_and_says_so() -> None:
-    """60,000 characters by default: GitHub refuses 65,537."""
+def test_a_large_plan_is_truncated_at_a_line_with_a_note() -> None:
+    """The limit is 60,000 characters by default; GitHub refuses 65,537."""
     text = report.markdown(plan(*[removal(f"etl-{number:05}") for number in range(5_000)]))
     assert 55_000 < len(text) <= 60_000
     assert 'truncated="yes"' in text.splitlines()[0]
@@ -146,22 +151,24 @@ def test_a_large_plan_is_cut_at_a_line_and_says_so() -> None:
     assert all(re.fullmatch(r"- `\"etl-\d{5}\"`: \D*\b12\b\D*\b3\b\D*", row) for row in rows)
 
 
-def test_a_limit_that_holds_nothing_is_refused() -> None:
-    """Better than a comment without a digest."""
+def test_a_limit_that_is_too_small_is_refused() -> None:
+    """The comment would have no digest."""
     with pytest.raises(ValueError, match=r"limit_chars is 600\b.*\d{3}"):
         report.markdown(plan(), limit_chars=600)
 
 
-def test_moves_that_are_not_told_are_counted() -> None:
-    """Five sorts of moves: four are told, of the fifth how many partitions, in a comment as on a terminal."""
+def test_hidden_moves_are_counted() -> None:
+    """Of five types of moves four are shown, and the partitions of the fifth are counted, as on a
+    terminal.
+    """
     actions = [election(partition=n, seen=replace(election().seen, leader=2 + n // 5)) for n in range(25)]
     for text in (report.markdown(plan(*actions)), "\n".join(line.plain for line in report.text(plan(*actions)))):
         assert re.findall(r"\d (?:→|->) 1 \(\d\)", text.replace("->", "→")) == [f"{n} → 1 (5)" for n in range(2, 6)]
         assert re.search(r"\b1 more [^,]*\(5\)", text)
 
 
-def test_groups_that_nobody_looks_at_are_told() -> None:
-    """What they would skip is not known, which is not nothing; also where partitions are folded."""
+def test_unchecked_groups_are_shown() -> None:
+    """The records that they would skip are unknown, not zero; also for folded partitions."""
     guard = replace(purge().guard, except_groups=("audit", "console-*"))
     for actions in ([purge(guard=guard)], [purge(partition=number, guard=guard) for number in range(21)]):
         for lines in (

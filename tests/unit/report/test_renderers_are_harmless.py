@@ -1,4 +1,6 @@
-"""Whatever a plan, a comparison, results or a journal hold, no renderer lets it act on a terminal, a comment or a CI runner."""
+"""No content of a plan, a comparison, results or a journal can control a terminal, a comment or a
+CI runner.
+"""
 
 import json
 import re
@@ -29,7 +31,9 @@ def assert_harmless_lines(lines: Iterable[Text]) -> None:
 
 
 def assert_harmless(text: str) -> None:
-    """One line without control, hidden or right-to-left characters and without a runner's command."""
+    """Assert that a line has no control, hidden or right-to-left characters and no workflow
+    command.
+    """
     for character in text:
         assert character == " " or unicodedata.category(character)[0] not in "CZM", f"{character!a} in {text[:200]!a}"
         assert unicodedata.bidirectional(character) not in ("R", "AL", "AN"), f"{character!a} in {text[:200]!a}"
@@ -42,7 +46,9 @@ ALLOWED_HTML = ("<details><summary>", "</details>", "</summary>", "<sub>", "</su
 
 
 def assert_harmless_markdown(text: str) -> None:
-    """Outside code spans and our own words there is no markup; details are closed; no line is a runner's command."""
+    """Assert that only code spans and our own words have markup, details are closed, and no line is
+    a workflow command.
+    """
     lines = text.split("\n")
     assert text.count("<details>") == text.count("</details>")
     for number, line in enumerate(lines):
@@ -62,7 +68,7 @@ def assert_harmless_markdown(text: str) -> None:
 @made.FEW
 @given(made.plans(max_size=4), st.booleans(), widths)
 def test_a_plan_as_text(plan: Plan, full: bool, width: int | None) -> None:
-    """No name, reason, owner, path or message acts on the terminal."""
+    """No name, reason, owner, path or message controls the terminal."""
     assert_harmless_lines(report.text(plan, full=full, width=width, saved_to="a\x1b[2J"))
 
 
@@ -76,19 +82,19 @@ def test_a_plan_as_markdown(plan: Plan) -> None:
 @made.FEW
 @given(made.plans(max_size=4))
 def test_a_plan_as_annotations(plan: Plan) -> None:
-    """Each line is one command that we meant, and no value adds a property or a second one."""
+    """Each line is one intended command, and no value adds a property or a second command."""
     for line in report.github(plan).splitlines():
-        found = re.fullmatch(r"::(error|warning|notice) ((?:\w+=[^,:]*,?)+)::(.*)", line)
-        assert found, line
-        assert set(re.findall(r"(\w+)=", re.sub(r"=[^,]*", "=", found[2]))) <= {"file", "line", "col", "title"}
-        assert_harmless(found[3])
-        assert_harmless(found[2])
+        match = re.fullmatch(r"::(error|warning|notice) ((?:\w+=[^,:]*,?)+)::(.*)", line)
+        assert match, line
+        assert set(re.findall(r"(\w+)=", re.sub(r"=[^,]*", "=", match[2]))) <= {"file", "line", "col", "title"}
+        assert_harmless(match[3])
+        assert_harmless(match[2])
 
 
 @made.FEW
 @given(made.plans(max_size=3), made.plans(max_size=3), widths)
 def test_a_comparison(old: Plan, new: Plan, width: int | None) -> None:
-    """In text, Markdown and JSON."""
+    """The comparison in text, Markdown and JSON."""
     comparison = compare(old, new)
     assert_harmless_lines(report.diff_text(comparison, width=width))
     assert_harmless_markdown(report.diff_markdown(comparison))
@@ -100,7 +106,7 @@ def test_a_comparison(old: Plan, new: Plan, width: int | None) -> None:
 @made.FEW
 @given(made.plans(max_size=1), st.lists(ended.outcomes, max_size=4), widths)
 def test_results(plan: Plan, outcomes: list[Outcome], width: int | None) -> None:
-    """A broker's answer is somebody else's text, too."""
+    """The message of a broker is foreign text."""
     assert_harmless_lines(report.results_text(plan, outcomes, width=width))
     assert_harmless_markdown(report.results_markdown(plan, outcomes))
     for line in report.results_github(plan, outcomes).splitlines():
@@ -111,26 +117,26 @@ def test_results(plan: Plan, outcomes: list[Outcome], width: int | None) -> None
 @made.FEW
 @given(made.plans(max_size=3), made.addresses, widths)
 def test_an_explanation(plan: Plan, other: Address, width: int | None) -> None:
-    """Of any decision, and of an address that is not there."""
+    """The explanation of any decision, and of an address that does not exist."""
     for address in [decision.address for decision in plan.decisions]:
         assert_harmless_lines(report.explain(plan, address, width=width))
         assert_harmless_lines(report.explain(plan, address.policy_address, width=width))
     try:
         assert_harmless_lines(report.explain(plan, other, width=width))
-    except UsageError as unknown:
-        assert_harmless(str(unknown))
+    except UsageError as error:
+        assert_harmless(str(error))
 
 
 @made.FEW
 @given(st.lists(ended.entries(), max_size=3), widths)
 def test_the_journal(entries: list[JournalEntry], width: int | None) -> None:
-    """Who wrote an entry, and what it says, may come from anywhere."""
+    """The author and the texts of an entry may come from any client."""
     assert_harmless_lines(report.journal_text(entries, width=width))
 
 
 @made.FEW
 @given(made.plans(max_size=4), widths)
-def test_text_says_the_same_twice(plan: Plan, width: int | None) -> None:
-    """No clock, no set order: a comment that is edited in place does not move while nothing does."""
+def test_reports_are_deterministic(plan: Plan, width: int | None) -> None:
+    """No clock and no order of sets: a comment does not change while the plan does not change."""
     assert list(report.text(plan, width=width)) == list(report.text(plan, width=width))
     assert report.markdown(plan) == report.markdown(plan)

@@ -1,4 +1,4 @@
-"""What became of a plan, what differs between two, one decision laid open, and the journal."""
+"""Reports of results, comparisons, explanations and the journal."""
 
 import json
 import re
@@ -21,23 +21,23 @@ from tests.golden.wording import mentions
 from tests.strategies.examples import NOW_MS, blocked, election, plan, purge, removal, satisfied, waiting
 
 
-def done(number: int = 3, status: Status = Status.APPLIED, **changes: object) -> Outcome:
+def outcome_of(number: int = 3, status: Status = Status.APPLIED, **changes: object) -> Outcome:
     action = purge(partition=number)
-    made = Outcome(action=action, status=status, detail="", sends=1, removed_max=action.records_max)
-    return replace(made, **changes)  # type: ignore[arg-type]
+    example = Outcome(action=action, status=status, detail="", sends=1, removed_max=action.records_max)
+    return replace(example, **changes)  # type: ignore[arg-type]
 
 
-def test_outcomes_come_worst_first_with_totals_and_advice() -> None:
-    """At night the first line is what went wrong, and the last one is what to do."""
+def test_outcomes_are_sorted_worst_first_with_totals_and_next_steps() -> None:
+    """The first line says what failed, and the last one what to do."""
     outcomes = [
-        done(1, read_back="log start 98213", code="NONE"),
-        done(2, Status.STALE, detail="the topic was deleted and made again", sends=0, removed_max=0),
-        done(3, Status.FAILED, detail="the broker refused", code="TOPIC_AUTHORIZATION_FAILED", removed_max=0),
+        outcome_of(1, read_back="log start 98213", code="NONE"),
+        outcome_of(2, Status.STALE, detail="the topic was deleted and made again", sends=0, removed_max=0),
+        outcome_of(3, Status.FAILED, detail="the broker refused", code="TOPIC_AUTHORIZATION_FAILED", removed_max=0),
         Outcome(action=removal(), status=Status.NOT_ATTEMPTED, detail="the run was interrupted"),
     ]
-    shown = [line.plain for line in report.results_text(plan(), outcomes)]
+    text_lines = [line.plain for line in report.results_text(plan(), outcomes)]
     for line, facts in zip(
-        shown[2:6],
+        text_lines[2:6],
         (
             ("FAILED", "orders[3]", "the broker refused", "TOPIC_AUTHORIZATION_FAILED"),
             ("Not attempted", '"old-etl"', "the run was interrupted"),
@@ -47,25 +47,25 @@ def test_outcomes_come_worst_first_with_totals_and_advice() -> None:
         strict=True,
     ):
         assert mentions(line, *facts)
-    assert mentions(shown[7], "1 applied", "1 stale", "1 not attempted", "1 failed", "97,213 records")
-    assert [line.split(":")[1].strip() for line in shown[8:]] == ["failed", "not attempted", "stale"]
+    assert mentions(text_lines[7], "1 applied", "1 stale", "1 not attempted", "1 failed", "97,213 records")
+    assert [line.split(":")[1].strip() for line in text_lines[8:]] == ["failed", "not attempted", "stale"]
 
 
-def test_partitions_that_ended_alike_are_folded() -> None:
-    """21 partitions applied are one line with the sum; another ending stays apart."""
-    outcomes = [done(number) for number in range(22)] + [done(30, Status.FAILED, code="X", removed_max=0)]
-    shown = [line.plain for line in report.results_text(plan(), outcomes)]
-    failed, applied = shown[2:4]
+def test_partitions_with_equal_outcomes_are_folded() -> None:
+    """21 applied partitions are one line with the sum; another outcome has its own line."""
+    outcomes = [outcome_of(number) for number in range(22)] + [outcome_of(30, Status.FAILED, code="X", removed_max=0)]
+    text_lines = [line.plain for line in report.results_text(plan(), outcomes)]
+    failed, applied = text_lines[2:4]
     assert mentions(failed, "FAILED", "orders[30]", "X")
     assert mentions(applied, "Applied", "22 partitions", "orders", f"{22 * 97_213:,} records")
 
 
-def test_of_many_each_ending_is_a_row_of_its_own() -> None:
-    """Twenty alike, two that are alike otherwise, and one by itself: three rows, the pair folded as well."""
+def test_each_of_many_outcomes_has_its_row() -> None:
+    """Twenty equal outcomes, two other equal ones and a single one are three rows."""
     outcomes = [
-        *(done(number, Status.STALE, detail="gone", sends=0, removed_max=0) for number in range(20)),
-        *(done(number, Status.STALE, detail="moved", sends=0, removed_max=0) for number in (20, 21)),
-        done(22, Status.STALE, detail="moved", code="OFFSET_OUT_OF_RANGE", removed_max=0),
+        *(outcome_of(number, Status.STALE, detail="gone", sends=0, removed_max=0) for number in range(20)),
+        *(outcome_of(number, Status.STALE, detail="moved", sends=0, removed_max=0) for number in (20, 21)),
+        outcome_of(22, Status.STALE, detail="moved", code="OFFSET_OUT_OF_RANGE", removed_max=0),
     ]
     rows = [line.plain for line in report.results_text(plan(), outcomes) if line.plain.startswith("Stale: ")]
     assert [numbers(row) for row in rows] == [["20"], ["2"], ["22"]]
@@ -74,9 +74,9 @@ def test_of_many_each_ending_is_a_row_of_its_own() -> None:
     assert mentions(rows[2], "Stale", "orders[22]", "moved", "OFFSET_OUT_OF_RANGE")
 
 
-def test_a_job_summary_is_cut_at_its_limit_and_keeps_what_fits() -> None:
-    """60,000 characters by default, for a summary and for a comment: rows up to there, then the cut, then what to do."""
-    outcomes = [done(n, Status.STALE, detail=f"x{n}", sends=0, removed_max=0) for n in range(9000)]
+def test_a_job_summary_is_truncated_at_its_limit() -> None:
+    """The limit is 60,000 characters by default: complete rows, then the note, then what to do."""
+    outcomes = [outcome_of(n, Status.STALE, detail=f"x{n}", sends=0, removed_max=0) for n in range(9000)]
     text = report.results_markdown(plan(), outcomes)
     assert 59_500 < len(text) <= 60_000
     *rows, empty, note, also_empty, advice = text.splitlines()[6:]
@@ -89,16 +89,16 @@ def test_a_job_summary_is_cut_at_its_limit_and_keeps_what_fits() -> None:
     assert 3_700 < len(shorter) <= 4_000
 
 
-def test_nothing_to_do_is_said() -> None:
-    """No empty report."""
-    last = [line.plain for line in report.results_text(plan(), [])][-1]
-    assert last.startswith("Result: ")
-    assert numbers(last) == []
+def test_a_run_without_actions_says_so() -> None:
+    """The report is not empty."""
+    last_line = [line.plain for line in report.results_text(plan(), [])][-1]
+    assert last_line.startswith("Result: ")
+    assert numbers(last_line) == []
 
 
 def test_results_as_markdown_and_annotations() -> None:
-    """For a job summary, and at the top of a failed run."""
-    outcomes = [done(1), done(2, Status.FAILED, detail="refused", code="POLICY_VIOLATION", removed_max=0)]
+    """They are for a job summary and for the top of a failed run."""
+    outcomes = [outcome_of(1), outcome_of(2, Status.FAILED, detail="refused", code="POLICY_VIOLATION", removed_max=0)]
     text = report.results_markdown(plan(), outcomes)
     head, _, totals, _, about, _, first, *_, advice = text.splitlines()
     assert head.startswith("### `prod-eu`: ")
@@ -107,7 +107,10 @@ def test_results_as_markdown_and_annotations() -> None:
     assert mentions(about, "prod-eu", plan().cluster_id)
     assert mentions(first, "FAILED", "`orders[2]`", "refused", "POLICY_VIOLATION")
     assert mentions(advice, "failed")
-    assert len(report.results_markdown(plan(), [done(n, Status.STALE, detail=f"x{n}") for n in range(9000)])) <= 60_000
+    assert (
+        len(report.results_markdown(plan(), [outcome_of(n, Status.STALE, detail=f"x{n}") for n in range(9000)]))
+        <= 60_000
+    )
     error, notice = report.results_github(plan(), outcomes).splitlines()
     assert error.startswith("::error title=FAILED::orders[2]: ")
     assert mentions(error, "refused", "POLICY_VIOLATION")
@@ -115,33 +118,33 @@ def test_results_as_markdown_and_annotations() -> None:
     assert mentions(notice, "1 failed", "97,213 records")
 
 
-def test_annotations_stand_at_the_manifest_and_are_few() -> None:
-    """GitHub shows ten of a level; the rest is counted."""
-    many = [blocked(f"RetentionFloor/p{number}/orders[1]") for number in range(12)]
-    shown = report.github(plan(*many)).splitlines()
+def test_annotations_are_at_the_manifest_and_at_most_ten() -> None:
+    """GitHub shows ten of a level; the others are counted."""
+    decisions = [blocked(f"RetentionFloor/p{number}/orders[1]") for number in range(12)]
+    text_lines = report.github(plan(*decisions)).splitlines()
     assert re.match(
-        r"::warning file=manifests/prod-eu/orders.yaml,line=9,col=3,title=[^:]*\(B204\)::orders\[1\]: ", shown[0]
+        r"::warning file=manifests/prod-eu/orders.yaml,line=9,col=3,title=[^:]*\(B204\)::orders\[1\]: ", text_lines[0]
     )
-    assert len([line for line in shown if line.startswith("::warning")]) == 11
-    assert numbers(shown[10]) == ["2"]
-    assert re.match("::notice title=[^:]*prod-eu::", shown[11])
-    assert mentions(shown[11], "12 blocked", plan_file.digest(plan(*many)))
+    assert len([line for line in text_lines if line.startswith("::warning")]) == 11
+    assert numbers(text_lines[10]) == ["2"]
+    assert re.match("::notice title=[^:]*prod-eu::", text_lines[11])
+    assert mentions(text_lines[11], "12 blocked", plan_file.digest(plan(*decisions)))
 
 
-def test_no_annotation_is_left_out_in_silence() -> None:
-    """Of failures and of missing facts, too, the rest is counted."""
+def test_hidden_annotations_are_counted() -> None:
+    """This holds for failures and for missing facts, too."""
     failed = [Outcome(action=removal(f"g{n:02}"), status=Status.FAILED, detail="refused") for n in range(15)]
-    shown = report.results_github(plan(), failed).splitlines()
-    assert len(shown) == 12
-    assert shown[10].startswith("::error ")
-    assert numbers(shown[10]) == ["5"]
-    shown = report.github(plan(incomplete=tuple(f"fact {n}" for n in range(14)))).splitlines()
-    assert shown[10].startswith("::warning ")
-    assert numbers(shown[10]) == ["4"]
+    text_lines = report.results_github(plan(), failed).splitlines()
+    assert len(text_lines) == 12
+    assert text_lines[10].startswith("::error ")
+    assert numbers(text_lines[10]) == ["5"]
+    text_lines = report.github(plan(incomplete=tuple(f"fact {n}" for n in range(14)))).splitlines()
+    assert text_lines[10].startswith("::warning ")
+    assert numbers(text_lines[10]) == ["4"]
 
 
-def test_a_comparison_says_new_gone_larger_smaller_changed() -> None:
-    """The numbers that moved, without a search through two plans."""
+def test_a_comparison_shows_new_gone_larger_smaller_changed() -> None:
+    """The changed numbers are shown, so that no user has to search two plans."""
     old = plan(purge(partition=1), purge(partition=2), purge(partition=3), removal(), election())
     new = plan(
         purge(partition=1, before_offset=99_000),
@@ -150,11 +153,11 @@ def test_a_comparison_says_new_gone_larger_smaller_changed() -> None:
         removal("other"),
         election(),
     )
-    shown = [line.plain for line in report.diff_text(compare(old, new))]
+    text_lines = [line.plain for line in report.diff_text(compare(old, new))]
     tally = ("1 new", "1 gone", "1 larger", "1 smaller", "1 changed")
-    assert mentions(shown[-1], *tally)
+    assert mentions(text_lines[-1], *tally)
     for item, sign, facts in zip(
-        items(shown[3:-2]),
+        items(text_lines[3:-2]),
         "-+><~",
         (
             ("GroupRemoval/dead-etl/old-etl", "gone", "12"),
@@ -184,8 +187,8 @@ def test_a_comparison_says_new_gone_larger_smaller_changed() -> None:
     assert rows["summary"] == {"new": 1, "gone": 1, "larger": 1, "smaller": 1, "changed": 1}
 
 
-def test_equal_plans_and_two_clusters() -> None:
-    """The two answers that need no list."""
+def test_equal_plans_and_plans_of_two_clusters() -> None:
+    """These comparisons have no list."""
     *head, empty, total = [line.plain for line in report.diff_text(compare(plan(purge()), plan(purge())))]
     assert (len(head), empty, numbers(total)) == (2, "", [])
     assert json.loads("".join(report.diff_json(compare(plan(), plan()))))["entries"] == []
@@ -199,49 +202,49 @@ def test_equal_plans_and_two_clusters() -> None:
 
 
 def test_saved_plans_compare_like_the_plans_themselves(tmp_path: Path) -> None:
-    """Every word and number, though no more than one action of each is held."""
+    """The report is the same, although at most one action of each plan is in memory."""
     old = plan(purge(), removal(), source=Source(commit="abcdef1234"))
     new = plan(purge(before_offset=98_214), election())
-    for name, one in (("old", old), ("new", new)):
-        plan_file.write(one, tmp_path / f"{name}.json")
+    for name, example in (("old", old), ("new", new)):
+        plan_file.write(example, tmp_path / f"{name}.json")
     saved = compare(
         plan_file.open_plan(tmp_path / "old.json"), plan_file.open_plan(tmp_path / "new.json", proven=False)
     )
-    whole = compare(old, new)
-    assert [line.plain for line in report.diff_text(saved)] == [line.plain for line in report.diff_text(whole)]
-    assert report.diff_markdown(saved) == report.diff_markdown(whole)
-    assert list(report.diff_json(saved)) == list(report.diff_json(whole))
+    comparison = compare(old, new)
+    assert [line.plain for line in report.diff_text(saved)] == [line.plain for line in report.diff_text(comparison)]
+    assert report.diff_markdown(saved) == report.diff_markdown(comparison)
+    assert list(report.diff_json(saved)) == list(report.diff_json(comparison))
     (moved,) = [entry for entry in saved.entries() if entry.change is Change.LARGER]
     assert moved.details == ("request.before_offset: 98213 → 98214",)
 
 
 def test_a_comparison_folds_a_topic() -> None:
-    """64 partitions that moved alike are one line with the records before and after."""
+    """64 partitions with the same change are one line with the records before and after."""
     old = plan(*[purge("clicks", number) for number in range(64)])
     new = plan(*[purge("clicks", number, before_offset=98_214) for number in range(64)])
-    shown = [line.plain for line in report.diff_text(compare(old, new))]
-    (row,) = shown[3:-2]
+    text_lines = [line.plain for line in report.diff_text(compare(old, new))]
+    (row,) = text_lines[3:-2]
     assert row.startswith("  > RetentionFloor/clicks-gdpr/clicks ")
     assert mentions(row, "larger", "64 partitions", f"{64 * 97_213:,}", f"{64 * 97_214:,}")
 
 
 def test_unclean_elections_are_never_folded_in_a_comparison() -> None:
-    """Each loses data."""
+    """Each of them may lose records."""
     new = plan(*[election(partition=number, unclean=True) for number in range(25)])
-    shown = [line.plain for line in report.diff_text(compare(plan(), new))]
-    assert sum(mentions(line, "new", "unclean") for line in shown) == 25
+    text_lines = [line.plain for line in report.diff_text(compare(plan(), new))]
+    assert sum(mentions(line, "new", "unclean") for line in text_lines) == 25
 
 
-def test_a_folded_change_says_what_changed() -> None:
-    """Another topic id and another guard are two rows, and each names its first subject's values."""
+def test_a_folded_change_shows_its_values() -> None:
+    """Another topic id and another guard are two rows, each with the values of its first subject."""
     old = [purge(partition=number) for number in range(50)]
-    made_again = [replace(one, seen=replace(one.seen, topic_id="another")) for one in old[:25]]
+    recreated = [replace(action, seen=replace(action.seen, topic_id="another")) for action in old[:25]]
     ignored = [
-        replace(one, guard=replace(one.guard, consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("billing", 5),)))
-        for one in old[25:]
+        replace(action, guard=replace(action.guard, consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("billing", 5),)))
+        for action in old[25:]
     ]
-    shown = [line.plain for line in report.diff_text(compare(plan(*old), plan(*made_again, *ignored)))]
-    other_topic, other_guard = items(shown[3:-2])
+    text_lines = [line.plain for line in report.diff_text(compare(plan(*old), plan(*recreated, *ignored)))]
+    other_topic, other_guard = items(text_lines[3:-2])
     assert mentions(
         other_topic, "changed", "25 partitions", "orders[0]", "approved.topic_id", "kAwXdc4bS8uMfEXAMPLE0g", "another"
     )
@@ -260,16 +263,18 @@ def test_a_folded_change_says_what_changed() -> None:
         assert row.count(f"{25 * 97_213:,}") == 2
 
 
-def test_a_log_that_begins_lower_is_larger() -> None:
-    """The comparison says what `--within` says: more would go, though the target is the same."""
+def test_a_log_with_a_lower_start_is_larger() -> None:
+    """The comparison agrees with `--within`: more records would be removed, although the target is
+    the same.
+    """
     old, new = purge(log_start=900), purge(log_start=0)
-    shown = [line.plain for line in report.diff_text(compare(plan(old), plan(new)))]
-    assert shown[3].startswith("  > RetentionFloor/orders-gdpr/orders[3] ")
-    assert mentions(shown[3], "larger", "0", "900", "97,313", "98,213")
+    text_lines = [line.plain for line in report.diff_text(compare(plan(old), plan(new)))]
+    assert text_lines[3].startswith("  > RetentionFloor/orders-gdpr/orders[3] ")
+    assert mentions(text_lines[3], "larger", "0", "900", "97,313", "98,213")
     (entry,) = compare(plan(old), plan(new)).entries()
     assert entry.details == ("seen.log_start: 900 → 0",)
-    (both,) = compare(plan(old), plan(replace(new, before_offset=98_000))).entries()
-    assert (both.change, len(both.details)) == (Change.LARGER, 2)
+    (entry,) = compare(plan(old), plan(replace(new, before_offset=98_000))).entries()
+    assert (entry.change, len(entry.details)) == (Change.LARGER, 2)
     assert compare(plan(new), plan(old)).tally[Change.SMALLER] == 0
 
 
@@ -279,7 +284,7 @@ def explained(address: str, *decisions: object) -> str:
 
 
 def test_a_purge_is_explained_with_its_arithmetic() -> None:
-    """Each number of the plan can be checked by hand."""
+    """A user can verify each number of the plan."""
     text = explained("RetentionFloor/orders-gdpr/orders[3]", purge(skips=(("billing", 52_000), ("late", 10))))
     assert "1000 < 98213 <= 250000" in text
     assert mentions(text, "98213 - 1000 = 97,213", "97,213 / 249,000 = 39.0 %")
@@ -289,7 +294,7 @@ def test_a_purge_is_explained_with_its_arithmetic() -> None:
 
 
 def test_other_decisions_are_explained() -> None:
-    """Facts, rule, and what to do."""
+    """The explanation has facts, rule and next step."""
     with_evidence = explained("GroupRemoval/dead-etl/old-etl", removal())
     assert mentions(with_evidence, "__consumer_offsets[17]", "4711", "3 d")
     no_evidence = replace(
@@ -306,28 +311,28 @@ def test_other_decisions_are_explained() -> None:
     assert explained("LeaderPolicy/all/x[0]", satisfied("LeaderPolicy/all/x[0]")).startswith("LeaderPolicy/all/x[0]: ")
 
 
-def test_a_topic_or_policy_explains_what_it_holds() -> None:
-    """The first few in full, the rest counted."""
-    many = [purge("clicks", number) for number in range(9)]
-    text = explained("RetentionFloor/clicks-gdpr/clicks", *many, purge())
+def test_a_topic_or_policy_explains_its_decisions() -> None:
+    """The first decisions are shown in full, the others are counted."""
+    decisions = [purge("clicks", number) for number in range(9)]
+    text = explained("RetentionFloor/clicks-gdpr/clicks", *decisions, purge())
     head, *lines = text.splitlines()
     assert mentions(head, "RetentionFloor/clicks-gdpr/clicks", "9", "874,917 records")
     assert sum(line.startswith("RetentionFloor/clicks-gdpr/clicks[") for line in lines) == 5
     assert numbers(lines[-1]) == ["4"]
-    two = explained("RetentionFloor/clicks-gdpr", *many[:2]).splitlines()
+    two = explained("RetentionFloor/clicks-gdpr", *decisions[:2]).splitlines()
     assert sum(line.startswith("RetentionFloor/clicks-gdpr/clicks[") for line in two) == 2
 
 
-def test_an_address_that_is_not_there_is_a_usage_error() -> None:
-    """With the one that was probably meant."""
+def test_an_address_that_does_not_exist_is_wrong_usage() -> None:
+    """The message suggests the closest address."""
     with pytest.raises(UsageError, match=r"orders\[4\].*RetentionFloor/orders-gdpr/orders\[3\]"):
         explained("RetentionFloor/orders-gdpr/orders[4]", purge())
     with pytest.raises(UsageError, match=r"LeaderPolicy/none.*`show --full`"):
         explained("LeaderPolicy/none", purge())
 
 
-def test_the_journal_says_who_meant_what_and_what_became_of_it() -> None:
-    """Oldest first, as it is kept."""
+def test_the_journal_shows_authors_requests_and_results() -> None:
+    """The oldest entry is first."""
     intent = JournalEntry(
         event=Event.INTENT,
         at_ms=NOW_MS,

@@ -1,4 +1,4 @@
-"""Names are harmless and unambiguous in every medium, whoever chose them."""
+"""Names are harmless and unambiguous in every output."""
 
 import html
 import json
@@ -23,10 +23,10 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-f]{4})|U([0-9a-f]{8})|(.))", re.DOTALL)
 _PLAIN = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", '"': '"'}
 
 
-def unescaped(text: str) -> str:
-    """What a reader of the escapes reads."""
+def unescape(text: str) -> str:
+    """Return the name that the escapes stand for."""
     return _ESCAPE.sub(
-        lambda found: chr(int(found[1] or found[2], 16)) if found[1] or found[2] else _PLAIN[found[3]], text
+        lambda match: chr(int(match[1] or match[2], 16)) if match[1] or match[2] else _PLAIN[match[3]], text
     )
 
 
@@ -55,15 +55,17 @@ def is_harmless(text: str) -> None:
 
 @FEW
 @given(anything)
-def test_an_escaped_name_can_be_read_back_exactly(name: str) -> None:
-    """So two different names never look alike."""
-    assert unescaped(escape_name(name)) == name
+def test_an_escaped_name_can_be_decoded_exactly(name: str) -> None:
+    """So two different names never look the same."""
+    assert unescape(escape_name(name)) == name
 
 
 @FEW
 @given(anything)
-def test_nothing_that_is_shown_moves_hides_or_commands(name: str) -> None:
-    """No control, format, blank, right-to-left or combining character, no second spelling, no command of a CI runner."""
+def test_escaped_text_has_no_control_characters_and_no_commands(name: str) -> None:
+    """No control, format, blank, right-to-left or combining character, no second spelling, no
+    workflow command.
+    """
     for text in (
         escape_name(name),
         quoted(name),
@@ -77,13 +79,13 @@ def test_nothing_that_is_shown_moves_hides_or_commands(name: str) -> None:
 
 @FEW
 @given(anything)
-def test_a_quoted_name_ends_where_its_quotes_end(name: str) -> None:
-    """No name can close its quotes and go on as if it were the program's own words."""
+def test_a_quoted_name_cannot_close_its_quotes(name: str) -> None:
+    """Otherwise its text could look like a text of the program."""
     text = quoted(name)
     assert text[0] == text[-1] == '"'
     assert '"' not in re.sub(r"\\.", "", text[1:-1])
     if len(escape_name(name)) <= 100:
-        assert unescaped(text[1:-1]) == name
+        assert unescape(text[1:-1]) == name
 
 
 @FEW
@@ -95,25 +97,25 @@ def test_a_quoted_name_ends_where_its_quotes_end(name: str) -> None:
 @example("x\\u200b", "x\u200b")
 @example(LONG, LONG + "x")
 @example(LONG, LONG[:-1] + "y")
-def test_two_names_never_render_alike(one: str, other: str) -> None:
-    """In no medium, short or shortened."""
-    assume(one != other)
+def test_two_names_never_look_the_same(name: str, other_name: str) -> None:
+    """In no output, in full or shortened."""
+    assume(name != other_name)
     for how in (
         escape_name,
         quoted,
         escape.display_name,
-        lambda name: escape.markdown_code(quoted(name)),
+        lambda text: escape.markdown_code(quoted(text)),
         escape.comment_value,
     ):
-        assert how(one) != how(other)
+        assert how(name) != how(other_name)
     sentence = "group {} is at 5"
-    assert escape.escape_sentence(sentence.format(quoted(one))) != escape.escape_sentence(
-        sentence.format(quoted(other))
+    assert escape.escape_sentence(sentence.format(quoted(name))) != escape.escape_sentence(
+        sentence.format(quoted(other_name))
     )
 
 
-def test_a_long_name_is_short_and_says_how_long_it_is() -> None:
-    """10 kB of name must not drown the plan."""
+def test_a_long_name_is_shortened_and_shows_its_length() -> None:
+    """A name of 10 kB must not hide the plan."""
     text = quoted(LONG)
     assert len(text) < 150
     assert "10240 characters, sha256 " in text
@@ -121,13 +123,13 @@ def test_a_long_name_is_short_and_says_how_long_it_is() -> None:
     assert "101 characters" in quoted("x" * 101)
 
 
-def test_no_short_name_poses_as_a_shortened_one() -> None:
-    """The mark of a shortened name occurs in no name that is shown in full."""
+def test_no_name_looks_like_a_shortened_one() -> None:
+    """The mark of a shortened name is in no name that is shown in full."""
     assert quoted(quoted(LONG)[1:-1]) != quoted(LONG)
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"),
+    ("name", "expected"),
     [
         ("old-etl", '"old-etl"'),
         ("größe", '"größe"'),
@@ -144,13 +146,13 @@ def test_no_short_name_poses_as_a_shortened_one() -> None:
         ("\u05d0", '"\\u05d0"'),
     ],
 )
-def test_how_names_look(name: str, shown: str) -> None:
-    """Readable where they are tame, legible where they are not."""
-    assert quoted(name) == shown
+def test_examples_of_shown_names(name: str, expected: str) -> None:
+    """Ordinary names are unchanged, other names are readable."""
+    assert quoted(name) == expected
 
 
-def test_tame_addresses_are_shown_as_they_are_typed() -> None:
-    """What a plan shows can be pasted into `explain`."""
+def test_ordinary_addresses_are_shown_as_they_are_typed() -> None:
+    """A user can paste an address of a plan into `explain`."""
     for text in ("RetentionFloor/orders-gdpr/orders[3]", "GroupRemoval/dead-etl/old-etl", "LeaderPolicy/all"):
         assert format_address(Address.parse(text)) == text
     assert format_subject(Address.parse("RetentionFloor/a/orders[3]")) == "orders[3]"
@@ -161,7 +163,9 @@ def test_tame_addresses_are_shown_as_they_are_typed() -> None:
 @FEW
 @given(anything)
 def test_a_name_in_markdown_is_one_code_span(name: str) -> None:
-    """One opening and one closing backtick, no cell border, and no line end: nothing inside is read as markup."""
+    """It has one opening and one closing backtick, no cell border and no line end, so that nothing
+    in it is markup.
+    """
     text = escape.markdown_code(escape.quoted(name))
     assert text[0] == text[-1] == "`"
     assert not set("`|\n\r") & set(text[1:-1])
@@ -169,8 +173,8 @@ def test_a_name_in_markdown_is_one_code_span(name: str) -> None:
 
 @FEW
 @given(anything)
-def test_a_sentence_in_markdown_is_plain_words_or_one_code_span(sentence: str) -> None:
-    """Markup, HTML, mentions, references, links, emoji and formulas are never outside a code span."""
+def test_a_sentence_in_markdown_is_plain_text_or_one_code_span(sentence: str) -> None:
+    """Markup, HTML, mentions, references, links, emoji and formulas are always in a code span."""
     text = escape.markdown_prose(sentence)
     if text[:1] == "`":
         assert text[-1] == "`"
@@ -184,16 +188,16 @@ def test_a_sentence_in_markdown_is_plain_words_or_one_code_span(sentence: str) -
 @FEW
 @given(anything)
 def test_a_value_cannot_end_the_marker_comment(value: str) -> None:
-    """The marker stays hidden, and its fields stay apart."""
+    """The marker stays hidden, and its fields stay separate."""
     text = escape.comment_value(value)
     assert not set('<>"') & set(text[1:-1])
-    assert unescaped(text[1:-1]) == value
+    assert unescape(text[1:-1]) == value
     assert "\n" not in text
 
 
 @FEW
 @given(anything)
-def test_a_workflow_command_is_one_line_and_can_be_read_back(value: str) -> None:
+def test_a_workflow_command_is_one_line_and_can_be_decoded(value: str) -> None:
     """The runner splits at line ends, and properties at colons and commas."""
     data, name = escape.command_data(value), escape.command_property(value)
     assert not set("\r\n") & set(data)
@@ -205,10 +209,12 @@ def test_a_workflow_command_is_one_line_and_can_be_read_back(value: str) -> None
 @FEW
 @given(st.lists(st.one_of(names, st.text(alphabet='\\":#[ a\x7f', max_size=12))))
 @example([":::", "a::b", "###[error]", "\\##[x]", "\\\\::", '"::"', "\x7f"])
-def test_json_holds_no_command_and_the_same_value(texts: list[str]) -> None:
-    """A runner looks for commands anywhere in a line of its log, and a plan's JSON may be printed into one."""
-    quiet = harmless_json(json.dumps(texts))
-    assert "::" not in quiet
-    assert "##[" not in quiet
-    assert "\x7f" not in quiet
-    assert json.loads(quiet) == texts
+def test_json_has_no_command_and_the_same_value(texts: list[str]) -> None:
+    """A runner searches commands anywhere in a line of its log, and a user may print the JSON of a
+    plan.
+    """
+    harmless_text = harmless_json(json.dumps(texts))
+    assert "::" not in harmless_text
+    assert "##[" not in harmless_text
+    assert "\x7f" not in harmless_text
+    assert json.loads(harmless_text) == texts

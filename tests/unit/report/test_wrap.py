@@ -4,7 +4,7 @@ import pytest
 
 from reconciler.report.terminal import two_columns
 
-LEFT, RIGHT = "  reads everything", "by nobody"
+LEFT, RIGHT = "  reads everything", "by member"
 
 
 def columns(width: int | None) -> list[str]:
@@ -12,12 +12,12 @@ def columns(width: int | None) -> list[str]:
 
 
 @pytest.mark.parametrize(("width", "gap"), [(None, 3), (40, 13), (29, 2)])
-def test_two_columns_stand_on_one_line_with_two_blanks_between(width: int | None, gap: int) -> None:
-    """The right one at the edge; three blanks where there is none."""
+def test_two_columns_fit_on_one_line_with_two_blanks_between(width: int | None, gap: int) -> None:
+    """The right column is at the edge; without a width, three blanks are between them."""
     assert columns(width) == [LEFT + " " * gap + RIGHT]
 
 
-def test_two_columns_that_do_not_fit_are_lines_of_their_own() -> None:
-    """One blank between them would read as one column. Each is broken where the width asks for it."""
-    assert columns(28) == [LEFT, "      by nobody"]
-    assert columns(12) == ["  reads", "      everything", "      by", "          nobody"]
+def test_two_columns_that_do_not_fit_are_separate_lines() -> None:
+    """With one blank between them they would look like one column. Each breaks at the width."""
+    assert columns(28) == [LEFT, "      by member"]
+    assert columns(12) == ["  reads", "      everything", "      by", "          member"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.sandbox.config import NodeAddress, broker_command, render_log4j, render_log4j2, render_properties
+from reconciler.sandbox.config import LOG4J, LOG4J2, NodeAddress, broker_command, render_properties
 
 
 def parsed(text: str) -> dict[str, str]:
@@ -69,5 +69,5 @@ def test_the_command_names_heap_logging_and_configuration() -> None:
 
 def test_logs_go_to_standard_output() -> None:
     """The supervisor sends standard output to the broker's log, with the messages of the JVM."""
-    assert parsed(render_log4j2())["appender.console.type"] == "Console"
-    assert parsed(render_log4j())["log4j.appender.console"] == "org.apache.log4j.ConsoleAppender"
+    assert parsed(LOG4J2)["appender.console.type"] == "Console"
+    assert parsed(LOG4J)["log4j.appender.console"] == "org.apache.log4j.ConsoleAppender"

@@ -50,9 +50,9 @@ def test_waiting_for_one_that_stays_ends(sleeper: subprocess.Popen[bytes]) -> No
 
 def test_a_pid_without_a_process_has_no_identity() -> None:
     """The pid of a reaped process and pid 0 identify no process."""
-    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
-        ended.wait()
-    assert identify(ended.pid) is None
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    assert identify(process.pid) is None
     assert not Process(0, "").alive()
     assert not Process(0, "").send(signal.SIGTERM)
 

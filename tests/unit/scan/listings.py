@@ -53,8 +53,12 @@ def unknown_topic(name: str) -> ListedTopic:
 def topics(*listed: ListedTopic) -> TopicListing:
     return TopicListing(
         brokers=BROKERS,
-        topics={each.facts.name: each.facts for each in listed},
-        partitions={each.facts.name: each.partitions for each in listed if each.partitions is not None},
+        topics={topic_listing.facts.name: topic_listing.facts for topic_listing in listed},
+        partitions={
+            topic_listing.facts.name: topic_listing.partitions
+            for topic_listing in listed
+            if topic_listing.partitions is not None
+        },
     )
 
 

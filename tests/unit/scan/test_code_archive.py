@@ -11,7 +11,15 @@ def test_tasks_import_from_the_archive_alone(tmp_path: Path) -> None:
     """Executors have no other copy: a package that is missing there fails every task."""
     path = tmp_path / "code.zip"
     path.write_bytes(archive())
-    program = f"import sys; sys.path.insert(0, {str(path)!r}); import reconciler.scan.task_rows as m; print(m.__file__)"
+    others = ("deepdiff", "platformdirs", "prometheus_client", "pydantic", "rich", "ruamel.yaml", "typer")
+    program = f"""
+import sys
+sys.path.insert(0, {str(path)!r})
+sys.modules.update(dict.fromkeys({others}))
+import reconciler.scan.data_sources
+import reconciler.scan.task_rows as module
+print(module.__file__)
+"""
     answer = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )

@@ -3,22 +3,24 @@
 import pytest
 
 from reconciler.model.snapshot import NOT_ASKED, Unknown
-from reconciler.scan.scan import LogMetadata
+from reconciler.scan.snapshot_builder import CommitLog
 
 
 @pytest.mark.parametrize(
     ("log", "reason"),
     [
-        (LogMetadata(sizes={0: 5, 1: 0}, partitions=2), None),
-        (LogMetadata(), None),
-        (LogMetadata(missing=NOT_ASKED), None),
-        (LogMetadata(sizes={0: 5}, partitions=3, leaderless=(1, 2)), "no broker lists the groups of 2 of 3 partitions"),
-        (LogMetadata(missing=Unknown("no right")), "whether every group is listed is unknown: no right"),
+        (CommitLog(sizes={0: 5, 1: 0}, partitions=2), None),
+        (CommitLog(), None),
+        (CommitLog(missing=NOT_ASKED), None),
+        (CommitLog(sizes={0: 5}, partitions=3), "no broker lists the groups of 2 of 3 partitions"),
+        (CommitLog(missing=Unknown("no right")), "whether every group is listed is unknown: no right"),
     ],
     ids=["all led", "no commit log", "not asked", "two without a leader", "invisible log"],
 )
-def test_a_log_without_leaders_hides_groups(log: LogMetadata, reason: str | None) -> None:
-    """Live brokers answer a listing without an error, and omit the groups of partitions that they do not lead."""
+def test_a_log_without_leaders_hides_groups(log: CommitLog, reason: str | None) -> None:
+    """Live brokers answer a listing without an error, and omit the groups of partitions that they
+    do not lead.
+    """
     hides_groups = log.hides_groups
     if reason is None:
         assert hides_groups is None

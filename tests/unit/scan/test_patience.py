@@ -6,23 +6,22 @@ from concurrent.futures import Future
 import pytest
 
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.consumer_offsets import log_size
 from reconciler.kafka.offsets import Watermarks
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Unknown
 from reconciler.scan import requests
-from reconciler.scan.scan import Listings, LogMetadata, _chunks, _limit_s, _task
-from reconciler.scan.task_rows import ScanTask
+from reconciler.scan.scan import Listings, _divide
+from reconciler.scan.snapshot_builder import CommitLog
 from tests.unit.scan.listings import groups, topic, topics
 
 LOST = Unknown("no answer")
-NEEDS = ScanRequest(topics=(TopicRequest(topics=(Selector("*"),), offsets=True),))
+NEEDS = ScanRequest(topics=(TopicRequest(topics=(Selector("*"),), offsets=True, readers=True),))
 
 
-def planned(partitions: int, log_records: int = 0, timeout_s: float = 30.0) -> tuple[ScanTask, float, float]:
-    """The task, its expected reading time, and the seconds until it gives up silent brokers."""
+def planned(partitions: int, log_records: int = 0, timeout_s: float = 30.0) -> tuple[float, float, float]:
+    """The expected reading time, the seconds until tasks give up silent brokers, and the limit of all tasks."""
     listing = topics(topic("t", partitions, leaders=(1,)))
     listings = Listings(
         topics=listing,
@@ -31,19 +30,19 @@ def planned(partitions: int, log_records: int = 0, timeout_s: float = 30.0) -> t
         partition_requests=tuple(requests.partition_requests(NEEDS, listing)),
         counted=frozenset(),
         commit_groups=frozenset(),
-        log=LogMetadata(sizes={0: log_records}, partitions=1),
+        log=CommitLog(sizes={0: log_records}, partitions=1),
     )
-    reading_s = requests.estimated_seconds(_chunks(listings), listings.log.sizes)
     before = time.time()
-    session = KafkaSession(Connection(("127.0.0.1:1",), timeout_s=timeout_s))
-    task = _task(NEEDS, session, listings, reading_s)
-    return task, reading_s, task.until_s - before
+    chunks, task, limit_s = _divide(NEEDS, KafkaSession(Connection(("127.0.0.1:1",), timeout_s=timeout_s)), listings)
+    return sum(chunk.seconds for chunk in chunks), task.until_s - before, limit_s
 
 
 def test_late_chunks_of_a_large_scan_have_their_patience() -> None:
-    """The limit once counted from the start of the job: later chunks had five seconds, whatever --timeout was."""
-    _, _, small_s = planned(10)
-    _, reading_s, large_s = planned(100_000, log_records=1_000_000)
+    """The limit once counted from the start of the job: later chunks had five seconds, whatever
+    --timeout was.
+    """
+    _, small_s, _ = planned(10)
+    reading_s, large_s, _ = planned(100_000, log_records=1_000_000)
     assert 30 <= small_s < 31
     assert reading_s == 60
     assert 90 <= large_s < 91
@@ -54,12 +53,12 @@ def test_a_partition_of_the_log_without_both_ends_costs_no_time(
     log_start: int | Unknown, high_watermark: int | Unknown
 ) -> None:
     """Its size was once minus two thousand million, which took the time of all other partitions."""
-    assert log_size(Watermarks(log_start, high_watermark)) == 0
-    assert log_size(Watermarks(3, 9)) == 6
+    assert Watermarks(log_start, high_watermark).size == 0
+    assert Watermarks(3, 9).size == 6
 
 
 def test_the_job_has_a_longer_limit_than_its_chunks() -> None:
     """Otherwise a silent broker would lose the facts of all other brokers."""
     for partitions in (10, 200_000):  # read in an instant, and for longer than everything else takes
-        task, reading_s, until_s = planned(partitions, timeout_s=1.0)
-        assert _limit_s(task, reading_s) > until_s + 5
+        _, until_s, limit_s = planned(partitions, timeout_s=1.0)
+        assert limit_s > until_s + 5

@@ -7,8 +7,7 @@ from reconciler.kafka.offsets import OffsetsRequest
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.scan import requests
-from reconciler.scan.requests import PartitionRequest
-from reconciler.scan.task_rows import CommitsChunk, LogChunk, PartitionsChunk
+from reconciler.scan.requests import CommitsChunk, LogChunk, PartitionRequest, PartitionsChunk
 from tests.unit.scan.listings import groups, topic, unknown_topic
 from tests.unit.scan.listings import topics as listing
 
@@ -17,13 +16,15 @@ def selectors(*texts: str) -> tuple[Selector, ...]:
     return tuple(Selector(text) for text in texts)
 
 
-def asked(chunks: list[PartitionsChunk]) -> list[tuple[str, int, int]]:
+def requested_partitions(chunks: list[PartitionsChunk]) -> list[tuple[str, int, int]]:
     """(topic, partition, leader) of every request, in order."""
     return [(a.topic, number, a.leader) for chunk in chunks for a in chunk.requests for number in a.partitions]
 
 
 def test_partition_requests_merge_what_several_parts_request() -> None:
-    """Each partition is there once, with everything that some part requests; other partitions are not there."""
+    """Each partition is there once, with everything that some part requests; other partitions are
+    not there.
+    """
     needs = ScanRequest(
         topics=(
             TopicRequest(topics=selectors("a*"), partitions=frozenset({0, 1}), offsets=True, instants_ms=(9, 3)),
@@ -33,26 +34,26 @@ def test_partition_requests_merge_what_several_parts_request() -> None:
             ),
         )
     )
-    found = {
-        partition.partition.partition: wish
-        for wish in requests.partition_requests(needs, listing(topic("ab", 4), topic("b")))
-        for partition in wish.partitions
+    by_partition = {
+        partition.partition.partition: request
+        for request in requests.partition_requests(needs, listing(topic("ab", 4), topic("b")))
+        for partition in request.partitions
     }
-    assert set(found) == {0, 1, 2}
-    assert [found[number].instants for number in range(3)] == [(3, 9), (3, 9), (3,)]
-    assert [found[number].readers for number in range(3)] == [False, True, True]
-    assert [found[number].named for number in range(3)] == [frozenset(), frozenset(), frozenset({"g"})]
-    assert [found[number].last_purge for number in range(3)] == [False, False, True]
-    assert all(wish.full for wish in found.values())
+    assert set(by_partition) == {0, 1, 2}
+    assert [by_partition[number].instants for number in range(3)] == [(3, 9), (3, 9), (3,)]
+    assert [by_partition[number].readers for number in range(3)] == [False, True, True]
+    assert [by_partition[number].named for number in range(3)] == [frozenset(), frozenset(), frozenset({"g"})]
+    assert [by_partition[number].last_purge for number in range(3)] == [False, False, True]
+    assert all(request.full for request in by_partition.values())
 
 
 def test_partition_requests_for_leadership_read_no_offsets() -> None:
     """The listing answers a request without offsets, readers or instants."""
-    (wish,) = requests.partition_requests(
+    (request,) = requests.partition_requests(
         ScanRequest(topics=(TopicRequest(topics=selectors("a")),)), listing(topic("a"))
     )
-    assert not wish.full
-    assert requests.partition_chunks([wish], (), listing(topic("a"))) == []
+    assert not request.full
+    assert requests.partition_chunks([request], (), listing(topic("a"))) == []
 
 
 def test_partition_requests_skip_topics_with_unknown_partitions() -> None:
@@ -64,17 +65,19 @@ def test_partition_requests_skip_topics_with_unknown_partitions() -> None:
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.integers(1, 6_000), max_size=4), st.booleans())
 def test_partition_chunks_contain_each_partition_once(sizes: list[int], counted: bool) -> None:
-    """Every partition with a leader is in exactly one chunk, of at most 2,000 partitions of that leader."""
+    """Every partition with a leader is in exactly one chunk, of at most 2,000 partitions of that
+    leader.
+    """
     topics = [topic(f"t{index}", size) for index, size in enumerate(sizes)]
     needs = ScanRequest(topics=(TopicRequest(topics=selectors("t0", "t1"), offsets=True),), cluster_records=counted)
-    shown = listing(*topics)
+    listed = listing(*topics)
     chunks = requests.partition_chunks(
-        list(requests.partition_requests(needs, shown)), requests.counted_topics(needs, shown), shown
+        list(requests.partition_requests(needs, listed)), requests.topics_to_count(needs, listed), listed
     )
-    questions = asked(chunks)
-    wanted = topics if counted else topics[:2]
+    questions = requested_partitions(chunks)
+    expected_topics = topics if counted else topics[:2]
     assert sorted(questions) == sorted(
-        (t.facts.name, p.partition.partition, p.leader) for t in wanted for p in t.partitions or ()
+        (t.facts.name, p.partition.partition, p.leader) for t in expected_topics for p in t.partitions or ()
     )
     if len(questions) > 500:
         for chunk in chunks:
@@ -87,20 +90,22 @@ def test_partition_chunks_contain_each_partition_once(sizes: list[int], counted:
 def test_partition_chunks_skip_leaderless_partitions() -> None:
     """No broker answers for a leaderless partition; the snapshot says that it has no leader."""
     needs = ScanRequest(topics=(TopicRequest(topics=selectors("a"), offsets=True),))
-    shown = listing(topic("a", 4, leaders=(1, None)))
-    chunks = requests.partition_chunks(list(requests.partition_requests(needs, shown)), (), shown)
-    assert asked(chunks) == [("a", 0, 1), ("a", 2, 1)]
+    listed = listing(topic("a", 4, leaders=(1, None)))
+    chunks = requests.partition_chunks(list(requests.partition_requests(needs, listed)), (), listed)
+    assert requested_partitions(chunks) == [("a", 0, 1), ("a", 2, 1)]
 
 
 def test_counted_topics_are_not_the_brokers_own() -> None:
-    """Internal topics do not count for the cluster; a topic's own records count where its offsets are requested."""
-    shown = listing(topic("a"), topic("b"), topic("__consumer_offsets"))
-    assert requests.counted_topics(ScanRequest(cluster_records=True), shown) == {"a", "b"}
+    """Internal topics do not count for the cluster; a topic's own records count where its offsets
+    are requested.
+    """
+    listed = listing(topic("a"), topic("b"), topic("__consumer_offsets"))
+    assert requests.topics_to_count(ScanRequest(cluster_records=True), listed) == {"a", "b"}
     needs = ScanRequest(
         topics=(TopicRequest(topics=selectors("a"), offsets=True), TopicRequest(topics=selectors("b"))),
         topic_records=True,
     )
-    assert requests.counted_topics(needs, shown) == {"a"}
+    assert requests.topics_to_count(needs, listed) == {"a"}
 
 
 @settings(deadline=None)
@@ -115,7 +120,9 @@ def test_commit_chunks_name_each_group_once(names: set[str]) -> None:
 @settings(deadline=None)
 @given(st.dictionaries(st.integers(0, 49), st.integers(0, 3_000_000), max_size=50))
 def test_log_chunks_read_each_partition_once(sizes: dict[int, int]) -> None:
-    """Every partition of the log in exactly one chunk, empty ones too; no chunk is heavier than the average by more than one partition."""
+    """Every partition of the log in exactly one chunk, empty ones too; no chunk is heavier than the
+    average by more than one partition.
+    """
     chunks = requests.log_chunks(sizes)
     assert sorted(number for chunk in chunks for number in chunk.partitions) == sorted(sizes)
     if chunks:
@@ -131,18 +138,18 @@ def test_log_chunks_of_a_large_log_are_many() -> None:
 
 def test_commit_groups_are_all_groups_where_readers_are_requested() -> None:
     """Every listed group may lose records by a purge; commits of unlisted groups cannot be read."""
-    shown = groups("a", "b", hidden=("share",))
+    listed = groups("a", "b", hidden=("share",))
     need = GroupRequest(groups=selectors("a", "share"))
-    assert requests.commit_groups(ScanRequest(groups=(need,)), shown) == {"a"}
+    assert requests.commit_groups(ScanRequest(groups=(need,)), listed) == {"a"}
     with_readers = ScanRequest(topics=(TopicRequest(topics=selectors("t"), readers=True),), groups=(need,))
-    assert requests.commit_groups(with_readers, shown) == {"a", "b"}
+    assert requests.commit_groups(with_readers, listed) == {"a", "b"}
 
 
 def test_selected_groups_obey_exceptions() -> None:
     """A group that one part excepts is selected if another part names it."""
     first = GroupRequest(groups=selectors("a*"), except_groups=selectors("ab"))
-    assert requests.selected_groups([first], ["aa", "ab", "b"]) == {"aa"}
-    assert requests.selected_groups([first, GroupRequest(groups=selectors("ab"))], ["aa", "ab", "b"]) == {"aa", "ab"}
+    assert requests.select_groups([first], ["aa", "ab", "b"]) == {"aa"}
+    assert requests.select_groups([first, GroupRequest(groups=selectors("ab"))], ["aa", "ab", "b"]) == {"aa", "ab"}
 
 
 def test_exact_topics_are_those_that_are_named() -> None:
@@ -151,32 +158,24 @@ def test_exact_topics_are_those_that_are_named() -> None:
     assert requests.exact_topics(needs) == {"a"}
 
 
-def test_estimated_seconds_grow_with_the_content_of_chunks() -> None:
+def test_seconds_grow_with_the_content_of_a_chunk() -> None:
     """Each source counts by the content of its chunks, not by their number."""
-    ask = OffsetsRequest("t", range(2_000), 1)
+    offsets_request = OffsetsRequest("t", range(2_000), 1)
     groups_of = CommitsChunk(tuple(map(str, range(500))))
-    log = {0: 100_000, 1: 50_000, 2: 50_000}
-    assert requests.estimated_seconds([], log) == 0
-    assert requests.estimated_seconds([PartitionsChunk((ask, ask)), PartitionsChunk((ask,))], {}) == 3
-    assert requests.estimated_seconds([groups_of, groups_of], {}) == 2
-    assert requests.estimated_seconds([LogChunk((0,)), LogChunk((1, 2))], log) == 2
-
-
-def test_order_chunks_puts_the_slow_ones_first() -> None:
-    """The log takes longest: as the last chunk it would run alone."""
-    log, partitions, commits = LogChunk((0,)), PartitionsChunk(()), CommitsChunk(("g",))
-    assert requests.order_chunks([log], [partitions], [commits]) == (log, partitions, commits)
+    assert PartitionsChunk((offsets_request, offsets_request)).seconds == 2
+    assert groups_of.seconds == 1
+    assert LogChunk((1, 2), records=200_000).seconds == 2
 
 
 def test_partition_requests_keep_the_listed_facts() -> None:
     """The snapshot takes leadership and topic id from the listing that the requests are based on."""
-    shown = topic("a", 2)
-    (wish,) = requests.partition_requests(
-        ScanRequest(topics=(TopicRequest(topics=selectors("a"), offsets=True),)), listing(shown)
+    listed = topic("a", 2)
+    (request,) = requests.partition_requests(
+        ScanRequest(topics=(TopicRequest(topics=selectors("a"), offsets=True),)), listing(listed)
     )
-    assert wish == PartitionRequest(
+    assert request == PartitionRequest(
         topic="a",
-        partitions=shown.partitions or (),
+        partitions=listed.partitions or (),
         full=True,
         instants=(),
         readers=False,

@@ -9,8 +9,7 @@ import pytest
 
 from reconciler.errors import ScanFailed
 from reconciler.scan import session
-from reconciler.scan.session import PendingSession, SparkTarget, close
-from reconciler.scan.timed_call import TimedCall
+from reconciler.scan.session import PendingSession, SessionHandle, SparkTarget, TimedCall, close
 
 ENGINE = SparkTarget(remote="sc://server:15002")
 
@@ -25,11 +24,10 @@ class Server:
         self.upload = threading.Event()
         self.uploaded = threading.Event()
 
-    def connect(self, _engine: SparkTarget) -> Any:
+    def connect(self, _engine: SparkTarget) -> SessionHandle:
         given = SimpleNamespace(conf={"spark.sql.session.timeZone": "UTC"})
         self.made.append(given)
-        session._current = session.SessionHandle(release=TimedCall(lambda: self.released.append(given)), session=given)
-        return given
+        return session._register(SessionHandle(release=TimedCall(lambda: self.released.append(given)), session=given))
 
     def ship(self, given: Any) -> None:
         if given is not self.made[0]:
@@ -49,7 +47,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr(session, "_connect", made.connect)
     monkeypatch.setattr(session, "add_package", made.ship)
     monkeypatch.setattr(session, "check_reachable", lambda _address: None)
-    monkeypatch.setattr(session, "_clear_default_session", lambda _session: None)
     yield made
     made.upload.set()
     close()
@@ -65,7 +62,9 @@ def eventually(done: Callable[[], bool]) -> None:
 
 
 def test_a_session_without_our_code_is_not_reused(server: Server) -> None:
-    """The upload of the first start hangs; the second start does not get its session, in which no task could run."""
+    """The upload of the first start hangs; the second start does not get its session, in which no
+    task could run.
+    """
     first = PendingSession(ENGINE)
     with pytest.raises(ScanFailed, match="no Spark session within"):
         first.result()
@@ -82,7 +81,7 @@ def test_a_start_that_fails_late_closes_no_other_session(server: Server) -> None
         first.result()
     second = PendingSession(ENGINE).result()
     server.upload.set()
-    eventually(lambda: not first._thread.is_alive())
+    eventually(first._future.done)
     assert server.uploaded.is_set()
     assert server.released == [server.made[0]]
     assert PendingSession(ENGINE).result() is second

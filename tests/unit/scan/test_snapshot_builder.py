@@ -13,10 +13,8 @@ from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicReques
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ConsumerPosition, GroupState, GroupType, PartitionFacts, Unknown
 from reconciler.scan import snapshot_builder
-from reconciler.scan.query import as_scan_table
 from reconciler.scan.requests import PartitionRequest
-from reconciler.scan.rows import Row, Rows, rows_of
-from reconciler.scan.snapshot_builder import CommitLog
+from reconciler.scan.snapshot_builder import CommitLog, Row, Rows, split_rows
 from reconciler.scan.task_rows import FACTS, GROUP, PARTITION, RUN, TOPIC
 from tests.unit.scan.listings import groups, partition, topic, topics, unknown_topic
 
@@ -27,7 +25,7 @@ T0 = TopicPartition("t", 0)
 LED = partition()
 
 
-def wish(
+def partition_request(
     listed: PartitionFacts = LED,
     *,
     full: bool = True,
@@ -53,14 +51,14 @@ def partition_row(**columns: Any) -> Row:
 
 
 def facts(
-    asked: PartitionRequest,
+    request: PartitionRequest,
     row: Row | None,
     log: CommitLog = READ,
     purges: Mapping[TopicPartition, int] | Unknown = NO_PURGES,
 ) -> PartitionFacts:
     rows = Rows({} if row is None else {T0: row}, {}, {}, [])
-    (found,) = snapshot_builder.partition_facts([asked], rows, log, purges)
-    return found
+    (result,) = snapshot_builder.partition_facts([request], rows, log, purges).values()
+    return result
 
 
 def reason(fact: object) -> str:
@@ -70,23 +68,26 @@ def reason(fact: object) -> str:
 
 def test_partition_that_was_read() -> None:
     """The numbers of the row; "no record at or after" is None and never -1."""
-    found = facts(wish(instants=(7, 9)), partition_row(offsets_at=[6, -1]))
-    assert (found.log_start, found.stable_end, found.high_watermark) == (5, 20, 30)
-    assert found.offsets_at == {7: 6, 9: None}
-    assert (found.leader, found.replicas, found.in_sync, found.topic_id) == (1, (1, 2), (1,), "id")
-    assert found.readers is NOT_ASKED
-    assert found.readers_below is NOT_ASKED
+    result = facts(partition_request(instants=(7, 9)), partition_row(offsets_at=[6, -1]))
+    assert (result.log_start, result.stable_end, result.high_watermark) == (5, 20, 30)
+    assert result.offsets_at == {7: 6, 9: None}
+    assert (result.leader, result.replicas, result.in_sync, result.topic_id) == (1, (1, 2), (1,), "id")
+    assert result.readers is NOT_ASKED
+    assert result.readers_below is NOT_ASKED
 
 
 def test_partition_with_partial_answers() -> None:
     """Answers stay; each missing number is Unknown with the row's reason."""
-    found = facts(wish(instants=(7,)), partition_row(stable_end=None, offsets_at=[None], error="stable end: timed out"))
-    assert found.log_start == 5
-    assert reason(found.stable_end) == reason(found.offsets_at[7]) == "stable end: timed out"
+    result = facts(
+        partition_request(instants=(7,)),
+        partition_row(stable_end=None, offsets_at=[None], error="stable end: timed out"),
+    )
+    assert result.log_start == 5
+    assert reason(result.stable_end) == reason(result.offsets_at[7]) == "stable end: timed out"
 
 
 @pytest.mark.parametrize(
-    ("leader", "row", "told"),
+    ("leader", "row", "expected"),
     [
         (None, None, "no leader"),
         (Unknown("leader: unknown"), None, "leader: unknown"),
@@ -95,26 +96,35 @@ def test_partition_with_partial_answers() -> None:
     ],
     ids=["leaderless", "leader unknown", "row missing", "row empty"],
 )
-def test_partition_without_numbers_is_unknown(leader: int | Unknown | None, row: Row | None, told: str) -> None:
+def test_partition_without_numbers_is_unknown(leader: int | Unknown | None, row: Row | None, expected: str) -> None:
     """A missing row makes the facts Unknown like a row with an error; no fact becomes zero."""
-    found = facts(wish(partition(leader=leader), instants=(7,), readers=True), row)
-    for fact in (found.log_start, found.stable_end, found.high_watermark, found.offsets_at[7], found.readers_below):
-        assert told in reason(fact)
+    result = facts(partition_request(partition(leader=leader), instants=(7,), readers=True), row)
+    for fact in (
+        result.log_start,
+        result.stable_end,
+        result.high_watermark,
+        result.offsets_at[7],
+        result.readers_below,
+    ):
+        assert expected in reason(fact)
 
 
 def test_partition_with_leadership_only() -> None:
     """Offsets that were not requested are Unknown, even if there is a row."""
-    found = facts(wish(full=False), partition_row())
-    assert found.log_start is NOT_ASKED
-    assert found.leader == 1
+    result = facts(partition_request(full=False), partition_row())
+    assert result.log_start is NOT_ASKED
+    assert result.leader == 1
 
 
 def test_last_purge_is_the_journals() -> None:
-    """If requested: None for "never purged", Unknown for an unreadable journal. Otherwise "not asked"."""
-    assert facts(wish(), None, purges={T0: 8}).last_purge_ms is NOT_ASKED
-    assert facts(wish(last_purge=True), None, purges={T0: 8}).last_purge_ms == 8
-    assert facts(wish(last_purge=True), None, purges={}).last_purge_ms is None
-    assert reason(facts(wish(last_purge=True), None, purges=Unknown("torn")).last_purge_ms) == "torn"
+    """If requested: None for "never purged", Unknown for an unreadable journal.
+
+    Otherwise "not asked".
+    """
+    assert facts(partition_request(), None, purges={T0: 8}).last_purge_ms is NOT_ASKED
+    assert facts(partition_request(last_purge=True), None, purges={T0: 8}).last_purge_ms == 8
+    assert facts(partition_request(last_purge=True), None, purges={}).last_purge_ms is None
+    assert reason(facts(partition_request(last_purge=True), None, purges=Unknown("torn")).last_purge_ms) == "torn"
 
 
 def readers_row(
@@ -129,26 +139,30 @@ def readers_row(
 
 def test_readers_are_sorted_and_implied_ones_stand_at_the_log_start() -> None:
     """A group with commits on the topic, but not on this partition, would read from the log start."""
-    found = facts(wish(readers=True), readers_row(("b", 7), ("a", None)))
-    assert found.readers == (ConsumerPosition("a", 5, implied=True), ConsumerPosition("b", 7))
-    assert found.readers_below == 20
+    result = facts(partition_request(readers=True), readers_row(("b", 7), ("a", None)))
+    assert result.readers == (ConsumerPosition("a", 5, implied=True), ConsumerPosition("b", 7))
+    assert result.readers_below == 20
 
 
 def test_an_implied_reader_at_an_unknown_log_start_makes_the_readers_unknown() -> None:
     """A group with an unknown position is not an absent group."""
-    found = facts(wish(readers=True), readers_row(("a", None), ("b", 7), log_start=None, error="no answer"))
-    assert "'a'" in reason(found.readers)
+    result = facts(
+        partition_request(readers=True), readers_row(("a", None), ("b", 7), log_start=None, error="no answer")
+    )
+    assert "'a'" in reason(result.readers)
 
 
 def test_only_named_readers_where_only_they_are_requested() -> None:
     """With `named` and without `readers`, the facts say nothing about other groups."""
-    found = facts(wish(named=frozenset({"g"})), readers_row(("g", 7), ("other", 6), origins=[("g", 7, "id")]))
-    assert found.readers == (ConsumerPosition("g", 7, topic_id="id"),)
-    assert found.readers_below is NOT_ASKED
+    result = facts(
+        partition_request(named=frozenset({"g"})), readers_row(("g", 7), ("other", 6), origins=[("g", 7, "id")])
+    )
+    assert result.readers == (ConsumerPosition("g", 7, topic_id="id"),)
+    assert result.readers_below is NOT_ASKED
 
 
 @pytest.mark.parametrize(
-    ("origins", "told"),
+    ("origins", "expected"),
     [
         ([("g", 7, "id")], "id"),
         ([("g", 3, "id")], "id"),
@@ -171,28 +185,28 @@ def test_only_named_readers_where_only_they_are_requested() -> None:
     ],
 )
 def test_topic_id_that_a_named_reader_committed_for(
-    origins: Sequence[tuple[str, int, str | None]], told: str | None
+    origins: Sequence[tuple[str, int, str | None]], expected: str | None
 ) -> None:
     """From the commit log; Unknown where the current topic id is ambiguous."""
-    (reader,) = facts(wish(named=frozenset({"g"})), readers_row(("g", 7), origins=origins)).readers  # type: ignore[misc]
-    assert reader.topic_id == (Unknown(UNSURE) if told is UNSURE else told)
+    (reader,) = facts(partition_request(named=frozenset({"g"})), readers_row(("g", 7), origins=origins)).readers  # type: ignore[misc]
+    assert reader.topic_id == (Unknown(UNSURE) if expected is UNSURE else expected)
 
 
 def test_topic_id_is_unknown_where_the_groups_log_partition_is() -> None:
     """An unread partition of the log makes the topic ids of its groups Unknown, and only theirs."""
-    lost = log_partition("g", 50)
-    other = next(name for name in map(str, range(100)) if log_partition(name, 50) != lost)
-    log = CommitLog(partitions=50, unread={lost: Unknown("lost")})
+    unread_log = log_partition("g", 50)
+    other = next(name for name in map(str, range(100)) if log_partition(name, 50) != unread_log)
+    log = CommitLog(partitions=50, unread={unread_log: Unknown("lost")})
     row = readers_row(("g", 7), (other, 7), origins=[("g", 7, "id"), (other, 7, "id")])
-    readers = facts(wish(named=frozenset({"g", other})), row, log).readers
+    readers = facts(partition_request(named=frozenset({"g", other})), row, log).readers
     assert isinstance(readers, tuple)
     assert {reader.group: reader.topic_id for reader in readers} == {"g": Unknown("lost"), other: "id"}
 
 
 def group_row(**columns: Any) -> Row:
     read = {"error": None, "commits": 2, "commit_topics": 1, "fingerprint": "f" * 64, "live": None, "seems": None}
-    life = {"log_offset": 9, "log_partition": 3, "last_activity_ms": 1_000}
-    return {**read, **life, **columns}
+    activity = {"log_offset": 9, "log_partition": 3, "last_activity_ms": 1_000}
+    return {**read, **activity, **columns}
 
 
 NEEDS_ACTIVITY = ScanRequest(groups=(GroupRequest(groups=(Selector("g"),), activity=True),))
@@ -202,16 +216,16 @@ def group_facts(
     row: Row | None, *, needs: ScanRequest = NEEDS_ACTIVITY, listing: GroupListing | None = None, log: CommitLog = READ
 ) -> Any:
     rows = Rows({}, {} if row is None else {"g": row}, {}, [])
-    found = {each.group: each for each in snapshot_builder.group_facts(needs, listing or groups("g"), rows, log)}
-    return found.get("g")
+    result = snapshot_builder.group_facts(needs, listing or groups("g"), rows, log)
+    return result.get("g")
 
 
 def test_group_with_evidence() -> None:
     """Counts and fingerprint from the commits, activity and newest record from the log."""
-    found = group_facts(group_row())
-    assert (found.listed, found.type, found.state) == (True, GroupType.CLASSIC, GroupState.EMPTY)
-    assert (found.commits, found.commit_topics, found.fingerprint) == (2, 1, "f" * 64)
-    assert (found.last_activity_ms, found.newest_record) == (1_000, (3, 9))
+    result = group_facts(group_row())
+    assert (result.listed, result.type, result.state) == (True, GroupType.CLASSIC, GroupState.EMPTY)
+    assert (result.commits, result.commit_topics, result.fingerprint) == (2, 1, "f" * 64)
+    assert (result.last_activity_ms, result.newest_record) == (1_000, (3, 9))
 
 
 def test_silence_is_not_idleness() -> None:
@@ -226,8 +240,8 @@ def test_silence_is_not_idleness() -> None:
 
 def test_group_with_an_unread_log_partition() -> None:
     """The group's own partition of the log decides, not the others."""
-    lost = CommitLog(partitions=50, unread={log_partition("g", 50): Unknown("lost")})
-    assert reason(group_facts(group_row(), log=lost).last_activity_ms) == "lost"
+    unread_log = CommitLog(partitions=50, unread={log_partition("g", 50): Unknown("lost")})
+    assert reason(group_facts(group_row(), log=unread_log).last_activity_ms) == "lost"
     missing = CommitLog(missing=Unknown("no right"))
     assert reason(group_facts(group_row(), log=missing).last_activity_ms) == "no right"
     elsewhere = CommitLog(partitions=50, unread={(log_partition("g", 50) + 1) % 50: Unknown("lost")})
@@ -242,51 +256,58 @@ def test_group_whose_commits_failed_or_are_missing() -> None:
 
 
 def test_group_with_more_commits_in_the_log_than_at_its_coordinator() -> None:
-    """The coordinator omits commits on topics that the caller may not describe, so a removal would name too few."""
-    for commits, keys, known in ((2, 2, True), (2, 1, True), (2, None, True), (2, 3, False), (0, 1, False)):
-        found = group_facts(group_row(commits=commits, commit_keys=keys))
-        if known:
-            assert (found.commits, found.fingerprint) == (commits, "f" * 64)
+    """The coordinator omits commits on topics that the caller may not describe, so a removal would
+    name too few.
+    """
+    for commits, keys, is_known in ((2, 2, True), (2, 1, True), (2, None, True), (2, 3, False), (0, 1, False)):
+        result = group_facts(group_row(commits=commits, commit_keys=keys))
+        if is_known:
+            assert (result.commits, result.fingerprint) == (commits, "f" * 64)
         else:
-            for fact in (found.commits, found.commit_topics, found.fingerprint):
+            for fact in (result.commits, result.commit_topics, result.fingerprint):
                 expected = f"the commit log holds {keys} commits of the group, its coordinator has {commits}"
                 assert expected in reason(fact)
-        assert found.newest_record == (3, 9)
+        assert result.newest_record == (3, 9)
 
 
 def test_group_that_only_the_log_or_the_old_list_call_knows() -> None:
-    """The group is not listed, has the type of its records, and its commits are Unknown. A removed group is not there."""
+    """The group is not listed, has the type of its records, and its commits are Unknown.
+
+    A removed group is not there.
+    """
     live = group_row(commits=None, commit_topics=None, fingerprint=None, live=True, seems="share")
     for listing in (groups(), groups(hidden=("g",))):
-        found = group_facts(live, listing=listing)
-        assert (found.listed, found.type) == (False, GroupType.SHARE)
-        assert "no list call names" in reason(found.commits)
+        result = group_facts(live, listing=listing)
+        assert (result.listed, result.type) == (False, GroupType.SHARE)
+        assert "no list call names" in reason(result.commits)
     assert group_facts(group_row(live=False, seems="classic"), listing=groups()) is None
 
 
 @pytest.mark.parametrize("seems", ["classic", "consumer"])
 def test_group_that_the_current_listing_omits_is_no_consumer_group(seems: str) -> None:
-    """A Connect group's first record names no protocol, like a standalone consumer's; but a consumer would be listed."""
-    young = group_row(commits=None, commit_topics=None, fingerprint=None, live=True, seems=seems)
-    assert group_facts(young, listing=groups(hidden=("g",))).type is GroupType.HIDDEN
-    assert group_facts(young, listing=groups()).type is GroupType(seems), (
-        "nobody but the log knows it: made since the listing"
+    """A Connect group's first record names no protocol, like a standalone consumer's; but a
+    consumer would be listed.
+    """
+    new_group = group_row(commits=None, commit_topics=None, fingerprint=None, live=True, seems=seems)
+    assert group_facts(new_group, listing=groups(hidden=("g",))).type is GroupType.HIDDEN
+    assert group_facts(new_group, listing=groups()).type is GroupType(seems), (
+        "only the log has it: created after the listing"
     )
 
 
 def test_group_that_is_not_requested_has_its_listing_only() -> None:
     """Type and state of all groups are known; other facts are "not asked"."""
-    found = group_facts(group_row(), needs=ScanRequest())
-    assert found.state is GroupState.EMPTY
-    assert found.commits is NOT_ASKED
-    assert found.last_activity_ms is NOT_ASKED
+    result = group_facts(group_row(), needs=ScanRequest())
+    assert result.state is GroupState.EMPTY
+    assert result.commits is NOT_ASKED
+    assert result.last_activity_ms is NOT_ASKED
 
 
 READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True),))
 
 
 @pytest.mark.parametrize(
-    ("listing", "row", "log", "told"),
+    ("listing", "row", "log", "expected"),
     [
         (groups("g"), None, READ, None),
         (groups("g"), {"error": None}, READ, None),
@@ -314,7 +335,7 @@ READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True
         "listing short",
         "log makes up for the old call",
         "nothing does",
-        "the old call does not make up for the log: groups of a partition that nobody leads are in no list",
+        "the old call does not replace the log: groups of a leaderless partition are in no list",
         "nor for a log that may not be seen",
         "unknown keys may be of groups",
         "garbled keys may be of groups",
@@ -323,11 +344,13 @@ READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True
         "no log, no groups",
     ],
 )
-def test_readers_incomplete(listing: GroupListing, row: Row | None, log: CommitLog, told: str | None) -> None:
-    """The readers are complete only if every group is listed and every listed group's commits were read."""
+def test_readers_incomplete(listing: GroupListing, row: Row | None, log: CommitLog, expected: str | None) -> None:
+    """The readers are complete only if every group is listed and every listed group's commits were
+    read.
+    """
     rows = Rows({}, {} if row is None else {"g": row}, {}, [])
-    found = snapshot_builder.readers_incomplete(READERS, frozenset(listing.groups), listing, rows, log)
-    assert (found is None) if told is None else told in reason(found)
+    result = snapshot_builder.readers_incomplete(READERS, frozenset(listing.groups), listing, rows, log)
+    assert (result is None) if expected is None else expected in reason(result)
     assert snapshot_builder.readers_incomplete(ScanRequest(), frozenset({"g"}), listing, rows, log) is NOT_ASKED
 
 
@@ -337,63 +360,59 @@ def run_row(number: int, *, error: str | None = None, records: int = 4) -> Row:
 
 def test_commit_log_with_missing_partitions() -> None:
     """Partitions with an error or without a row are unread; the counts cover the others."""
-    log = snapshot_builder.commit_log(
-        [run_row(0), run_row(2, error="no data")], partitions=3, requested=True, missing=None
-    )
+    log = CommitLog(partitions=3).with_rows([run_row(0), run_row(2, error="no data")])
     assert set(log.unread) == {1, 2}
     assert "no leader" in log.unread[1].reason
     assert "no data" in log.unread[2].reason
-    assert (log.records, log.skipped, log.malformed, log.complete) == (8, 2, 4, False)
-    assert snapshot_builder.commit_log([run_row(0)], partitions=1, requested=True, missing=None).complete
+    assert (log.records, log.skipped, log.malformed) == (8, 2, 4)
+    assert CommitLog(partitions=1).with_rows([run_row(0)]).unread == {}
 
 
 def test_commit_log_that_does_not_exist_or_was_not_requested() -> None:
-    """A cluster without commits has a complete, empty log; an invisible log is Unknown for every group."""
-    nothing = snapshot_builder.commit_log([], partitions=0, requested=True, missing=None)
-    assert nothing.complete
-    assert nothing.of("g") is None
-    hidden = snapshot_builder.commit_log([], partitions=0, requested=True, missing=Unknown("no right"))
-    assert not hidden.complete
-    assert reason(hidden.of("g")) == "no right"
-    assert snapshot_builder.commit_log([], partitions=9, requested=False, missing=None).of("g") is NOT_ASKED
+    """A cluster without commits has a complete, empty log; an invisible log is Unknown for every
+    group.
+    """
+    nothing = CommitLog().with_rows([])
+    assert (nothing.missing, nothing.unread) == (None, {})
+    assert nothing.reason_for("g") is None
+    hidden = CommitLog(missing=Unknown("no right")).with_rows([])
+    assert reason(hidden.reason_for("g")) == "no right"
+    assert CommitLog(missing=NOT_ASKED).with_rows([]).reason_for("g") is NOT_ASKED
 
 
 def test_topic_records() -> None:
     """A sum over all partitions; Unknown if one of them is leaderless, failed or without a row."""
-    two, whole, empty = topic("t", 2, leaders=(1, None)), topic("w"), topic("e", 0)
-    broken = unknown_topic("b")
+    two, complete, empty = topic("t", 2, leaders=(1, None)), topic("w"), topic("e", 0)
+    failed_topic = unknown_topic("b")
     rows = Rows({}, {}, {"t": {"records": 5, "unread": 0}, "w": {"records": 5, "unread": 0}}, [])
     counted = frozenset({"t", "w", "e", "b"})
-    found = {
-        each.name: each
-        for each in snapshot_builder.topic_facts(
-            topics(two, whole, empty, broken), {"w": frozenset({"delete"})}, rows, counted
-        )
-    }
-    assert "1 of 2 partitions" in reason(found["t"].records)
-    assert (found["w"].records, found["w"].cleanup_policy, found["w"].partitions) == (5, frozenset({"delete"}), 1)
-    assert found["e"].records == 0
-    assert reason(found["b"].records) == reason(found["b"].partitions) == "metadata"
-    without = {
-        each.name: each for each in snapshot_builder.topic_facts(topics(whole), {}, Rows({}, {}, {}, []), counted)
-    }
+    result = snapshot_builder.topic_facts(
+        topics(two, complete, empty, failed_topic), {"w": frozenset({"delete"})}, rows, counted
+    )
+    assert "1 of 2 partitions" in reason(result["t"].records)
+    assert (result["w"].records, result["w"].cleanup_policy, result["w"].partitions) == (5, frozenset({"delete"}), 1)
+    assert result["e"].records == 0
+    assert reason(result["b"].records) == reason(result["b"].partitions) == "metadata"
+    without = snapshot_builder.topic_facts(topics(complete), {}, Rows({}, {}, {}, []), counted)
     assert "no answer" in reason(without["w"].records)
     failed = Rows({}, {}, {"w": {"records": 5, "unread": 1}}, [])
-    (told,) = snapshot_builder.topic_facts(topics(whole), {}, failed, counted)
-    assert "1 of 1 partitions" in reason(told.records)
-    (other,) = snapshot_builder.topic_facts(topics(whole), {}, rows, frozenset())
+    (expected,) = snapshot_builder.topic_facts(topics(complete), {}, failed, counted).values()
+    assert "1 of 1 partitions" in reason(expected.records)
+    (other,) = snapshot_builder.topic_facts(topics(complete), {}, rows, frozenset()).values()
     assert other.records is NOT_ASKED
 
 
 def test_cluster_records() -> None:
-    """The broker's own topics do not count, and one unknown topic makes the cluster's records Unknown."""
+    """The broker's own topics do not count, and one unknown topic makes the cluster's records
+    Unknown.
+    """
     internal, one, two = topic("__consumer_offsets"), topic("a"), topic("b")
     rows = Rows({}, {}, {"a": {"records": 5, "unread": 0}, "b": {"records": 6, "unread": 0}}, [])
     counted = frozenset({"a", "b"})
-    found = list(snapshot_builder.topic_facts(topics(internal, one, two), {}, rows, counted))
-    assert snapshot_builder.cluster_records(ScanRequest(cluster_records=True), found) == 11
-    assert snapshot_builder.cluster_records(ScanRequest(), found) is NOT_ASKED
-    short = list(snapshot_builder.topic_facts(topics(internal, one, two), {}, Rows({}, {}, {}, []), counted))
+    result = list(snapshot_builder.topic_facts(topics(internal, one, two), {}, rows, counted).values())
+    assert snapshot_builder.cluster_records(ScanRequest(cluster_records=True), result) == 11
+    assert snapshot_builder.cluster_records(ScanRequest(), result) is NOT_ASKED
+    short = list(snapshot_builder.topic_facts(topics(internal, one, two), {}, Rows({}, {}, {}, []), counted).values())
     assert "no answer" in reason(snapshot_builder.cluster_records(ScanRequest(cluster_records=True), short))
 
 
@@ -405,16 +424,16 @@ def test_rows_by_subject() -> None:
         {"subject": TOPIC, "name": "t", "number": -1, "records": 7},
         {"subject": RUN, "name": "commit_log", "number": 4, "records": 1},
     ]
-    found = rows_of(as_scan_table([pa.RecordBatch.from_pylist(rows, schema=FACTS)]))
-    assert found.partitions[T0]["log_start"] == 5
-    assert found.groups.keys() == {"g"}
-    assert found.topics["t"]["records"] == 7
-    assert [row["number"] for row in found.runs] == [4]
+    result = split_rows(pa.Table.from_pylist(rows, schema=FACTS))
+    assert result.partitions[T0]["log_start"] == 5
+    assert result.groups.keys() == {"g"}
+    assert result.topics["t"]["records"] == 7
+    assert [row["number"] for row in result.runs] == [4]
 
 
 def test_rows_keep_every_column_of_the_facts() -> None:
     """Each row keeps only the columns of its subject: a forgotten column would be an unknown fact."""
-    group = {"subject": GROUP, "name": "g", "number": -1, "listed": True, "needed": True, **group_row()}
+    group = {"subject": GROUP, "name": "g", "number": -1, "needed": True, **group_row()}
     share = {**group, "name": "s", "live": True, "seems": "share", "commits": None, "commit_keys": 3}
     hiding = {**group, "name": "h", "commit_keys": 3}
     failed = {"subject": GROUP, "name": "f", "number": -1, "error": "timed out"}
@@ -425,36 +444,36 @@ def test_rows_keep_every_column_of_the_facts() -> None:
         **partition_row(offsets_at=[6, -1], readers=None),
     }
     del partition_facts["readers"]
-    broken = {"subject": PARTITION, "name": "t", "number": 1, "error": "no answer"}
+    failed_topic = {"subject": PARTITION, "name": "t", "number": 1, "error": "no answer"}
     topic_row = {"subject": TOPIC, "name": "t", "number": -1, "records": 5, "unread": 0}
     run = {"subject": RUN, **run_row(0, error="lost")}
-    about = [group, share, hiding, failed, partition_facts, broken, topic_row, run]
+    about = [group, share, hiding, failed, partition_facts, failed_topic, topic_row, run]
     table = pa.Table.from_batches([pa.RecordBatch.from_pylist(about, schema=FACTS)])
     readers = [[{"group": "g", "committed": 7, "named": True}] if row is partition_facts else None for row in about]
     origins = [[{"group": "g", "committed": 7, "id": "id"}] if row is partition_facts else None for row in about]
-    rows = rows_of(table.append_column("readers", pa.array(readers)).append_column("origins", pa.array(origins)))
+    rows = split_rows(table.append_column("readers", pa.array(readers)).append_column("origins", pa.array(origins)))
 
     everything = ScanRequest(groups=(GroupRequest(groups=(Selector("*"),), activity=True),))
-    found = {each.group: each for each in snapshot_builder.group_facts(everything, groups("f", "g", "h"), rows, READ)}
-    assert found["g"] == group_facts(group_row())
-    assert (found["s"].listed, found["s"].type) == (False, GroupType.SHARE)
-    assert "3 commits of the group" in reason(found["h"].commits)
-    assert reason(found["f"].commits) == "timed out"
+    result = snapshot_builder.group_facts(everything, groups("f", "g", "h"), rows, READ)
+    assert result["g"] == group_facts(group_row())
+    assert (result["s"].listed, result["s"].type) == (False, GroupType.SHARE)
+    assert "3 commits of the group" in reason(result["h"].commits)
+    assert reason(result["f"].commits) == "timed out"
     read, unread = snapshot_builder.partition_facts(
         [
-            wish(instants=(7, 9), named=frozenset({"g"})),
-            wish(partition(number=1), instants=(7, 9)),
+            partition_request(instants=(7, 9), named=frozenset({"g"})),
+            partition_request(partition(number=1), instants=(7, 9)),
         ],
         rows,
         READ,
         NO_PURGES,
-    )
+    ).values()
     assert (read.log_start, read.stable_end, read.high_watermark) == (5, 20, 30)
     assert (read.offsets_at, read.readers) == ({7: 6, 9: None}, (ConsumerPosition("g", 7, topic_id="id"),))
     assert reason(unread.high_watermark) == "no answer"
-    whole = topic("t")
-    (told,) = snapshot_builder.topic_facts(topics(whole), {}, rows, frozenset({"t"}))
-    assert told.records == 5
-    log = snapshot_builder.commit_log(rows.runs, partitions=1, requested=True, missing=None)
+    complete = topic("t")
+    (expected,) = snapshot_builder.topic_facts(topics(complete), {}, rows, frozenset({"t"})).values()
+    assert expected.records == 5
+    log = CommitLog(partitions=1).with_rows(rows.runs)
     assert (log.records, log.skipped, log.malformed) == (4, 1, 2)
     assert "lost" in log.unread[0].reason

@@ -1,4 +1,4 @@
-"""Numbers as people read them, at their edges."""
+"""The rendering of numbers, with edge cases."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from reconciler.text import formatting
 
 
 @pytest.mark.parametrize(
-    ("ms", "told"),
+    ("ms", "expected"),
     [
         (0, "0 ms"),
         (999, "999 ms"),
@@ -17,15 +17,24 @@ from reconciler.text import formatting
         (9 * 86_400_000 + 14 * 3_600_000 + 59_000, "9 d 14 h"),
     ],
 )
-def test_durations_have_two_neighbouring_units(ms: int, told: str) -> None:
+def test_durations_have_two_neighbouring_units(ms: int, expected: str) -> None:
     """A day and five seconds is a day."""
-    assert formatting.approximate_duration(ms) == told
+    assert formatting.approximate_duration(ms) == expected
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "expected"),
     [(0, "0.0 %"), (0.04, "under 0.1 %"), (39.04, "39.0 %"), (99.96, "over 99.9 %"), (100, "100.0 %")],
 )
-def test_a_share_is_not_rounded_to_nothing_or_to_all(value: float, told: str) -> None:
-    """99.96 % is not everything, and one record of a million is not none."""
-    assert formatting.percent(value) == told
+def test_a_share_is_not_rounded_to_nothing_or_to_all(value: float, expected: str) -> None:
+    """99.96 % is not 100 %, and one record of a million is not 0 %."""
+    assert formatting.percent(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [(0, "0s"), (1_500, "1.5s"), (90_000, "90s"), (120_000, "2m"), (7 * 86_400_000, "7d"), (1_234_567_000, "1234567s")],
+)
+def test_a_manifests_duration_keeps_all_its_digits(ms: int, text: str) -> None:
+    """The shortest text, and never `1.23457e+06s`, which no manifest may say."""
+    assert formatting.format_duration(ms) == text

@@ -1,0 +1,271 @@
+"""Reports which subjects of a cluster drift, and since when; as JSON and as Prometheus metrics.
+
+The plan's `observed_at` is the only clock. Waiting and skipped subjects never drift, nor does a moving floor within its
+`driftAfter`. A subject that could not be read is unread; the report remembers what it was when it was last read.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
+
+from reconciler import operations
+from reconciler.codec import Codec, compare, document, json_lines, shorten
+from reconciler.model.action import Mode
+from reconciler.model.bounds import InstantMs, NonEmpty
+from reconciler.model.names import Address
+from reconciler.model.plan import Blocked, Plan
+from reconciler.operations.base import Operation
+from reconciler.plan.plan_file import section_of
+
+FORMAT_VERSION = "1.1"
+EXIT_IN_SYNC, EXIT_UNSEEN, EXIT_DRIFT = 0, 1, 2
+UNREAD_CODE = "B103"
+BLOCKED, UNREAD = "blocked", "unread"
+
+
+def drift_types() -> frozenset[str]:
+    """Return what can be wrong with a subject: what an operation would correct, or that it is blocked or unread."""
+    return frozenset({*(operation.DRIFT_TYPE for operation in operations.OPERATIONS), BLOCKED, UNREAD})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """One subject that drifts or could not be read. Raises ValueError for an unknown `sort`.
+
+    `sort`: one of `drift_types`; also a label of the metrics. `code`: of a blocked or unread subject.
+    `detail`: the plan's reason, which may move with every run. `since_ms`: when the subject was first
+    reported so, without a break. `drift_since_ms`, of an unread subject only: since when it drifted
+    when it was last read; None: it did not drift, or that is not known.
+    """
+
+    address: Address
+    sort: str
+    code: NonEmpty | None
+    detail: str
+    next_step: str
+    since_ms: InstantMs
+    drift_since_ms: InstantMs | None = None
+
+    def __post_init__(self) -> None:
+        if self.sort not in drift_types():
+            raise ValueError(f"sort is {shorten(self.sort)}, expected one of {', '.join(sorted(drift_types()))}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyTally:
+    """One policy's decisions, counted. `pending`: actions that are not drift (yet)."""
+
+    policy: Address
+    drift: int = 0
+    unread: int = 0
+    pending: int = 0
+    waiting: int = 0
+    skipped: int = 0
+    satisfied: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftReport:
+    """One cluster's drift. `subjects` drift, `unread` could not be read; both sorted by address.
+
+    `incomplete`: what the plan could not read at all; `refused`: ids of the limits that refuse the plan as it stands.
+    """
+
+    DERIVED: ClassVar[tuple[str, ...]] = ("in_sync",)
+
+    cluster: NonEmpty
+    cluster_id: NonEmpty
+    observed_at_ms: InstantMs
+    refused: tuple[str, ...] = ()
+    incomplete: tuple[str, ...] = ()
+    tallies: tuple[PolicyTally, ...] = field(default=(), metadata={"name": "policies"})
+    subjects: tuple[Subject, ...] = field(default=(), metadata={"name": "drift"})
+    unread: tuple[Subject, ...] = ()
+
+    @property
+    def unseen(self) -> bool:
+        """Whether something that the policies need could not be read."""
+        return bool(self.unread or self.incomplete)
+
+    @property
+    def in_sync(self) -> bool:
+        """Nothing drifts and everything was seen."""
+        return not self.subjects and not self.unseen
+
+
+def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
+    """Return what drifts in `plan`. The previous report of the same cluster id dates what it held already."""
+    before = _subjects_before(previous, plan.cluster_id)
+    now_ms = plan.observed_at_ms
+    subjects: dict[Address, Subject] = {}
+    counts: defaultdict[Address, Counter[str]] = defaultdict(Counter)
+    for decision in plan.decisions:
+        state = section_of(decision)
+        if isinstance(decision, Operation | Blocked):
+            if state != UNREAD:
+                state = "drift" if isinstance(decision, Blocked) or decision.drift else "pending"
+            if state != "pending":
+                old = before.get(decision.address)
+                subjects[decision.address] = _carry_over(_subject(decision, now_ms), old, now_ms)
+        counts[decision.address.policy_address][state] += 1
+    unread = {address: subject for address, subject in subjects.items() if subject.sort == UNREAD}
+    decided = {decision.address for decision in plan.decisions}
+    for address, old in before.items():
+        # a subject below a topic or policy that is unread as a whole keeps what the previous report said
+        above = (Address(address.kind, address.policy, address.name), address.policy_address)
+        parent = next((unread[parent] for parent in above if parent in unread), None)
+        if parent is not None and address not in decided:
+            subjects[address] = _carry_over(replace(parent, address=address), old, now_ms)
+    ordered = sorted(subjects.values(), key=lambda subject: subject.address)
+    return DriftReport(
+        cluster=plan.cluster,
+        cluster_id=plan.cluster_id,
+        observed_at_ms=now_ms,
+        subjects=tuple(subject for subject in ordered if subject.sort != UNREAD),
+        unread=tuple(subject for subject in ordered if subject.sort == UNREAD),
+        incomplete=plan.incomplete,
+        refused=tuple(verdict.id for verdict in plan.refused),
+        tallies=tuple(PolicyTally(policy=policy, **counts[policy]) for policy in sorted(counts)),
+    )
+
+
+def unreachable_report(
+    cluster: str, cluster_id: str, why: str, *, observed_at_ms: int, previous: Iterable[DriftReport] = ()
+) -> DriftReport:
+    """Return the report of a cluster that could not be planned. What drifted before is unread now."""
+    before = _subjects_before(previous, cluster_id)
+    for address, old in before.items():
+        if old.sort != UNREAD:
+            next_step = "see why the cluster could not be read"
+            unread = replace(old, sort=UNREAD, code=UNREAD_CODE, detail=why, next_step=next_step)
+            before[address] = _carry_over(unread, old, observed_at_ms)
+    return DriftReport(
+        cluster=cluster,
+        cluster_id=cluster_id,
+        observed_at_ms=observed_at_ms,
+        unread=tuple(before[address] for address in sorted(before)),
+        incomplete=(why,),
+    )
+
+
+def exit_code(reports: Sequence[DriftReport]) -> int:
+    """Return 2 where anything drifts, else 1 where too little could be seen to tell, else 0."""
+    if any(report.subjects for report in reports):
+        return EXIT_DRIFT
+    return EXIT_UNSEEN if any(report.unseen for report in reports) else EXIT_IN_SYNC
+
+
+def _subjects_before(previous: Iterable[DriftReport], cluster_id: str) -> dict[Address, Subject]:
+    before = next((old for old in previous if old.cluster_id == cluster_id), None)
+    return {subject.address: subject for subject in (*before.subjects, *before.unread)} if before else {}
+
+
+def _subject(decision: Operation | Blocked, now_ms: int) -> Subject:
+    """Return what is wrong with a subject, as of now."""
+    if isinstance(decision, Blocked):
+        sort, code, next_step = section_of(decision), decision.code, decision.next_step
+    else:
+        advice = {
+            Mode.MERGE: "apply a reviewed plan",
+            Mode.CONTINUOUS: "converge should have done this: see its last run",
+        }
+        sort, code, next_step = decision.DRIFT_TYPE, None, advice[decision.mode]
+    return Subject(
+        address=decision.address, sort=sort, code=code, detail=decision.reason, next_step=next_step, since_ms=now_ms
+    )
+
+
+def _carry_over(subject: Subject, old: Subject | None, now_ms: int) -> Subject:
+    """Return the subject with the instants of the previous report: a run without a broker must not make old drift new."""
+    if old is None:
+        return subject
+    drifted_ms = old.drift_since_ms if old.sort == UNREAD else old.since_ms
+    if subject.sort != UNREAD:
+        return subject if drifted_ms is None else replace(subject, since_ms=min(drifted_ms, now_ms))
+    since_ms = min(old.since_ms, now_ms) if old.sort == UNREAD else now_ms
+    return replace(subject, since_ms=since_ms, drift_since_ms=drifted_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Document:
+    """The JSON document, for `--previous` of the next run and for other tools. One subject per line, for `diff`."""
+
+    format_version: str = FORMAT_VERSION
+    kind: Literal["DriftReport"] = "DriftReport"
+    clusters: tuple[DriftReport, ...]
+
+
+_CODEC = Codec(_Document)
+
+
+def dumps(reports: Sequence[DriftReport]) -> str:
+    """Return the JSON document of these reports, clusters in the order given."""
+    row = _CODEC.fields(_Document(clusters=tuple(reports)))
+
+    def lines(cluster: dict[str, Any]) -> str:
+        lists = ("policies", "drift", "unread")
+        pieces = ((name, json_lines(value) if name in lists else value) for name, value in cluster.items())
+        return "".join(document(pieces)).rstrip("\n")
+
+    return "".join(document({**row, "clusters": map(lines, row["clusters"])}.items()))
+
+
+def read(path: Path) -> tuple[DriftReport, ...]:
+    """Return the reports of a file that `dumps` wrote. Raises OSError, and ValueError for another document."""
+    return parse(path.read_text(encoding="utf-8"))
+
+
+def parse(text: str) -> tuple[DriftReport, ...]:
+    """Return what `dumps` wrote. Raises ValueError for anything else; a newer minor version may hold more fields."""
+    value = _CODEC.validate(text)
+    major, _, minor = value.format_version.partition(".")
+    expected_major, _, expected_minor = FORMAT_VERSION.partition(".")
+    if major != expected_major:
+        raise ValueError(f"format_version is {shorten(value.format_version)}, expected {FORMAT_VERSION}")
+    compare(text, _CODEC.encode(value), newer=minor != expected_minor, exact=False)
+    return value.clusters
+
+
+def write_metrics(reports: Sequence[DriftReport], path: Path) -> None:
+    """Write the reports as Prometheus text, for the node exporter's textfile collector or a push. Raises OSError.
+
+    The file is written completely or not at all. Names and labels are an interface: add, never rename. A policy without drift is a
+    series of value 0, so that an alert on it can resolve.
+    """
+    registry = CollectorRegistry()  # the default one would add this process's memory and garbage collections
+    of_policy = ("cluster", "kind", "policy")
+
+    def gauge(name: str, text: str, labels: Sequence[str] = ("cluster",)) -> Gauge:
+        return Gauge(f"reconciler_{name}", text, labels, registry=registry)
+
+    in_sync = gauge("in_sync", "1: nothing drifts and everything was seen.")
+    complete = gauge("complete", "1: everything that the policies need could be read.")
+    observed = gauge(
+        "observed_timestamp_seconds", "When the cluster was read; an old one means that drift is no longer checked."
+    )
+    oldest = gauge(
+        "drift_since_timestamp_seconds", "Since when the oldest drifting subject drifts; absent while none does."
+    )
+    refusing = gauge("limits_refusing", "Limits that refuse the plan as it stands.")
+    drifting = gauge("drift_subjects", "Subjects that drift.", of_policy)
+    unread = gauge("unread_subjects", "Subjects that could not be read.", of_policy)
+    text = "Subjects that do not drift: pending, waiting, skipped, satisfied."
+    others = gauge("subjects", text, (*of_policy, "decision"))
+    for report in reports:
+        in_sync.labels(report.cluster).set(report.in_sync)
+        complete.labels(report.cluster).set(not report.unseen)
+        observed.labels(report.cluster).set(report.observed_at_ms / 1000)
+        refusing.labels(report.cluster).set(len(report.refused))
+        if report.subjects:
+            oldest.labels(report.cluster).set(min(subject.since_ms for subject in report.subjects) / 1000)
+        for tally in report.tallies:
+            names = (report.cluster, tally.policy.kind, tally.policy.policy)
+            drifting.labels(*names).set(tally.drift)
+            unread.labels(*names).set(tally.unread)
+            for decision in ("pending", "waiting", "skipped", "satisfied"):
+                others.labels(*names, decision).set(getattr(tally, decision))
+    write_to_textfile(str(path), registry)

@@ -1,0 +1,171 @@
+"""Two test clusters with the same methods: brokers in memory and real brokers.
+
+Every test of this folder runs on both.
+"""
+
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.gateway import KafkaGateway
+from reconciler.kafka.session import KafkaSession
+from reconciler.model.names import TopicPartition
+from reconciler.model.snapshot import GroupState
+from reconciler.sandbox import client, tools
+from reconciler.sandbox.cluster import Cluster
+from tests import kafka_client
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.error_table import InterpretingGateway
+
+
+class Environment(Protocol):
+    """The changes that a contract test makes to a cluster."""
+
+    gateway: InterpretingGateway
+
+    def create_topic(self, partitions: int, *, compacted: bool = False) -> str:
+        """Create a topic with replicas on all brokers and return its name."""
+        ...
+
+    def unique_name(self) -> str:
+        """Return a name that no topic and no group has."""
+        ...
+
+    def delete_topic(self, topic: str) -> None: ...
+
+    def recreate_topic(self, topic: str, partitions: int) -> None:
+        """Create a topic again with the same name."""
+        ...
+
+    def produce(self, topic: str, counts: Mapping[int, int]) -> None: ...
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None: ...
+
+    def member(self, group: str, topic: str) -> AbstractContextManager[None]: ...
+
+    def change_preferred_leader(self, at: TopicPartition) -> None:
+        """Change the preferred leader of a partition; the leader stays."""
+        ...
+
+    def pause(self, broker: int) -> AbstractContextManager[None]:
+        """Pause a broker during the block, so that it does not answer."""
+        ...
+
+
+class FakeEnvironment:
+    def __init__(self) -> None:
+        self.cluster = FakeCluster()
+        self.gateway = InterpretingGateway(self.cluster)
+
+    def create_topic(self, partitions: int, *, compacted: bool = False) -> str:
+        """Create a topic with replicas on all brokers and return its name."""
+        name = self.unique_name()
+        self.cluster.create_topic(name, partitions, cleanup=("compact",) if compacted else ("delete",))
+        return name
+
+    def unique_name(self) -> str:
+        """Return a name that no topic and no group has."""
+        return f"contract-{uuid.uuid4().hex[:12]}"
+
+    def delete_topic(self, topic: str) -> None:
+        self.cluster.delete_topic(topic)
+
+    def recreate_topic(self, topic: str, partitions: int) -> None:
+        """Create a topic again with the same name."""
+        self.cluster.create_topic(topic, partitions)
+
+    def produce(self, topic: str, counts: Mapping[int, int]) -> None:
+        self.cluster.produce(topic, counts)
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        self.cluster.commit(group, offsets)
+
+    @contextmanager
+    def member(self, group: str, topic: str) -> Iterator[None]:
+        assert topic in self.cluster.topics
+        self.cluster.join(group)
+        yield
+        self.cluster.leave(group)
+
+    def change_preferred_leader(self, at: TopicPartition) -> None:
+        """Change the preferred leader of a partition; the leader stays."""
+        partition = self.cluster.partition(at)
+        partition.replicas = (*partition.replicas[1:], partition.replicas[0])
+
+    @contextmanager
+    def pause(self, broker: int) -> Iterator[None]:
+        """Pause a broker during the block, so that it does not answer."""
+        self.cluster.silent.add(broker)
+        yield
+        self.cluster.silent.discard(broker)
+
+
+class RealEnvironment:
+    def __init__(self, cluster: Cluster, *, timeout_s: float = 20.0) -> None:
+        self.cluster = cluster
+        self.servers = cluster.bootstrap_servers
+        self.gateway = InterpretingGateway(KafkaGateway(KafkaSession(connection_to(cluster, timeout_s=timeout_s))))
+
+    def create_topic(self, partitions: int, *, compacted: bool = False) -> str:
+        """Create a topic with replicas on all brokers and return its name."""
+        name = self.unique_name()
+        configs = {"cleanup.policy": "compact"} if compacted else {}
+        client.create_topics(self.servers, [client.Topic(name, partitions, 3, configs)])
+        return name
+
+    def unique_name(self) -> str:
+        """Return a name that no topic and no group has."""
+        return f"contract-{uuid.uuid4().hex[:12]}"
+
+    def delete_topic(self, topic: str) -> None:
+        kafka_client.delete_topics(self.servers, [topic])
+
+    def recreate_topic(self, topic: str, partitions: int) -> None:
+        """Create a topic again with the same name."""
+        client.create_topics(self.servers, [client.Topic(topic, partitions, 3)])
+
+    def produce(self, topic: str, counts: Mapping[int, int]) -> None:
+        records = {number: [client.Record(b"x", key=b"k")] * count for number, count in counts.items()}
+        client.produce(self.servers, topic, records)
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        client.commit(self.servers, group, {(at.topic, at.partition): offset for at, offset in offsets.items()})
+        self._wait_until_listed(group)
+
+    @contextmanager
+    def member(self, group: str, topic: str) -> Iterator[None]:
+        with client.member(self.servers, group, [topic]):
+            client.wait_until(
+                lambda: self.gateway.read_groups([group])[group].state is GroupState.STABLE, 30, f"{group} to be stable"
+            )
+            yield
+
+    def change_preferred_leader(self, at: TopicPartition) -> None:
+        """Change the preferred leader of a partition; the leader stays."""
+        tools.change_preferred_leaders(self.cluster, [(at.topic, at.partition)])
+
+    @contextmanager
+    def pause(self, broker: int) -> Iterator[None]:
+        """Pause a broker during the block, so that it does not answer."""
+        self.cluster.pause(broker)
+        try:
+            yield
+        finally:
+            self.cluster.resume(broker)
+            client.wait_until(
+                lambda: all(
+                    client.visible_brokers(f"127.0.0.1:{broker.port}") == {b.id for b in self.cluster.brokers}
+                    for broker in self.cluster.brokers
+                ),
+                60,
+                "all brokers to see each other again",
+            )
+
+    def _wait_until_listed(self, group: str) -> None:
+        client.wait_until(lambda: self.gateway.read_groups([group])[group].listed is True, 30, f"{group} to be listed")
+
+
+def connection_to(cluster: Cluster, *, timeout_s: float = 20.0) -> Connection:
+    return Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=timeout_s)

@@ -1,0 +1,91 @@
+"""When a partition counts as read, without brokers."""
+
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from reconciler.kafka import topic_reader
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.offsets import Watermarks
+from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.topic_reader import read_records
+from reconciler.model.snapshot import Unknown
+from tests.golden.wording import mentions
+
+
+class FakeMessage:
+    def __init__(self, partition: int | None, offset: int | None, error: int | None = None) -> None:
+        self.partition = lambda: partition
+        self.offset = lambda: offset
+        self.error = lambda: None if error is None else KafkaError(error)
+
+
+class FakeConsumer:
+    def __init__(self, *messages: FakeMessage) -> None:
+        self.messages = list(messages)
+        self.assigned: dict[int, int] = {}
+
+    def assign(self, partitions: list[Any]) -> None:
+        self.assigned = {partition.partition: partition.offset for partition in partitions}
+
+    def consume(self, _count: int, _timeout_s: float) -> list[FakeMessage]:
+        messages, self.messages = self.messages, []
+        return messages
+
+    def pause(self, _partitions: list[Any]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def read(
+    monkeypatch: pytest.MonkeyPatch, client: FakeConsumer, ends: dict[int, Watermarks], **options: Any
+) -> tuple[list[tuple[int, int]], dict[int, str]]:
+    """The records of a topic as (partition, offset), and the errors by partition."""
+    monkeypatch.setattr(topic_reader, "consumer", lambda *_arguments: client)
+    session = KafkaSession(Connection(("127.0.0.1:9",), timeout_s=0.2))
+    records: list[tuple[int, int]] = []
+    errors = read_records(
+        session, "t", ends, lambda message: records.append((message.partition() or 0, message.offset() or 0)), **options
+    )
+    return records, errors
+
+
+def test_a_partition_is_read_up_to_the_end_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later records do not count, and the reader goes on where the last call ended."""
+    client = FakeConsumer(FakeMessage(0, 3), FakeMessage(0, 4), FakeMessage(0, 5), FakeMessage(1, 0))
+    ends = {0: Watermarks(0, 5), 1: Watermarks(0, 0)}
+    assert read(monkeypatch, client, ends, read_to={0: 3}) == ([(0, 3), (0, 4)], {})
+    assert client.assigned == {0: 3}
+
+
+def test_an_early_end_of_a_partition_is_not_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A former leader may lack the last records; after the timeout the partition is not read."""
+    client = FakeConsumer(FakeMessage(0, 3), FakeMessage(0, 4, KafkaError._PARTITION_EOF))
+    records, errors = read(monkeypatch, client, {0: Watermarks(0, 5)})
+    assert records == [(0, 3)]
+    assert list(errors) == [0]
+    assert mentions(errors[0], "no data")
+
+
+def test_an_error_without_a_partition_is_of_no_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only an error of a partition ends its reading; the missing right is named."""
+    client = FakeConsumer(
+        FakeMessage(None, None, KafkaError._TRANSPORT),
+        FakeMessage(0, 0),
+        FakeMessage(1, None, KafkaError.TOPIC_AUTHORIZATION_FAILED),
+    )
+    records, errors = read(monkeypatch, client, {0: Watermarks(0, 1), 1: Watermarks(0, 1)})
+    assert records == [(0, 0)]
+    assert list(errors) == [1]
+    assert mentions(errors[1], "the right READ")
+
+
+def test_a_partition_without_known_ends_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason is the one of the end that could not be read."""
+    lost = Unknown("no answer")
+    ends = {0: Watermarks(lost, 5), 1: Watermarks(0, lost)}
+    assert read(monkeypatch, FakeConsumer(), ends) == (
+        [],
+        {0: "log start: no answer", 1: "high watermark: no answer"},
+    )

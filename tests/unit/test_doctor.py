@@ -1,0 +1,56 @@
+"""The doctor's verdict and its report agree: a gap fails the purpose that needs it, and stands in the report."""
+
+from dataclasses import replace
+
+import pytest
+
+from reconciler.doctor import ClusterCheck, doctor_report
+from reconciler.kafka.doctor import ClockSkew, DoctorReport
+from reconciler.kafka.permissions import Permission, RequiredAccess, Role
+from reconciler.model.scan_request import ScanRequest
+from reconciler.model.snapshot import Unknown
+from reconciler.report import write_lines
+
+HEALTHY = DoctorReport(
+    cluster_id="id",
+    brokers=(1,),
+    client="client",
+    versions=(),
+    clock=ClockSkew(age_ms=0),
+    topics=("a",),
+    groups=(),
+    rights=(),
+    beyond=("may delete topics",),
+    unseen=(),
+    journal_missing=False,
+)
+
+
+def right(purpose: Role, **fields: object) -> DoctorReport:
+    permission = Permission(purpose=purpose, operation="DELETE", resource="topic", total=1, breaks="nothing is deleted")
+    return replace(HEALTHY, rights=(replace(permission, **fields),))
+
+
+def check(report: DoctorReport) -> ClusterCheck:
+    required = RequiredAccess(needs=ScanRequest(), journal_topic="journal")
+    return ClusterCheck(cluster="prod", bootstrap_servers=("b:1",), required=required, report=report)
+
+
+@pytest.mark.parametrize(
+    ("report", "passing", "words"),
+    [
+        (HEALTHY, set(Role), "may delete topics"),
+        (replace(HEALTHY, unseen=("the listing is incomplete",)), set(), "MISSING  the listing is incomplete"),
+        (replace(HEALTHY, journal_missing=True), set(), "MISSING  the journal's topic does not exist"),
+        (replace(HEALTHY, clock=ClockSkew(age_ms=-60_000)), set(), "MISSING  this machine's clock"),
+        (replace(HEALTHY, clock=ClockSkew(age_ms=Unknown("no record"))), set(Role), "clock    not compared: no record"),
+        (right(Role.PLAN), set(Role), "ok       DELETE on 1 topic"),
+        (right(Role.PLAN, missing=("a",)), set(), "MISSING  DELETE on topic a: nothing is deleted"),
+        (right(Role.APPLY, missing=("a",)), {Role.PLAN, Role.ELECTIONS}, "absent   DELETE on topic a"),
+        (right(Role.APPLY, unread=(("a", "no answer"),)), {Role.PLAN, Role.ELECTIONS}, "unknown  DELETE on topic a"),
+    ],
+)
+def test_a_gap_fails_the_purposes_that_need_it(report: DoctorReport, passing: set[Role], words: str) -> None:
+    """A right of apply fails neither planning nor elections; an unreadable right counts as missing."""
+    assert {purpose for purpose in Role if check(report).passes(purpose)} == passing
+    assert words in "\n".join(line.plain for line in write_lines(doctor_report(check(report), Role.PLAN)))
