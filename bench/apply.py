@@ -49,8 +49,8 @@ from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
 from reconciler.model import names
 from reconciler.model.action import Mode
-from reconciler.model.election import Election
 from reconciler.model.outcome import Status
+from reconciler.model.ports import Election
 from reconciler.model.snapshot import GroupState, GroupType
 from reconciler.operations.base import Operation
 from reconciler.operations.delete_group import DeleteGroup, ObservedGroup

@@ -20,10 +20,9 @@ from reconciler.apply import results
 from reconciler.apply.context import ApplyContext
 from reconciler.apply.executor import apply
 from reconciler.journal.journal import file_journal
-from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import ItemResult
+from reconciler.model.ports import Election, ItemResult
 from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
 from reconciler.plan import plan_file as plans
 

@@ -1,3 +1,3 @@
-"""Declarative housekeeping for Apache Kafka: retention floors, groups to remove, preferred leaders."""
+"""Declarative housekeeping for Apache Kafka: retention floors, group removal, preferred leaders."""
 
 __version__ = "0.1.0"

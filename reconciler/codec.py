@@ -1,15 +1,15 @@
 """Reads and writes the model's dataclasses as JSON: strict, one line each, ASCII, with a JSON Schema.
 
-A dataclass's fields, their types and bounds (model/bounds.py) and its `__post_init__` say what it is in a file; pydantic compiles
-them. A text is accepted only if its value is written as the same text again: this one comparison refuses unknown, missing and
-repeated fields, and a second spelling of a value.
+pydantic compiles the fields of a dataclass, their types and bounds (model/bounds.py). A text is
+accepted only if its value is written as the same text again: this one comparison refuses unknown,
+missing and repeated fields, and a second spelling of a value.
 """
 
 import dataclasses
 import inspect
 import json
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
 from types import UnionType
@@ -20,7 +20,6 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     PlainSerializer,
-    PlainValidator,
     TypeAdapter,
     ValidationError,
     WithJsonSchema,
@@ -43,11 +42,10 @@ _compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=
 class Codec(Generic[T]):
     """Reads and writes values of the given dataclasses, one line of JSON each.
 
-    `tag`: the class attribute that tells several classes apart; its name in the file is in lower case.
-    A class may name attributes, properties and methods without arguments in `DERIVED`. They are written beside the fields, for
-    people who read the file: a text in which one says something else than the fields is refused.
-    `shared`: equal tuples and nested values of one file become one object, which halves the memory of a large plan.
-    `omit_none`: a field that is None is left out.
+    `tag`: the class attribute that tells several classes apart, in lower case in the file. `shared`:
+    equal tuples and nested values become one object, which halves the memory of a large plan.
+    `omit_none`: a field that is None is left out. A class may name attributes, properties and methods
+    without arguments in `DERIVED`: they are written, too, and refused where the fields say otherwise.
     """
 
     def __init__(self, *types: type[T], tag: str = "", shared: bool = False, omit_none: bool = False) -> None:
@@ -67,24 +65,21 @@ class Codec(Generic[T]):
         return SchemaValidator(core_schema.tagged_union_schema(choices, self._tag.lower()))
 
     def encode(self, value: T) -> str:
-        """Return the value as one line. Raises ValueError for a value that is not of its field's type, and for half a surrogate pair."""
+        """Return the value as one line. Raises ValueError for a wrong type and half a surrogate pair."""
         try:
-            return self._encode(value, "error")
+            written = self._adapters[type(value)].serializer.to_json(
+                value, ensure_ascii=True, by_alias=True, exclude_none=self._record.omit_none, warnings="error"
+            )
         except ValueError as error:
             raise ValueError(f"this {type(value).__name__} cannot be written as JSON: {error}") from None
-
-    def _encode(self, value: T, warnings: Any) -> str:
-        written = self._adapters[type(value)].serializer.to_json(
-            value, ensure_ascii=True, by_alias=True, exclude_none=self._record.omit_none, warnings=warnings
-        )
         return harmless_json(written.decode("ascii"))
 
     def fields(self, value: T) -> dict[str, Any]:
         """Return the value as a JSON object, for `document`."""
         return cast(dict[str, Any], json.loads(self.encode(value)))
 
-    def validate(self, text: str | bytes) -> T:
-        """Return the value of a text whose spelling the caller compares with `compare`. Raises ValueError naming the field."""
+    def validate(self, text: str) -> T:
+        """Return the value of a text that the caller then passes to `compare`. Raises ValueError."""
         try:
             return cast(T, self._validator.validate_json(text))
         except ValidationError as error:
@@ -96,13 +91,24 @@ class Codec(Generic[T]):
         `newer`: the text is of a newer minor version of its format, and may hold more fields.
         """
         value = self.validate(text)
-        written = self._encode(value, False)  # the types are right: the value was validated
-        if text != written:
-            compare(text, written, newer=newer)
+        compare(text, self.encode(value), newer=newer)
         return value
 
+    def schema(self, schema_id: str, title: str, **lists: "Codec[Any]") -> Schema:
+        """Return the JSON Schema of a document: the fields of this codec's class, then lists of others.
+
+        No object forbids further fields: a newer minor version may add some.
+        """
+        [schema], definitions = self.schemas()
+        for name, codec in lists.items():
+            rows, more = codec.schemas()
+            definitions |= more
+            schema["properties"][name] = {"type": "array", "items": {"oneOf": rows} if len(rows) > 1 else rows[0]}
+            schema["required"].append(name)
+        return {"$schema": DIALECT, "$id": schema_id, **schema, "title": title, "$defs": definitions}
+
     def schemas(self) -> tuple[list[Schema], Schema]:
-        """Return the JSON Schema of each class as it is written, and the definitions that they refer to."""
+        """Return the JSON Schema of each class as it is written, and the definitions in common."""
         definitions: Schema = {}
         schemas = []
         for adapter in self._adapters.values():
@@ -113,24 +119,25 @@ class Codec(Generic[T]):
 
 
 def compare(text: str, written: str, *, newer: bool = False, exact: bool = True) -> None:
-    """Raise ValueError with the first difference between a text that was read and the same value as this program writes it.
+    """Raise ValueError with the first difference of a valid text from what this program writes.
 
     `newer`: more fields are accepted. `exact` False: other spaces and escapes are accepted.
     """
-    if difference := _difference(parse(text), parse(written), "", newer=newer):
+    if text == written:
+        return
+    read = json.loads(text, object_pairs_hook=_refuse_repetition, parse_constant=_refuse_constant)
+    if difference := _difference(read, json.loads(written), "", newer=newer):
         raise ValueError(difference)
     if exact and not newer:
         raise ValueError("spaces or escapes are not as this program writes them; do not reformat it")
 
 
-def parse(text: str | bytes) -> Any:
-    """Return the value of a JSON text. Raises ValueError for a repeated field, NaN, and anything but one JSON value."""
-    try:
-        return json.loads(text, object_pairs_hook=_refuse_repetition, parse_constant=_refuse_constant)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"it is not one complete JSON value: {error.msg} at column {error.colno}") from None
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+def is_newer(version: str, known: str) -> bool:
+    """Return whether a format version is another minor one. Raises ValueError for another major one."""
+    major = known.partition(".")[0]
+    if version.partition(".")[0] != major:
+        raise ValueError(f"format_version is {shorten(version)}, this program reads {major}.x")
+    return version != known
 
 
 def shorten(value: object) -> str:
@@ -139,26 +146,22 @@ def shorten(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"
 
 
-def json_lines(values: Iterable[Any]) -> Iterator[str]:
-    """Yield JSON values as the entries of a field of `document`."""
-    return (harmless_json(_compact(value)) for value in values)
+def document(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the text of a JSON object, piece by piece: one field per line.
 
-
-def document(fields: Iterable[tuple[str, Any]]) -> Iterator[str]:
-    """Yield the text of a JSON object, piece by piece: one field per line, and one entry per line of a field that is an iterator.
-
-    Such a field yields the texts of its entries, as `encode` or `harmless_json` made them; other fields are JSON values.
+    A list of objects and an iterator have one entry per line. An entry is a JSON value, or its text
+    as `encode` or `harmless_json` made it.
     """
     separator = "{\n"
-    for name, value in fields:
+    for name, value in fields.items():
         yield f'{separator}"{name}": '
         separator = ",\n"
-        if not isinstance(value, Iterator):
+        if not isinstance(value, Iterator) and not (isinstance(value, list) and isinstance((value or [0])[0], dict)):
             yield harmless_json(_compact(value))
             continue
         start = "[\n"
         for entry in value:
-            yield f"{start}{entry}"
+            yield start + (entry if isinstance(entry, str) else harmless_json(_compact(entry)))
             start = ",\n"
         yield "[]" if start == "[\n" else "\n]"
     yield "\n}\n"
@@ -166,7 +169,7 @@ def document(fields: Iterable[tuple[str, Any]]) -> Iterator[str]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Record:
-    """How pydantic reads and writes one dataclass: each field by its type and bounds, then the derived values."""
+    """How pydantic reads and writes a dataclass: each field by its type and bounds, then derived values."""
 
     shared: bool
     omit_none: bool
@@ -175,18 +178,16 @@ class _Record:
         hints = get_type_hints(source, include_extras=True)
         fields = []
         for field in dataclasses.fields(source):
-            name = _name(field, hints[field.name])
-            schema = handler.generate_schema(self._form(hints[field.name]))
+            hint, name = hints[field.name], field.metadata.get("name", field.name)
+            name = name.removesuffix("_ms") if InstantMs in (hint, *get_args(hint)) else name
+            schema = handler.generate_schema(self._form(hint))
             if self.omit_none and field.default is not dataclasses.MISSING:
                 schema = core_schema.with_default_schema(schema, default=field.default)
             fields.append(
                 core_schema.dataclass_field(field.name, schema, validation_alias=name, serialization_alias=name)
             )
-        arguments = core_schema.dataclass_args_schema(
-            source.__name__,
-            fields,
-            computed_fields=[self._computed(source, name, handler) for name in getattr(source, "DERIVED", ())],
-        )
+        computed = [self._computed(source, name, handler) for name in getattr(source, "DERIVED", ())]
+        arguments = core_schema.dataclass_args_schema(source.__name__, fields, computed_fields=computed)
         description = " ".join(inspect.cleandoc(source.__doc__ or "").partition("\n\n")[0].split())
         return core_schema.dataclass_schema(
             source,
@@ -240,53 +241,43 @@ class _WithoutTitles(GenerateJsonSchema):
 _share = lru_cache(maxsize=4096, typed=True)(lambda value: value)
 
 
-def _name(field: "dataclasses.Field[Any]", hint: Any) -> str:
-    name: str = field.metadata.get("name", field.name)
-    return name.removesuffix("_ms") if InstantMs in (hint, *get_args(hint)) else name
-
-
 def _bounded(kind: type, bounds: Bounds) -> Any:
     if kind is int:
         return Annotated[int, Field(ge=bounds.low, le=bounds.high)]
     return Annotated[kind, Field(min_length=bounds.low, max_length=bounds.high)]
 
 
-def _parse_instant(value: object) -> int:
+def _parse_instant(value: str) -> int:
     try:
-        if isinstance(value, str):
-            return (datetime.fromisoformat(value).astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
+        return (datetime.fromisoformat(value).astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
     except (ValueError, OverflowError):
-        pass
-    raise ValueError("expected an instant such as 2026-11-21T10:00:00Z")
+        raise ValueError("expected an instant such as 2026-11-21T10:00:00Z") from None
 
 
-def _parse_address(value: object) -> Address:
-    if not isinstance(value, str):
-        raise ValueError("expected an address")
+def _parse_address(value: str) -> Address:
     address = Address.parse(value)
     return Address(_share(address.kind), _share(address.policy), _share(address.name), address.partition)
 
 
-def _parse_number(value: object) -> float:
-    if type(value) is not int and type(value) is not float:
-        raise ValueError("expected a number")
-    if value - value != 0:
+def _check_number(value: Any) -> Any:
+    """Return the number itself: an int stays an int, so that it is written as the same text again."""
+    if type(value) not in (int, float) or value - value != 0:
         raise ValueError("expected a finite number")
-    return value  # an int stays an int, so that it is written as the same text again
+    return value
 
 
-def _form(parse: Callable[[object], Any], write: Callable[[Any], Any], **schema: Any) -> Any:
-    written = Any if write is _parse_number else str
-    return Annotated[Any, PlainValidator(parse), PlainSerializer(write, return_type=written), WithJsonSchema(schema)]
+def _form(kind: Any, parse: Callable[[Any], Any], write: Callable[[Any], Any], **schema: Any) -> Any:
+    return Annotated[kind, AfterValidator(parse), PlainSerializer(write, return_type=kind), WithJsonSchema(schema)]
 
 
 _FORMS: Mapping[Any, Any] = {
     int: _bounded(*get_args(Int64)),
-    float: _form(_parse_number, _parse_number, type="number"),
+    float: _form(Any, _check_number, _check_number, type="number"),
     InstantMs: _form(
-        _parse_instant, format_exact_instant, type="string", format="date-time", examples=["2026-11-21T10:00:00Z"]
+        str, _parse_instant, format_exact_instant, type="string", format="date-time", examples=["2026-11-21T10:00:00Z"]
     ),
     Address: _form(
+        str,
         _parse_address,
         str,
         type="string",
@@ -297,11 +288,11 @@ _FORMS: Mapping[Any, Any] = {
 
 
 def _refuse_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    row = dict(pairs)
-    if len(row) != len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the field {shorten(repeated)} is there twice, so two readers could read two values")
+    row: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in row:
+            raise ValueError(f"the field {shorten(name)} is there twice, so two readers could read two values")
+        row[name] = value
     return row
 
 
@@ -314,35 +305,32 @@ def _reason(error: ValidationError, *, tagged: bool) -> str:
     first = error.errors(include_url=False)[0]
     parts = first["loc"][1:] if tagged else first["loc"]
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).removeprefix(".")
+    message = first["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
     match first["type"]:
         case "json_invalid":
-            return f"it is not one complete JSON value: {first['msg'].partition(': ')[2]}"
+            return f"it is not one complete JSON value: {message.partition(': ')[2]}"
         case "missing":
             parent, _, name = path.rpartition(".")
             return f"{parent or 'it'} lacks {name}"
-        case "value_error" if not path:
-            return str(first["ctx"]["error"])
-        case "value_error":
-            return f"{path} is {shorten(first['input'])}: {first['ctx']['error']}"
-        case "union_tag_invalid" | "union_tag_not_found":
-            context = first["ctx"]
-            return f"operation is {shorten(context.get('tag'))}, expected one of {context.get('expected_tags', 'the known ones')}"
-    return f"{path or 'it'} is {shorten(first['input'])}: {first['msg'][:1].lower()}{first['msg'][1:]}"
+        case "value_error" | "union_tag_invalid" | "union_tag_not_found" if not path:
+            return message
+    return f"{path or 'it'} is {shorten(first['input'])}: {message}"
 
 
 def _difference(read: Any, written: Any, path: str, *, newer: bool) -> str:
-    """Return the first difference between two JSON values; empty: none. `newer`: `read` may have more fields."""
+    """Return the first difference of two JSON values; empty: none. `newer`: `read` may have more fields."""
+    name = path or "it"
     if type(read) is dict and type(written) is dict:
-        where = path or "it"
         if missing := written.keys() - read.keys():
-            return f"{where} lacks {', '.join(sorted(missing))}"
+            return f"{name} lacks {', '.join(sorted(missing))}"
         if (unknown := read.keys() - written.keys()) and not newer:
-            return f"{where} has unknown fields: {', '.join(shorten(name) for name in sorted(unknown))}"
-        pairs = [(read[name], value, f"{path}.{name}".removeprefix(".")) for name, value in written.items()]
+            return f"{name} has unknown fields: {', '.join(map(shorten, sorted(unknown)))}"
+        pairs = [(read[key], value, f"{path}.{key}".removeprefix(".")) for key, value in written.items()]
     elif type(read) is list and type(written) is list and len(read) == len(written):
         pairs = [(*pair, f"{path}[{index}]") for index, pair in enumerate(zip(read, written, strict=True))]
+    elif type(read) is type(written) and read == written:
+        return ""
     else:
-        if type(read) is type(written) and read == written:
-            return ""
-        return f"{path or 'it'} is {shorten(read)}, and the fields say {shorten(written)}"
+        return f"{name} is {shorten(read)}, and the fields say {shorten(written)}"
     return next(filter(None, (_difference(*pair, newer=newer) for pair in pairs)), "")

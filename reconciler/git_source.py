@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 
 from reconciler.gitops import run_git
-from reconciler.manifest.manifest_set import ClusterManifests
+from reconciler.manifest.files import ClusterManifests
 from reconciler.model.plan import Source
 
 
@@ -21,7 +21,7 @@ def source(manifests: ClusterManifests) -> Source:
     commit, top = git("rev-parse", "HEAD"), git("rev-parse", "--show-toplevel")
     if commit is None or top is None:
         return Source(manifests=manifests.files)
-    # A removed manifest is not among the files, so the status covers the YAML files of their folders, too.
+    # A removed manifest is not among the files, so the status covers the YAML files beside them.
     neighbours = [f":(glob,icase){folder}/*.{ending}" for folder in folders for ending in ("yaml", "yml")]
     chains = [_resolve_symlinks(path) for path in paths]
     outside = not all(chain[-1].is_relative_to(top) for chain in chains)
@@ -32,9 +32,9 @@ def source(manifests: ClusterManifests) -> Source:
 
 
 def _resolve_symlinks(path: Path) -> list[Path]:
-    """Return the symbolic links on the way to a file, and the file. Git tracks a link by its own path.
+    """Return the symbolic links on the way to a file, and the file.
 
-    The file was read, so no link leads to itself.
+    Git tracks a link by its own path. The file was read, so no link leads to itself.
     """
     chain: list[Path] = []
     current, remaining = Path(path.anchor), list(path.parts[1:])

@@ -14,25 +14,21 @@ from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply as send_actions
 from reconciler.errors import ExitCode, JournalUnavailable, WrongCluster
 from reconciler.journal import journal
-from reconciler.journal.entry import JournalEntry
-from reconciler.journal.journal import ActionJournal
-from reconciler.kafka.connect import Connection
+from reconciler.journal.journal import ActionJournal, JournalEntry
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import secrets
-from reconciler.manifest.manifest_set import ClusterManifests
+from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Mode
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Unknown
-from reconciler.operations import Operation
 from reconciler.plan import limits, plan_file, planner, recheck
 from reconciler.plan.plan_file import SavedPlan
 from reconciler.plan.review import restrict_to
-from reconciler.policies.cluster import Cluster
 from reconciler.scan import export as parquet
 from reconciler.scan import scan
 from reconciler.scan.session import SparkTarget
@@ -45,19 +41,13 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def connection(cluster: Cluster, timeout_s: float) -> Connection:
-    """Return the connection of a Cluster manifest. Raises SecretMissing."""
-    client = secrets.resolve(cluster)
-    return Connection(bootstrap_servers=client.bootstrap, properties=client.properties, timeout_s=timeout_s)
-
-
 @dataclass(kw_only=True)
 class Run(AbstractContextManager["Run"]):
     """A run on one cluster: its manifests, its one Kafka session, and how the steps run.
 
     The journal and the results name its id, so it applies at most one plan. `timeout_s`: of each
-    broker call. `stop`: whether a signal ends the run. `sending`: called before each request, from any
-    thread. The end of the `with` block closes the session.
+    broker call. `stop`: whether a signal ends the run. `sending`: called before each request, from
+    any thread. The end of the `with` block closes the session.
     """
 
     manifests: ClusterManifests
@@ -78,7 +68,7 @@ class Run(AbstractContextManager["Run"]):
         """Open the Kafka session at the first use. Raises ClusterUnreachable and WrongCluster."""
         cluster = self.manifests.cluster
         self.progress(f"connecting to {cluster.metadata.name}")
-        session = KafkaSession.open(connection(cluster, self.timeout_s))
+        session = KafkaSession.open(secrets.resolve(cluster, timeout_s=self.timeout_s))
         if session.cluster_id != cluster.spec.cluster_id:
             session.close()
             raise WrongCluster(
@@ -149,24 +139,24 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning | No
         )
     action_journal = run.open_journal(commit=planned.source.commit)
     digest = plan_file.digest(planned)
-    # Before the recheck, because an old journal takes time and the first request follows the recheck.
+    # Before the recheck: an old journal takes time, and the first request follows the recheck.
     intents = journal.interrupted_actions(action_journal, digest)
-    if message := journal.progress_message(intents):
-        run.progress(message)
+    if intents:
+        run.progress(journal.progress_message(intents))
     run.progress("rechecking every action")
     checked_at_ms = wall_clock_ms()
     snapshot = _scan(run, recheck.scan_request(planned), checked_at_ms, action_journal)
     checked = recheck.recheck(planned, cluster, run.manifests.waivers, snapshot, now_ms=checked_at_ms)
     refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
-    rechecked, ended_intents = journal.annotate_interrupted(checked.outcomes, intents)
+    rechecked = tuple(journal.annotate_interrupted(outcome, intents) for outcome in checked.outcomes)
     if refused or dry_run:
         detail = "a limit refuses the plan as it stands now" if refused else "dry run: would be sent"
         outcomes = [Outcome(action=a, status=Status.NOT_ATTEMPTED, detail=detail) for a in checked.remaining]
         return _result(planned, run, (*rechecked, *outcomes), refused=refused)
+    # the journal would otherwise show these actions as open for ever
+    ended_intents = [outcome for outcome in rechecked if outcome.action.address in intents]
     with suppress(JournalUnavailable):  # the first intent will fail, too, and nothing is sent then
         action_journal.record_outcomes(ended_intents, run_id=run.run_id, plan_digest=digest, at_ms=wall_clock_ms())
-    satisfied = [outcome.action for outcome in rechecked if outcome.status is Status.SATISFIED]
-    removed_groups = (action.removed_group for action in satisfied if isinstance(action, Operation))
     context = ApplyContext(
         gateway=KafkaGateway(run.session, cluster_id=planned.cluster_id),
         journal=action_journal,
@@ -177,11 +167,11 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning | No
         stop=run.stop,
         progress=run.progress,
         sending=run.sending,
-        removed_groups={group for group in removed_groups if group is not None},
         checked_at_ms=checked_at_ms,
         expires_at_ms=planned.expires_at_ms,
         tuning=tuning or Tuning(),
     )
+    context.note_removed_groups(rechecked)
     outcomes = [*rechecked, *send_actions(checked.remaining, context)]
     nothing_written = not any(map(results.may_have_written, outcomes))
     code = ExitCode.INTERRUPTED if run.stop() and nothing_written else results.exit_code(outcomes)

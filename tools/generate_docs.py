@@ -1,6 +1,6 @@
 """Renders the generated parts of the docs: tables of fields, and catalogues of M codes and B codes.
 
-The text comes from the models, from `CODES` and from `REASONS`. The caller passes the broken
+The text comes from the models, from `CODES` and from `BLOCK_CODES`. The caller passes the broken
 examples and their output. No function reads or writes a file.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from reconciler.manifest.error_codes import CODES
 from reconciler.manifest.schema import schemas
-from reconciler.model.block_codes import REASONS
+from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.policies.fields import DURATION_TEXT
 
 _SECTION = re.compile(r"(<!-- generated: (?P<name>[^\n]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -61,7 +61,7 @@ def block_catalogue() -> str:
     """Render each B code, below a heading for each group of codes."""
     entries = []
     group = None
-    for code, entry in REASONS.items():
+    for code, entry in BLOCK_CODES.items():
         if code[1] != group:
             group = code[1]
             entries.append(f"## {_BLOCK_GROUPS[group]}\n")

@@ -1,4 +1,4 @@
-"""State and settings of one run of the applier: gateway, journal, clock, stop, intents under way."""
+"""State and settings of one run: gateway, journal, clock, stop, intents under way."""
 
 import logging
 import random
@@ -7,21 +7,27 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reconciler.errors import JournalUnavailable
+from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import Gateway, Journal
+from reconciler.model.ports import Gateway
+from reconciler.operations import Operation
 from reconciler.operations.attempt import Attempt
 
 _LOG = logging.getLogger(__name__)
 _SLICE_MS = 100
+_RECHECK_MAX_AGE_MS = 30 * 60_000
+"""How long the recheck of the whole plan is good for: consumers that the plan does not name,
+protections and limits are not read again before each request.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
-    """How often, how long and in what portions to try. Measured starting points; none changes what may be done."""
+    """How often, how long and in what portions to try. None of it changes what may be done."""
 
     batch_max: int | None = None
-    """Most subjects in one request, whatever `Operation.BATCH_SIZE` allows; fewer are under way on a stop."""
+    """Most subjects in one request, below `Operation.BATCH_SIZE`; fewer are under way on a stop."""
     lanes_at_once: int = 8
     window: int = 20_000
     """Actions under way at once, which bounds memory; the plan itself is the caller's."""
@@ -29,14 +35,8 @@ class Tuning:
     """Rounds of recheck and send for one action, the first included."""
     backoff_ms: int = 250
     backoff_max_ms: int = 8_000
-    look_ages_ms: int = 10_000
-    """How long facts are good for a request; after a longer look or a slow journal there is another look."""
-    recheck_ages_ms: int = 30 * 60_000
-    """How long the recheck of the whole plan is good for: consumers that the plan does not name,
-    protections and limits are not read again before each request.
-    """
     effect_wait_ms: int = 10_000
-    """How long to wait until the cluster shows the effect of a batch before the next one is sent."""
+    """How long to wait for the effect of a batch before the next one is sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class ApplyContext:
     """
 
     gateway: Gateway
-    journal: Journal
+    journal: ActionJournal
     run_id: str
     plan_digest: str
     clock: Callable[[], int]
@@ -80,30 +80,28 @@ class ApplyContext:
         return self._reasons[0] if self._reasons else "interrupted"
 
     def halt(self, reason: str) -> None:
-        """Send nothing more, in any lane. Logs at once, because there may be no outcome that says why."""
+        """Send nothing more, in any lane. Logs at once: there may be no outcome with the reason."""
         if reason not in self._reasons:
             _LOG.warning("%s", reason)
         self._reasons.append(reason)
 
     def purges_of_other_runs(self) -> Mapping[TopicPartition, int]:
-        """Return when other runs last purged each partition: `every` is not between two tries of one purge."""
+        """Return when other runs last purged each partition: `every` bounds runs, not tries."""
         return self.journal.last_purges(except_run=self.run_id)
 
     def may_send(self) -> bool:
         """Whether a request may go out now; an old recheck or an expired plan stops the run."""
-        # The machine may have slept in the middle of the run.
-        now_ms, limit_ms = self.clock(), self.tuning.recheck_ages_ms
-        if not self.stopping and self.checked_at_ms is not None and now_ms - self.checked_at_ms > limit_ms:
-            minutes = (now_ms - self.checked_at_ms) // 60_000
-            self.halt(
-                f"the recheck was {minutes} min ago, and it is good for {limit_ms // 60_000} min: apply the plan again"
-            )
+        now_ms = self.clock()  # the machine may have slept in the middle of the run
+        age_ms = now_ms - (now_ms if self.checked_at_ms is None else self.checked_at_ms)
+        if not self.stopping and age_ms > _RECHECK_MAX_AGE_MS:
+            age, limit = age_ms // 60_000, _RECHECK_MAX_AGE_MS // 60_000
+            self.halt(f"the recheck was {age} min ago, and it is good for {limit} min: apply the plan again")
         if not self.stopping and self.expires_at_ms is not None and now_ms >= self.expires_at_ms:
             self.halt("the plan expired during this run: plan again")
         return not self.stopping
 
     def record_intents(self, attempts: Sequence[Attempt[Any]]) -> bool:
-        """Store the intents. False: the journal did not take them, so the run stops and sends nothing."""
+        """Store the intents. False: the journal took none; the run stops and sends nothing."""
         actions = [attempt.action for attempt in attempts]
         if not self._record(self.journal.record_intents, actions):
             return False
@@ -116,7 +114,7 @@ class ApplyContext:
         self.sending()
 
     def with_intent(self, attempt: Attempt[Any]) -> Attempt[Any]:
-        """Return the attempt as a batch left it in its middle: intent stored, request perhaps sent."""
+        """Return the attempt of an interrupted batch: intent stored, request perhaps sent."""
         sent = self._sent.get(attempt.action.address)
         if sent is None:
             return attempt
@@ -133,8 +131,15 @@ class ApplyContext:
         if recordable:
             self._record(self.journal.record_outcomes, recordable)
 
+    def note_removed_groups(self, outcomes: Iterable[Outcome]) -> None:
+        """Remember the groups that are gone by these outcomes, which ended in this run."""
+        for outcome in outcomes:
+            group = outcome.action.removed_group if isinstance(outcome.action, Operation) else None
+            if group is not None and outcome.status in (Status.APPLIED, Status.SATISFIED):
+                self.removed_groups.add(group)
+
     def back_off(self, round_number: int) -> None:
-        """Wait before a round, longer each time, with jitter; a stop ends the wait. 1 is the second round."""
+        """Wait before a round, longer each time, or until a stop. 1: the second round."""
         longest = min(self.tuning.backoff_max_ms, self.tuning.backoff_ms * 2 ** (round_number - 1))
         wait_ms = random.randint(longest // 2, longest)  # noqa: S311 - jitter, not a secret
         while wait_ms > 0 and not self.stopping:

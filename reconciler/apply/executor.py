@@ -4,35 +4,29 @@ This module decides the order, the rounds and what a stop does. The operations d
 sent and what a result means. Each batch is rechecked immediately before its request.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any
 
 from reconciler.apply.context import ApplyContext
 from reconciler.errors import JournalUnavailable
 from reconciler.model.action import Action
 from reconciler.model.outcome import Outcome, Status
 from reconciler.operations import OPERATIONS, Operation
-from reconciler.operations.attempt import Attempt, StepResult
+from reconciler.operations.attempt import Attempt, ResponseAction, StepResult
 from reconciler.operations.observation import Observation, RecheckFailure
-from reconciler.operations.response import ResponseAction
 
 _CUT_SHORT = "the run ends in the middle: nothing more is sent"
 """The reader of the outcomes has gone, or an unexpected error was raised."""
-_LOOKS = 3
-"""Most looks before one request."""
+_FACTS_MAX_AGE_MS = 10_000
+"""How long facts are good for a request; older ones are read again."""
+_RECHECKS_MAX = 3
+"""Most rechecks before one request."""
 
 _Batch = Sequence[Attempt[Any]]
-
-
-class _Look(NamedTuple):
-    """Which attempts may go out, what becomes of the others, and the facts that say so."""
-
-    ready: _Batch
-    steps: Sequence[StepResult]
-    observation: Observation
 
 
 def apply(actions: Sequence[Action], context: ApplyContext) -> Iterator[Outcome]:
@@ -43,22 +37,19 @@ def apply(actions: Sequence[Action], context: ApplyContext) -> Iterator[Outcome]
     """
     for operation in OPERATIONS:
         selected = [action for action in actions if isinstance(action, operation)]
-        done = 0
+        ended = 0
         for start in range(0, len(selected), context.tuning.window):
             window = [Attempt(action=action) for action in selected[start : start + context.tuning.window]]
             for outcomes in _rounds(operation, window, context):
                 context.record_outcomes(outcomes)
-                for outcome in outcomes:
-                    group = outcome.action.removed_group if isinstance(outcome.action, Operation) else None
-                    if group is not None and outcome.status in (Status.APPLIED, Status.SATISFIED):
-                        context.removed_groups.add(group)
-                done += len(outcomes)
-                context.progress(f"{operation.TITLE}s: {done} of {len(selected)}")
+                context.note_removed_groups(outcomes)
+                ended += len(outcomes)
+                context.progress(f"{operation.TITLE}s: {ended} of {len(selected)}")
                 yield from outcomes
 
 
 def _rounds(operation: type[Operation], pending: _Batch, context: ApplyContext) -> Iterator[list[Outcome]]:
-    """Run rounds over what is pending, each later and with fresh metadata, until they are used up or the run stops."""
+    """Run rounds over what is pending, each with fresh metadata, up to the last or a stop."""
     size = min(operation.BATCH_SIZE, context.tuning.batch_max or operation.BATCH_SIZE)
     for number in range(context.tuning.attempts):
         if pending and number:
@@ -84,7 +75,7 @@ def _rounds(operation: type[Operation], pending: _Batch, context: ApplyContext) 
 def _run_lanes(
     operation: type[Operation], lanes: Sequence[Sequence[_Batch]], context: ApplyContext
 ) -> Iterator[list[StepResult]]:
-    """Yield the results of each batch, as they come. Lanes run side by side, batches of one lane in order."""
+    """Yield the results of batches. Lanes run side by side, batches of one lane in order."""
     finished: SimpleQueue[list[StepResult] | None] = SimpleQueue()
 
     def run_lane(lane: Sequence[_Batch]) -> None:
@@ -97,7 +88,7 @@ def _run_lanes(
                         steps.append(step)
                     context.discard(batch)
                 except (OSError, MemoryError) as error:
-                    # Descriptors, threads, memory: the trouble of one lane must not lose what the others did.
+                    # Descriptors, threads, memory: one lane must not lose what the others did.
                     context.halt(f"this machine is out of something: {error or type(error).__name__}")
                     # Of those without a step it is not known whether their request went out.
                     known = {step.action.address for step in steps}
@@ -131,27 +122,25 @@ def _run_lanes(
 
 
 def _execute_batch(operation: type[Operation], batch: _Batch, context: ApplyContext) -> Iterator[StepResult]:
-    """Run one round of a batch: look, store the intents, send one request, look again.
+    """Run one round of a batch: recheck, store the intents, send one request, read back.
 
-    A batch whose subjects turn out to need several brokers is sent broker by broker, and one that the
-    broker finds too large in halves; each part is looked at anew.
+    A batch whose subjects turn out to need several brokers is sent broker by broker, and one that
+    the broker finds too large in halves; each part is rechecked again.
     """
     try:
-        look = _look(operation, batch, context)
+        ready, observation = yield from _recheck_batch(operation, batch, context)
     except JournalUnavailable as error:
         context.halt(str(error))
         yield from batch
         return
-    yield from look.steps
-    by_broker: dict[int | None, list[Attempt[Any]]] = {}
-    for attempt in look.ready:
-        by_broker.setdefault(attempt.broker, []).append(attempt)
+    by_broker: defaultdict[int | None, list[Attempt[Any]]] = defaultdict(list)
+    for attempt in ready:
+        by_broker[attempt.broker].append(attempt)
     if len(by_broker) > 1:
         for of_broker in by_broker.values():
             yield from _execute_batch(operation, of_broker, context)
         return
-    ready, steps = _store_intents(operation, look, context)
-    yield from steps
+    ready = yield from _store_intents(operation, ready, observation, context)
     if not ready:
         return
     # Leaders may have moved while the intents were stored.
@@ -173,21 +162,25 @@ def _execute_batch(operation: type[Operation], batch: _Batch, context: ApplyCont
         yield attempt.action.verify(attempt, results[attempt.action.subject], observation)
 
 
-def _look(operation: type[Operation], attempts: _Batch, context: ApplyContext) -> _Look:
-    """Recheck the attempts on facts of this moment. Raises JournalUnavailable."""
+def _recheck_batch(
+    operation: type[Operation], attempts: _Batch, context: ApplyContext
+) -> Generator[StepResult, None, tuple[_Batch, Observation]]:
+    """Recheck the attempts on present facts. Raises JournalUnavailable before the first step.
+
+    Yields what becomes of the attempts that do not hold; returns the others, and the facts.
+    """
     observation = operation.observe([attempt.action for attempt in attempts], context)
-    ready: list[Attempt[Any]] = []
-    steps: list[StepResult] = []
+    ready = []
     for attempt in attempts:
         failure = attempt.action.recheck(observation)
         step = attempt.action.after_done(attempt, failure, observation) if attempt.done else None
         if step is not None:
-            steps.append(step)
+            yield step
         elif failure is None:
             ready.append(attempt.action.prepare(attempt, observation))
         else:
-            steps.append(_after_failure(attempt, failure, observation))
-    return _Look(ready, steps, observation)
+            yield _after_failure(attempt, failure, observation)
+    return ready, observation
 
 
 def _after_failure(attempt: Attempt[Any], failure: RecheckFailure, observation: Observation) -> StepResult:
@@ -196,48 +189,48 @@ def _after_failure(attempt: Attempt[Any], failure: RecheckFailure, observation: 
         reached: Outcome = attempt.action.reached(attempt, observation)
         return reached
     if failure.status is Status.FAILED or (failure.status is Status.WAITING and attempt.possible):
-        # A fact that was not read may be read in the next round. And of a request that may have been
-        # carried out "waiting" would be untrue.
+        # A fact that was not read may be read in the next round. "Waiting" would be untrue of a
+        # request that may have been carried out.
         return attempt.retry_later(failure.detail)
     return attempt.outcome(failure.status, failure.detail, read_back=attempt.action.effect(observation).shown)
 
 
 def _store_intents(
-    operation: type[Operation], look: _Look, context: ApplyContext
-) -> tuple[_Batch, Sequence[StepResult]]:
-    """Store the intents; return what to send at once, and what becomes of the rest.
+    operation: type[Operation], ready: _Batch, observation: Observation, context: ApplyContext
+) -> Generator[StepResult, None, _Batch]:
+    """Store the intents. Yields attempts that may not go out; returns those to send at once.
 
-    Where the look or the journal took too long, there is another look. A run that was stopped
-    meanwhile, or whose recheck is too old by now, sends nothing.
+    Where the recheck or the journal took too long, there is another recheck. A run that was stopped
+    meanwhile, or whose recheck of the plan is too old by now, sends nothing.
     """
-    if not look.ready or not context.may_send() or not context.record_intents(look.ready):
-        return [], look.ready
-    ready: _Batch = [replace(attempt, intended=True) for attempt in look.ready]
-    steps: list[StepResult] = []
-    limit_ms = context.tuning.look_ages_ms
+    if not ready or not context.may_send() or not context.record_intents(ready):
+        yield from ready
+        return []
+    ready = [replace(attempt, intended=True) for attempt in ready]
     try:
         failures = operation.recheck_after_intents([attempt.action for attempt in ready], context)
         failed = [attempt for attempt in ready if attempt.action.subject in failures]
-        steps += [_after_failure(attempt, failures[attempt.action.subject], look.observation) for attempt in failed]
         ready = [attempt for attempt in ready if attempt.action.subject not in failures]
-        for number in range(_LOOKS):
+        for attempt in failed:
+            yield _after_failure(attempt, failures[attempt.action.subject], observation)
+        for number in range(_RECHECKS_MAX):
             if number:
-                look = _look(operation, ready, context)
-                ready, steps = look.ready, [*steps, *look.steps]
+                ready, observation = yield from _recheck_batch(operation, ready, context)
             # A clock may be set back, too.
-            if 0 <= context.clock() - look.observation.read_at_ms <= limit_ms:
+            if 0 <= context.clock() - observation.read_at_ms <= _FACTS_MAX_AGE_MS:
                 break
         else:
-            took = f"took longer than {limit_ms / 1000:.0f} s, {_LOOKS} times in a row"
-            reason = f"the look before the request {took}: a smaller --batch may help"
-            return [], [*steps, *(attempt.retry_later(reason) for attempt in ready)]
+            took = f"took longer than {_FACTS_MAX_AGE_MS // 1000} s, {_RECHECKS_MAX} times in a row"
+            reason = f"the recheck before the request {took}: a smaller --batch may help"
+            yield from (attempt.retry_later(reason) for attempt in ready)
+            return []
     except JournalUnavailable as error:
         context.halt(str(error))
-        return [], [*steps, *ready]
     if not ready or not context.may_send():
-        return [], [*steps, *ready]
+        yield from ready
+        return []
     context.announce(ready)
-    return ready, steps
+    return ready
 
 
 def _end_all(steps: Iterable[StepResult], context: ApplyContext) -> list[Outcome]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from reconciler.atomic_file import write_file
-from reconciler.codec import DIALECT, Codec, Schema, document
+from reconciler.codec import Codec, Schema, document
 from reconciler.model.bounds import InstantMs, Total
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
@@ -63,6 +63,7 @@ class ResultRow:
 
 _HEADER = Codec(ResultsHeader)
 _ROW = Codec(ResultRow)
+_OF_OUTCOME = ("status", "detail", "code", "read_back", "sends", "possible", "removed_max")
 
 
 def exit_code(outcomes: Collection[Outcome]) -> int:
@@ -90,7 +91,7 @@ def lines(outcomes: Iterable[Outcome], header: ResultsHeader) -> Iterator[str]:
     tally = Counter(outcome.status for outcome in ended)
     summary = {status.value: tally[status] for status in Status}
     rows = map(_ROW.encode, map(_row, ended))
-    return document([*_HEADER.fields(header).items(), ("summary", summary), ("outcomes", rows)])
+    return document(_HEADER.fields(header) | {"summary": summary, "outcomes": rows})
 
 
 def write(path: Path, outcomes: Iterable[Outcome], header: ResultsHeader) -> None:
@@ -100,24 +101,14 @@ def write(path: Path, outcomes: Iterable[Outcome], header: ResultsHeader) -> Non
 
 def schema() -> Schema:
     """Return the JSON Schema of the document (schemas/results.json)."""
-    [header], definitions = _HEADER.schemas()
-    [row], more = _ROW.schemas()
+    described = _HEADER.schema(SCHEMA_ID, "Results", outcomes=_ROW)
     counts = {"type": "object", "properties": {status.value: {"type": "integer", "minimum": 0} for status in Status}}
-    header["properties"] |= {"summary": counts, "outcomes": {"type": "array", "items": row}}
-    header["required"] += ["summary", "outcomes"]
-    return {"$schema": DIALECT, "$id": SCHEMA_ID, **header, "title": "Results", "$defs": definitions | more}
+    described["properties"] |= {"summary": counts, "outcomes": described["properties"].pop("outcomes")}
+    described["required"].insert(-1, "summary")
+    return described
 
 
 def _row(outcome: Outcome) -> ResultRow:
-    return ResultRow(
-        address=outcome.action.address,
-        operation=outcome.action.OPERATION,
-        request=outcome.action.request(),
-        status=outcome.status,
-        detail=outcome.detail,
-        code=outcome.code,
-        read_back=outcome.read_back,
-        sends=outcome.sends,
-        possible=outcome.possible,
-        removed_max=outcome.removed_max,
-    )
+    action = outcome.action
+    copied = {name: getattr(outcome, name) for name in _OF_OUTCOME}
+    return ResultRow(address=action.address, operation=action.OPERATION, request=action.request(), **copied)

@@ -23,22 +23,22 @@ from reconciler.cli import console
 from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "demo": ("demo", "Show the tool at work on three local Kafka brokers."),
+    "demo": ("sandbox", "Show the tool at work on three local Kafka brokers."),
     "sandbox": ("sandbox", "Run local Kafka brokers to try things on."),
-    "init": ("init", "Write the first manifests and workflows for a cluster."),
+    "init": ("manifests", "Write the first manifests and workflows for a cluster."),
     "validate": ("manifests", "Check manifests without a cluster."),
     "clusters": ("manifests", "List the clusters of the manifests."),
-    "doctor": ("doctor", "Check versions, clock and rights of a cluster."),
+    "doctor": ("inspect", "Check versions, clock and rights of a cluster."),
     "plan": ("plan", "Show what would change on the cluster, and why."),
     "plan diff": ("plan", "Show what changed between two saved plans."),
     "show": ("plan", "Print a saved plan in any format."),
     "explain": ("plan", "Explain one decision of a plan, or an error code."),
     "apply": ("apply", "Carry out a saved plan, or plan and ask for confirmation."),
-    "converge": ("converge", "Plan and apply the policies in `mode: continuous`, once."),
-    "watch": ("converge", "Converge at regular intervals until Ctrl-C or SIGTERM."),
-    "drift": ("drift", "Report drift for schedules, and change nothing."),
-    "scan": ("facts", "Write the facts that the policies need as Parquet."),
-    "journal": ("facts", "Print the intents and outcomes of all runs, oldest first."),
+    "converge": ("apply", "Plan and apply the policies in `mode: continuous`, once."),
+    "watch": ("apply", "Converge at regular intervals until Ctrl-C or SIGTERM."),
+    "drift": ("inspect", "Report drift for schedules, and change nothing."),
+    "scan": ("inspect", "Write the facts that the policies need as Parquet."),
+    "journal": ("inspect", "Print the intents and outcomes of all runs, oldest first."),
     "schema": ("manifests", "Write the JSON Schemas of manifests, plans and results."),
 }
 """Command → (module of this package, summary), in the order of `--help`.
@@ -123,8 +123,7 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         console.print_error("interrupted before anything was written")
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        console.discard_stdout()
+    except BrokenPipeError:  # the end of the process discards the rest
         return ExitCode.ERROR
     except Exception as error:  # noqa: BLE001  the last line of defence: users get a message, not a traceback
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):

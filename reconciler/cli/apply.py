@@ -1,6 +1,9 @@
-"""`reconciler apply`: carry out a saved plan, or plan and ask for confirmation first."""
+"""`reconciler apply`, `converge` and `watch`: carry out a saved plan, or plan and apply."""
 
+import math
+import random
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -9,15 +12,24 @@ import typer
 from reconciler import pipeline, report
 from reconciler.apply import results as results_file
 from reconciler.apply.context import Tuning
+from reconciler.apply.results import may_have_written
 from reconciler.cli import common, console
-from reconciler.cli.common import PlanAndPaths
-from reconciler.cli.plan import show_plan
+from reconciler.cli.common import Paths, PlanAndPaths
+from reconciler.cli.plan import parse_duration, show_plan
 from reconciler.cli.settings import Settings, accepts_settings
-from reconciler.cli.signals import handle_signals
-from reconciler.errors import PlanUnusable, Refused, UsageError
-from reconciler.model.plan import Plan
+from reconciler.cli.signals import SignalState, handle_signals
+from reconciler.errors import ExitCode, PlanUnusable, Refused, UsageError
+from reconciler.manifest.files import ClusterManifests
+from reconciler.model.action import Mode
+from reconciler.model.plan import Blocked, Plan, Waiting
 from reconciler.pipeline import ApplyResult, wall_clock_ms
 from reconciler.plan import plan_file
+
+_SLICE_S = 0.2
+_LEAST_S = 1.0
+"""Shortest time between two rounds of watch."""
+_JITTER_S = 2.0
+_DEFAULT_EVERY_MS = 30_000
 
 
 @accepts_settings
@@ -54,10 +66,8 @@ def apply(
         show_plan(plan, settings)
         _check_plan(plan, expect_digest)
         name = manifests.cluster.metadata.name
-        if (
-            plan.actions
-            and (answer := console.ask(f"Type the name of the cluster ({name}) to apply this plan:")) != name
-        ):
+        question = f"Type the name of the cluster ({name}) to apply this plan:"
+        if plan.actions and (answer := console.ask(question)) != name:
             raise Refused(f"{answer!r} is not {name!r}: nothing was done")
     # The results are written inside as well: a Ctrl-C at that moment must not end with "interrupted
     # before anything was written".
@@ -99,3 +109,84 @@ def show_results(applied: ApplyResult, settings: Settings) -> None:
             json=lambda: results_file.lines(applied.outcomes, applied.header),
             github=lambda: report.write_annotations(tree),
         )
+
+
+@accepts_settings
+def converge(settings: Settings, paths: Paths = None) -> int:
+    """Plan and apply the policies in `mode: continuous`, once.
+
+    For schedules: with -q, nothing is printed if there is nothing to do.
+    """
+    clusters = common.load_clusters(paths, settings)
+    if len(clusters) > 1 and settings.output_file:
+        raise UsageError("--output-file needs one cluster: select it with --cluster NAME")
+    console.prepare(settings)
+    codes: set[int] = set()
+    wrote = False
+    with handle_signals() as signals:
+        for manifests in clusters:
+            if signals():
+                codes.add(ExitCode.PARTLY if wrote else ExitCode.INTERRUPTED)
+                break
+            with common.collect_errors(manifests, codes):
+                applied = _converge_once(manifests, settings, signals, codes, quiet_when_idle=settings.quiet)
+                wrote = wrote or any(map(may_have_written, applied.outcomes))
+    return common.worst_exit_code(codes)
+
+
+@accepts_settings
+def watch(
+    settings: Settings,
+    paths: Paths = None,
+    every: Annotated[
+        str | None,
+        typer.Option("--every", help="Time between two rounds. Default: the shortest `every` of the policies."),
+    ] = None,
+    rounds: Annotated[int | None, typer.Option("--rounds", min=1, help="Stop after this number of rounds.")] = None,
+) -> int:
+    """Converge at regular intervals until Ctrl-C or SIGTERM."""
+    manifests = common.load_cluster(paths, settings)
+    console.prepare(settings)
+    clocks = [policy.every_ms for policy in manifests.policies if policy.mode is Mode.CONTINUOUS and policy.every_ms]
+    interval_ms = parse_duration("--every", every) if every else min(clocks, default=_DEFAULT_EVERY_MS)
+    completed = 0
+    codes: set[int] = set()
+    with handle_signals() as signals:
+        while not signals():
+            # Without jitter, two loops that delay each other would meet again after each interval.
+            wait_s = interval_ms / 1000 + random.uniform(0, min(_JITTER_S, interval_ms / 10_000))  # noqa: S311  no secret
+            next_s = time.monotonic() + wait_s
+            with common.collect_errors(manifests, codes):  # the cluster may be available in the next round
+                plan = _converge_once(manifests, settings, signals, codes, quiet_when_idle=True).plan
+                # A round that begins just before a purge is due would delay it by an interval.
+                due_ms = [d.until_ms for d in plan.decisions if isinstance(d, Waiting) and d.until_ms is not None]
+                due_s = (min(due_ms, default=math.inf) - wall_clock_ms()) / 1000
+                next_s = min(next_s, time.monotonic() + max(_LEAST_S, due_s))
+            completed += 1
+            if completed == rounds:
+                break
+            while not signals() and time.monotonic() < next_s:
+                time.sleep(_SLICE_S)
+    return ExitCode.DONE if rounds is None else common.worst_exit_code(codes)
+
+
+def _converge_once(
+    manifests: ClusterManifests, settings: Settings, signals: SignalState, codes: set[int], *, quiet_when_idle: bool
+) -> ApplyResult:
+    """Converge a cluster, and add its exit code; 1 if only a fact could not be read."""
+
+    def on_plan(plan: Plan) -> None:
+        has_unknown_facts = plan.incomplete or any(isinstance(d, Blocked) and d.unread for d in plan.decisions)
+        if has_unknown_facts:
+            codes.add(ExitCode.ERROR)
+        if plan.actions or plan.refused or has_unknown_facts or not quiet_when_idle:
+            show_plan(plan, settings)
+
+    with common.open_run(settings, manifests, signals) as run:
+        applied = pipeline.converge(run, on_plan=on_plan)
+    codes.add(applied.header.exit_code)
+    for message in applied.header.refused:
+        console.print_error(message)
+    if applied.outcomes:
+        show_results(applied, settings)
+    return applied

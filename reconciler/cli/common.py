@@ -1,8 +1,9 @@
-"""What several commands share: arguments, manifests, the run on a cluster, errors and exit codes."""
+"""What several commands share: arguments, manifests, the run on a cluster, exit codes."""
 
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,12 +15,11 @@ from reconciler.cli.settings import Format, Settings
 from reconciler.cli.signals import SignalState
 from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError
 from reconciler.manifest import files
-from reconciler.manifest.diagnostics import Rendering, render
-from reconciler.manifest.manifest_set import ClusterManifests, ManifestSet
+from reconciler.manifest.files import ClusterManifests, ManifestSet
 from reconciler.model.plan import Plan
 from reconciler.pipeline import Run, wall_clock_ms
 from reconciler.plan import plan_file
-from reconciler.report import write_lines
+from reconciler.report import DIAGNOSTICS_WRITERS, write_lines
 from reconciler.report.tree import Report
 from reconciler.scan.session import SparkTarget
 
@@ -54,10 +54,12 @@ def load(paths: Sequence[Path] | None, settings: Settings) -> ManifestSet:
     try:
         return files.load(paths or (Path("manifests"),), now_ms=wall_clock_ms(), cluster=settings.cluster)
     except ManifestsInvalid as error:
+        writers = {form: partial(write, error.diagnostics) for form, write in DIAGNOSTICS_WRITERS.items()}
+        console.write_files(settings, writers)
         if settings.output in (Format.TEXT, Format.MD):
-            console.print_stderr(render(error.diagnostics, Rendering.TEXT).rstrip("\n"))
+            console.print_stderr(writers["text"]().rstrip("\n"))
         else:
-            console.write(render(error.diagnostics, Rendering(settings.output.value)))
+            console.write(writers[settings.output]())
         raise
 
 

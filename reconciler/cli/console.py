@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -89,17 +89,22 @@ def emit(settings: Settings, subject: str, **renderers: Callable[[], Rendered]) 
     `renderers`: one for each format that the result has. Raises UsageError for another format, in a
     sentence about `subject`, OutputUnwritten and BrokenPipeError.
     """
-    files = settings.output_file or ()
-    for output in (*(file.output for file in files), settings.output):
+    for output in (*(file.output for file in settings.output_file or ()), settings.output):
         if output not in renderers:
             raise UsageError(f"-o {output}: {subject} has the formats {', '.join(renderers)}")
-    for output, path in files:
-        with write_errors(f"--output-file {path}"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("w", encoding="utf-8") as stream:
-                stream.writelines(texts(renderers[output](), color=False))
+    write_files(settings, renderers)
     for text in texts(renderers[settings.output](), color=use_color(settings, sys.stdout)):
         write(text)
+
+
+def write_files(settings: Settings, renderers: Mapping[str, Callable[[], Rendered]]) -> None:
+    """Write a result to each `--output-file` whose format it has. Raises OutputUnwritten."""
+    for output, path in settings.output_file or ():
+        if output in renderers:
+            with write_errors(f"--output-file {path}"):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("w", encoding="utf-8") as stream:
+                    stream.writelines(texts(renderers[output](), color=False))
 
 
 def texts(rendered: Rendered, *, color: bool) -> Iterator[str]:

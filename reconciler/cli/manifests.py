@@ -1,21 +1,131 @@
-"""`reconciler validate`, `clusters` and `schema`: they need manifests and no cluster."""
+"""`reconciler init`, `validate`, `clusters` and `schema`: they write and check manifests."""
 
 import json
+import os
+from collections.abc import Mapping
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from reconciler import gitops, pipeline
 from reconciler.apply import results
 from reconciler.cli import common, console
 from reconciler.cli.common import Paths
-from reconciler.cli.settings import Settings, accepts_settings
-from reconciler.errors import ExitCode
-from reconciler.manifest.diagnostics import Rendering, render
+from reconciler.cli.settings import KeyValue, Settings, accepts_settings, parse_key_value
+from reconciler.errors import ExitCode, ManifestsInvalid, UsageError
+from reconciler.kafka import connect, journal_topic
+from reconciler.kafka.session import KafkaSession
+from reconciler.manifest import secrets
+from reconciler.manifest.files import source_of, validate_sources
 from reconciler.manifest.schema import schemas
 from reconciler.model.action import Mode
 from reconciler.plan import plan_file
+from reconciler.policies.cluster import Cluster
+from reconciler.report import DIAGNOSTICS_WRITERS
+
+
+@accepts_settings
+def init(
+    settings: Settings,
+    bootstrap_server: Annotated[
+        str,
+        typer.Option(
+            "--bootstrap-server",
+            envvar="KAFKA_BOOTSTRAP_SERVERS",
+            help="Addresses of some brokers as HOST:PORT, separated by commas.",
+        ),
+    ],
+    directory: Annotated[Path, typer.Argument(help="The root of the repository.")] = Path(),
+    name: Annotated[str, typer.Option("--name", help="Name of the Cluster manifest.")] = "my-cluster",
+    client: Annotated[
+        list[KeyValue] | None,
+        typer.Option(
+            "--client",
+            metavar="KEY=VALUE",
+            parser=parse_key_value,
+            help="A librdkafka property; a secret as '${env:NAME}'. May be repeated.",
+        ),
+    ] = None,
+    journal: Annotated[
+        str | None,
+        typer.Option("--journal-topic", help="Create this topic with unlimited retention, and use it as the journal."),
+    ] = None,
+    workflows: Annotated[
+        bool, typer.Option("--workflows/--no-workflows", help="Whether to write .github/workflows as well.")
+    ] = True,
+    action: Annotated[
+        str | None,
+        typer.Option(
+            "--action",
+            metavar="OWNER/NAME@COMMIT",
+            help="GitHub repository and commit of this program for the workflows. Default: the source of this installation.",
+        ),
+    ] = None,
+) -> None:
+    """Write the first manifests and workflows for a cluster.
+
+    Reads the cluster id from the brokers, and adds harmless examples. Overwrites no file.
+
+    A repository that has the files of another cluster keeps every file with the same content.
+    """
+    console.start_logging(settings)
+    servers = [server.strip() for server in bootstrap_server.split(",") if server.strip()]
+    if not servers:
+        raise UsageError(
+            f"--bootstrap-server {bootstrap_server!r}: expected host:port of some brokers, separated by commas"
+        )
+    files = gitops.workflows(action) if workflows else {}
+    manifests = partial(
+        gitops.starter_manifests, servers=servers, name=name, client=dict(client or ()), journal_topic=journal
+    )
+    connection = secrets.resolve(_validate(manifests("unknown"), directory), timeout_s=settings.timeout)
+    with console.progress(settings) as progress:
+        progress(f"reading the cluster id from {', '.join(servers)}")
+        cluster_id = connect.cluster_id(connection)
+        _write({**manifests(cluster_id), gitops.SCHEMA: schemas()["manifest.json"], **files}, directory)
+        if journal:  # last, because it changes the cluster; an existing topic stays as it is
+            progress(f"creating the topic {journal}")
+            with closing(KafkaSession(connection)) as session:
+                journal_topic.create_topic(session, journal)
+    console.print_stderr("next: run reconciler validate, then reconciler doctor, then reconciler plan")
+
+
+def _validate(files: Mapping[str, str], directory: Path) -> Cluster:
+    """Return the Cluster of these manifests. Raises UsageError if it is invalid."""
+    sources = [source_of(str(directory / path), files[path].encode()) for path in files if "/cluster." in path]
+    try:
+        return validate_sources(sources, now_ms=pipeline.wall_clock_ms()).by_cluster[0].cluster
+    except ManifestsInvalid as error:
+        errors = (problem for problem in error.diagnostics if problem.severity == "error")
+        problems = "; ".join(f"{problem.message} {problem.context}: {problem.hint}" for problem in errors)
+        raise UsageError(f"no manifest may have these values: {problems}") from None
+
+
+def _write(files: Mapping[str, str], directory: Path) -> None:
+    """Write the files that do not exist; refuse all if one exists with other content."""
+    missing = {}
+    for relative, text in files.items():
+        path = directory / relative
+        same = False
+        with suppress(OSError, ValueError):
+            same = path.read_text(encoding="utf-8") == text
+        if same:
+            console.print_stderr(f"{path} exists with the same content")
+        elif os.path.lexists(path):
+            raise UsageError(
+                f"{path} exists with other content, and init overwrites no file: choose another --name or folder, or "
+                f"move the file; --no-workflows writes nothing below .github"
+            )
+        else:
+            missing[path] = text
+    for path, text in missing.items():
+        with console.write_errors(str(path)):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        console.write(f"{path}\n")
 
 
 @accepts_settings
@@ -24,11 +134,8 @@ def validate(settings: Settings, paths: Paths = None) -> None:
     manifests = common.load(paths, settings)
     names = ", ".join(cluster.metadata.name for cluster in manifests.clusters) or "no cluster"
     summary = f"valid: {len(manifests.policies)} policies for {names} in {len(manifests.files)} files\n"
-
-    def rendered(rendering: Rendering) -> str:
-        return render(manifests.warnings, rendering) + (summary if rendering is Rendering.TEXT else "")
-
-    console.emit(settings, "a validation", **{form.value: partial(rendered, form) for form in Rendering})
+    writers = {form: partial(write, manifests.warnings) for form, write in DIAGNOSTICS_WRITERS.items()}
+    console.emit(settings, "a validation", **writers | {"text": lambda: writers["text"]() + summary})
 
 
 @accepts_settings

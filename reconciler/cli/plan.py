@@ -12,7 +12,7 @@ from reconciler.cli.common import Paths, PlanAndPaths
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.errors import ExitCode, UsageError
 from reconciler.manifest.error_codes import CODES
-from reconciler.model.block_codes import REASONS
+from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.model.names import Address
 from reconciler.model.plan import Plan
 from reconciler.plan import plan_file
@@ -152,7 +152,7 @@ def explain(
     """
     code = subject.upper()
     if re.fullmatch("[A-Z][0-9]{3}", code):
-        entry = REASONS.get(code) or CODES.get(code)
+        entry = BLOCK_CODES.get(code) or CODES.get(code)
         if entry is None:
             raise UsageError(f"no such code: {code}; codes of manifests begin with M, codes of blocked subjects with B")
         text: console.Rendered = f"{code}: {entry.title}\n\n{entry.explanation}\n"

@@ -1,5 +1,13 @@
-"""`reconciler sandbox up|down|status`: local brokers that keep running between commands."""
+"""`reconciler sandbox` and `demo`: local brokers to try things on."""
 
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -7,14 +15,17 @@ import typer
 from reconciler.cli import console
 from reconciler.cli.app import new_app
 from reconciler.cli.settings import Settings, accepts_settings
-from reconciler.errors import SandboxError
-from reconciler.sandbox import jars, registry
-from reconciler.sandbox.cluster import Cluster
+from reconciler.errors import ReconcilerError, SandboxError
+from reconciler.sandbox import demo_data, jars, registry
+from reconciler.sandbox.cluster import Cluster, start, stop
+from reconciler.sandbox.java import find_java
+from reconciler.sandbox.tools import run_tool
 
 sandbox = new_app(help="Run local Kafka brokers to try things on.", add_completion=False, no_args_is_help=True)
 
 Name = Annotated[str, typer.Option("--name", help="Name of the sandbox.")]
 DEFAULT_NAME = "default"
+MANIFESTS = Path(__file__).parents[1] / "sandbox" / "demo"
 
 
 def _show(cluster: Cluster, settings: Settings) -> None:
@@ -68,3 +79,61 @@ def status(settings: Settings, name: Name = DEFAULT_NAME) -> None:
     if cluster is None:
         raise SandboxError(f"no sandbox named {name} is running: start one with `reconciler sandbox up --name {name}`")
     _show(cluster, settings)
+
+
+@accepts_settings
+def demo(settings: Settings) -> None:
+    """Show the tool at work on three local Kafka brokers.
+
+    Starts the brokers, fills them with data, validates, plans, applies and plans again. Removes
+    everything at the end.
+    """
+    console.start_logging(settings)
+    find_java()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="reconciler-demo-", ignore_cleanup_errors=True) as folder:
+        with console.progress(settings) as progress:
+            sandbox = start(3, name="demo", progress=progress)
+        try:
+            _run_steps(sandbox, settings, Path(folder))
+        finally:
+            console.print_stderr("\nstopping the brokers …")
+            stop(sandbox)
+    console.print_stderr(f"demo done in {time.monotonic() - started:.0f} s; brokers stopped, data removed")
+
+
+def _run_steps(sandbox: Cluster, settings: Settings, folder: Path) -> None:
+    shutil.copytree(MANIFESTS, folder / "manifests")
+    with console.progress(settings) as progress:
+        data = demo_data.create_demo_data(sandbox, progress)
+    with data:
+        data.wait_until_idle()
+        _print_heading("The manifests: the desired state of this cluster")
+        for path in sorted((folder / "manifests").rglob("*.yaml")):
+            console.write(f"--- {path.relative_to(folder)}\n{path.read_text(encoding='utf-8').strip()}\n\n")
+        for heading, words in (
+            ("1. Are the manifests valid?", "validate"),
+            ("2. What would change, and which consumers are affected?", "plan --out plan.json"),
+            ("3. Apply exactly this plan.", "apply plan.json"),
+            ("4. The next plan: in sync, except for blocked and waiting subjects.", "plan --detailed-exitcode"),
+        ):
+            _print_heading(heading)
+            _run_command(words, sandbox, folder)
+        _print_heading("5. Kafka's own tools agree: the first offsets of clicks, and the remaining groups")
+        for words in ("kafka-get-offsets --topic clicks --time earliest", "kafka-consumer-groups --list"):
+            console.write(f"$ {words}\n{run_tool(sandbox, *words.split()).stdout}")
+
+
+def _print_heading(text: str) -> None:
+    console.write(f"\n{'=' * 78}\n{text}\n{'=' * 78}\n")
+
+
+def _run_command(words: str, sandbox: Cluster, folder: Path) -> None:
+    console.write(f"$ reconciler {words}\n")
+    command = [sys.executable, "-m", "reconciler", *words.split()]
+    environment = os.environ | {"KAFKA_BOOTSTRAP_SERVERS": sandbox.bootstrap_servers}
+    code = subprocess.run(command, cwd=folder, env=environment, check=False).returncode
+    console.write(f"(exit {code})\n")
+    if code != 0:
+        raise ReconcilerError(f"`reconciler {words}` failed with exit {code}")

@@ -37,8 +37,8 @@ class SignalState:
                 self._count += 1
                 if self._count > 1:
                     os._exit(ExitCode.PARTLY if self._sent else ExitCode.INTERRUPTED)
-                # In its own thread: the next signal must be received even if the reader of stderr stalls.
-                # Not with print(): the main thread may hold the buffer's lock.
+                # In its own thread: the next signal must be received even if the reader of stderr
+                # stalls. Not with print(): the main thread may hold the buffer's lock.
                 threading.Thread(target=os.write, args=(2, _STOPPING), name="stopping", daemon=True).start()
 
 

@@ -1,18 +1,22 @@
-"""The workflows that run this program in a user's GitHub repository, as data.
+"""What `init` writes: the workflows of a user's GitHub repository, and the first manifests.
 
 `github/` has the layout of `.github/`, and this project's own repository runs the same files. They
 read what differs between repositories, such as cluster names, at run time. The exception is the
 program itself: other repositories refer to it by repository and commit. These come from the user,
 the installation's own record (PEP 610) or the checkout that the program runs from. The name of a
 package index is no source, because anyone could register it.
+
+`templates/` has a Cluster, and one example per policy. The examples are harmless: they name topics
+and groups that no cluster has.
 """
 
 import json
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from string import Template
 from urllib.parse import urlparse
 from urllib.request import url2pathname
 
@@ -22,6 +26,19 @@ from reconciler.errors import UsageError
 ACTION = ".github/actions/reconciler"
 OWN_ACTION = f"./{ACTION} # zizmor: ignore[self-repository]"
 """How this project's own workflows name the action that installs the program."""
+SCHEMA = "schemas/manifest.json"
+"""Path of the JSON Schema in the repository; the first line of each manifest names it."""
+_MODELINE = f"# yaml-language-server: $schema=../../{SCHEMA}\n"
+_TEMPLATES = Path(__file__).parent / "templates"
+_CLIENT_EXAMPLE = """\
+  # client:                               # librdkafka properties, passed through
+  #   security.protocol: SASL_SSL
+  #   sasl.mechanism: SCRAM-SHA-512
+  #   sasl.username: reconciler
+  #   sasl.password: ${env:KAFKA_PASSWORD}  # or ${file:…}; a literal secret is refused"""
+_JOURNAL_EXAMPLE = """\
+  # journal:
+  #   topic: _reconciler.journal          # an audit trail that survives a CI runner; default: a file"""
 _FOLDER = Path(__file__).parent / "github"
 _REPOSITORY = r"(?P<repository>[A-Za-z0-9-]+/[A-Za-z0-9._-]+?)"
 _COMMIT = r"(?P<commit>[0-9a-f]{40})"
@@ -90,3 +107,41 @@ def run_git(folder: Path, *arguments: str | Path) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return result.stdout.strip() if result.returncode == 0 else None
+
+
+def starter_manifests(
+    cluster_id: str,
+    servers: Sequence[str],
+    name: str,
+    *,
+    client: Mapping[str, str] | None = None,
+    journal_topic: str | None = None,
+) -> Mapping[str, str]:
+    """Return path → text, relative to the root of the repository.
+
+    `client`: librdkafka properties, with references such as ${env:KAFKA_PASSWORD}. Without them or
+    without a journal topic, the file holds a comment that shows how to add them. All arguments are
+    written as quoted YAML text; the caller validates them, because the name is also a folder.
+    """
+    properties = [f"    {_quoted(key)}: {_quoted(value)}" for key, value in (client or {}).items()]
+    journal = _JOURNAL_EXAMPLE if journal_topic is None else f"  journal:\n    topic: {_quoted(journal_topic)}"
+    values = {
+        "name": _quoted(name),
+        "cluster_id": _quoted(cluster_id),
+        "bootstrap_servers": "\n".join(f"    - {_quoted(server)}" for server in servers),
+        "client": "\n".join(
+            ["  client: # librdkafka properties, passed through", *properties] if client else [_CLIENT_EXAMPLE]
+        ),
+        "journal": journal,
+    }
+    # Other dollar signs of a template stay, and a value is never taken for a template.
+    return {
+        f"manifests/{name}/{path.name}": _MODELINE + Template(path.read_text(encoding="utf-8")).safe_substitute(values)
+        for path in sorted(_TEMPLATES.glob("*.yaml"))
+    }
+
+
+def _quoted(text: str) -> str:
+    """Return a double-quoted YAML scalar."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(char if char.isprintable() else f"\\U{ord(char):08X}" for char in escaped) + '"'

@@ -8,7 +8,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 
@@ -35,13 +35,15 @@ class JournalFile:
 
     def append(self, lines: Sequence[tuple[str, bytes]]) -> None:
         data = b"".join(line + b"\n" for _key, line in lines)
-        until_s = _patience_end()  # before the lock: threads behind a frozen process give up together
+        until_s = time.monotonic() + _PATIENCE_S  # before the lock: threads behind a frozen process give up together
         try:
             with self._lock, self._locked_file(fcntl.LOCK_EX, os.O_RDWR | os.O_CREAT, until_s) as descriptor:
                 end = _end_of_last_line(descriptor)
                 os.ftruncate(descriptor, end)
                 try:
-                    _write(descriptor, data, end)
+                    with open(descriptor, "r+b", closefd=False) as file:
+                        file.seek(end)
+                        file.write(data)
                     os.fsync(descriptor)
                 except OSError:
                     # Half a batch of intents would read as requests that were sent.
@@ -55,13 +57,20 @@ class JournalFile:
 
     def lines(self, *, containing: bytes = b"") -> Iterator[tuple[bytes, str]]:
         """A file that does not exist has no lines."""
-        return ((line, location) for line, location, _end in self._read(0, _patience_end(), containing))
+        until_s = time.monotonic() + _PATIENCE_S
+        return ((line, location) for line, location, _end in self._read(0, until_s, containing))
 
     @contextmanager
     def new_lines(self) -> Iterator[Iterator[tuple[bytes, str]]]:
-        until_s = _patience_end()
+        until_s = time.monotonic() + _PATIENCE_S
+
+        def read_on() -> Iterator[tuple[bytes, str]]:
+            for line, location, end in self._read(self._read_to, until_s):
+                yield line, location
+                self._read_to = end  # a line that the caller refuses is read again
+
         with self._lock:
-            yield self._read_on(until_s)
+            yield read_on()
 
     def damaged(self, location: str, error: ValueError) -> JournalUnavailable:
         return JournalUnavailable(
@@ -75,7 +84,10 @@ class JournalFile:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.path, flags | os.O_CLOEXEC, 0o644)
         try:
-            while not _take_lock(descriptor, lock):
+            while True:
+                with suppress(BlockingIOError):
+                    fcntl.flock(descriptor, lock | fcntl.LOCK_NB)
+                    break
                 if time.monotonic() >= until_s:
                     raise JournalUnavailable(
                         f"the journal {self.path} has been held by another process for {_PATIENCE_S:.0f} s: check "
@@ -85,11 +97,6 @@ class JournalFile:
             yield descriptor
         finally:
             os.close(descriptor)
-
-    def _read_on(self, until_s: float) -> Iterator[tuple[bytes, str]]:
-        for line, location, end in self._read(self._read_to, until_s):
-            yield line, location
-            self._read_to = end
 
     def _read(self, start: int, until_s: float, containing: bytes = b"") -> Iterator[tuple[bytes, str, int]]:
         """Lines from byte `start` on, with their location and the offset after them.
@@ -115,18 +122,6 @@ class JournalFile:
             raise JournalUnavailable(f"the journal {self.path} cannot be read: {error.strerror or error}") from error
 
 
-def _patience_end() -> float:
-    return time.monotonic() + _PATIENCE_S
-
-
-def _take_lock(descriptor: int, lock: int) -> bool:
-    try:
-        fcntl.flock(descriptor, lock | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def _end_of_last_line(descriptor: int) -> int:
     """The offset after the last line end."""
     end = os.fstat(descriptor).st_size
@@ -137,12 +132,3 @@ def _end_of_last_line(descriptor: int) -> int:
             return start + newline + 1
         end = start
     return 0
-
-
-def _write(descriptor: int, data: bytes, offset: int) -> None:
-    """Write everything: a full disk may take a part without an error and refuse the rest."""
-    view = memoryview(data)
-    while view:
-        written = os.pwrite(descriptor, view, offset)
-        offset += written
-        view = view[written:]

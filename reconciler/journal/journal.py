@@ -1,7 +1,8 @@
 """The journal of actions over a store of lines: its entries, the purge clock, and what interrupted runs left.
 
-The stores are a file (journal/file.py) and a topic (kafka/journal_topic.py). They append and read
-lines and know no entry. The journal decides no request: the cluster alone says what remains to be done.
+An entry is an intent before a request or an outcome after it, and one line. The stores are a file
+(journal/file.py) and a topic (kafka/journal_topic.py): they append and read lines and know no entry.
+The journal decides no request: the cluster alone says what remains to be done.
 """
 
 import getpass
@@ -10,20 +11,106 @@ import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
+from reconciler.codec import Codec
 from reconciler.errors import JournalUnavailable
-from reconciler.journal import entry
-from reconciler.journal.entry import Event, JournalEntry
 from reconciler.journal.file import JournalFile
 from reconciler.model.action import Action
+from reconciler.model.bounds import EpochMs, Total
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import Unknown
 
 _LOG = logging.getLogger(__name__)
+
+FORMAT: Literal[2] = 2
+
+
+class Event(StrEnum):
+    """INTENT: stored before a request is sent, once per attempt. OUTCOME: what became of the action in that run."""
+
+    INTENT = "intent"
+    OUTCOME = "outcome"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalEntry:
+    """One event of one action. `at_ms`: epoch milliseconds. `request`: what the request asks for, as in the plan file.
+
+    `who`: the author of the run; `commit`: of the manifests; None: not known.
+    `status`, `detail`, `code`, `read_back`, `sends`, `removed_max`: of an outcome only, as in `Outcome`.
+    """
+
+    v: Literal[2] = FORMAT
+    at_ms: EpochMs
+    event: Event
+    run_id: str = field(metadata={"name": "run"})
+    plan_digest: str = field(metadata={"name": "plan"})
+    address: Address
+    operation: str
+    request: Mapping[str, str | int]
+    who: str | None = None
+    commit: str | None = None
+    status: Status | None = None
+    detail: str | None = None
+    code: str | None = None
+    read_back: str | None = None
+    sends: int | None = None
+    removed_max: Total | None = None
+
+    @property
+    def partition(self) -> TopicPartition | None:
+        """The partition of a record deletion; None for the other operations."""
+        if self.operation != "delete_records":
+            return None
+        return TopicPartition(self.address.name, self.address.partition)
+
+
+def create(event: Action | Outcome, **run: Any) -> JournalEntry:
+    """Return the intent of an action that is about to be sent, or the entry of an outcome.
+
+    `run`: the fields that are the same in all entries of one call.
+    """
+    ended = isinstance(event, Outcome)
+    action = event.action if isinstance(event, Outcome) else event
+    names = ("status", "detail", "code", "read_back", "sends", "removed_max") if ended else ()
+    return JournalEntry(
+        event=Event.OUTCOME if ended else Event.INTENT,
+        address=action.address,
+        operation=action.OPERATION,
+        request=action.request(),
+        **run,
+        **{name: getattr(event, name) for name in names},
+    )
+
+
+_CODEC = Codec(JournalEntry, omit_none=True)
+
+
+def dump(entry: JournalEntry) -> str:
+    """Return one line of ASCII JSON without its newline; what is not known is left out.
+
+    Raises JournalUnavailable for a text that JSON cannot hold: without its intent nothing may be sent.
+    """
+    try:
+        return _CODEC.encode(entry)
+    except ValueError as error:
+        raise JournalUnavailable(
+            f"an entry cannot be stored in the journal: {error}; nothing is sent without it"
+        ) from None
+
+
+def parse(line: bytes) -> JournalEntry:
+    """Return the entry that `dump` wrote. Raises ValueError for anything else."""
+    try:
+        return _CODEC.decode(line.decode("ascii"))
+    except ValueError as error:
+        raise ValueError(f"no journal entry of format {FORMAT}, perhaps of another version: {error}") from None
+
 
 Line = tuple[bytes, str]
 """A line without its line end, and its location for an error message."""
@@ -79,16 +166,20 @@ class PurgeClock:
             runs[read.run_id] = max(began_ms, read.at_ms)
 
     def last_purges(self, *, except_run: str | None = None) -> dict[TopicPartition, int]:
-        """Epoch ms of the newest purge of each partition, without the purges of `except_run`."""
-        others = (
-            (partition, [at for run, at in runs.items() if run != except_run])
+        """Return the epoch ms of each partition's newest purge, without the purges of `except_run`."""
+        return {
+            partition: max(at for run, at in runs.items() if run != except_run)
             for partition, runs in self._times.items()
-        )
-        return {partition: max(times) for partition, times in others if times}
+            if runs.keys() - {except_run}
+        }
 
 
 class ActionJournal:
-    """`model.ports.Journal` over a store of lines. Safe between threads. `who`, `commit`: as in its entries."""
+    """A journal over a store of lines: an intent before each request, an outcome after it.
+
+    Safe between threads. Every method raises JournalUnavailable. A request without a stored intent is
+    not sent. `who`, `commit`: as in its entries.
+    """
 
     def __init__(self, store: LineStore, *, who: str | None = None, commit: str | None = None) -> None:
         self.store = store
@@ -102,17 +193,17 @@ class ActionJournal:
         self._append(outcomes, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
 
     def last_purges(self, *, except_run: str | None = None) -> Mapping[TopicPartition, int]:
-        """Read only what was stored since the last call: a loop may ask before every batch."""
+        """Read only what was stored since the last call: a loop may call this before every batch."""
         with self.store.new_lines() as lines:
             self._clock.update(self._entries(lines))
             return self._clock.last_purges(except_run=except_run)
 
     def entries(self, matching: Callable[[Address], bool] = lambda _address: True) -> Iterator[JournalEntry]:
-        """Entries of the matching addresses, oldest first."""
+        """Return the entries of the matching addresses, oldest first."""
         return (read for read in self._entries(self.store.lines()) if matching(read.address))
 
     def open_intents(self, plan_digest: str) -> Mapping[Address, JournalEntry]:
-        """The newest intent of each action of the plan that has no later outcome, in whichever run."""
+        """Return the newest intent of each action of the plan without a later outcome in any run."""
         intents: dict[Address, dict[str, JournalEntry]] = {}
         for read in self._entries(self.store.lines(containing=plan_digest.encode())):
             if read.plan_digest != plan_digest:
@@ -130,37 +221,37 @@ class ActionJournal:
 
     def _append(self, events: Sequence[Action | Outcome], **run: Any) -> None:
         if events:
-            entries = (entry.create(event, **run, **self._author) for event in events)
-            self.store.append([(str(new.address), entry.dump(new).encode("ascii")) for new in entries])
+            entries = (create(event, **run, **self._author) for event in events)
+            self.store.append([(str(new.address), dump(new).encode("ascii")) for new in entries])
 
     def _entries(self, lines: Iterable[Line]) -> Iterator[JournalEntry]:
-        parsed = (self._parse(data, location) for data, location in lines)
-        return parsed if self.store.is_ordered else iter(sorted(parsed, key=lambda read: read.at_ms))
+        def read(line: Line) -> JournalEntry:
+            try:
+                return parse(line[0])
+            except ValueError as error:
+                raise self.store.damaged(line[1], error) from None
 
-    def _parse(self, data: bytes, location: str) -> JournalEntry:
-        try:
-            return entry.parse(data)
-        except ValueError as error:
-            raise self.store.damaged(location, error) from None
+        parsed = map(read, lines)
+        return parsed if self.store.is_ordered else iter(sorted(parsed, key=lambda read: read.at_ms))
 
 
 def file_journal(path: Path, *, who: str | None = None, commit: str | None = None) -> ActionJournal:
-    """A journal in a local file."""
+    """Return a journal in a local file."""
     return ActionJournal(JournalFile(path), who=who, commit=commit)
 
 
 def open_journal(cluster: str, topic: LineStore | None, *, commit: str | None = None) -> ActionJournal:
-    """The journal of a cluster, written in the name of the current user.
+    """Return the journal of a cluster, written in the name of the current user.
 
-    `cluster`: name of the Cluster manifest. `topic`: store of the topic that it names; None: the
-    journal is a file below the working directory. `commit`: of the plan's manifests.
+    `topic`: store of the topic that the Cluster manifest names; None: the journal is a file below the
+    working directory. `commit`: of the plan's manifests.
     """
     store = JournalFile(Path(".reconciler") / f"{cluster}.jsonl") if topic is None else topic
     return ActionJournal(store, who=whoami(), commit=commit)
 
 
 def last_purges(journal: ActionJournal) -> Mapping[TopicPartition, int] | Unknown:
-    """Epoch ms of each partition's newest purge; Unknown where the journal cannot be read."""
+    """Return when each partition was last purged, in epoch ms; Unknown: the journal cannot be read."""
     try:
         return journal.last_purges()
     except JournalUnavailable as error:
@@ -168,7 +259,7 @@ def last_purges(journal: ActionJournal) -> Mapping[TopicPartition, int] | Unknow
 
 
 def interrupted_actions(journal: ActionJournal, plan_digest: str) -> Mapping[Address, JournalEntry]:
-    """Open intents of the plan, for messages only. Empty where the journal cannot be read.
+    """Return the open intents of the plan, for messages only; empty: the journal cannot be read.
 
     No request depends on them, and a journal that cannot be written stops the run at its first intent.
     """
@@ -180,9 +271,7 @@ def interrupted_actions(journal: ActionJournal, plan_digest: str) -> Mapping[Add
 
 
 def progress_message(intents: Mapping[Address, JournalEntry]) -> str:
-    """One line about interrupted runs; empty where there is none."""
-    if not intents:
-        return ""
+    """Return one line about interrupted runs."""
     runs = ", ".join(sorted({intent.run_id for intent in intents.values()}))
     return (
         f"run {runs} was interrupted: {len(intents):,} actions of it have an intent and no outcome; "
@@ -190,26 +279,16 @@ def progress_message(intents: Mapping[Address, JournalEntry]) -> str:
     )
 
 
-def annotate_interrupted(
-    outcomes: Iterable[Outcome], intents: Mapping[Address, JournalEntry]
-) -> tuple[tuple[Outcome, ...], tuple[Outcome, ...]]:
-    """All outcomes of the recheck, and those that end an action which an interrupted run may have sent.
-
-    The second part belongs in the journal, which otherwise shows these actions as open for ever.
-    """
-    annotated, ended = [], []
-    for outcome in outcomes:
-        intent = intents.get(outcome.action.address)
-        if intent is not None:
-            detail = f"{outcome.detail}; run {intent.run_id}, which was interrupted, may have sent it"
-            outcome = replace(outcome, detail=detail)
-            ended.append(outcome)
-        annotated.append(outcome)
-    return tuple(annotated), tuple(ended)
+def annotate_interrupted(outcome: Outcome, intents: Mapping[Address, JournalEntry]) -> Outcome:
+    """Return the outcome of a recheck, with the interrupted run that may have sent its action."""
+    intent = intents.get(outcome.action.address)
+    if intent is None:
+        return outcome
+    return replace(outcome, detail=f"{outcome.detail}; run {intent.run_id}, which was interrupted, may have sent it")
 
 
 def whoami() -> str:
-    """The author of journal entries: the actor of the CI run, or the user at the host."""
+    """Return the author of journal entries: the actor of the CI run, or the user at the host."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container may run as a number that no user list has

@@ -1,7 +1,7 @@
 """Builds librdkafka clients: no auto-created topics, no log noise, bounded timeouts.
 
-Decided here: properties that no manifest may override, where the library's log goes, and the one-line
-error for a cluster that does not answer.
+Decided here: properties that no manifest may override, where the library's log goes, and the
+one-line error for a cluster that does not answer.
 """
 
 import logging
@@ -28,8 +28,6 @@ Tuning = Mapping[str, str | int | float]
 _SLICE_S = 0.05
 _GRACE_S = 3.0
 _SECRET_WORDS = ("password", "secret", "token", "key", "jaas", "passphrase", "oauth")
-_NO_CREATION: dict[str, object] = {"allow.auto.create.topics": False}
-"""Without it AdminClient.list_topics("x") creates the topic x. A producer has no such property."""
 _HANDSHAKES = {
     KafkaError._AUTHENTICATION: ("authentication failed", "sasl.mechanism, sasl.username and sasl.password"),
     KafkaError._SSL: ("TLS handshake failed", "security.protocol and ssl.ca.location"),
@@ -66,60 +64,64 @@ class Connection:
     timeout_s: float = 30.0
 
 
-def admin(connection: Connection, tuning: Tuning | None = None, **callbacks: object) -> AdminClient:
-    """Open a client for admin calls. Raises ClusterUnreachable where a property is refused.
+def create(
+    client_class: Callable[..., Client],
+    connection: Connection,
+    tuning: Tuning | None = None,
+    settings: Mapping[str, object] | None = None,
+) -> Client:
+    """Open a client. `settings` win over the connection's properties and the tuning.
 
-    Futures finish without `poll`. The library's log and errors need `poll`.
+    Raises ClusterUnreachable where a property is refused. Futures of an admin client finish without
+    `poll`; the library's log and errors need it. A producer asks brokers to create a missing topic,
+    whatever the configuration: check that the topic exists before writing.
     """
-    return _create(AdminClient, connection, tuning, _NO_CREATION | callbacks)
+    timeout_ms = max(1_000, int(connection.timeout_s * 1000))
+    configuration = {
+        "client.id": "kafka-reconciler",
+        # Brokers close idle connections; that is no event.
+        "log.connection.close": False,
+        "socket.connection.setup.timeout.ms": min(30_000, timeout_ms),
+        **connection.properties,
+        "socket.timeout.ms": min(300_000, timeout_ms),
+        **(tuning or {}),
+        "bootstrap.servers": ",".join(connection.bootstrap_servers),
+        "error_cb": lambda error: _LOG.debug("client_error=%s text=%s", error.name(), error.str()),
+        # Without it AdminClient.list_topics("x") creates the topic x. Producers have none.
+        **({} if client_class is Producer else {"allow.auto.create.topics": False}),
+        **(settings or {}),
+    }
+    # Not on the main thread, where Python delivers signals: the library turns a Ctrl-C that arrives
+    # while it reads its properties into a TypeError about a valid property.
+    try:
+        return submit(lambda: client_class(configuration, logger=DebugLogger())).result()
+    except BlockingIOError as error:
+        raise ClusterUnreachable(f"no client could be opened: {error.strerror}; see this machine's limits") from None
+    except (KafkaException, ValueError, TypeError) as error:
+        text = reason_of(error)
+        for name, value in connection.properties.items():
+            if value and any(word in name for word in _SECRET_WORDS):
+                text = text.replace(str(value), "…")
+        servers = ", ".join(connection.bootstrap_servers)
+        raise ClusterUnreachable(f"no client for {servers}: {text}; correct the Cluster's spec.client") from None
 
 
 def read_timeouts(connection: Connection) -> Tuning:
-    """Tuning for readers: leave a frozen broker after a third of the timeout, and learn new leaders."""
+    """Tuning for readers: leave a frozen broker after a third of the timeout, learn new leaders."""
     third_ms = max(1_000, int(connection.timeout_s * 1000 / 3))
     return {"socket.timeout.ms": third_ms, "topic.metadata.refresh.interval.ms": max(1_000, third_ms // 2)}
-
-
-def consumer(connection: Connection, tuning: Tuning | None = None) -> Consumer:
-    """Open a client that reads assigned partitions, with uncommitted records, and never commits.
-
-    Raises ClusterUnreachable where a property is refused.
-    """
-    settings = _NO_CREATION | {
-        # The library requires one. No client joins or commits under it, so the group never exists.
-        "group.id": "kafka-reconciler-reader",
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
-        "auto.offset.reset": "error",
-        # Without the records of open transactions, the groups behind one looked idle.
-        "isolation.level": "read_uncommitted",
-        # A follower would answer a client of its rack, and it may be behind the leader.
-        "client.rack": "",
-        "enable.partition.eof": True,
-    }
-    return _create(Consumer, connection, {**read_timeouts(connection), **(tuning or {})}, settings)
-
-
-def producer(connection: Connection, tuning: Tuning | None = None) -> Producer:
-    """Open a client that writes. Raises ClusterUnreachable where a property is refused.
-
-    It asks brokers to create a missing topic, whatever the configuration: check that the topic exists
-    before writing.
-    """
-    return _create(Producer, connection, tuning, {})
 
 
 def cluster_id(connection: Connection) -> str:
     """The cluster's id, which also proves that a broker answers.
 
     Raises ClusterUnreachable within `timeout_s`, in one line: the addresses, the time and the last
-    reason. A failed handshake ends the wait after three seconds: a wrong password does not get right.
+    reason. A failed handshake ends the wait after three seconds.
     """
     started = time.monotonic()
     errors = ConnectErrors(Deadline.after(connection.timeout_s))
-    client = admin(connection, read_timeouts(connection), error_cb=errors.add)
-    # Not describe_cluster: that waits for the controller, and a KRaft broker names any other broker as
-    # the controller, even a frozen one.
+    client = create(AdminClient, connection, read_timeouts(connection), {"error_cb": errors.add})
+    # Not describe_cluster: that waits for the controller, and brokers may name a frozen one.
     answer = submit(lambda: client.cluster_id(timeout=connection.timeout_s))
     while not answer.done() and not errors.deadline.passed:
         # The answer ends the wait; only `poll` delivers errors meanwhile.
@@ -139,9 +141,9 @@ def cluster_id(connection: Connection) -> str:
 def _diagnose_certificate(connection: Connection) -> tuple[str, str] | None:
     """What is wrong with the first certificate that fails the client's checks, and what to do.
 
-    The client library has one message for all reasons, so the handshake is repeated with Python's own TLS.
-    The result only improves an error message; the client library alone decides whether to connect.
-    None: no certificate fails, no server answers, or the client checks nothing.
+    The client library has one message for all reasons, so the handshake is repeated with Python's
+    own TLS. The result only improves an error message; the client library alone decides whether to
+    connect. None: no certificate fails, no server answers, or the client checks nothing.
     """
     properties = connection.properties
     if properties.get("enable.ssl.certificate.verification") == "false":
@@ -174,43 +176,11 @@ def _diagnose_certificate(connection: Connection) -> tuple[str, str] | None:
     return None
 
 
-def _create(
-    client_class: Callable[..., Client], connection: Connection, tuning: Tuning | None, settings: Mapping[str, object]
-) -> Client:
-    """`settings` win over the connection's properties and the tuning."""
-    timeout_ms = max(1_000, int(connection.timeout_s * 1000))
-    configuration = {
-        "client.id": "kafka-reconciler",
-        # Brokers close idle connections; that is no event.
-        "log.connection.close": False,
-        "socket.connection.setup.timeout.ms": min(30_000, timeout_ms),
-        **connection.properties,
-        "socket.timeout.ms": min(300_000, timeout_ms),
-        **(tuning or {}),
-        "bootstrap.servers": ",".join(connection.bootstrap_servers),
-        "error_cb": lambda error: _LOG.debug("client_error=%s text=%s", error.name(), error.str()),
-        **settings,
-    }
-    # Not on the main thread, where Python delivers signals: the library turns a Ctrl-C that arrives
-    # while it reads its properties into a TypeError about a valid property.
-    try:
-        return submit(lambda: client_class(configuration, logger=DebugLogger())).result()
-    except BlockingIOError as error:
-        raise ClusterUnreachable(f"no client could be opened: {error.strerror}; see this machine's limits") from None
-    except (KafkaException, ValueError, TypeError) as error:
-        text = reason_of(error)
-        for name, value in connection.properties.items():
-            if value and any(word in name for word in _SECRET_WORDS):
-                text = text.replace(str(value), "…")
-        servers = ", ".join(connection.bootstrap_servers)
-        raise ClusterUnreachable(f"no client for {servers}: {text}; correct the Cluster's spec.client") from None
-
-
 class DebugLogger:
     """Sends the library's log lines, dozens per second while a broker is away, to debug only."""
 
     def log(self, _level: int, message: str, *details: object) -> None:
-        """Log at debug level. Same signature as `logging.Logger.log`; the library's level is dropped."""
+        """Log at debug level. The signature of `logging.Logger.log`; its level is dropped."""
         _LOG.debug(message, *details)
 
 
@@ -227,7 +197,7 @@ class ConnectErrors:
         self.certificate = False
 
     def add(self, error: KafkaError) -> None:
-        """Add the newest error. Timeouts and "all brokers down" explain less than earlier errors."""
+        """Add an error. Timeouts and "all brokers down" explain less than earlier errors."""
         text, code = error.str(), error.code()
         kind = next((kind for word, kind in _KINDS.items() if word in text.lower()), "connection failed")
         if code in _HANDSHAKES:

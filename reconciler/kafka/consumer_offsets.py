@@ -1,33 +1,40 @@
-"""Reads `__consumer_offsets` with a plain consumer and reduces it per group: `schemas.COMMIT_LOG`.
+"""Reads `__consumer_offsets` with a plain consumer, decodes its records and reduces them per group.
 
-Decided here: which records count as activity (all). Uncommitted records are read on purpose: a commit in
-an open transaction is activity, and the transaction must not make the groups behind it look idle.
+Decided here: which records count as activity (all). Uncommitted records are read on purpose: a
+commit in an open transaction is activity, and the transaction must not make the groups behind it
+look idle. Bytes that do not fit their layout exactly raise ValueError; the reader counts them.
+
+Layouts: Apache Kafka, group-coordinator/src/main/resources/common/message (OffsetCommitKey,
+OffsetCommitValue, GroupMetadataKey, GroupMetadataValue, the Consumer-, Share-, StreamsGroup*Key
+files).
 """
 
+import base64
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-import pyarrow as pa
 from confluent_kafka import Message
 
-from reconciler.kafka.consumer_offsets_records import (
-    GROUP_TYPES,
-    RecordKey,
-    decode_commit,
-    decode_key,
-    decode_protocol_type,
-    topic_id_text,
-)
-from reconciler.kafka.schemas import COMMIT_LOG
+from reconciler.kafka.offsets import read_ends, read_records
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topic_reader import read_ends, read_records
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
-from reconciler.model.snapshot import GroupType, PartitionFacts
+from reconciler.model.snapshot import GroupType
 
-# The value that brokers since 4.2 write for a commit without metadata: version 4, offset, leader epoch,
-# an empty compact string, the commit timestamp, one tagged field (number 0, 16 bytes, the topic id).
-# Recognised by its length and these bytes, and read by slices.
+NO_TOPIC_ID = bytes(16)
+_TOPIC_ID_TAG = 0
+
+GROUP_TYPES: Mapping[int, GroupType | None] = {
+    2: None,
+    **dict.fromkeys((3, 4, 5, 6, 7, 8, 16), GroupType.CONSUMER),
+    **dict.fromkeys(range(9, 16), GroupType.SHARE),
+    **dict.fromkeys(range(17, 24), GroupType.STREAMS),
+}
+"""Known key types with facts of a group. None: the value of the classic metadata tells its type."""
+
+# The value that brokers since 4.2 write for a commit without metadata: version 4, offset, leader
+# epoch, an empty compact string, the commit timestamp, one tagged field (number 0, 16 bytes, the
+# topic id). Recognised by its length and these bytes, and read by slices.
 _USUAL_LENGTH = 42
 _HEAD, _EMPTY, _TAGS = b"\0\4", slice(14, 15), slice(23, 26)
 _ONE_TOPIC_ID = b"\1\0\x10"
@@ -46,17 +53,44 @@ _BY_EVIDENCE = (
 _CLASSIC_TYPES = {"consumer": GroupType.CLASSIC, "": GroupType.CLASSIC, "connect": GroupType.CONNECT}
 
 
+class RecordKey(NamedTuple):
+    """A key. Types 0 and 1 are the position of a group on a partition; only they have a topic.
+
+    `group` None: a key type that this program does not know, and that does not begin with a string.
+    """
+
+    version: int
+    group: str | None
+    topic: str = ""
+    partition: int = -1
+
+
+class CommitValue(NamedTuple):
+    """A committed offset. `topic_id`: 16 bytes; NO_TOPIC_ID: the record has none."""
+
+    offset: int
+    commit_ms: int
+    topic_id: bytes
+
+
 def read_commit_log(
     session: KafkaSession,
     partitions: Sequence[int],
     *,
     origins: Mapping[str, Collection[str]] | None = None,
     limit_s: float | None = None,
-) -> pa.RecordBatch:
-    """Everything that these partitions of the log say, reduced per group.
+) -> list[dict[str, Any]]:
+    """Everything that these partitions of the log say, reduced per group, in three shapes of rows.
 
-    Never raises for a broker that is away. `origins`: topic ids only of these groups on these topics;
-    None: of all. `limit_s`: as of `read_records`.
+    Group and topic: a topic id that the group's commits on the partition were made for, with the
+    newest offset committed under it (`topic_id` None: by a value version without ids). Group only:
+    its newest activity, where its newest record is, the type that its records suggest, whether any
+    of its keys is still set, and the number of set commit keys. Neither: one partition of the log,
+    with its numbers of records, skipped ones (unknown key types) and malformed ones (`garbled`), or
+    an error.
+
+    Never raises for a broker that is away. `origins`: topic ids only of these groups on these
+    topics; None: of all. `limit_s`: as of `read_records`.
     """
     logs = {number: Reduction() for number in partitions}
 
@@ -71,22 +105,12 @@ def read_commit_log(
         rows.append({"log_partition": number, **counts, "error": errors.get(number)})
         rows += ({"log_partition": number, **activity} for activity in log.activities())
         rows += log.origins(origins)
-    return pa.RecordBatch.from_pylist(rows, schema=COMMIT_LOG)
-
-
-def log_sizes(session: KafkaSession, partitions: Sequence[PartitionFacts]) -> dict[int, int]:
-    """Number of offsets of each partition of the log; 0 for a leaderless or unknown one.
-
-    The reader of such a partition reports why it could not be read.
-    """
-    sizes = {facts.partition.partition: 0 for facts in partitions}
-    led = [facts.partition.partition for facts in partitions if isinstance(facts.leader, int)]
-    return sizes | {number: ends.size for number, ends in read_ends(session, COMMIT_LOG_TOPIC, led).items()}
+    return rows
 
 
 @dataclass(slots=True)
 class KeyState:
-    """All records of one key so far. `newest_ms`: of record timestamps, and of commits of an unusual shape."""
+    """All records of one key. `newest_ms`: of records, and of commits of an unusual shape."""
 
     key: RecordKey | None
     """None: malformed."""
@@ -108,8 +132,8 @@ class KeyState:
 class Reduction:
     """The reduction of one partition of the log. Takes its records in offset order.
 
-    The inner loop of a scan over millions of records: one dictionary lookup and a few slices per record
-    of the usual shape, the exact decoder for the others.
+    The inner loop of a scan over millions of records: one dictionary lookup and a few slices per
+    record of the usual shape, the exact decoder for the others.
     """
 
     records: int = 0
@@ -118,7 +142,7 @@ class Reduction:
     _states: dict[bytes, KeyState] = field(default_factory=dict)
 
     def add_record(self, key: bytes | None, value: bytes | None, timestamp_ms: int, offset: int) -> None:
-        """Add one record. A tombstone has no value; a record without a time has a negative timestamp."""
+        """Add a record. A tombstone has no value; without a time the timestamp is negative."""
         self.records += 1
         if key is None:
             self.malformed += 1
@@ -158,12 +182,12 @@ class Reduction:
                 state.committed[commit.topic_id] = value
                 state.newest_ms = max(state.newest_ms, commit.commit_ms)
             except ValueError:
-                # It is the current commit, of an unknown topic: earlier commits prove nothing any more.
+                # The current commit, of an unknown topic: earlier commits prove nothing.
                 state.committed.clear()
                 self.malformed += 1
 
     def activities(self) -> Iterator[dict[str, Any]]:
-        """One row per group of a known key. Records of unknown key types count as activity of such groups."""
+        """One row per group of a known key. Records of its unknown key types are activity, too."""
         by_group: dict[str, list[KeyState]] = {}
         for state in self._states.values():
             if state.key is not None and state.key.group is not None:
@@ -185,7 +209,7 @@ class Reduction:
             }
 
     def origins(self, requested: Mapping[str, Collection[str]] | None) -> Iterator[dict[str, Any]]:
-        """One row per topic id of the commits of each requested group on its topics; None: of all groups."""
+        """One row per topic id of the commits of requested groups on their topics; None: of all."""
         for state in self._states.values():
             if state.key is None or not state.is_commit:
                 continue
@@ -203,7 +227,7 @@ class Reduction:
 
 
 def _group_type(states: Sequence[KeyState]) -> GroupType:
-    """By its set keys, else by its tombstones. A group with commits only is a standalone consumer."""
+    """The type by set keys, else by tombstones; with commits only, a standalone consumer."""
     types: dict[bool, set[GroupType]] = {True: set(), False: set()}
     for state in states:
         if state.key is not None and not state.is_commit:
@@ -219,3 +243,116 @@ def _classic_type(value: bytes | None) -> GroupType:
         return _CLASSIC_TYPES.get("consumer" if value is None else decode_protocol_type(value), GroupType.HIDDEN)
     except ValueError:
         return GroupType.HIDDEN
+
+
+def decode_key(data: bytes) -> RecordKey:
+    """Decode the key of one record."""
+    if data[:2] in (b"\0\0", b"\0\1"):
+        # Without _Fields: most records are commits, and each call costs visible time.
+        at = 4 + int.from_bytes(data[2:4])
+        end = at + 2 + int.from_bytes(data[at : at + 2])
+        if end + 4 != len(data):
+            raise ValueError("the key has another length")
+        partition = int.from_bytes(data[end:], signed=True)
+        return RecordKey(data[1], data[4:at].decode(), data[at + 2 : end].decode(), partition)
+    fields = _Fields(data)
+    version = fields.integer(2)
+    try:
+        key = RecordKey(version, fields.string())
+    except ValueError:
+        if version in GROUP_TYPES:
+            raise
+        return RecordKey(version, None)
+    if version == 2:
+        fields.end()
+    return key
+
+
+def decode_commit(data: bytes) -> CommitValue:
+    """Decode the value of a commit record, versions 0 to 4.
+
+    Version 4 is flexible: with the layout of version 3 it yields plausible, wrong numbers.
+    """
+    fields = _Fields(data)
+    version = fields.integer(2)
+    if not 0 <= version <= 4:
+        raise ValueError(f"commit value version {version}")
+    offset = fields.integer(8)
+    if version >= 3:
+        fields.integer(4)  # leader epoch
+    fields.string(compact=version == 4)  # metadata
+    commit_ms = fields.integer(8)
+    if version == 1:
+        fields.integer(8)  # expiry
+    topic_id = NO_TOPIC_ID
+    for _ in range(fields.varint() if version == 4 else 0):
+        tag, value = fields.varint(), fields.take(fields.varint())
+        if tag == _TOPIC_ID_TAG:
+            topic_id = value
+    fields.end()
+    if len(topic_id) != len(NO_TOPIC_ID):
+        raise ValueError(f"a topic id of {len(topic_id)} bytes")
+    return CommitValue(offset, commit_ms, topic_id)
+
+
+def decode_protocol_type(data: bytes) -> str:
+    """The protocol type in a value of key type 2: `consumer`, `connect` or empty."""
+    fields = _Fields(data)
+    version = fields.integer(2)
+    if version < 0:
+        raise ValueError(f"group metadata version {version}")
+    return fields.string(compact=version >= 4)
+
+
+def log_partition(group: str, partitions: int) -> int:
+    """The partition of `__consumer_offsets` of a group; its leader is the coordinator.
+
+    The broker's computation: Java's hash of the id, modulo the number of partitions.
+    """
+    value = 0
+    encoded = group.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(encoded[::2], encoded[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    signed = value - (1 << 32) if value >= 1 << 31 else value
+    # Java's Math.abs of the smallest int is itself, and the broker takes 0 for it.
+    return (0 if signed == -(1 << 31) else abs(signed)) % partitions
+
+
+def topic_id_text(topic_id: bytes) -> str | None:
+    """A topic id in the spelling of Kafka: base64, URL-safe, unpadded."""
+    return None if topic_id == NO_TOPIC_ID else base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+
+
+class _Fields:
+    """Takes the fields of a record one after another."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def take(self, size: int) -> bytes:
+        field = self._data[self._at : self._at + size] if size >= 0 else b""
+        if len(field) != size:
+            raise ValueError("a field is null, or ends after the record")
+        self._at += size
+        return field
+
+    def integer(self, size: int) -> int:
+        return int.from_bytes(self.take(size), signed=True)
+
+    def varint(self) -> int:
+        """Unsigned, at most five bytes."""
+        value = 0
+        for shift in range(0, 35, 7):
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        raise ValueError("a varint of more than five bytes")
+
+    def string(self, *, compact: bool = False) -> str:
+        return self.take(self.varint() - 1 if compact else self.integer(2)).decode()
+
+    def end(self) -> None:
+        if self._at != len(self._data):
+            raise ValueError("bytes after the record")

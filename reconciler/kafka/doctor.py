@@ -1,4 +1,4 @@
-"""Checks whether a cluster lets the manifests be planned and applied: versions, clock, permissions. Reads only.
+"""Checks whether manifests can be planned and applied: versions, clock, permissions. Reads only.
 
 Decided here: which facts are checked, and how "fine", "missing" and "could not be read" differ.
 permissions.py reads the permissions. Nothing here prints.
@@ -36,7 +36,8 @@ _FETCH = 1
 class BrokerVersion:
     """The protocols of one broker. `kafka_4`: 4.0 or later.
 
-    `operations`: version ranges of the requests of apply, by name. `lacking`: those without a usable version.
+    `operations`: version ranges of apply's requests, by name. `lacking`: those without a usable
+    one.
     """
 
     broker: str
@@ -47,13 +48,13 @@ class BrokerVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockSkew:
-    """Our clock compared with the newest timestamp of a broker. `age_ms` negative: in our future."""
+    """Our clock against the newest timestamp of a broker. `age_ms` negative: in our future."""
 
     age_ms: int | Unknown
 
     @property
     def behind(self) -> bool:
-        """Whether our clock is behind a broker's. Records look younger then: wrong, but harmless."""
+        """Whether our clock is behind a broker's: records look younger, which is harmless."""
         return not isinstance(self.age_ms, Unknown) and self.age_ms < -AHEAD_S * 1000
 
     @property
@@ -66,7 +67,7 @@ class ClockSkew:
 class DoctorReport:
     """The results of all checks.
 
-    `unseen`: sentences about incomplete listings. `beyond`: permissions that planning does not need.
+    `unseen`: sentences about incomplete listings. `beyond`: permissions beyond planning.
     """
 
     cluster_id: str
@@ -115,7 +116,7 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
 
 
 def versions(lines: Sequence[str], requests: Sequence[tuple[str, int, int]]) -> tuple[BrokerVersion, ...]:
-    """The protocols of each broker, from the client library's log. `requests`: as of RequiredAccess."""
+    """The protocols of each broker, from the client's log. `requests`: as of RequiredAccess."""
     apis: dict[str, dict[int, tuple[int, int]]] = {}
     for line in lines:
         if match := _API.search(line):
@@ -150,10 +151,10 @@ def _capture_client_log() -> Iterator[BufferingHandler]:
 
 
 def _clock_skew(session: KafkaSession, partitions: Sequence[int]) -> ClockSkew:
-    """Brokers write the timestamps of `__consumer_offsets`, so its newest record tells their clock."""
+    """Brokers write the timestamps of `__consumer_offsets`: its newest one tells their clock."""
     if not partitions:
         return ClockSkew(age_ms=Unknown(f"this principal cannot see {COMMIT_LOG_TOPIC}, or there is none"))
-    # A partition without an answer can only hold a newer timestamp: a smaller age, which changes no verdict.
+    # A partition without an answer can only hold a newer timestamp, which changes no verdict.
     newest_ms = max(newest_timestamps(session, COMMIT_LOG_TOPIC, partitions), default=-1)
     if newest_ms < 0:
         return ClockSkew(age_ms=Unknown(f"{COMMIT_LOG_TOPIC} holds no record with a broker's timestamp"))

@@ -1,7 +1,6 @@
 """Deadlines, interruptible waits and failures of admin futures.
 
-The client library's futures and blocking calls have no common deadline, and they do not let Ctrl-C
-through.
+The client library's futures and calls have no common deadline and do not let Ctrl-C through.
 """
 
 import errno
@@ -108,11 +107,11 @@ def failed_with(future: Future[Any], codes: Collection[int]) -> bool:
 
 
 def failure_of(
-    future: Future[Any], *, right: str = "", prefix: str = "", late: str = "no broker answered in time"
+    future: Future[Any], *, right: str = "", prefix: str = "", unanswered: str = "no broker answered in time"
 ) -> Unknown | None:
-    """Why a call gave no result; None: it gave one. `right`: that it needs; brokers do not name it."""
+    """Why a call gave no result; None: it gave one. `right`: what it needs."""
     if not future.done():
-        return Unknown(prefix + late)
+        return Unknown(prefix + unanswered)
     error = future.exception()
     if error is None:
         return None

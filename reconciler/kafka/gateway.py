@@ -1,7 +1,7 @@
 """The cluster for the applier: current facts, and the three requests, item by item.
 
-Decided here: that no request is sent with an invalid target, and that every item gets a result. What
-an error means is decided in operations/, how often and in which batches to try in apply/.
+Decided here: that no request is sent with an invalid target, and that every item gets a result.
+What an error means is decided in operations/, how often and in which batches to try in apply/.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,15 +15,14 @@ from confluent_kafka import TopicPartition as ClientPartition
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import topics
 from reconciler.kafka.futures import Deadline, kafka_error
-from reconciler.kafka.groups import Positions, fetch, read_groups, unknown_group
+from reconciler.kafka.groups import fetch, read_groups, unknown_group
 from reconciler.kafka.offsets import with_watermarks
 from reconciler.kafka.session import KafkaSession
-from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
-from reconciler.model.ports import ItemResult
+from reconciler.model.ports import Election, ItemResult
 from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
 
-# The broker gives up before the client does: REQUEST_TIMED_OUT from a leader says more than silence.
+# The broker gives up first: REQUEST_TIMED_OUT from a leader says more than silence.
 _BROKER_SHARE = 0.6
 
 _GRACE_S = 3.0
@@ -38,9 +37,9 @@ _CONNECTIONS_PER_COORDINATOR = 16
 class KafkaGateway:
     """`model.ports.Gateway` over librdkafka. Safe between threads.
 
-    Every call returns within about the session's timeout. A client that cannot be opened is one more
-    kind of missing answer. `cluster_id`: the cluster of the plan; where another cluster answers, a
-    group's absence proves nothing. None: any cluster.
+    Every call returns within about the session's timeout. A client that cannot be opened is one
+    more kind of missing answer. `cluster_id`: the cluster of the plan; where another cluster
+    answers, a group's absence proves nothing. None: any cluster.
     """
 
     def __init__(self, session: KafkaSession, *, cluster_id: str | None = None) -> None:
@@ -50,7 +49,7 @@ class KafkaGateway:
     def read_partitions(
         self, partitions: Iterable[TopicPartition], *, offsets: bool
     ) -> Mapping[TopicPartition, PartitionFacts | None]:
-        """Metadata, then with `offsets` log starts and high watermarks from the leaders that it names."""
+        """Metadata, then with `offsets` log starts and high watermarks from the leaders."""
         requested = sorted(set(partitions))
         deadline = self.session.deadline()
         try:
@@ -63,12 +62,14 @@ class KafkaGateway:
         self, requested: Mapping[str, Sequence[TopicPartition]]
     ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
         by_group = {group: sorted(set(partitions)) for group, partitions in requested.items() if partitions}
-        fetched = fetch(self.session.readers, by_group, timeout_s=self.session.timeout_s)
-        return {
-            (group, partition): _position(fetched[group], partition)
-            for group, partitions in by_group.items()
-            for partition in partitions
-        }
+        fetched = fetch(self.session, by_group, timeout_s=self.session.timeout_s)
+        positions: dict[tuple[str, TopicPartition], int | Unknown | None] = {}
+        missing = Unknown("the answer lacks this partition")
+        for group, partitions in by_group.items():
+            read, _is_final = fetched[group]
+            for p in partitions:
+                positions[group, p] = read if isinstance(read, Unknown) else read.get((p.topic, p.partition), missing)
+        return positions
 
     def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
         requested = sorted(set(groups))
@@ -102,13 +103,13 @@ class KafkaGateway:
             with self.session.borrow_deleter() as client:
                 return _results(before_offsets, send, deadline)
         except ClusterUnreachable as error:
-            return dict.fromkeys(before_offsets, _unsent(error))
+            return dict.fromkeys(before_offsets, _result(error))
 
     def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]:
         request = sorted(set(groups))
         if not request:
             return {}
-        results = self.session.removers.call(_delete_in_worker, request, timeout_s=self.session.timeout_s)
+        results = self.session.call_worker(_delete_in_worker, request, timeout_s=self.session.timeout_s)
         if results is None:
             crash = ItemResult("_TRANSPORT", "the client crashed during the request to the coordinators")
             return dict.fromkeys(request, crash)
@@ -122,13 +123,10 @@ class KafkaGateway:
             return {}
         request = [ClientPartition(p.topic, p.partition) for p in requested]
         try:
-            # No timeout arguments: this library version answers them with SystemError. The client's
-            # socket.timeout.ms is the timeout.
+            # No timeout arguments: the library raises SystemError. socket.timeout.ms limits it.
             answer = self.session.client("controller").elect_leaders(ElectionType[election.name], request)
             results = answer.result(timeout=self.session.timeout_s + _GRACE_S)
-        except ClusterUnreachable as error:
-            return dict.fromkeys(requested, _unsent(error))
-        except (KafkaException, FutureTimeout) as error:
+        except (ClusterUnreachable, KafkaException, FutureTimeout) as error:
             return dict.fromkeys(requested, _result(error))
         errors = {TopicPartition(key.topic, key.partition): error for key, error in results.items()}
         missing = ItemResult("_TIMED_OUT", "the answer lacks this partition")
@@ -157,7 +155,7 @@ def _delete_in_worker(session: KafkaSession, groups: Sequence[str], deadline: De
 def _results(
     items: Iterable[Any], send: Callable[[], Mapping[Any, Future[Any]]], deadline: Deadline
 ) -> dict[Any, ItemResult]:
-    """Return the result of each item. A call that is refused as a whole is the result of every item."""
+    """Return the result of each item; a call that is refused as a whole is that of all."""
     items = tuple(items)
     try:
         futures = send()
@@ -174,20 +172,12 @@ def _results(
     return results
 
 
-def _unsent(error: ClusterUnreachable) -> ItemResult:
-    return ItemResult("_TRANSPORT", str(error), sent=False)
-
-
-def _position(fetched: Positions | Unknown, partition: TopicPartition) -> int | Unknown | None:
-    if isinstance(fetched, Unknown):
-        return fetched
-    return fetched.get((partition.topic, partition.partition), Unknown("the answer lacks this partition"))
-
-
 def _result(error: object) -> ItemResult:
     """Return the result for an error of the library or of a broker; None: success."""
     if error is None:
         return ItemResult("NONE")
+    if isinstance(error, ClusterUnreachable):
+        return ItemResult("_TRANSPORT", str(error), sent=False)
     inner = kafka_error(error)
     if inner is None:
         return ItemResult("_TIMED_OUT", "no answer within the deadline")
@@ -205,6 +195,6 @@ _KAFKA_NAMES: Mapping[int, str] = {
 
 
 def error_name(code: int) -> str:
-    """Return Kafka's name of a protocol code; for the library's own codes its name, such as `_TIMED_OUT`."""
+    """Return Kafka's name of a protocol code, or the library's, such as `_TIMED_OUT`."""
     name = _KAFKA_NAMES.get(code) or str(KafkaError(code).name())
     return f"_{name}" if code < -1 and not name.startswith("_") else name

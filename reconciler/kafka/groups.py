@@ -1,9 +1,9 @@
 """Reads consumer groups: listing, type, state and committed offsets.
 
-Decided here: when a group listing is provably complete, and which answers are positions, which say that
-there is none, and which say nothing. Without DESCRIBE on the cluster brokers leave groups out and report
-no error, so the caller's permissions are read, too. Outside of Spark tasks coordinators are asked by
-worker processes (session.py says why).
+Decided here: when a group listing is provably complete, and which answers are positions, which say
+that there is none, and which say nothing. Without DESCRIBE on the cluster brokers leave groups out
+and report no error, so the caller's permissions are read, too. Outside of Spark tasks coordinators
+are asked by worker processes (session.py says why).
 """
 
 import time
@@ -17,15 +17,14 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, Co
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AclOperation, AdminClient
 
-from reconciler.kafka.consumer_offsets_records import log_partition
+from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.futures import Deadline, batched, failed_with, failure_of, is_final, reason_of, wait_all
-from reconciler.kafka.session import KafkaSession, WorkerPool
-from reconciler.model.fingerprint import fingerprint
+from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import NOT_ASKED, GroupFacts, GroupState, GroupType, Unknown
+from reconciler.model.snapshot import NOT_ASKED, GroupFacts, GroupState, GroupType, Unknown, fingerprint
 
 Positions = dict[tuple[str, int], int | Unknown | None]
-"""Committed offsets of one group by topic and partition; None: requested by name and not committed."""
+"""Committed offsets of one group; None: requested by name and not committed."""
 
 Commit = tuple[str, int, int]
 """Topic, partition, committed offset."""
@@ -36,14 +35,14 @@ PartitionsByGroup = Mapping[str, Sequence[TopicPartition] | None]
 NO_ANSWER = Unknown("the group's coordinator did not answer: it moves, or there is none yet")
 NAMELESS = Unknown("the client library cannot read the commits of a group without a name")
 
-_Fetched = dict[str, tuple[Positions | Unknown, bool]]
+Fetched = dict[str, tuple[Positions | Unknown, bool]]
 """The positions of each group, and whether a retry would not change them."""
 
 _NO_COMMIT = (-1001, -1)
 _TRIES = 2
 _GROUPS_IN_FLIGHT = 500
 _PAUSE_S = 0.25
-# The default of offsets.topic.num.partitions; a wrong value only makes the parts of a retry less exact.
+# The default of offsets.topic.num.partitions; another value makes retries less exact.
 _LOG_PARTITIONS = 50
 
 _TYPES = {ConsumerGroupType.CLASSIC: GroupType.CLASSIC, ConsumerGroupType.CONSUMER: GroupType.CONSUMER}
@@ -58,15 +57,15 @@ _RIGHT = "DESCRIBE on the cluster"
 _CLUSTER, _LISTING = "cluster", "listing"
 _OLD_STATE = Unknown("state: only the old list call shows this group, and it does not know its protocol")
 _LISTING_SHARE = 2 / 3
-"""Share of the time that the listing may take before a request; its coordinators answer in the rest."""
+"""Share of the time for the listing before a request; coordinators answer in the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupListing:
-    """Groups by id. `incomplete` None: the caller may describe the cluster and every broker answered.
+    """Groups by id. `incomplete` None: every broker answered, and the caller may list all.
 
-    `hidden_unread` None: the old list call, which shows share and Streams groups, answered completely.
-    `cluster_id`: of the cluster that answered; None: it did not say.
+    `hidden_unread` None: the old list call, which shows share and Streams groups, answered
+    completely. `cluster_id`: of the cluster that answered; None: it did not say.
     """
 
     groups: Mapping[str, GroupFacts]
@@ -76,15 +75,14 @@ class GroupListing:
 
 
 def list_groups(session: KafkaSession, *, hidden: bool, deadline: Deadline | None = None) -> GroupListing:
-    """List consumer groups with type and state, and with `hidden` the ids that only the old list call shows.
+    """List consumer groups, and with `hidden` ids that only the old list call shows.
 
-    Rights: DESCRIBE on the cluster. Never raises for a broker that is away: the listing is incomplete then.
+    Rights: DESCRIBE on the cluster. A broker that is away makes the listing incomplete.
     """
     answers = session.read((_CLUSTER, _LISTING), _send_listing, is_final=_is_complete, deadline=deadline)
     cluster = answers[_CLUSTER]
     groups, incomplete = _listed(answers[_LISTING], cluster)
-    # What makes the listing incomplete blocks the same policies as hidden ids would, and the old call
-    # hangs on brokers that are away.
+    # An incomplete listing blocks what hidden ids would, and the old call hangs without a broker.
     hidden_unread: Unknown | None = NOT_ASKED if incomplete is None else incomplete
     if hidden and incomplete is None:
         old = _old_listing(session)
@@ -103,10 +101,10 @@ def read_groups(
 ) -> dict[str, GroupFacts]:
     """Listing, state and commits of some groups.
 
-    `listed` False needs a provably complete listing and the group's coordinator: while a coordinator
-    moves, no broker lists its groups and no error says so. Of a listed group the coordinator has just
-    told type and state, and answers only for the commits. Where another cluster than `cluster_id`
-    answers, every fact is Unknown: groups have no id, and the same name there is another group.
+    `listed` False needs a provably complete listing and the group's coordinator: while a
+    coordinator moves, no broker lists its groups and no error says so. Of a listed group the
+    coordinator has just told type and state, and answers only for the commits. Where another
+    cluster than `cluster_id` answers, every fact is Unknown: the same name there is another group.
     """
     listing = list_groups(session, hidden=False, deadline=Deadline.after(deadline.remaining_s * _LISTING_SHARE))
     if cluster_id is not None and listing.cluster_id not in (None, cluster_id):
@@ -116,7 +114,7 @@ def read_groups(
     uncertain = tuple(
         group for group in requested if group not in listed or listing.groups[group].state is GroupState.UNKNOWN
     )
-    answer = session.readers.call(_ask_coordinators, (uncertain, listed), timeout_s=deadline.remaining_s)
+    answer = session.call_worker(_ask_coordinators, (uncertain, listed), timeout_s=deadline.remaining_s)
     states, positions = answer or ({}, {})
     facts = {}
     for group in requested:
@@ -129,9 +127,12 @@ def read_groups(
     return facts
 
 
-def fetch(workers: WorkerPool, requested: PartitionsByGroup, *, timeout_s: float) -> dict[str, Positions | Unknown]:
-    """Each group's positions, or why they could not be read."""
-    return {group: answer for group, (answer, _is_final) in _fetch(workers, requested, timeout_s).items()}
+def fetch(session: KafkaSession, requested: PartitionsByGroup, *, timeout_s: float) -> Fetched:
+    """Each group's positions. A worker process that dies is replaced once, with a new client."""
+    fetched: Fetched = {group: (NO_ANSWER, False) if group else (NAMELESS, True) for group in requested}
+    named = {group: partitions for group, partitions in requested.items() if group}
+    answer = session.call_worker(_ask_coordinators, ((), named), timeout_s=timeout_s, tries=_TRIES) if named else None
+    return fetched if answer is None else fetched | answer[1]
 
 
 def read_commits(
@@ -140,7 +141,7 @@ def read_commits(
     """All commits of each group, a few hundred groups at a time.
 
     `isolated`: send from a worker process. Otherwise the library may kill this process while a
-    coordinator moves: acceptable in a Spark task, which is retried in isolation, never in the driver.
+    coordinator moves: acceptable in a Spark task, which is retried, never in the driver.
     """
 
     def send(client: AdminClient, pending: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
@@ -153,6 +154,16 @@ def read_commits(
             answers = session.read([group for group in part if group], send)
             read = {group: _positions(future) for group, future in answers.items()}
         yield {group: _commits(read.get(group, NAMELESS)) for group in part}
+
+
+def commit_row(group: str, commits: Sequence[Commit] | Unknown) -> dict[str, Any]:
+    """The row of a group: the counts and the fingerprint of its commits, or an error."""
+    return {"group": group, **({"error": commits.reason} if isinstance(commits, Unknown) else _summary(commits))}
+
+
+def _summary(commits: Sequence[Commit]) -> dict[str, Any]:
+    topics = {topic for topic, _, _ in commits}
+    return {"commits": len(commits), "commit_topics": len(topics), "fingerprint": fingerprint(commits)}
 
 
 def unknown_group(group: str, reason: Unknown) -> GroupFacts:
@@ -230,7 +241,7 @@ def _old_listing(session: KafkaSession) -> dict[str, GroupFacts] | Unknown:
 
 def _ask_coordinators(
     session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
-) -> tuple[dict[str, GroupState | Unknown], _Fetched]:
+) -> tuple[dict[str, GroupState | Unknown], Fetched]:
     """For a worker process: states of the first groups, positions of the second."""
     client = session.client("coordinators")
     uncertain, requested = groups
@@ -268,12 +279,7 @@ def _with_commits(facts: GroupFacts, positions: Positions | Unknown) -> GroupFac
     commits = _commits(positions)
     if isinstance(commits, Unknown):
         return replace(facts, commits=commits, commit_topics=commits, fingerprint=commits)
-    return replace(
-        facts,
-        commits=len(commits),
-        commit_topics=len({topic for topic, _, _ in commits}),
-        fingerprint=fingerprint(commits),
-    )
+    return replace(facts, **_summary(commits))
 
 
 def _send_offset_fetches(client: AdminClient, requested: PartitionsByGroup, timeout_s: float) -> dict[str, Future[Any]]:
@@ -287,7 +293,7 @@ def _send_offset_fetches(client: AdminClient, requested: PartitionsByGroup, time
 
 
 def _positions(future: Future[Any]) -> Positions | Unknown:
-    """One group's answer as facts. Some offsets below zero mean "no commit"; the others mean nothing."""
+    """One group's answer. Some offsets below zero mean "no commit"; the others mean nothing."""
     failure = failure_of(
         future, right="READ or DESCRIBE on the group", prefix="the group's commits could not be read: "
     )
@@ -317,23 +323,15 @@ def _commits(read: Positions | Unknown) -> list[Commit] | Unknown:
     return known
 
 
-def _fetch(workers: WorkerPool, requested: PartitionsByGroup, timeout_s: float) -> _Fetched:
-    """A worker process that dies is replaced once: a new client looks up the coordinators again."""
-    fetched: _Fetched = {group: (NO_ANSWER, False) if group else (NAMELESS, True) for group in requested}
-    named = {group: partitions for group, partitions in requested.items() if group}
-    answer = workers.call(_ask_coordinators, ((), named), timeout_s=timeout_s, tries=_TRIES) if named else None
-    return fetched if answer is None else fetched | answer[1]
-
-
 def _read_isolated(session: KafkaSession, groups: Sequence[str]) -> dict[str, Positions | Unknown]:
-    """Read all groups at once, then the failed ones per coordinator: a moving one must not fail the others."""
-    fetched: _Fetched = {}
+    """Read all groups, then failed ones per coordinator: a moving one fails no others."""
+    fetched: Fetched = {}
     deadline = session.deadline()
     parts: list[Sequence[str]] = [groups]
     while parts and not deadline.passed:
         for part in parts:
             limit_s = max(0.1, min(deadline.remaining_s, session.timeout_s / 3))
-            fetched |= _fetch(session.readers, dict.fromkeys(part), limit_s)
+            fetched |= fetch(session, dict.fromkeys(part), timeout_s=limit_s)
         by_coordinator: dict[int, list[str]] = {}
         for group, (_, final) in fetched.items():
             if not final:

@@ -1,7 +1,7 @@
 """Lines of the journal in a Kafka topic, which outlives the machine that ran the reconciler.
 
-Decided here: a line counts as stored when all in-sync replicas have it, and only `create_topic` creates
-the topic. What the lines say is decided in journal/entry.py.
+Decided here: a line counts as stored when all in-sync replicas have it, and only `create_topic`
+creates the topic. What the lines say is decided in journal/journal.py.
 """
 
 import contextlib
@@ -14,24 +14,22 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import NewTopic
 
 from reconciler.errors import ClusterUnreachable, JournalUnavailable
+from reconciler.journal.journal import Line
 from reconciler.kafka import connect
 from reconciler.kafka.futures import code_of, reason_of, wait_all
+from reconciler.kafka.offsets import read_ends, read_records
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topic_reader import read_ends, read_records
 from reconciler.kafka.topics import cleanup_policies, describe
 from reconciler.model.snapshot import Unknown
 
 _POLL_S = 0.2
 
-Line = tuple[bytes, str]
-"""A line, and its location for an error message."""
-
 
 class JournalTopic:
     """`journal.LineStore` in one topic. Safe between threads; several runs may share the topic.
 
-    Raises JournalUnavailable where the topic is missing, was deleted and created again, cannot be read to
-    its end, or cannot be written with the acknowledgement of all in-sync replicas.
+    Raises JournalUnavailable where the topic is missing, was deleted and created again, cannot be
+    read to its end, or cannot be written with the acknowledgement of all in-sync replicas.
     """
 
     is_ordered = False
@@ -53,9 +51,10 @@ class JournalTopic:
 
         with self._lock:
             try:
-                # A producer creates a missing topic where the brokers allow it; no client setting forbids it.
+                # A producer creates a missing topic; no client setting forbids it.
                 self._partitions()
-                self._producer = self._producer or connect.producer(
+                self._producer = self._producer or connect.create(
+                    Producer,
                     self._session.connection,
                     {
                         "acks": "all",
@@ -74,7 +73,7 @@ class JournalTopic:
             except (KafkaException, ClusterUnreachable) as error:
                 raise self._unavailable("written", reason_of(error)) from None
             if failures or unacknowledged:
-                # Lines in flight may still arrive: an extra intent is harmless, a missing one is not.
+                # Lines in flight may still arrive; an extra intent is harmless.
                 self._producer = None
                 raise self._unavailable("written", failures[0].str() if failures else "no acknowledgement in time")
 
@@ -94,8 +93,8 @@ class JournalTopic:
     def _partitions(self) -> tuple[int, ...]:
         """The topic's partitions, after a check that it is the topic of the last call.
 
-        Refuses a compacted topic: compaction keeps only the last line of each action, so the journal would
-        forget purges. A caller without the right to read the policy continues without this check.
+        Refuses a compacted topic: compaction keeps only the last line of each action, so the
+        journal would forget purges. Without the right to read the policy there is no check.
         """
         described = describe(self._session, [self._topic])[self._topic]
         if described is None:

@@ -1,7 +1,11 @@
-"""Reads offsets of partitions: log start, stable end, high watermark, first offset at an instant.
+"""Reads offsets of partitions, and the records between two of them.
 
-Decided here: the order of queries, what counts as an answer, and how long to retry. A negative offset
-is never a number. The ends are answered before the first query by timestamp is sent, so that records
+Offsets: log start, stable end, high watermark, first offset at an instant. Records: with a plain
+consumer that never commits.
+
+Decided here: the order of queries, what counts as an answer, how long to retry, and when a
+partition counts as read: up to the first high watermark, or not at all. A negative offset is never
+a number. The ends are answered before the first query by timestamp is sent, so that records
 produced in between lie above them.
 """
 
@@ -10,31 +14,53 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from confluent_kafka import IsolationLevel, KafkaError
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from reconciler.kafka.futures import FINAL, GONE, Deadline, batched, failed_with, failure_of
+from reconciler.kafka.connect import create, read_timeouts
+from reconciler.kafka.futures import FINAL, GONE, Deadline, batched, failed_with, failure_of, reason_of
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import PartitionFacts, Unknown
 
 NO_RECORD = -1
-"""The answer to a query by timestamp: every record is older. To DeleteRecords it means "everything"."""
+"""The answer to a query by timestamp if every record is older. DeleteRecords takes it for "all"."""
 
 UNKNOWN_LEADER = -1
-LOG_START, STABLE_END, HIGH_WATERMARK = "log start", "stable end", "high watermark"
+LOG_START, STABLE_END, HIGH_WATERMARK = "log_start", "stable_end", "high_watermark"
 
 _PARTITIONS_PER_CALL = 1_000
 _UNKNOWN_TO_CLIENT = frozenset({KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError._NOENT})
 _GONE_PATIENCE_S = 5.0
+_BATCH = 10_000
+_SLICE_S = 0.05
+_FETCH: Mapping[str, str | int | float] = {
+    "fetch.wait.max.ms": 100,
+    "fetch.max.bytes": 64 * 1024 * 1024,
+    "max.partition.fetch.bytes": 8 * 1024 * 1024,
+    "queued.max.messages.kbytes": 128 * 1024,
+    "queued.min.messages": 200_000,
+}
+_SETTINGS = {
+    # The library requires one. No client joins or commits under it, so the group never exists.
+    "group.id": "kafka-reconciler-reader",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",
+    # Without the records of open transactions, the groups behind one looked idle.
+    "isolation.level": "read_uncommitted",
+    # A follower would answer a client of its rack, and it may be behind the leader.
+    "client.rack": "",
+    "enable.partition.eof": True,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetsRequest:
     """Partitions of one topic and one leader, with the same offsets requested of each.
 
-    `full` False: log start and high watermark only, to count records. `instants` in epoch ms need `full`.
+    `full` False: log start and high watermark only. `instants` in epoch ms need `full`.
     """
 
     topic: str
@@ -76,8 +102,6 @@ class OffsetQuery(NamedTuple):
     leader: int
 
 
-Answers = Mapping[OffsetQuery, int | Unknown]
-
 _SPECS: Mapping[str | int, tuple[OffsetSpec, IsolationLevel]] = {
     LOG_START: (OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
     HIGH_WATERMARK: (OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED),
@@ -85,8 +109,11 @@ _SPECS: Mapping[str | int, tuple[OffsetSpec, IsolationLevel]] = {
 }
 
 
-def read_offsets(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> Answers:
-    """All requested offsets. Never raises for a broker that is away."""
+def read_offsets(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> list[dict[str, Any]]:
+    """A row per requested partition: its offsets, and as `error` why one is None.
+
+    `offsets_at`: the offset at each of `instants`. Never raises for a broker that is away.
+    """
     answers = _query_ends(session, requests)
     # Only now: "no record at or after" refers to the ends that were just answered (traps 2 and 12).
     by_time = [
@@ -96,13 +123,35 @@ def read_offsets(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> A
         if isinstance(answers.get(request.query(STABLE_END, number)), int)
         for instant in request.instants
     ]
-    return answers | _query(session, by_time, lowest=NO_RECORD)
+    answers |= _query(session, by_time, lowest=NO_RECORD)
+    rows = []
+    for request in requests:
+        for number in request.partitions:
+            ends = {end: answers[request.query(end, number)] for end in request.ends}
+            at = [answers.get(request.query(instant, number)) for instant in request.instants]
+            facts = (*ends.items(), *(("offset at an instant", fact) for fact in at))
+            errors = [f"{what.replace('_', ' ')}: {fact.reason}" for what, fact in facts if isinstance(fact, Unknown)]
+            rows.append(
+                {
+                    "topic": request.topic,
+                    "partition": number,
+                    **{end: _known(fact) for end, fact in ends.items()},
+                    "instants": request.instants,
+                    "offsets_at": [_known(fact) for fact in at],
+                    "error": f"{errors[0]} (leader {request.leader})" if errors else None,
+                }
+            )
+    return rows
+
+
+def _known(answer: int | Unknown | None) -> int | None:
+    return answer if isinstance(answer, int) else None
 
 
 def read_watermarks(
     session: KafkaSession, requests: Sequence[OffsetsRequest], *, deadline: Deadline | None = None
 ) -> dict[TopicPartition, Watermarks]:
-    """Log start and high watermark of each requested partition. Never raises for a broker that is away."""
+    """Log start and high watermark of each partition. Never raises for an absent broker."""
     requests = [replace(request, full=False) for request in requests]
     answers = _query_ends(session, requests, deadline)
     return {
@@ -127,7 +176,7 @@ def with_watermarks(
 
 
 def requests_by_leader(partitions: Iterable[PartitionFacts | None]) -> list[OffsetsRequest]:
-    """Requests for the watermarks of partitions, per topic and leader; leaderless partitions are left out."""
+    """Requests for watermarks, per topic and leader. Leaderless partitions are left out."""
     numbers: dict[tuple[str, int], list[int]] = {}
     for facts in partitions:
         if facts is not None and isinstance(facts.leader, int):
@@ -136,6 +185,75 @@ def requests_by_leader(partitions: Iterable[PartitionFacts | None]) -> list[Offs
         OffsetsRequest(topic, sorted(of_leader), leader, full=False)
         for (topic, leader), of_leader in sorted(numbers.items())
     ]
+
+
+def read_ends(session: KafkaSession, topic: str, partitions: Sequence[int]) -> dict[int, Watermarks]:
+    """The current ends of some partitions whose leaders are not known."""
+    request = OffsetsRequest(topic, partitions, UNKNOWN_LEADER, full=False)
+    return {partition.partition: ends for partition, ends in read_watermarks(session, [request]).items()}
+
+
+def read_records(
+    session: KafkaSession,
+    topic: str,
+    ends: Mapping[int, Watermarks],
+    on_record: Callable[[Message], None],
+    *,
+    read_to: Mapping[int, int] | None = None,
+    limit_s: float | None = None,
+) -> dict[int, str]:
+    """Call `on_record` for each record; return why a partition was not read to its end.
+
+    `ends`: of the partitions, by number. `read_to`: where earlier calls ended. `limit_s`: upper
+    bound of the whole call, which also ends after the session's timeout without data. Raises
+    ClusterUnreachable and KafkaException.
+    """
+    errors: dict[int, str] = {}
+    starts: dict[int, int] = {}
+    unfinished: dict[int, int] = {}
+    for number, (start, end) in ends.items():
+        if isinstance(start, Unknown):
+            errors[number] = f"log start: {start.reason}"
+        elif isinstance(end, Unknown):
+            errors[number] = f"high watermark: {end.reason}"
+        elif (start := max(start, (read_to or {}).get(number, 0))) < end:
+            starts[number], unfinished[number] = start, end
+    if not unfinished:
+        return errors
+    client = create(Consumer, session.connection, {**read_timeouts(session.connection), **_FETCH}, _SETTINGS)
+    idle = session.deadline()
+    limit = Deadline.after(float("inf") if limit_s is None else limit_s)
+    try:
+        client.assign([ClientPartition(topic, number, start) for number, start in starts.items()])
+        while unfinished and not idle.passed and not limit.passed:
+            messages = client.consume(_BATCH, _SLICE_S)
+            if messages:
+                idle = session.deadline()
+            for message in messages:
+                number, offset, error = message.partition(), message.offset() or 0, message.error()
+                if number is None or number not in unfinished:
+                    continue
+                if error is None:
+                    if offset < unfinished[number]:
+                        on_record(message)
+                    finished = offset >= unfinished[number] - 1
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    # A former leader may know an earlier end and lack the last records.
+                    finished = offset >= unfinished[number]
+                else:
+                    # Errors without a partition (as of the reader's group) never get here.
+                    finished = True
+                    denied = error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+                    errors[number] = f"the right READ on {topic} is missing" if denied else reason_of(error)
+                if finished:
+                    del unfinished[number]
+                    client.pause([ClientPartition(topic, number)])
+    finally:
+        client.close()
+    reason = f"no data for {session.timeout_s:.0f} s"
+    if limit_s is not None and not idle.passed:
+        reason = f"not done after {limit_s:.0f} s"
+    return errors | dict.fromkeys(unfinished, reason)
 
 
 def newest_timestamps(session: KafkaSession, topic: str, partitions: Sequence[int]) -> list[int]:
@@ -163,7 +281,7 @@ def _query_ends(
 def _query(
     session: KafkaSession, queries: Sequence[OffsetQuery], *, lowest: int = 0, deadline: Deadline | None = None
 ) -> dict[OffsetQuery, int | Unknown]:
-    """The offset of each query, or why there is none. `lowest`: the least number that is an offset."""
+    """The offset of each query, or why there is none. `lowest`: the least valid offset."""
 
     def send(client: AdminClient, pending: Sequence[OffsetQuery], limit_s: float) -> dict[OffsetQuery, Future[Any]]:
         # A call answers when its slowest broker does: a silent leader must not delay the others.
@@ -198,7 +316,7 @@ def _is_final(lowest: int) -> Callable[[Future[Any]], bool]:
 
 
 def _offset(future: Future[Any], lowest: int, timeout_s: float) -> int | Unknown:
-    failure = failure_of(future, right="DESCRIBE on the topic", late=f"no answer within {timeout_s:.0f} s")
+    failure = failure_of(future, right="DESCRIBE on the topic", unanswered=f"no answer within {timeout_s:.0f} s")
     if failure is not None:
         return failure
     offset = int(future.result().offset)

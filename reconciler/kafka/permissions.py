@@ -1,9 +1,9 @@
-"""Which permissions the manifests require, which of them the caller holds, and their grants. Reads only.
+"""Which permissions the manifests require, which of them are held, and their grants. Reads only.
 
-Brokers answer a description with the operations that the caller may use. A permission that could not
-be read is Unknown, neither held nor missing. Grants are for three principals (plan, apply, elections), as
-kafka-acls commands. A prefix is granted only where no excepted or protected name has it; any other
-pattern becomes its current matches, because ACLs have no patterns.
+Brokers answer a description with the operations that the caller may use. A permission that could
+not be read is Unknown, neither held nor missing. Grants are for three principals (plan, apply,
+elections), as kafka-acls commands. A prefix is granted only where no excepted or protected name has
+it; any other pattern becomes its current matches, because ACLs have no patterns.
 """
 
 import re
@@ -13,11 +13,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
-from reconciler.kafka.futures import DENIED, GONE, Deadline, batched, failed_with, failure_of
+from reconciler.kafka.futures import DENIED, GONE, Deadline, failed_with, failure_of
 from reconciler.kafka.groups import NO_ANSWER
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, send_descriptions
@@ -31,7 +31,7 @@ _LITERAL = re.compile(r"[^*?\[]*")
 _PER_CALL = 500
 _TRIES = 2
 _MAX_NAMES = 2_000
-"""Of a selection of every name, the names whose permissions are read: they are granted by name or prefix."""
+"""Number of names whose permissions are read, where every name is selected."""
 
 
 class Role(StrEnum):
@@ -63,7 +63,7 @@ EVERY = Selection(selectors=(Selector("*"),))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredAccess:
-    """What the manifests require of a cluster: facts for plans, and subjects that apply may change."""
+    """What the manifests require: facts for plans, and subjects that apply may change."""
 
     needs: ScanRequest
     purges: tuple[Selection, ...] = ()
@@ -71,17 +71,30 @@ class RequiredAccess:
     elections: bool = False
     journal_topic: str | None = None
     requests: tuple[tuple[str, int, int], ...] = ()
-    """Name and key of each request of apply in Kafka's protocol, and the first version that suffices."""
+    """Name and protocol key of each request of apply, and the first sufficient version."""
 
 
-class Requirement(NamedTuple):
-    """An operation that a principal needs on selected resources. `breaks`: what does not work without it."""
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """An operation that a principal needs on resources. `breaks`: what fails without it.
+
+    From `check`: the number of resources, the names without the permission, and the names (with a
+    reason) whose permissions could not be read. The cluster's name is empty.
+    """
 
     purpose: Role
     operation: str
     resource: str
-    selections: Sequence[Selection]
-    breaks: str
+    selections: Sequence[Selection] = ()
+    breaks: str = ""
+    total: int = 0
+    missing: tuple[str, ...] = ()
+    unread: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def held(self) -> bool:
+        """Whether the permission is held for every resource."""
+        return not self.missing and not self.unread
 
     def names(self, visible: Sequence[str]) -> tuple[str, ...]:
         """The selected of the visible names, sorted, and of `EVERY` only the first ones."""
@@ -91,8 +104,8 @@ class Requirement(NamedTuple):
         return tuple(sorted(names))
 
 
-def requirements(required: RequiredAccess) -> list[Requirement]:
-    """All requirements of the manifests. Applying and electing also need those of planning: they recheck."""
+def requirements(required: RequiredAccess) -> list[Permission]:
+    """All permissions that the manifests require. Applying also needs those of planning."""
     plan, apply, elections = Role
     request = required.needs
     topics = [(Selection(selectors=n.topics, excluding=n.except_topics), n.offsets) for n in request.topics]
@@ -118,42 +131,20 @@ def requirements(required: RequiredAccess) -> list[Requirement]:
     no_intent = "no intent can be stored, so apply sends nothing"
     no_history = "the actions of an interrupted run cannot be read: the next run does not report them"
     return [
-        Requirement(plan, "DESCRIBE", "cluster", [EVERY], no_listing),
-        Requirement(plan, "DESCRIBE", "topic", described, no_topic),
-        Requirement(plan, "DESCRIBE_CONFIGS", "topic", floors, no_config),
-        Requirement(plan, "DESCRIBE", "group", [*groups, EVERY] if request.readers else groups, no_group),
-        Requirement(plan, "READ", "topic", commit_log, no_commit_log),
-        Requirement(plan, "READ", "topic", journal if has_clock else [], no_clock),
-        Requirement(apply, "DELETE", "topic", required.purges, "apply cannot delete these topics' records"),
-        Requirement(apply, "DELETE", "group", required.removals, "apply cannot remove these groups"),
-        Requirement(apply, "READ", "topic", [] if has_clock else journal, no_history),
-        Requirement(apply, "WRITE", "topic", journal, no_intent),
-        Requirement(elections, "ALTER", "cluster", to_elect, "apply cannot elect leaders"),
-        Requirement(elections, "READ", "topic", journal if to_elect else [], no_history),
-        Requirement(elections, "WRITE", "topic", journal if to_elect else [], no_intent),
+        Permission(plan, "DESCRIBE", "cluster", [EVERY], no_listing),
+        Permission(plan, "DESCRIBE", "topic", described, no_topic),
+        Permission(plan, "DESCRIBE_CONFIGS", "topic", floors, no_config),
+        Permission(plan, "DESCRIBE", "group", [*groups, EVERY] if request.readers else groups, no_group),
+        Permission(plan, "READ", "topic", commit_log, no_commit_log),
+        Permission(plan, "READ", "topic", journal if has_clock else [], no_clock),
+        Permission(apply, "DELETE", "topic", required.purges, "apply cannot delete these topics' records"),
+        Permission(apply, "DELETE", "group", required.removals, "apply cannot remove these groups"),
+        Permission(apply, "READ", "topic", [] if has_clock else journal, no_history),
+        Permission(apply, "WRITE", "topic", journal, no_intent),
+        Permission(elections, "ALTER", "cluster", to_elect, "apply cannot elect leaders"),
+        Permission(elections, "READ", "topic", journal if to_elect else [], no_history),
+        Permission(elections, "WRITE", "topic", journal if to_elect else [], no_intent),
     ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Permission:
-    """One required permission for resources of one type.
-
-    `missing` and `unread` are names; the cluster's name is empty. `total`: number of resources.
-    `breaks`: what does not work without the permission.
-    """
-
-    purpose: Role
-    operation: str
-    resource: str
-    total: int
-    missing: tuple[str, ...] = ()
-    unread: tuple[tuple[str, str], ...] = ()
-    breaks: str
-
-    @property
-    def held(self) -> bool:
-        """Whether the permission is held for every resource."""
-        return not self.missing and not self.unread
 
 
 Operations = Mapping[str, frozenset[str] | Unknown]
@@ -167,37 +158,25 @@ def check(
     `topics`, `groups`: the names that the caller can see.
     """
     visible = {"cluster": [""], "topic": topics, "group": groups}
-    rows = [(requirement, requirement.names(visible[requirement.resource])) for requirement in requirements(required)]
+    rows = [(permission, permission.names(visible[permission.resource])) for permission in requirements(required)]
     names: dict[str, set[str]] = {resource: set() for resource in visible}
-    for requirement, selected in rows:
-        names[requirement.resource].update(selected)
+    for permission, selected in rows:
+        names[permission.resource].update(selected)
     held = {
         "cluster": _operations(session.read(sorted(names["cluster"]), _send_cluster)),
         "topic": _operations(session.read(sorted(names["topic"]), partial(send_descriptions, permissions=True))),
         "group": _read_groups(session, sorted(names["group"])),
     }
     permissions: list[Permission] = []
-    for requirement, selected in rows:
-        operations = held[requirement.resource]
-        existing = {name: operations[name] for name in selected if name in operations}
-        unread = {name: fact.reason for name, fact in existing.items() if isinstance(fact, Unknown)}
+    for permission, selected in rows:
+        operations = held[permission.resource]
+        existing = [(name, operations[name]) for name in selected if name in operations]
+        unread = tuple((name, fact.reason) for name, fact in existing if isinstance(fact, Unknown))
         missing = (
-            name
-            for name, fact in existing.items()
-            if not isinstance(fact, Unknown) and requirement.operation not in fact
+            name for name, fact in existing if not isinstance(fact, Unknown) and permission.operation not in fact
         )
         if existing:
-            permissions.append(
-                Permission(
-                    purpose=requirement.purpose,
-                    operation=requirement.operation,
-                    resource=requirement.resource,
-                    total=len(existing),
-                    missing=tuple(missing),
-                    unread=tuple(unread.items()),
-                    breaks=requirement.breaks,
-                )
-            )
+            permissions.append(replace(permission, total=len(existing), missing=tuple(missing), unread=unread))
     return tuple(permissions), tuple(_beyond(held, required.journal_topic))
 
 
@@ -220,20 +199,18 @@ def _send_cluster(client: AdminClient, names: Sequence[str], limit_s: float) -> 
 
 
 def _read_groups(session: KafkaSession, names: Sequence[str]) -> Operations:
-    answer = session.readers.call(_groups_in_worker, names, timeout_s=session.timeout_s, tries=_TRIES) if names else {}
+    answer = session.call_worker(_groups_in_worker, names, timeout_s=session.timeout_s, tries=_TRIES) if names else {}
     return dict.fromkeys(names, NO_ANSWER) if answer is None else answer
 
 
 def _groups_in_worker(session: KafkaSession, names: Sequence[str], deadline: Deadline) -> Operations:
     def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
-        answers: dict[str, Future[Any]] = {}
-        for batch in map(list, batched(part, _PER_CALL)):
-            answers |= client.describe_consumer_groups(
-                batch, include_authorized_operations=True, request_timeout=limit_s
-            )
+        answers: dict[str, Future[Any]] = client.describe_consumer_groups(
+            list(part), include_authorized_operations=True, request_timeout=limit_s
+        )
         return answers
 
-    return _operations(session.read(names, send, deadline=deadline))
+    return _operations(session.read(names, send, per_call=_PER_CALL, deadline=deadline))
 
 
 def _operations(answers: Mapping[str, Future[Any]]) -> Operations:
@@ -242,7 +219,7 @@ def _operations(answers: Mapping[str, Future[Any]]) -> Operations:
     for name, answer in answers.items():
         failure = failure_of(answer)
         if failure is None:
-            # None, for the cluster: the caller may not describe it, and so holds nothing that implies DESCRIBE.
+            # None, for the cluster: the caller may not describe it, and holds nothing.
             held = answer.result().authorized_operations or ()
             operations[name] = frozenset(operation.name for operation in held)
         elif not failed_with(answer, GONE):
@@ -276,11 +253,11 @@ def grants(required: RequiredAccess, purpose: Role, *, topics: Sequence[str], gr
         metadata_only = tuple(request for request in required.needs.topics if not request.offsets)
         required = replace(required, needs=ScanRequest(topics=metadata_only), purges=(), removals=())
     granted: dict[Resource, set[str]] = {}
-    for requirement in requirements(required):
-        if requirement.purpose in (Role.PLAN, purpose):
+    for permission in requirements(required):
+        if permission.purpose in (Role.PLAN, purpose):
             # DESCRIBE_CONFIGS → DescribeConfigs
-            operation = requirement.operation.title().replace("_", "")
-            for resource in _resources(requirement, {"topic": topics, "group": groups}):
+            operation = permission.operation.title().replace("_", "")
+            for resource in _resources(permission, {"topic": topics, "group": groups}):
                 granted.setdefault(resource, set()).add(operation)
     necessary = {
         resource: frozenset(operations.difference(*(granted[wide] for wide in granted if wide.covers(resource))))
@@ -290,7 +267,7 @@ def grants(required: RequiredAccess, purpose: Role, *, topics: Sequence[str], gr
 
 
 def commands(principal: str, granted: Grants, *, bootstrap_servers: Sequence[str]) -> Iterator[str]:
-    """One shell command per set of operations. `admin.properties` holds the administrator's connection."""
+    """One shell command per set of operations, with the administrator's properties file."""
     servers = shlex.quote(",".join(bootstrap_servers))
     head = f"kafka-acls --bootstrap-server {servers} --command-config admin.properties --add --allow-principal {shlex.quote(principal)}"
     by_kind: dict[tuple[str, bool, tuple[str, ...]], list[str]] = {}
@@ -302,10 +279,10 @@ def commands(principal: str, granted: Grants, *, bootstrap_servers: Sequence[str
         yield " ".join([*words, "--resource-pattern-type prefixed"] if prefixed else words)
 
 
-def _resources(requirement: Requirement, names: Mapping[str, Sequence[str]]) -> Iterator[Resource]:
+def _resources(permission: Permission, names: Mapping[str, Sequence[str]]) -> Iterator[Resource]:
     """Reads are harmless, so a pattern of theirs that is no prefix gets a grant for all names."""
-    kind, is_deletion = requirement.resource, requirement.operation == "DELETE"
-    for selection in requirement.selections:
+    kind, is_deletion = permission.resource, permission.operation == "DELETE"
+    for selection in permission.selections:
         for selector in selection.selectors:
             prefix = _PREFIX_PATTERN.fullmatch(selector.text)
             if kind == "cluster":

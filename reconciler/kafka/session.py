@@ -3,9 +3,10 @@
 The session is opened once per command and handed to the scan, the gateway, the journal topic and
 `doctor`. It decides which client serves which purpose, and how long a call may take.
 
-Worker processes, each with a session of its own, call group coordinators, because the client library may
-crash in these calls: librdkafka's OffsetFetch, DescribeGroups and DeleteGroups dereference a null pointer
-or fail an assertion when a coordinator moves or its broker goes away (its issues 5040, 3663 and 4605).
+Worker processes, each with a session of its own, call group coordinators, because the client
+library may crash in these calls: librdkafka's OffsetFetch, DescribeGroups and DeleteGroups
+dereference a null pointer or fail an assertion when a coordinator moves (its issues 5040, 3663,
+4605).
 """
 
 import contextlib
@@ -29,14 +30,14 @@ from confluent_kafka.admin import AdminClient
 
 from reconciler.kafka import connect
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.futures import Deadline, is_final, submit, wait_all
+from reconciler.kafka.futures import Deadline, batched, is_final, submit, wait_all
 
 Item = TypeVar("Item")
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
 Work = Callable[["KafkaSession", Argument, Deadline], Result]
-"""A module's function for a worker process: pickled by its name, its argument and result by value."""
+"""A module's function for a worker process, pickled by its name."""
 
 _LOG = logging.getLogger(__name__)
 _GRACE_S = 2.0
@@ -47,19 +48,18 @@ _LEAST_S = 0.05
 class KafkaSession:
     """Clients and worker processes for one cluster. Safe between threads, not picklable.
 
-    Reads, deletions and elections have separate clients: a DeleteRecords request that waits for a slow
-    replica blocks its connection, and a read behind it on the same client times out, or answers -1001
-    as if it were an offset. Every method that opens a client raises ClusterUnreachable.
+    Reads, deletions and elections have separate clients: a DeleteRecords request that waits for a
+    slow replica blocks its connection, and a read behind it times out, or answers -1001 as an
+    offset. Methods that open a client raise ClusterUnreachable.
     """
 
     def __init__(self, connection: Connection, *, cluster_id: str | None = None) -> None:
         self.connection = connection
         self.cluster_id = cluster_id
-        self.readers = WorkerPool(connection)
-        self.removers = WorkerPool(connection)
         self._lock = threading.Lock()
         self._clients: dict[str, AdminClient] = {}
         self._idle_deleters: list[AdminClient] = []
+        self._idle_workers: list[_Worker] = []
 
     @classmethod
     def open(cls, connection: Connection) -> "KafkaSession":
@@ -81,22 +81,22 @@ class KafkaSession:
     def client(self, purpose: str, tuning: connect.Tuning | None = None) -> AdminClient:
         """The client for requests of one purpose, which may take the whole timeout.
 
-        A broker answers the requests of one connection in order: requests that wait need several clients.
+        A broker answers a connection's requests in order: those that wait need several.
         """
         with self._lock:
             client = self._clients.get(purpose)
             if client is None:
-                client = self._clients[purpose] = connect.admin(self.connection, tuning)
+                client = self._clients[purpose] = connect.create(AdminClient, self.connection, tuning)
             client.poll(0)
             return client
 
     @contextlib.contextmanager
     def borrow_deleter(self) -> Iterator[AdminClient]:
-        """A client for one DeleteRecords call; a second call would wait behind the first one's answer."""
+        """A client for one DeleteRecords call; a second one would wait behind its answer."""
         with self._lock:
             client = self._idle_deleters.pop() if self._idle_deleters else None
         if client is None:
-            client = connect.admin(self.connection)
+            client = connect.create(AdminClient, self.connection)
         client.poll(0)
         try:
             yield client
@@ -109,14 +109,15 @@ class KafkaSession:
         items: Sequence[Item],
         call: Callable[[AdminClient, Sequence[Item], float], Mapping[Item, Future[Any]]],
         *,
+        per_call: int = sys.maxsize,
         is_final: Callable[[Future[Any]], bool] = is_final,
         deadline: Deadline | None = None,
     ) -> dict[Item, Future[Any]]:
-        """The last answer for each item, after retries until it is final or the deadline has passed.
+        """The last answer for each item, after retries until it is final or time is up.
 
-        `call` sends one request for some items, with a timeout in seconds. An attempt takes at most a third
-        of the time: the library sends lookups to any broker that looks alive, a frozen broker looks alive
-        until its first request times out, and facts of other brokers must not be lost with it.
+        `call` sends one request for at most `per_call` items, with a timeout in seconds. An attempt
+        takes at most a third of the time: the library sends lookups to any broker that looks alive,
+        and a frozen broker looks alive until its first request times out.
         """
         deadline = deadline or self.deadline()
         attempt_s = deadline.remaining_s / 3
@@ -124,7 +125,9 @@ class KafkaSession:
         pending = list(items)
         while pending and (not deadline.passed or not answers):
             client = self.reader()
-            futures = call(client, pending, max(_LEAST_S, min(attempt_s, deadline.remaining_s)))
+            limit_s = max(_LEAST_S, min(attempt_s, deadline.remaining_s))
+            parts = [call(client, part, limit_s) for part in batched(pending, per_call)]
+            futures = {item: future for part in parts for item, future in part.items()}
             wait_all(client, futures.values(), deadline)
             # A partial earlier answer is worth more than a later call without any answer.
             answers.update((item, future) for item, future in futures.items() if future.done() or item not in answers)
@@ -141,83 +144,65 @@ class KafkaSession:
 
         return self.read(("call",), send)["call"]
 
+    def call_worker(
+        self, work: Work[Argument, Result], argument: Argument, *, timeout_s: float, tries: int = 1
+    ) -> Result | None:
+        """The result of `work`, which never returns None, in a worker process.
+
+        None: the process crashed, did not answer in time or could not be started, in each of
+        `tries` attempts. Its requests may have been carried out. Processes are reused; they end
+        with this process, whatever ends it: an orphan starts no further request.
+        """
+        deadline = Deadline.after(timeout_s)
+        for _ in range(tries):
+            if deadline.passed:
+                break
+            with self._lock:
+                worker = self._idle_workers.pop() if self._idle_workers else None
+            answer: Result | None = None
+            try:
+                worker = worker or _Worker(self.connection)
+                answer = worker.call((work, argument, deadline.remaining_s))
+            except OSError as error:
+                _LOG.warning("a worker process could not be started: %s", error)
+            finally:
+                # A late answer would be taken for the answer to the next request.
+                if answer is not None and worker is not None:
+                    with self._lock:
+                        self._idle_workers.append(worker)
+                elif worker is not None:
+                    worker.end()
+            if answer is not None:
+                return answer
+        return None
+
     def refresh(self) -> None:
-        """Drop all clients and worker processes, and with them the leaders and coordinators that they remember.
+        """Drop all clients and worker processes, and the leaders that they remember.
 
         The library has no other way to forget them. Later calls open new clients.
         """
         with self._lock:
+            workers, self._idle_workers = self._idle_workers, []
             self._clients.clear()
             self._idle_deleters.clear()
-        self.readers.close()
-        self.removers.close()
-
-    close = refresh
-
-
-class WorkerPool:
-    """Worker processes with their own clients, started when needed and reused. Safe between threads.
-
-    They end with this process, whatever ends it: an orphan starts no further request.
-    """
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._lock = threading.Lock()
-        self._idle: list[_Worker] = []
-
-    def call(
-        self, work: Work[Argument, Result], argument: Argument, *, timeout_s: float, tries: int = 1
-    ) -> Result | None:
-        """The result of `work`, which never returns None.
-
-        None: the process crashed, did not answer in time or could not be started, in each of `tries`
-        attempts. Its requests may have been carried out.
-        """
-        deadline = Deadline.after(timeout_s)
-        answers = (self._call_once((work, argument, deadline.remaining_s)) for _ in range(tries) if not deadline.passed)
-        return next((answer for answer in answers if answer is not None), None)
-
-    def close(self) -> None:
-        """End the processes; the next call starts new ones."""
-        with self._lock:
-            workers, self._idle = self._idle, []
         for worker in workers:
             worker.end()
 
-    def _call_once(self, request: tuple[object, object, float]) -> Any:
-        try:
-            with self._lock:
-                worker = self._idle.pop() if self._idle else None
-            worker = worker or _Worker(self._connection)
-        except OSError as error:
-            _LOG.warning("a worker process could not be started: %s", error)
-            return None
-        answer = None
-        try:
-            answer = worker.call(request)
-        finally:
-            # A late answer would be taken for the answer to the next request.
-            if answer is None:
-                worker.end()
-            else:
-                with self._lock:
-                    self._idle.append(worker)
-        return answer
+    close = refresh
 
 
 class _Worker:
     """A process that runs `serve`. Raises OSError where it cannot be started."""
 
     def __init__(self, connection: Connection) -> None:
-        self._pipe, theirs = Pipe()
-        with theirs:
+        self._pipe, worker_end = Pipe()
+        with worker_end:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", f"from {__name__} import serve; serve({theirs.fileno()})"],
+                [sys.executable, "-c", f"from {__name__} import serve; serve({worker_end.fileno()})"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[worker_end.fileno()],
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)},
             )
         with contextlib.suppress(OSError):  # the first call notices a process that has ended
@@ -240,7 +225,7 @@ class _Worker:
 def serve(descriptor: int) -> None:
     """The worker's main loop: receives a connection, then requests, until the parent is gone."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # A terminal's Ctrl-C reaches all foreground processes; the parent still reads back what was in flight.
+    # A terminal's Ctrl-C reaches all processes; the parent still reads back requests.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe = PipeEnd(descriptor)
     received: queue.SimpleQueue[Any] = queue.SimpleQueue()

@@ -1,8 +1,7 @@
 """Reads brokers and topics: leadership, topic ids, cleanup policies.
 
 Decided here: how "no such topic" differs from "you may not know", and when a topic listing is
-incomplete. A listing without an error proves nothing by itself: a caller without rights gets a
-shorter list.
+incomplete. A listing without an error proves nothing: without rights it is shorter.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +15,7 @@ from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka.futures import GONE, Deadline, batched, failed_with, failure_of
+from reconciler.kafka.futures import GONE, Deadline, failed_with, failure_of
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import NOT_ASKED, PartitionFacts, TopicFacts, Unknown
@@ -24,7 +23,7 @@ from reconciler.text.formatting import first_few
 
 COMMIT_LOG_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({COMMIT_LOG_TOPIC, "__transaction_state", "__share_group_state"})
-"""The broker's internal topics. A description says which topics are internal; a listing does not."""
+"""The broker's internal topics: a listing does not say which topics are internal."""
 
 _PER_CALL = 1_000
 _PARTITIONS_PER_CALL = 4_000
@@ -37,8 +36,7 @@ Described = tuple[TopicFacts, tuple[PartitionFacts, ...]]
 class TopicListing:
     """All topics that the caller may see. `incomplete` None: nothing hints at further topics.
 
-    `brokers`: ids of the live brokers. `partitions`: by topic, sorted by number; without the topics
-    whose partitions are Unknown.
+    `brokers`: ids of live brokers. `partitions`: sorted, by topic; not of topics with Unknown ones.
     """
 
     brokers: tuple[int, ...]
@@ -110,8 +108,7 @@ def describe(
 def describe_topics(session: KafkaSession, listing: TopicListing, names: Iterable[str]) -> TopicListing:
     """The listing with current topic ids, leaders and in-sync replicas of `names`.
 
-    A name that the listing lacks is described, too: the broker's answer distinguishes "no such topic"
-    from "you may not know".
+    Missing names are described, too: "no such topic" differs from "you may not know".
     """
     topics, partitions = dict(listing.topics), dict(listing.partitions)
     refused: list[str] = []
@@ -135,7 +132,7 @@ def describe_topics(session: KafkaSession, listing: TopicListing, names: Iterabl
 def read_partitions(
     session: KafkaSession, requested: Sequence[TopicPartition], *, deadline: Deadline
 ) -> dict[TopicPartition, PartitionFacts | None]:
-    """Current metadata of some partitions. None: a broker said that the topic or the number is gone."""
+    """Current metadata of partitions. None: a broker said that the topic or number is gone."""
     facts: dict[TopicPartition, PartitionFacts | None] = dict.fromkeys(requested)
     for topic, answer in describe(session, (p.topic for p in requested), deadline=deadline).items():
         if isinstance(answer, tuple):
@@ -170,8 +167,7 @@ def send_descriptions(
 ) -> dict[str, Future[Any]]:
     """Send DescribeTopics, with `permissions` for the caller's, too.
 
-    `partitions`: known ones by topic. A call has about 4,000: a topic counts as four at least, and so does
-    one of unknown size.
+    `partitions`: known ones by topic. A call has about 4,000; a topic counts as at least four.
     """
     answers: dict[str, Future[Any]] = {}
     ends = accumulate(max(4, len((partitions or {}).get(name, ()))) for name in names)
@@ -186,13 +182,11 @@ def cleanup_policies(session: KafkaSession, names: Iterable[str]) -> dict[str, f
 
     def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in part]
-        calls = [
-            client.describe_configs(list(batch), request_timeout=limit_s) for batch in batched(resources, _PER_CALL)
-        ]
-        return {resource.name: future for call in calls for resource, future in call.items()}
+        answers = client.describe_configs(resources, request_timeout=limit_s)
+        return {resource.name: future for resource, future in answers.items()}
 
     policies: dict[str, frozenset[str] | Unknown] = {}
-    for name, future in session.read(sorted(set(names)), send).items():
+    for name, future in session.read(sorted(set(names)), send, per_call=_PER_CALL).items():
         failure = failure_of(future, right="DESCRIBE_CONFIGS on the topic", prefix="cleanup.policy: ")
         entry = future.result().get("cleanup.policy") if failure is None else None
         if failure is not None:
@@ -205,7 +199,7 @@ def cleanup_policies(session: KafkaSession, names: Iterable[str]) -> dict[str, f
 
 
 def topic_id_text(topic_id: Any) -> str | Unknown:
-    """A topic id in the spelling of Kafka's own tools; the library prints the other base64 alphabet.
+    """A topic id as Kafka's own tools spell it; the library has another base64 alphabet.
 
     All zeros means that there is no id (KIP-516): two topics without an id are not the same topic.
     """
@@ -238,11 +232,3 @@ def _description(name: str, future: Future[Any]) -> Described | Unknown | None:
     )
     topic = TopicFacts(name=name, topic_id=topic_id, internal=bool(described.is_internal), partitions=len(partitions))
     return topic, partitions
-
-
-def _listed_leader(metadata: Any) -> int | Unknown | None:
-    if metadata.leader >= 0:
-        return int(metadata.leader)
-    if metadata.error is None or metadata.error.code() == KafkaError.LEADER_NOT_AVAILABLE:
-        return None
-    return Unknown(f"leader: {metadata.error.str()}")

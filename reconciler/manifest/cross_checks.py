@@ -25,9 +25,8 @@ def cross_check(items: Sequence[ParsedManifest], *, complete: bool) -> Iterator[
 
     `complete` False: a file could not be read to its end, so a missing manifest proves nothing.
     """
-    yield from _duplicate_names(items)
+    yield from _duplicates(items)
     yield from _double_claims(items)
-    yield from _duplicate_cluster_ids(items)
     yield from _journal_rules(items)
     if complete:
         names = sorted({item.name for item in items if item.model is Cluster})
@@ -36,16 +35,21 @@ def cross_check(items: Sequence[ParsedManifest], *, complete: bool) -> Iterator[
         yield from _clusters_without_policy(items, names)
 
 
-def _duplicate_names(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:
-    first: dict[tuple[str, str | None], ParsedManifest] = {}
+def _duplicates(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:
+    """Yield manifests of one address, and Clusters of one cluster id."""
+    # The name of a Cluster is the name of its cluster, so two of one name have one key as well.
+    first: dict[object, ParsedManifest] = {}
+    path = ("spec", "clusterId")
     for item in items:
-        # The name of a Cluster is the name of its cluster, so two of one name meet here as well.
         other = first.setdefault((item.address, item.cluster), item)
         if other is not item:
-            message = f"`{item.address}` is declared twice"
-            yield item.diagnostic(
-                "M301", message, _NAME, "rename one of the two", (other, _NAME, "the first declaration")
-            )
+            message, related = f"`{item.address}` is declared twice", (other, _NAME, "the first declaration")
+            yield item.diagnostic("M301", message, _NAME, "rename one of the two", related)
+        if isinstance(item.manifest, Cluster):
+            other = first.setdefault(item.manifest.spec.cluster_id, item)
+            if other.name != item.name:
+                message, hint = f"`{other.address}` has the same clusterId", "write one manifest per cluster"
+                yield item.diagnostic("M307", message, path, hint, (other, path, f"`{other.address}`"))
 
 
 def _double_claims(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:
@@ -71,17 +75,6 @@ def _double_claims(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:
                 )
             for part in ("all", "any") if claim.partitions is None else (*claim.partitions, "any"):
                 first.setdefault((*subject, part), (item, claim))
-
-
-def _duplicate_cluster_ids(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:
-    first: dict[str, ParsedManifest] = {}
-    path = ("spec", "clusterId")
-    for item in items:
-        if isinstance(item.manifest, Cluster):
-            other = first.setdefault(item.manifest.spec.cluster_id, item)
-            if other.name != item.name:
-                message, hint = f"`{other.address}` has the same clusterId", "write one manifest per cluster"
-                yield item.diagnostic("M307", message, path, hint, (other, path, f"`{other.address}`"))
 
 
 def _journal_rules(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:

@@ -19,11 +19,9 @@ class Code:
 
 _TEXTS = """\
 M001 no such file or folder
-    A path on the command line does not exist. A mistyped path is an error: it must not become an
-    empty set of manifests.
+    A path on the command line does not exist. A mistyped path must not become an empty set.
 M002 file cannot be read
-    The file exists, but this user may not read it, or it is a device, a pipe or a socket. Only
-    regular files are read.
+    This user may not read the file, or it is a device, a pipe or a socket: no regular file.
 M003 not UTF-8
     Manifests are UTF-8 text. Save the file as UTF-8, with or without a byte order mark.
 M004 file too large
@@ -38,8 +36,7 @@ M101 not YAML
     The text after this position cannot be read as YAML. The documents before it are checked, the
     rest of the file is not.
 M102 directive
-    A %YAML or %TAG directive changes how the following lines are read. Manifests are YAML 1.2
-    without directives.
+    A %YAML or %TAG directive changes how the file is read. Manifests are YAML 1.2 without them.
 M103 tag
     A tag such as !!str changes the type of a value. Quote text, and write numbers as numbers.
 M104 anchor or alias
@@ -51,8 +48,7 @@ M106 document is not a mapping
     Each document of a file is one manifest: a mapping with apiVersion, kind, metadata and spec. An
     empty document is refused as well; most often a line with --- is too many.
 M107 duplicate key
-    A mapping holds the same key twice. YAML readers disagree on which of the two wins. Remove one
-    of them.
+    A mapping holds one key twice. YAML readers disagree on which of the two wins. Remove one.
 M108 invisible character
     A control, zero-width or bidirectional character makes text look different from its content. If
     the character is intended, write it as an escape in double quotes, where a reviewer sees it.
@@ -62,19 +58,16 @@ M110 ambiguous number
     YAML 1.1 and 1.2 give different values to 0x1F, 0o17, 017, +5, 1e3, .5 and .inf. Quote the value
     if it is text. Write a number in decimal digits, which may be grouped as in 1_000_000.
 M111 key is not a word
-    A list, a mapping or an empty key stands in the place of a field's name. Quote a name that
-    contains brackets.
+    A list, a mapping or an empty key is no field's name. Quote a name that contains brackets.
 M112 unknown field
     This kind has no such field in this place. A misspelt field is an error, because ignoring it
     would change the meaning of the manifest.
 M113 missing field
     A field without a default is missing. Add it.
 M114 wrong type
-    The value has another type than the field. A field is text, a whole number, a number, a list or
-    a mapping.
+    A field is text, a whole number, a number, a list or a mapping. The value has another type.
 M115 unquoted text
-    The field is text, and YAML reads the unquoted value as a number or as true or false. Quote the
-    value.
+    The field is text, and YAML reads the value as a number or as true or false. Quote the value.
 M116 empty
     A list, a mapping or a text is empty, or a value is missing. An empty value could mean "none" or
     "all". Remove the field, or add a value.
@@ -83,17 +76,14 @@ M117 listed twice
 M118 unknown value
     The field accepts a few words only, and this is none of them.
 M119 value out of range
-    The value has the right type, but it is too large, too small or not in the form that the field
-    needs.
+    The value has the right type, but it is too large, too small or in the wrong form.
 M120 unknown kind
-    apiVersion reconciler/v1 has no such kind. The message names the closest kind or lists all
-    kinds.
+    apiVersion reconciler/v1 has no such kind. The message names the closest kind or all kinds.
 M121 not a duration
     A duration is a whole number and a unit in one word, such as 30s, 15m, 12h or 7d.
 M122 not an instant
     An instant is an RFC 3339 time with a zone, such as 2026-11-01T00:00:00Z or
-    2026-11-01T01:00:00+01:00. Without a zone, its meaning would depend on the machine that reads
-    it.
+    2026-11-01T01:00:00+01:00. Without a zone, it would mean another time on another machine.
 M123 not a selector
     A selector is an exact name, a glob such as clicks-* or a regular expression such as
     regex:^test-[0-9]+$, which must match the complete name. Text without any of *?[ is an exact
@@ -110,26 +100,22 @@ M203 fromOffset with partitions
     The map of fromOffset selects exactly the partitions that it names. A second selection could
     only contradict it.
 M204 topicId without its topic
-    topicId names the incarnation of the one topic whose offsets stand in fromOffset. It needs
-    fromOffset and exactly one topic.
+    topicId is the id of the topic whose offsets are in fromOffset. It tells that topic from a later
+    one of the same name. It needs fromOffset and exactly one topic.
 M205 system topic
     Topics whose names start with __ belong to Kafka itself. Truncating __remote_log_metadata, for
     example, destroys the tiered storage of a cluster.
 M206 since is in the future
-    All records that exist now are older than an instant in the future, so the floor would delete
-    all of them.
+    Every record is older than an instant in the future, so the floor would delete all of them.
 M207 journal topic
-    The journal topic holds the purge clock and the audit trail of this tool. No retention floor may
-    select it.
+    No retention floor may select the journal topic: it holds the purge clock and the audit trail.
 M208 idleFor: 0s with a pattern
     0s removes a group without evidence that it is idle. That is allowed for a group that is named
     exactly, and never for the matches of a pattern.
 M209 election and its subjects
-    A preferred election selects topics. An unclean election loses records, so it accepts exact
-    partitions only.
+    A preferred election selects topics; an unclean one loses records and needs exact partitions.
 M210 waiver lasts too long
-    A waiver is an exception: it expires in at most 30 days, and in at most 24 hours for
-    uncleanElections.
+    A waiver expires in at most 30 days, and one for uncleanElections in at most 24 hours.
 M211 literal secret
     The manifest holds a secret, so Git holds it as well. Write ${env:NAME} or ${file:PATH} instead,
     and change the secret: it stays in the history of Git.
@@ -144,25 +130,21 @@ M214 empty keep
 M215 limit of another kind
     The limit does not apply to policies of this kind, so the waiver would have no effect.
 M301 duplicate name
-    A name is unique per kind and cluster, because it is the address of all decisions of the policy.
-    Rename one of the two.
+    A name is unique per kind and cluster: decisions are addressed by it. Rename one of the two.
 M302 two policies claim one subject
     Two policies of one kind name the same topic, partition or group. The order of files must not
     decide which one wins, so neither acts. Remove the subject from one of them.
 M303 unknown cluster
     metadata.cluster names a Cluster that the set of manifests does not hold.
 M304 cluster is not named
-    The set holds several Cluster manifests, so every other manifest must name its cluster in
-    metadata.cluster.
+    With several Cluster manifests, every other manifest names its cluster in metadata.cluster.
 M305 unknown policy
-    A waiver names one policy of the same cluster as KIND/NAME. A waiver without a policy is a
-    mistake.
+    A waiver names one policy of the same cluster as KIND/NAME. The set holds no such policy.
 M306 no Cluster
     The set holds no Cluster manifest, so the cluster is unknown. Add the folder of the Cluster
     manifest to the command.
 M307 two manifests for one cluster
-    Two Cluster manifests have the same clusterId. Their policies would be planned apart, so that
-    both could claim one subject.
+    Two Cluster manifests have one clusterId. Planned apart, their policies could claim one subject.
 M401 continuous with a file journal
     `every` reads the time of the last purge from the journal. A CI runner starts without the
     journal file, so every run would be the first one. Name a journal topic in the Cluster manifest.

@@ -6,15 +6,14 @@ Every file that cannot be read is an error.
 import hashlib
 import stat
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from reconciler.errors import ManifestsInvalid
+from reconciler.errors import ManifestsInvalid, UsageError
 from reconciler.manifest.cross_checks import cross_check
-from reconciler.manifest.diagnostics import Diagnostic
-from reconciler.manifest.manifest_set import ClusterManifests, ManifestSet
+from reconciler.manifest.diagnostics import Diagnostic, SourceFile, suggestion
 from reconciler.manifest.parse import ParsedManifest, address_of, parse_manifest
-from reconciler.manifest.source_file import SourceFile
 from reconciler.manifest.yaml import MOST_SHOWN
 from reconciler.model.names import SourceLocation
 from reconciler.model.plan import ManifestFile
@@ -27,14 +26,55 @@ LARGEST_BYTES = 1_048_576
 _SUFFIXES = (".yaml", ".yml")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterManifests:
+    """The input of one plan. Policies and waivers are sorted by address, files by path."""
+
+    cluster: Cluster
+    policies: tuple[Policy, ...]
+    waivers: tuple[Waiver, ...]
+    files: tuple[ManifestFile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestSet:
+    """All manifests of a run. Clusters are sorted by name, files are in reading order."""
+
+    by_cluster: Sequence[ClusterManifests]
+    files: Sequence[ManifestFile]
+    warnings: Sequence[Diagnostic]
+
+    @property
+    def clusters(self) -> tuple[Cluster, ...]:
+        """The Cluster manifests."""
+        return tuple(part.cluster for part in self.by_cluster)
+
+    @property
+    def policies(self) -> tuple[Policy, ...]:
+        """The policies of all clusters."""
+        return tuple(policy for part in self.by_cluster for policy in part.policies)
+
+    def for_cluster(self, name: str | None = None) -> ClusterManifests:
+        """Return the manifests of one cluster; None: the only cluster. Raises UsageError."""
+        parts = {part.cluster.metadata.name: part for part in self.by_cluster}
+        if name is None and len(parts) == 1:
+            return self.by_cluster[0]
+        if name is None:
+            raise UsageError(f"the manifests hold {len(parts)} clusters: add --cluster {' or '.join(parts)}")
+        if name not in parts:
+            hint = suggestion(name, parts, otherwise=f"known clusters: {', '.join(parts)}")
+            raise UsageError(f"the manifests hold no Cluster named {name}; {hint}")
+        return parts[name]
+
+
 def load(paths: Sequence[Path], *, now_ms: int, cluster: str | None = None) -> ManifestSet:
     """Load all manifests below `paths`: files, and *.yaml and *.yml in folders except hidden ones.
 
     `now_ms`: the time for rules about instants. `cluster`: must be a cluster of the set.
     Raises ManifestsInvalid with all diagnostics in file order, UsageError for an unknown `cluster`.
     """
-    seen: set[tuple[int, int]] = set()
-    manifests = validate_sources([file for path in paths for file in _read_below(path, seen)], now_ms=now_ms)
+    inodes: set[tuple[int, int]] = set()
+    manifests = validate_sources([file for path in paths for file in _read_below(path, inodes)], now_ms=now_ms)
     if cluster is not None:
         manifests.for_cluster(cluster)
     return manifests
@@ -120,10 +160,10 @@ def _in_file_order(diagnostics: Sequence[Diagnostic], files: Sequence[SourceFile
             yield _file_error("M006", path, message, "correct the errors above first")
 
 
-def _read_below(root: Path, seen: set[tuple[int, int]]) -> Iterator[SourceFile | Diagnostic]:
+def _read_below(root: Path, inodes: set[tuple[int, int]]) -> Iterator[SourceFile | Diagnostic]:
     """Read the files at or below `root`, sorted by name within each folder.
 
-    `seen`: the inodes of files and folders that were read; a link may lead to one of them again.
+    `inodes`: of files and folders that were read; a link may lead to one of them again.
     """
     pending = [root]
     empty = True
@@ -134,10 +174,10 @@ def _read_below(root: Path, seen: set[tuple[int, int]]) -> Iterator[SourceFile |
             inode, is_folder = (status.st_dev, status.st_ino), stat.S_ISDIR(status.st_mode)
             if not is_folder and path != root and path.suffix.lower() not in _SUFFIXES:
                 continue
-            empty = empty and is_folder and inode not in seen
-            if inode in seen:
+            empty = empty and is_folder and inode not in inodes
+            if inode in inodes:
                 continue
-            seen.add(inode)
+            inodes.add(inode)
             if is_folder:
                 entries = [entry for entry in path.iterdir() if not entry.name.startswith(".")]
                 pending.extend(sorted(entries, reverse=True))

@@ -14,8 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from reconciler import policies
-from reconciler.manifest.diagnostics import Diagnostic, Related, suggestion
-from reconciler.manifest.source_file import SourceFile
+from reconciler.manifest.diagnostics import Diagnostic, Related, SourceFile, suggestion
 from reconciler.manifest.yaml import INVALID, Document, ManifestError, Node, Span
 from reconciler.policies.base import Envelope
 from reconciler.policies.cluster import Cluster
@@ -81,8 +80,8 @@ def address_of(root: Node | None) -> str:
 class ParsedManifest:
     """A document, its kind and its manifest.
 
-    `model`: the class of the kind, also of a misspelt one; Envelope: unknown. `name`: empty if there
-    is none. `cluster`: the name of the cluster that the manifest belongs to; None: unknown.
+    `model`: the class of the kind, also of a misspelt one; Envelope: unknown. `name`: empty if
+    there is none. `cluster`: the name of the cluster that the manifest belongs to; None: unknown.
     `manifest` None: it was refused, with errors. `spelling`: path of a known field → the misspelt
     key in the text.
     """
@@ -267,10 +266,7 @@ def _closest_kind(root: Node) -> str | None:
 
 
 def _text_at(root: Node, *path: str) -> str | None:
-    node = root
+    value = root.value
     for part in path:
-        entry = node.entries.get(part)
-        if entry is None:
-            return None
-        node = entry[1]
-    return node.value if isinstance(node.value, str) and node.value else None
+        value = value.get(part) if isinstance(value, dict) else None
+    return value if isinstance(value, str) and value else None

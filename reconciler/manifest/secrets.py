@@ -1,33 +1,25 @@
 """Resolves references to secrets when the program connects; validation needs no secret.
 
-Only `ResolvedClient` holds the values. Its repr hides them, and errors name only the variable or
-the file.
+Only the Connection holds the values. Its repr hides them, and errors name only the variable or the
+file.
 """
 
 import errno
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from reconciler.errors import SecretMissing
+from reconciler.kafka.connect import Connection
 from reconciler.policies.client_properties import REFERENCE
 from reconciler.policies.cluster import Cluster
 
 _LARGEST_BYTES = 1_048_576
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedClient:
-    """How to reach the brokers. `properties`: librdkafka's, with all references resolved."""
-
-    bootstrap: tuple[str, ...]
-    properties: Mapping[str, str] = field(repr=False)
-
-
-def resolve(cluster: Cluster, *, environment: Mapping[str, str] | None = None) -> ResolvedClient:
-    """Resolve every `${env:…}` and `${file:…}` of a Cluster's connection.
+def resolve(cluster: Cluster, *, timeout_s: float = 30.0, environment: Mapping[str, str] | None = None) -> Connection:
+    """Return the connection of a Cluster, with every `${env:…}` and `${file:…}` resolved.
 
     Files are relative to the manifest's folder. `environment`: by default that of the process.
     Raises SecretMissing (M501), which names every unresolved reference.
@@ -68,7 +60,7 @@ def resolve(cluster: Cluster, *, environment: Mapping[str, str] | None = None) -
         )
     # One variable may hold several servers, as for most tools.
     bootstrap = tuple(server.strip() for entry in servers for server in entry.split(",") if server.strip())
-    return ResolvedClient(bootstrap=bootstrap, properties=properties)
+    return Connection(bootstrap_servers=bootstrap, properties=properties, timeout_s=timeout_s)
 
 
 def _content(path: Path) -> str:

@@ -1,7 +1,4 @@
-"""What every action has in common. The operations are in operations/, one file each.
-
-An action holds all that apply, the plan file and the reports need; nothing is computed again after planning.
-"""
+"""What every action has in common. The operations are in operations/, one file each."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -21,7 +18,10 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action(ABC):
-    """One change to the cluster that a policy asks for. `drift`: whether the subject counts as drift until it is done."""
+    """One change to the cluster that a policy asks for, with all that apply and the reports need.
+
+    `drift`: whether the subject counts as drift until the change is done.
+    """
 
     OPERATION: ClassVar[str]
     """The operation's name in files: `delete_records`."""

@@ -1,22 +1,26 @@
-"""Reasons not to act on a subject. Planning turns one into Blocked or Skipped, recheck into an Outcome.
+"""Reasons not to act on a subject, and their codes with the texts of `explain CODE`.
 
-A subject that does not qualify is blocked where its exact name selected it, and skipped where a pattern did. A fact that could
-not be read always blocks. Which subjects qualify is decided per kind.
+Planning turns a reason into Blocked or Skipped, recheck into an Outcome. A subject that does not
+qualify is blocked where its exact name selected it, and skipped where a pattern did. A fact that
+could not be read always blocks. Which subjects qualify is decided per kind.
+
+B1xx any policy, B2xx retention floors, B3xx group removals. A code keeps its meaning for ever; a
+new meaning is a new code.
 """
 
+import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Self
 
-from reconciler.model.block_codes import REASONS
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import Blocked, Skipped
 from reconciler.model.snapshot import Unknown
-from reconciler.text.escape import quoted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockReason:
-    """One reason not to act. `code`: a key of `block_codes.REASONS`; `unread`: because a fact could not be read."""
+    """One reason not to act. `code`: a key of BLOCK_CODES. `unread`: a fact could not be read."""
 
     code: str
     reason: str
@@ -26,21 +30,21 @@ class BlockReason:
     @classmethod
     def of(cls, code: str, reason: str, *, next_step: str = "", unread: bool = False) -> Self:
         """Return the reason, with the next step of its code unless it has one of its own."""
-        return cls(code=code, reason=reason, next_step=next_step or REASONS[code].next_step, unread=unread)
+        return cls(code=code, reason=reason, next_step=next_step or BLOCK_CODES[code].next_step, unread=unread)
 
     def blocked(self, address: Address, declared_at: SourceLocation) -> Blocked:
         """Return the decision that the subject may not or cannot be acted upon."""
         return Blocked(address=address, declared_at=declared_at, **asdict(self))
 
     def blocked_or_skipped(self, address: Address, declared_at: SourceLocation, *, exact: bool) -> Blocked | Skipped:
-        """Return the decision that the subject does not qualify. `exact`: an exact name selected it, and no pattern."""
+        """Return that the subject does not qualify. `exact`: an exact name selected it."""
         if exact or self.unread:
             return self.blocked(address, declared_at)
         return Skipped(address=address, reason=self.reason)
 
 
 def unknown_fact(what: str, fact: Unknown) -> BlockReason:
-    """Return the reason that a needed fact is unknown. `what` names it: `log start`, `the commits of group "x"`."""
+    """Return the reason that a needed fact is unknown. `what`: its name, such as `log start`."""
     return BlockReason.of("B103", f"{what} could not be read: {fact.reason}", unread=True)
 
 
@@ -49,6 +53,152 @@ def contradiction(what: str) -> BlockReason:
     return BlockReason.of("B104", f"the scan contradicts itself: {what}")
 
 
-def quote_group(group: str) -> str:
-    """Quote a group id for a sentence. Ids are arbitrary text: quoted, none looks like another or like the sentence."""
-    return quoted(group)
+@dataclass(frozen=True, slots=True)
+class BlockCode:
+    """A code's title, its cause in a paragraph, and what a plan tells the reader to do next.
+
+    `next_step` is empty where it depends on the subject.
+    """
+
+    title: str
+    cause: str
+    next_step: str
+
+    @property
+    def explanation(self) -> str:
+        """The paragraph of `explain`: the cause and the next step."""
+        return f"{self.cause} {self.next_step[0].upper()}{self.next_step[1:]}." if self.next_step else self.cause
+
+
+_TEXTS = """\
+B101 no such topic
+    A manifest names a topic exactly, and the cluster does not list it. The name may be misspelt,
+    the topic may be deleted, or this principal may lack DESCRIBE on it: a client cannot tell these
+    cases apart. Nothing happens to the topic.
+    Next: correct the name, create the topic, or grant DESCRIBE on it
+B102 no such partition
+    A manifest names a partition number that the topic does not have. A topic with three partitions
+    has 0, 1 and 2.
+    Next: correct partitions; numbers begin at 0
+B103 a fact could not be read
+    The decision needs a fact that this scan could not read, because a broker was unavailable, a
+    permission is missing or the response was an error. A missing value is never taken for zero, so
+    the subject stays as it is.
+    Next: see that all brokers are up and that no right to read is missing (`doctor` lists them),
+    then plan again
+B104 facts contradict each other
+    Two facts of one scan cannot both be true, such as an offset below zero. Clients return such
+    numbers for values that they do not know.
+    Next: plan again; if it stays, compare with Kafka's own tools before trusting either
+B105 two policies claim the subject
+    Two policies of one kind select the same topic, partition or group. The tool cannot decide which
+    of them is right, so neither acts on the subject. Policies outside the targets and modes of this
+    run count as well. Name the subject under exceptTopics or exceptGroups of all policies but one.
+B106 protected by the Cluster manifest
+    The Cluster manifest lists the subject under protect. No policy deletes records of protected
+    topics or removes protected groups.
+    Next: remove it from the policy, or from protect in a separate reviewed change
+B107 more matches than expected
+    The policy's selectors match more subjects than expectAtMost allows. No action of the policy is
+    planned, because a pattern that suddenly matches more is a common way to lose data. Narrow the
+    selectors, or raise expectAtMost.
+B108 beyond review
+    The plan was made --within a reviewed plan, and this action is new, is larger or depends on
+    other facts than the reviewed one. Only reviewed actions are carried out.
+    Next: wait for the next reviewed plan, or for the next converge in mode continuous
+B201 a system topic
+    Kafka's own topics (internal topics, and all topics whose name starts with __) and the journal
+    of this tool never lose records to a floor. Truncating the metadata of tiered storage, for
+    example, destroys the data of a cluster.
+    Next: remove it from topics, or add it to exceptTopics
+B202 the cleanup policy does not delete
+    Brokers refuse to delete records of a topic whose cleanup.policy does not contain delete,
+    because a compacted topic keeps the newest record of each key.
+    Next: remove it from topics, or give it a cleanup.policy that deletes
+B203 no leader
+    Only the leader of a partition deletes records, and this partition has no leader.
+    Next: start one of its replicas, then plan again
+B204 another group is behind the floor
+    A consumer group has not read all records below the floor, and would silently skip them.
+    consumers: clamp lowers the floor to the slowest group. exceptGroups names groups whose position
+    does not matter, and consumers: ignore lets every group skip records. An unused group holds a
+    floor back until the group is removed or its offsets expire.
+    Next: let it catch up, say consumers: clamp, or name it in exceptGroups
+B205 a group of unreadBy has no position
+    The floor keeps the records that a named group has not read, and the group has no committed
+    offset on this partition. A missing position does not prove that the group has read everything,
+    so no record is deleted.
+    Next: let the group commit, correct its name, or remove it from unreadBy
+B206 a group of unreadBy has committed beyond the end
+    Brokers accept any offset as a commit. A group cannot have read past the high watermark of this
+    topic: the offset was set by hand, or it is older than the topic.
+    Next: reset the group's offsets, or let it commit again
+B207 a group of unreadBy has committed for an earlier topic of the same name
+    Commits survive the deletion of a topic. The commit log records the topic id of each commit, and
+    this topic has another id: it was deleted and created again under the same name.
+    Next: let the group commit on the new topic
+B208 fromOffset is above the end
+    The partition has not reached the offset, so the offset was meant for another topic or another
+    time.
+    Next: correct the offset; it is never lowered automatically
+B209 the topic has another id than the manifest names
+    The offsets of the manifest belong to the topic with the id under topicId. The topic of that
+    name has another id: it was deleted and created again.
+    Next: read the offsets of the new topic, then correct the offsets and topicId
+B210 since is in the future
+    A floor at a future instant would keep none of the present records.
+    Next: name an instant that has passed, or use newerThan
+B211 a group whose position cannot be read
+    The cluster holds a group without a position that a client can read: a share, streams or connect
+    group, a group of unknown type, or a group that is not listed (hidden, or created during the
+    scan). The records that it would miss are unknown. If it was just created, plan again.
+    Next: if it does not read this topic, name it in exceptGroups
+B212 not every group is known
+    The list of groups, or the commits of a group, could not be read completely. Brokers silently
+    omit groups that a principal may not describe, so a slower group may exist than the visible
+    ones.
+    Next: grant DESCRIBE on the cluster and on all groups (`doctor` tells which right is missing),
+    then plan again
+B213 the scan did not cover all consumer groups below the floor
+    The scan returned only the consumer groups below a certain offset, and the floor is above it. A
+    group between the two would be overlooked.
+    Next: scan the groups up to the end of the partition, then plan again
+B301 absence is not proven
+    The manifest names a group that the cluster does not list, but the list is incomplete, or the
+    commit log still holds records of the group. Missing permissions make a group look absent. The
+    tool reports a group as gone only if the list is provably complete.
+    Next: grant DESCRIBE on the cluster and on the group (`doctor` tells which right is missing),
+    then plan again
+B302 a group of a type that is not removed
+    Only groups of the listed types are removed, and only classic and consumer groups can be listed.
+    Share, streams and connect groups are never removed: brokers delete them without objection, and
+    a running application would lose its positions.
+    Next: remove it from groups
+B303 the group is in use
+    Only EMPTY groups are removed, and this group has members.
+    Next: stop its members first, or remove it from groups
+B304 the group was active recently
+    The commit log holds a commit or another record of the group that is younger than idleFor. A
+    group whose consumers assign their own partitions looks EMPTY while it works, so the state EMPTY
+    is not enough.
+    Next: wait, or remove it from groups if an application still uses it
+B305 a pattern selects the group, and idleFor is 0s
+    idleFor: 0s removes a group without evidence that it is idle. That is allowed for exact names
+    only, because the author of a pattern cannot know all groups that it will ever match.
+    Next: name the group exactly, or set idleFor above 0s
+B306 a retention floor needs the group's position
+    A retention floor of the same manifests names the group under unreadBy, and keeps all records
+    that the group has not read. Without the group, that floor would never delete records again.
+    Remove the group from unreadBy first, or name it under exceptGroups of the removal.
+"""
+
+
+def _reason(title: str, paragraph: str) -> BlockCode:
+    cause, _, next_step = " ".join(paragraph.split()).partition(" Next: ")
+    return BlockCode(title, cause, next_step)
+
+
+BLOCK_CODES: Mapping[str, BlockCode] = {
+    code: _reason(title, paragraph)
+    for code, title, paragraph in re.findall(r"^(B\d{3}) (.+)\n((?: .+\n)+)", _TEXTS, re.MULTILINE)
+}

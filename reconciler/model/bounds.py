@@ -1,4 +1,4 @@
-"""Bounds of numbers and texts in files: annotations that codec.py checks; a type checker sees int and str."""
+"""Bounds of numbers and texts in files: annotations that codec.py checks."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The least and greatest value of a number, or the least length of a text. `high` None: unbounded."""
+    """The range of a number, or the least length of a text. `high` None: unbounded."""
 
     low: int
     high: int | None = None
@@ -14,13 +14,13 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """Marks epoch milliseconds that files show as an RFC 3339 text, under the field's name without `_ms`."""
+    """Marks epoch milliseconds that files show as RFC 3339 text, in a field without `_ms`."""
 
 
 Int32 = Annotated[int, Bounds(0, 2**31 - 1)]
 """A partition number or a broker id."""
 Int64 = Annotated[int, Bounds(0, 2**63 - 1)]
-"""An offset, a count of one subject, a duration in milliseconds. The codec takes a plain int as this."""
+"""An offset, a count of one subject, a duration in ms. The codec takes a plain int as this."""
 Total = Annotated[int, Bounds(0)]
 """A sum over many subjects."""
 EpochMs = Annotated[int, Bounds(-(2**63), 2**63 - 1)]

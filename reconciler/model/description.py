@@ -1,4 +1,4 @@
-"""What an operation says about its actions in reports: phrases, free of any medium and any layout."""
+"""What an operation says about its actions in reports, independent of medium and layout."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,8 @@ class Description:
 
     `sign`: one character for the margin of a list. `change`: what moves, from where to where; empty
     where `loss` says it all. `loss`: what is lost at most; empty: nothing. `notes`: why, and what
-    follows for others; `risks`: those of them that mean a loss; `unknowns`: what nobody could tell.
+    follows for others; `risks`: those of them that mean a loss; `unknowns`: facts that are not
+    known.
     """
 
     sign: str

@@ -1,4 +1,4 @@
-"""Names of partitions, addresses of subjects and locations in manifests, and how messages show them."""
+"""Partitions, addresses of subjects, locations in manifests, and their texts in messages."""
 
 import re
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ class TopicPartition:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Address:
-    """The stable name of one decision: `RetentionFloor/orders-gdpr/orders[3]`, `GroupRemoval/dead-etl/old-etl`.
+    """The stable name of one decision: `RetentionFloor/orders-gdpr/orders[3]`.
 
-    `name` is a topic or a group id; `partition` is -1 where the subject is a group, a whole topic or (with an empty name) a
-    whole policy. Sorts by kind, policy, name and partition *number*. Group ids are arbitrary text: `str()` is exact, not harmless;
-    renderers escape it.
+    `name`: a topic or a group id; empty: the policy. `partition`: -1 for a group, a topic or a
+    policy. Sorts by kind, policy, name and partition *number*. Group ids are arbitrary text:
+    `str()` is exact and not harmless; reports escape it.
     """
 
     kind: str
@@ -50,13 +50,13 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> "Address":
-        """The inverse of `str()`. Raises ValueError for anything else. In a group's address the rest is the id, slashes included."""
+        """The inverse of `str()`; group ids may hold slashes. Raises ValueError for other text."""
         kind, _, rest = text.partition("/")
         policy, _, name = rest.partition("/")
         if not kind or not policy:
             raise ValueError(f"not an address: {text!r}; expected KIND/POLICY or KIND/POLICY/SUBJECT")
-        if kind not in GROUP_KINDS and (found := _PARTITION.fullmatch(name)):
-            return cls(kind, policy, found["topic"], int(found["partition"]))
+        if kind not in GROUP_KINDS and (match := _PARTITION.fullmatch(name)):
+            return cls(kind, policy, match["topic"], int(match["partition"]))
         return cls(kind, policy, name)
 
 
@@ -76,23 +76,18 @@ NOWHERE = SourceLocation("", 0, 0)
 
 
 def format_address(address: Address) -> str:
-    """Return an address for a message: escaped where it has to be, otherwise the text that `explain` takes."""
+    """Return an address for a message: escaped if necessary, else the text that `explain` takes."""
     return display_name(str(address))
 
 
 def format_subject(address: Address) -> str:
     """Return what a decision is about: `orders[3]`, `"old-etl"`, or the policy itself."""
     if not address.name:
-        return format_policy(address)
+        return format_address(address)
     if address.kind in GROUP_KINDS:
         return quoted(address.name)
     topic = display_name(address.name)
     return topic if address.partition < 0 else f"{topic}[{address.partition}]"
-
-
-def format_policy(address: Address) -> str:
-    """Return the policy: `RetentionFloor/orders-gdpr`."""
-    return display_name(f"{address.kind}/{address.policy}")
 
 
 def format_location(location: SourceLocation) -> str:

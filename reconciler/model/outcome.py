@@ -9,9 +9,10 @@ from reconciler.model.action import Action
 class Status(StrEnum):
     """How an action ended.
 
-    APPLIED: sent and proven by reading back. SATISFIED: the cluster was as desired already. STALE: the cluster changed, nothing was
-    done. WAITING: right, but not now. BLOCKED: a protection or limit of now. FAILED: the broker refused, or the read-back disagrees.
-    NOT_ATTEMPTED: the run ended before its turn, or its intent could not be stored.
+    APPLIED: sent and proven by reading back. SATISFIED: the cluster was as desired already. STALE:
+    the cluster changed, nothing was done. WAITING: right, but not now. BLOCKED: a protection or
+    limit of now. FAILED: the broker refused, or the read-back disagrees. NOT_ATTEMPTED: the run
+    ended before its turn, or its intent could not be stored.
     """
 
     APPLIED = "applied"
@@ -27,9 +28,10 @@ class Status(StrEnum):
 class Outcome:
     """What became of one action. `detail` says why; `code`: the name of the broker's error.
 
-    `read_back`: what the cluster showed afterwards (`log start 98213`, `leader 1`, `absent`); None: not read. `sends`: how often the
-    request went out; `possible`: one of them may have been carried out. `removed_max`: upper bound of the records removed by this
-    run. `intended`: the journal holds its intent, which this outcome has to end, also where no request followed.
+    `read_back`: what the cluster showed afterwards (`log start 98213`, `leader 1`, `absent`); None:
+    not read. `sends`: how often the request went out; `possible`: one of them may have been carried
+    out. `removed_max`: upper bound of the records removed by this run. `intended`: the journal
+    holds its intent, which this outcome has to end, also where no request followed.
     """
 
     action: Action

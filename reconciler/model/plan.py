@@ -1,10 +1,11 @@
-"""A plan: one decision per subject of one cluster, the verdicts of its limits, and where it came from."""
+"""A plan: one decision per subject of one cluster, the verdicts of its limits, its source."""
 
 import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import attrgetter
 
 from reconciler.model.action import Action
 from reconciler.model.bounds import EpochMs, InstantMs, NonEmpty
@@ -20,7 +21,7 @@ class Satisfied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """Right, but not now. `until_ms`: when a clock allows it; None: no clock decides that. Never drift."""
+    """Right, but not now; never drift. `until_ms`: when a clock allows it; None: no clock does."""
 
     address: Address
     declared_at: SourceLocation
@@ -38,7 +39,10 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocked:
-    """May not or cannot, and what to do next. `code`: a key of `block_codes.REASONS`; `unread`: a fact could not be read."""
+    """May not or cannot, and what to do next.
+
+    `code`: a key of `block_reason.BLOCK_CODES`. `unread`: a fact could not be read.
+    """
 
     address: Address
     declared_at: SourceLocation
@@ -53,19 +57,18 @@ Decision = Action | Satisfied | Waiting | Skipped | Blocked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitVerdict:
-    """One limit held against the whole plan. Numbers are counts or percents, as the limit's name says.
+    """One limit, applied to the plan. Numbers are counts or percents, as the limit's name says.
 
-    `observed` None: it could not be computed, which refuses like a passed limit. `waivers`: the waivers that were used.
+    `observed` None: it could not be computed, which refuses. `passed`: within the limit, or waived.
+    `worst`: the policy that caused most of it. `waivers`: those that were used.
     """
 
     id: NonEmpty
     limit: float
     observed: float | None
     passed: bool
-    """True: within the limit (or waived)."""
     message: str
     worst: Address | None = None
-    """The policy that caused most of it."""
     waivers: tuple["UsedWaiver", ...] = ()
 
     def __post_init__(self) -> None:
@@ -99,7 +102,7 @@ class ManifestFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where the manifests came from. `commit` None: not a git checkout. `dirty`: it had uncommitted changes."""
+    """Where the manifests came from. `commit` None: no checkout. `dirty`: uncommitted changes."""
 
     commit: NonEmpty | None = None
     dirty: bool = False
@@ -145,15 +148,11 @@ class Plan:
         return tuple(verdict for verdict in self.limits if not verdict.passed)
 
 
-def _sort_key(decision: Decision) -> tuple[str, str, str, int]:
-    address = decision.address
-    return address.kind, address.policy, address.name, address.partition
-
-
 def sort_decisions(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
     """Return the decisions in address order. Raises ValueError where two are about one subject."""
     # a key of plain values: comparing a million Address objects takes many times as long
-    ordered = tuple(sorted(decisions, key=_sort_key))
+    key = attrgetter("address.kind", "address.policy", "address.name", "address.partition")
+    ordered = tuple(sorted(decisions, key=key))
     for first, second in pairwise(ordered):
         if first.address == second.address:
             raise ValueError(f"two decisions for {format_address(first.address)}")

@@ -1,17 +1,22 @@
-"""The protocols between apply/ and the outside world: Gateway (the cluster) and Journal (the record).
-
-kafka/ and journal/ implement them. A contract suite holds the tests' fake to the same behaviour.
-"""
+"""The protocol between apply/ and the cluster; a contract suite tests kafka/ and the fake."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
-from reconciler.model.action import Action
-from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
-from reconciler.model.outcome import Outcome
 from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
+
+
+class Election(StrEnum):
+    """The election types of ElectLeaders (KIP-460).
+
+    PREFERRED: the first replica, if it is in sync. UNCLEAN: any replica that is alive.
+    """
+
+    PREFERRED = "preferred"
+    UNCLEAN = "unclean"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,8 @@ class Gateway(Protocol):
     """The cluster for the applier.
 
     Every call answers for every item within its deadline, and never raises for one item. An empty
-    request answers empty without touching the network. No call creates anything. The applier retries.
+    request answers empty without touching the network. No call creates anything. The applier
+    retries.
     """
 
     def read_partitions(
@@ -51,7 +57,7 @@ class Gateway(Protocol):
         ...
 
     def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
-        """DeleteRecords for partitions of one leader. Raises ValueError for a target below 1: -1 is never sent."""
+        """DeleteRecords for partitions of one leader. Raises ValueError for a target below 1."""
         ...
 
     def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]: ...
@@ -59,27 +65,9 @@ class Gateway(Protocol):
     def elect_leaders(
         self, election: Election, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, ItemResult]:
-        """ElectLeaders for exactly these partitions; never null, which would mean all of the cluster."""
+        """ElectLeaders for exactly these partitions; never null, which would mean all."""
         ...
 
     def refresh(self) -> None:
         """Forget cached leaders and coordinators before a retry."""
-        ...
-
-
-class Journal(Protocol):
-    """Append-only: an intent before each request, an outcome after it.
-
-    Every method raises JournalUnavailable. A request without a stored intent is not sent.
-    """
-
-    def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None: ...
-
-    def record_outcomes(self, outcomes: Sequence[Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None: ...
-
-    def last_purges(self, *, except_run: str | None = None) -> Mapping[TopicPartition, int]:
-        """Epoch ms of each partition's newest purge that is not proven unsent, without those of `except_run`.
-
-        No journal yet: empty.
-        """
         ...

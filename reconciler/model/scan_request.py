@@ -1,6 +1,7 @@
-"""What the policies want to know of the cluster. The scan reads this and no more; the rest is Unknown("not asked").
+"""What the policies want to know of the cluster. The scan reads no more; other facts are NOT_ASKED.
 
-The scan resolves selectors against live names, so a request may name topics and groups that do not exist.
+The scan resolves selectors against live names, so a request may name topics and groups that do not
+exist.
 """
 
 from collections.abc import Iterable
@@ -11,7 +12,7 @@ from reconciler.model.selector import Selector
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRequest:
-    """Facts of each selected partition. Metadata (leader, replicas, in sync, topic id) always comes."""
+    """Facts of each selected partition; leader, replicas, in sync and topic id always come."""
 
     topics: tuple[Selector, ...]
     except_topics: tuple[Selector, ...] = ()
@@ -25,7 +26,7 @@ class TopicRequest:
     readers: bool = False
     """Every group with a position below the stable end."""
     named_groups: frozenset[str] = frozenset()
-    """Groups whose position is wanted wherever it is, with the topic id that the commit log holds for it."""
+    """Groups whose position is wanted wherever it is, with the topic id of the commit log."""
     last_purge: bool = False
 
 
@@ -46,9 +47,9 @@ class ScanRequest:
     topics: tuple[TopicRequest, ...] = ()
     groups: tuple[GroupRequest, ...] = ()
     topic_records: bool = False
-    """Records of each topic that a TopicRequest with offsets selects, over all its partitions (limit recordsPercentPerTopic)."""
+    """Records of each topic that a TopicRequest with offsets selects, over all its partitions."""
     cluster_records: bool = False
-    """Records of the whole cluster (limit recordsPercent)."""
+    """Records of the whole cluster."""
 
     @property
     def offsets(self) -> bool:
@@ -60,12 +61,12 @@ class ScanRequest:
 
     @property
     def commit_log(self) -> bool:
-        """Whether the commit log is needed. The readers may be any group, so they need the group ids of the log, too."""
+        """Whether the commit log is needed: readers include groups that only the log knows."""
         return self.readers or any(need.activity for need in self.groups)
 
     @property
     def spark(self) -> bool:
-        """Whether the scan needs Spark: metadata, listings and the commits of selected groups do not."""
+        """Whether Spark is needed: metadata, listings and commits of selected groups need none."""
         return self.offsets or self.commit_log
 
     @staticmethod

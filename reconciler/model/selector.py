@@ -10,9 +10,10 @@ _GLOB = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Selector:
-    """One selector as written. `regex:` must match the whole name: a forgotten `$` then selects less, never more.
+    """One selector as written.
 
-    Raises ValueError for an empty selector and for a regular expression that does not compile.
+    `regex:` must match the whole name: a forgotten `$` then selects less, never more. Raises
+    ValueError for an empty selector and for a regular expression that does not compile.
     """
 
     text: str
@@ -33,7 +34,7 @@ class Selector:
 
     @classmethod
     def literal(cls, name: str) -> "Selector":
-        """Return the selector of exactly this name, also where it reads like a pattern: group ids are arbitrary text."""
+        """Return the selector of exactly this name, also where a group id reads like a pattern."""
         plain = not name.startswith("regex:") and not _GLOB.intersection(name)
         return cls(name if plain else f"regex:{re.escape(name)}")
 
@@ -56,17 +57,16 @@ def select(
 ) -> dict[str, bool]:
     """Return the selected names, sorted, each with whether an *exact* selector named it.
 
-    With `patterns_skip_underscore` no pattern selects a name that starts with `_`: system topics look ordinary to a client.
-    An exact name wins over a pattern; `excluding` wins over both, and leaves out a name that is written just like one of its patterns, too.
+    `patterns_skip_underscore`: no pattern selects a name that starts with `_`, because system
+    topics look ordinary to a client. An exact name wins over a pattern. `excluding` wins over both,
+    and also leaves out a name that is written just like one of its patterns.
     """
-    selectors = tuple(selectors)
+    selectors, excluded = tuple(selectors), tuple(excluding)
     exact = {s.text for s in selectors if not s.is_pattern}
-    patterns = tuple(s for s in selectors if s.is_pattern)
-    excluded = tuple(excluding)
-    chosen: dict[str, bool] = {}
+    patterns = [s for s in selectors if s.is_pattern]
+    selected: dict[str, bool] = {}
     for name in sorted(set(names)):
-        by_name = name in exact
         by_pattern = not (patterns_skip_underscore and name.startswith("_")) and any(p.matches(name) for p in patterns)
-        if (by_name or by_pattern) and not any(e.matches(name) or e.text == name for e in excluded):
-            chosen[name] = by_name
-    return chosen
+        if (name in exact or by_pattern) and not any(e.matches(name) or e.text == name for e in excluded):
+            selected[name] = name in exact
+    return selected

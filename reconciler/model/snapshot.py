@@ -1,6 +1,7 @@
-"""All facts of one scan. A fact is a value or Unknown(reason): never zero for a missing value, never empty for an error."""
+"""All facts of one scan: values, or Unknown; never zero or empty for what was not read."""
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -9,7 +10,7 @@ from reconciler.model.names import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A fact that could not be read, or that nobody asked for; `reason` is a sentence fragment without a full stop."""
+    """A fact that was not read. `reason`: a sentence fragment without a full stop."""
 
     reason: str
 
@@ -21,7 +22,7 @@ NOT_ASKED = Unknown("not asked")
 
 
 class GroupType(StrEnum):
-    """Group types of the broker (KIP-848, KIP-932, KIP-1071). HIDDEN: it exists, its type is not known."""
+    """Group types of the broker (KIP-848, KIP-932, KIP-1071). HIDDEN: the type is not known."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -49,9 +50,9 @@ class GroupState(StrEnum):
 class ConsumerPosition:
     """A group with a position on a partition.
 
-    `committed` is the next offset it will read. `implied`: it has commits on the topic but none here, so it counts as standing
-    at the log start. `topic_id` is the incarnation that the commit was made for, from the commit log: None where the broker wrote
-    none (value versions before v4), Unknown where the log was not read.
+    `committed`: the next offset that it reads. `implied`: it has commits on the topic but none
+    here, so it counts as standing at the log start. `topic_id`: of the topic that the commit was
+    made for, from the commit log; None: the broker wrote none (value versions before v4).
     """
 
     group: str
@@ -62,11 +63,13 @@ class ConsumerPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
-    """One requested partition. `leader` None: it has no leader now. Offsets are absolute; `stable_end` is the read-committed end.
+    """One requested partition. `leader` None: it has no leader now.
 
-    `offsets_at[instant_ms]`: first offset at or after the instant; None: no such record, and the stable end of this same scan (read
-    before the question was asked) is what the answer means. `stable_end` may lie below `log_start` (a purge went past an open
-    transaction). `last_purge_ms` None: never purged, by a journal that could be read.
+    `stable_end`: the read-committed end; below `log_start` where a purge went past an open
+    transaction. `offsets_at[instant_ms]`: the first offset at or after the instant; None: no such
+    record below the stable end, which was read before. `readers`: sorted by group; every group
+    below `readers_below`, and every named group wherever it stands. `last_purge_ms` None: never
+    purged.
     """
 
     partition: TopicPartition
@@ -79,35 +82,34 @@ class PartitionFacts:
     high_watermark: int | Unknown = NOT_ASKED
     offsets_at: Mapping[int, int | Unknown | None] = field(default_factory=dict)
     readers: tuple[ConsumerPosition, ...] | Unknown = NOT_ASKED
-    """Sorted by group. Every group below `readers_below`, and every named group wherever it stands."""
     readers_below: int | Unknown = NOT_ASKED
     last_purge_ms: int | Unknown | None = NOT_ASKED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFacts:
-    """One listed topic. A snapshot holds all topics of the cluster."""
+    """One listed topic. A snapshot holds all topics of the cluster.
+
+    `cleanup_policy`: `delete`, `compact` or both. `records`: high watermark minus log start, summed
+    over all partitions; an upper bound for compacted topics.
+    """
 
     name: str
     topic_id: str | Unknown
     internal: bool
     partitions: int | Unknown
     cleanup_policy: frozenset[str] | Unknown = NOT_ASKED
-    """`delete`, `compact` or both."""
     records: int | Unknown = NOT_ASKED
-    """High watermark minus log start, summed over all partitions: an upper bound for compacted topics."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFacts:
     """One group that the cluster may hold.
 
-    `listed`: whether ListGroups of the current protocol named it; Unknown: the listing was incomplete
-    (only before a request; a scan says so in `groups_incomplete`).
-
-    `last_activity_ms`: newest of all commit timestamps and record timestamps of any record that the commit log holds for it.
-    `newest_record`: (partition, offset) of that newest record in `__consumer_offsets`. `fingerprint`: sha256 hex over its sorted
-    (topic, partition, committed).
+    `listed`: whether ListGroups of the current protocol named it; Unknown: the listing was
+    incomplete (only before a request; a scan says so in `groups_incomplete`). `commits`: the number
+    of committed offsets. `last_activity_ms`: the newest timestamp of all its commits and records in
+    the commit log. `newest_record`: (partition, offset) of that record in `__consumer_offsets`.
     """
 
     group: str
@@ -115,7 +117,6 @@ class GroupFacts:
     type: GroupType | Unknown
     state: GroupState | Unknown
     commits: int | Unknown = NOT_ASKED
-    """Number of committed offsets."""
     commit_topics: int | Unknown = NOT_ASKED
     fingerprint: str | Unknown = NOT_ASKED
     last_activity_ms: int | Unknown = NOT_ASKED
@@ -126,9 +127,10 @@ class GroupFacts:
 class ClusterSnapshot:
     """All facts of one scan, and what makes its listings incomplete (None: provably complete).
 
-    `topics` and `groups` hold every listed name; `groups` also holds ids that only the commit log or the old list call
-    know (`listed=False`). `partitions` holds those that a TopicRequest selects. `readers_incomplete`: some group's commits could
-    not be read, so it is unknown which groups would miss records.
+    `topics` and `groups`: every listed name, and group ids that only the commit log or the old list
+    call know (`listed=False`). `partitions`: those that a TopicRequest selects.
+    `readers_incomplete`: a group's commits could not be read, so it is not known which groups would
+    miss records.
     """
 
     cluster_id: str
@@ -141,3 +143,17 @@ class ClusterSnapshot:
     groups_incomplete: Unknown | None = None
     readers_incomplete: Unknown | None = NOT_ASKED
     cluster_records: int | Unknown = NOT_ASKED
+
+
+def fingerprint(commits: Iterable[tuple[str, int, int]]) -> str:
+    """Return the sha256 (hex) over the sorted (topic, partition, committed) of one group.
+
+    Another commit of the same offset does not change it; only the commit log shows that. Raises
+    ValueError for a negative offset: in a client's answer that is "no commit" or "unknown".
+    """
+    digest = hashlib.sha256()
+    for topic, partition, committed in sorted(commits):
+        if committed < 0:
+            raise ValueError(f"{topic}[{partition}]: {committed} is no committed offset")
+        digest.update(f"{topic}\0{partition}\0{committed}\n".encode())
+    return digest.hexdigest()

@@ -1,4 +1,7 @@
-"""The operations: what this program can do to a cluster, one class in one file each. Everything iterates OPERATIONS."""
+"""The operations: what this program can do to a cluster, one class in one file each.
+
+Everything iterates OPERATIONS.
+"""
 
 from reconciler.operations.base import Operation
 from reconciler.operations.delete_group import DeleteGroup

@@ -5,7 +5,7 @@ know no operation by name.
 """
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
@@ -16,15 +16,57 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import ClusterSnapshot
-from reconciler.operations.attempt import Attempt, StepResult
+from reconciler.model.snapshot import ClusterSnapshot, Unknown
+from reconciler.operations.attempt import Attempt, ErrorTable, Response, ResponseAction, Right, StepResult, interpret
 from reconciler.operations.checks import SubjectBlocked
-from reconciler.operations.limit import Limit, LimitUsage
 from reconciler.operations.observation import Observation, RecheckFailure
-from reconciler.operations.response import ErrorTable, Response, ResponseAction, Right, interpret
 
 Subject = TopicPartition | str
 """What a request names: a partition, or a group."""
+
+
+DAY_MS = 86_400_000
+
+Total = Callable[[ClusterSnapshot, str], int | Unknown]
+"""Returns what a share is taken of, for one bucket, from the facts of the scan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One limit of a Cluster manifest: a share in percent if it has a `total`, otherwise a count.
+
+    `field`: its name in Python. `words` complete a sentence such as "groups removed: 3".
+    `waiver_max_ms`: how far ahead a waiver of it may expire.
+    """
+
+    field: str
+    default: int
+    words: str
+    total: Total | None = None
+    waiver_max_ms: int = 30 * DAY_MS
+
+    @property
+    def id(self) -> str:
+        """Its name in manifests, such as `groupsPercent`."""
+        first, *others = self.field.split("_")
+        return first + "".join(map(str.capitalize, others))
+
+    @property
+    def is_percent(self) -> bool:
+        return self.total is not None
+
+
+class LimitUsage(NamedTuple):
+    """How much one action counts towards one limit.
+
+    `bucket`: what is bound on its own, such as one topic; empty: the whole plan. `name`: set where
+    the limit counts distinct names and not amounts.
+    """
+
+    limit: Limit
+    amount: int = 1
+    bucket: str = ""
+    name: str = ""
 
 
 class Effect(NamedTuple):
@@ -76,9 +118,9 @@ class Operation(Action):
     BATCH_SIZE: ClassVar[int]
     """Subjects in one request, at most."""
     LANES: ClassVar[int] = 1
-    """Batches under way at once, for each broker that `batches` tells apart."""
+    """Batches under way at once, for each `batch_key`."""
     APPLIED: ClassVar[str]
-    """What an outcome says where this run brought the desired state about."""
+    """What an outcome says where this run reached the desired state."""
     SATISFIED: ClassVar[str]
     """What an outcome says where the desired state was there already."""
     ERRORS: ClassVar[ErrorTable]
@@ -87,9 +129,10 @@ class Operation(Action):
     """The right that the request needs."""
 
     @property
-    @abstractmethod
     def subject(self) -> Subject:
         """What the request names. A plan holds one action of an operation for a subject."""
+        name, partition = self.address.name, self.address.partition
+        return name if partition < 0 else TopicPartition(name, partition)
 
     # --- plan file
 
@@ -98,16 +141,17 @@ class Operation(Action):
 
     @abstractmethod
     def approved(self) -> Mapping[str, object]:
-        """Return what an approval binds besides address and request: every value that recheck tests for equality.
+        """Return every value that recheck tests for equality.
 
-        The plan's digest covers these values in this order. Another order or name makes every digest another.
+        An approval binds them, besides address and request. The plan's digest covers them in this
+        order: another order or name changes every digest.
         """
 
     @abstractmethod
     def impact(self) -> Mapping[str, object]:
         """Return the upper bound of what the action costs, by the field names of the plan file.
 
-        `records_removed_max`, where there is one, is summed up over a plan; None: unbounded.
+        The plan adds up `records_removed_max`, where there is one; None: unbounded.
         """
 
     def check_subject(self, name: str, partition: int = -1) -> None:
@@ -118,13 +162,13 @@ class Operation(Action):
     # --- reports
 
     DRIFT_TYPE: ClassVar[str]
-    """What is wrong with a subject that the action would correct; a value in drift reports: `records`."""
+    """What the action would correct; a value in drift reports: `records`."""
     DRIFT_TEXT: ClassVar[str]
     """The same in words: `records below the floor are still there`."""
 
     @property
     def is_foldable(self) -> bool:
-        """Whether a report may hide the action in the sum of its topic. True needs `describe_many`."""
+        """Whether a report may only count the action in its topic. True needs `describe_many`."""
         return False
 
     @abstractmethod
@@ -138,12 +182,12 @@ class Operation(Action):
 
     @classmethod
     def total_loss(cls, actions: Sequence[Any]) -> str:
-        """Return what all these actions lose at most, beyond their number; empty: nothing to add."""
+        """Return what all these actions lose at most; empty: their number says all."""
         return ""
 
     @abstractmethod
     def explain(self) -> tuple[Fact, ...]:
-        """Return request, facts, arithmetic and recheck of the action, for one who wants to check it."""
+        """Return request, facts, arithmetic and recheck of the action, for readers who check it."""
 
     def compare_size(self, old: Action) -> SizeChange | None:
         """Compare with the action at the same address in an older plan.
@@ -176,7 +220,7 @@ class Operation(Action):
     def check(self, observation: Observation) -> None:
         """Raise RecheckFailure or SubjectBlocked unless the action holds on these facts.
 
-        The only rule book, for the recheck of the whole plan and for the look before each request.
+        The recheck of the whole plan and the check right before each request both call it.
         """
 
     def recheck(self, observation: Observation) -> RecheckFailure | None:
@@ -190,7 +234,7 @@ class Operation(Action):
         return None
 
     def as_observed(self, snapshot: ClusterSnapshot) -> Self:
-        """Return the action as the limits count it on this snapshot, which the recheck has passed."""
+        """Return the action as the limits count it on this snapshot, on which it holds."""
         return self
 
     @property
@@ -202,8 +246,22 @@ class Operation(Action):
 
     @classmethod
     def batches(cls, attempts: Sequence[Attempt[Any]], size: int) -> list[list[Sequence[Attempt[Any]]]]:
-        """Return lanes of batches. Lanes run side by side, the batches of one lane one after another."""
-        return split_into_lanes(attempts, size, cls.LANES)
+        """Return at most LANES lanes for each key, of batches with at most `size` subjects.
+
+        Lanes run side by side, the batches of one lane one after another.
+        """
+        by_key: dict[Any, list[Attempt[Any]]] = {}
+        for attempt in attempts:
+            by_key.setdefault(attempt.action.batch_key(attempt), []).append(attempt)
+        lanes: list[list[Sequence[Attempt[Any]]]] = []
+        for _, same in sorted(by_key.items()):
+            batches: list[Sequence[Attempt[Any]]] = [same[at : at + size] for at in range(0, len(same), size)]
+            lanes += [batches[first :: cls.LANES] for first in range(min(cls.LANES, len(batches)))]
+        return lanes
+
+    def batch_key(self, attempt: Attempt[Any]) -> int | str:
+        """Return what the subjects of one request have in common, such as their leader."""
+        return 0
 
     @classmethod
     @abstractmethod
@@ -219,7 +277,7 @@ class Operation(Action):
         return {}
 
     def prepare(self, attempt: Attempt[Any], observation: Observation) -> Attempt[Any]:
-        """Return the attempt with what has to be remembered from the look before the request."""
+        """Return the attempt with what the facts before the request say about it."""
         return attempt
 
     @classmethod
@@ -256,14 +314,14 @@ class Operation(Action):
     def after_done(
         self, attempt: Attempt[Any], failure: RecheckFailure | None, observation: Observation
     ) -> StepResult | None:
-        """Return what becomes of an attempt that a broker called done, after a recheck in a later round.
+        """Return what becomes of an attempt that a broker called done, after a later recheck.
 
         None: it goes on.
         """
         return None
 
     def reached(self, attempt: Attempt[Any], observation: Observation) -> Outcome:
-        """End the attempt: the desired state is shown, by this run's doing or by another's."""
+        """End the attempt: the cluster shows the desired state."""
         status, detail = (Status.APPLIED, self.APPLIED) if attempt.possible else (Status.SATISFIED, self.SATISFIED)
         return attempt.outcome(status, detail, read_back=self.effect(observation).shown)
 
@@ -275,12 +333,6 @@ _STATUS_OF = {
     ResponseAction.HALVE: Status.FAILED,
 }
 """The outcome after answers that leave nothing to read back."""
-
-
-def split_into_lanes(attempts: Sequence[Attempt[Any]], size: int, count: int) -> list[list[Sequence[Attempt[Any]]]]:
-    """Return the attempts as batches of at most `size`, dealt out to at most `count` lanes."""
-    batches = [attempts[at : at + size] for at in range(0, len(attempts), size)]
-    return [lane for lane in (batches[first::count] for first in range(count)) if lane]
 
 
 def beyond_review(reason: str) -> BlockReason:

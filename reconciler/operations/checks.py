@@ -1,32 +1,28 @@
-"""Checks that policies and the recheck share: facts that must be known, topics, partitions and consumers.
+"""Checks that policies and the recheck share.
 
 A check raises SubjectBlocked, or returns why a subject is blocked. Which subjects an operation may
 act on is decided in the policies and in the operation.
 """
 
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from functools import cache
 from typing import Self, TypeVar
 
-from reconciler.model.block_reason import BlockReason, quote_group, unknown_fact
-from reconciler.model.names import TopicPartition
+from reconciler.model.block_reason import BlockReason, unknown_fact
+from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import (
-    ClusterSnapshot,
-    ConsumerPosition,
-    GroupType,
-    PartitionFacts,
-    TopicFacts,
-    Unknown,
-)
+from reconciler.model.snapshot import ClusterSnapshot, ConsumerPosition, GroupType, PartitionFacts, TopicFacts, Unknown
+from reconciler.text.escape import quoted
 from reconciler.text.formatting import count
 from reconciler.text.suggest import did_you_mean
 
 T = TypeVar("T")
 
 _MAX_NAMES = 2_000
-"""Among more names no nearest one is looked for: a hint must not cost minutes on a large cluster."""
+"""Among more names there is no hint: the search would take minutes on a large cluster."""
 _READABLE = frozenset({GroupType.CLASSIC, GroupType.CONSUMER})
-"""Types whose positions a client can read. Share groups answer `[]` without an error: that is not "no position"."""
+"""Types whose positions a client can read. Share groups answer `[]`, and have positions."""
 
 GroupExcluder = Callable[[str], bool]
 
@@ -45,10 +41,46 @@ class SubjectBlocked(Exception):
 
 
 def known(fact: T | Unknown, what: str, subject: object = "") -> T:
-    """Return a fact that was read. Raises SubjectBlocked; `what` and `subject` name the fact in the reason."""
+    """Return a fact. Raises SubjectBlocked for Unknown, named by `what` and `subject`."""
     if isinstance(fact, Unknown):
         raise SubjectBlocked(unknown_fact(f"{what} {subject}".rstrip(), fact))
     return fact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protection:
+    """The protections of one Cluster manifest, at an address and a location.
+
+    The planner and the recheck test them. `journal`: the journal's topic.
+    """
+
+    cluster: Address
+    declared_at: SourceLocation
+    topics: tuple[Selector, ...] = ()
+    groups: tuple[Selector, ...] = ()
+    journal: str | None = None
+
+    def of_topic(self, topic: str) -> BlockReason | None:
+        """Return why `topic` may lose no records; None: nothing protects it."""
+        if topic == self.journal:
+            return BlockReason.of(
+                "B201",
+                f"{topic} is the journal of this tool: its records are the audit trail and the clock of `every`",
+                next_step="take it out of topics; its own retention rules it",
+            )
+        return self._protected(f"topic {topic}", topic, self.topics)
+
+    def of_group(self, group: str) -> BlockReason | None:
+        """Return why `group` may not be removed; None: nothing protects it."""
+        return self._protected(f"group {quoted(group)}", group, self.groups)
+
+    def _protected(self, subject: str, name: str, selectors: tuple[Selector, ...]) -> BlockReason | None:
+        for selector in selectors:
+            # A pattern protects also the name that is written like it: that can only protect more.
+            if selector.matches(name) or selector.text == name:
+                reason = f"{subject} is protected by {self.cluster} ({self.declared_at}): {selector.text}"
+                return BlockReason.of("B106", reason)
+        return None
 
 
 # --- topics and partitions
@@ -61,21 +93,21 @@ def suggestion(word: str, names: Collection[str]) -> str:
 
 
 def listed_topic(topic: str, snapshot: ClusterSnapshot) -> TopicFacts:
-    """Return the facts of a topic. A topic that the principal may not describe looks like one that is not there."""
+    """Return the facts of a topic. Raises SubjectBlocked if it is absent or hidden by ACLs."""
     facts = snapshot.topics.get(topic)
     if facts is not None:
         return facts
     hidden = snapshot.topics_incomplete
-    why = "not on the cluster, or hidden from this principal" if hidden is None else f"not listed: {hidden.reason}"
-    raise SubjectBlocked.because(
-        "B101", f"topic {topic} is {why}{suggestion(topic, snapshot.topics)}", unread=hidden is not None
-    )
+    state = "not on the cluster, or hidden from this principal" if hidden is None else f"not listed: {hidden.reason}"
+    reason = f"topic {topic} is {state}{suggestion(topic, snapshot.topics)}"
+    raise SubjectBlocked.because("B101", reason, unread=hidden is not None)
 
 
 def missing_partition(partition: TopicPartition, partitions: int) -> BlockReason:
     """Return the block of a partition number beyond the last one."""
+    number = partition.partition
     return BlockReason.of(
-        "B102", f"{partition.topic} has {count(partitions, 'partition')}, so none with number {partition.partition}"
+        "B102", f"{partition.topic} has {count(partitions, 'partition')}, so none with number {number}"
     )
 
 
@@ -83,9 +115,8 @@ def system_topic_block(facts: TopicFacts) -> BlockReason | None:
     """Return the block of Kafka's own topics: no name and no pattern makes them lose records."""
     if not facts.internal and not facts.name.startswith("__"):
         return None
-    return BlockReason.of(
-        "B201", f"{facts.name} belongs to Kafka itself: losing records of it can destroy a cluster's state"
-    )
+    reason = f"{facts.name} belongs to Kafka itself: losing records of it can destroy a cluster's state"
+    return BlockReason.of("B201", reason)
 
 
 def check_records_deletable(facts: TopicFacts) -> None:
@@ -97,39 +128,29 @@ def check_records_deletable(facts: TopicFacts) -> None:
         raise SubjectBlocked(block)
     policy = known(facts.cleanup_policy, "the cleanup policy of", facts.name)
     if "delete" not in policy:
-        raise SubjectBlocked.because(
-            "B202",
-            f"cleanup.policy of {facts.name} is {','.join(sorted(policy)) or 'empty'}: brokers delete no records of it",
-        )
+        reason = f"cleanup.policy of {facts.name} is {','.join(sorted(policy)) or 'empty'}"
+        raise SubjectBlocked.because("B202", f"{reason}: brokers delete no records of it")
 
 
-# --- consumers: which groups count, when all of them are known, and when a commit proves what its group has read
+# --- consumers: which groups count, whether all are known, and what a commit proves
 
 
 def group_excluder(selectors: Iterable[Selector]) -> GroupExcluder:
-    """Return whether selectors match a group. Answers are remembered: each group is asked once per partition."""
+    """Return a function that says whether a selector matches a group. It remembers its answers."""
     selectors = tuple(selectors)
-    answers: dict[str, bool] = {}
-
-    def is_excluded(group: str) -> bool:
-        if group not in answers:
-            answers[group] = any(selector.matches(group) for selector in selectors)
-        return answers[group]
-
-    return is_excluded
+    return cache(lambda group: any(selector.matches(group) for selector in selectors))
 
 
 def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> BlockReason | None:
-    """Return why a group may read that this scan does not know; None: all groups are accounted for."""
+    """Return why this scan does not know all groups that may read; None: it knows them."""
     for what, incomplete in (
         ("the list of groups is incomplete", snapshot.groups_incomplete),
         ("the commits of all groups could not be read", snapshot.readers_incomplete),
     ):
         if incomplete is not None:
-            return BlockReason.of(
-                "B212", f"{what}: {incomplete.reason}, so nobody knows whom a purge would hurt", unread=True
-            )
-    # Not listed: hidden, or created since the listing. The commits of such a group were not read, whatever its type.
+            reason = f"{what}: {incomplete.reason}, so it is not known which groups would miss records"
+            return BlockReason.of("B212", reason, unread=True)
+    # Not listed: hidden, or created since the listing. The commits of such a group were not read.
     unreadable = [
         (name, group.type)
         for name, group in sorted(snapshot.groups.items())
@@ -137,34 +158,32 @@ def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> 
     ]
     for name, type_ in unreadable:
         if isinstance(type_, Unknown):
-            return unknown_fact(f"the type of group {quote_group(name)}", type_)
+            return unknown_fact(f"the type of group {quoted(name)}", type_)
     if not unreadable:
         return None
     name, type_ = unreadable[0]
     if type_ is GroupType.HIDDEN:
-        kind = "a group of a type that is not told"
+        kind = "a group of a type that the cluster does not tell"
     elif type_ in _READABLE:
         kind = "a group that is not listed, though the cluster holds something of it"
     else:
         kind = f"a {type_} group"
     more = f" (and {len(unreadable) - 1} more)" if len(unreadable) > 1 else ""
-    return BlockReason.of(
-        "B211",
-        f"{quote_group(name)}{more} is {kind}, whose position cannot be read, so nobody knows what it would miss",
-    )
+    reason = f"{quoted(name)}{more} is {kind}, whose position cannot be read, so it may miss records"
+    return BlockReason.of("B211", reason)
 
 
 def verified_offset(
     group: str, reader: ConsumerPosition | None, facts: PartitionFacts, topic_id: str, high_watermark: int
 ) -> int:
-    """Return the offset below which `group` has read everything. Raises SubjectBlocked where no commit proves one.
+    """Return the offset below which `group` has read all. Raises SubjectBlocked without proof.
 
     Commits outlive a topic that is deleted and created again, and the broker takes any number: a
     position above the end, or one that was committed for another topic id, proves nothing.
     """
 
     def has(what: str) -> str:
-        return f"group {quote_group(group)} of unreadBy has {what}"
+        return f"group {quoted(group)} of unreadBy has {what}"
 
     if reader is None or reader.implied or reader.committed < 0:
         raise SubjectBlocked.because("B205", has(f"no committed position on {facts.partition}"))
@@ -173,14 +192,13 @@ def verified_offset(
     if isinstance(reader.topic_id, Unknown):
         raise SubjectBlocked(unknown_fact(f"for which topic {has('committed')}", reader.topic_id))
     if reader.topic_id not in (None, topic_id):
-        now = f"and {facts.partition.topic} is {topic_id} by now"
         committed = f"committed {reader.committed} for topic id {reader.topic_id}"
-        raise SubjectBlocked.because("B207", has(f"{committed}, {now}"))
+        raise SubjectBlocked.because("B207", has(f"{committed}, and {facts.partition.topic} is {topic_id} by now"))
     return reader.committed
 
 
 def lagging(
     readers: Iterable[ConsumerPosition], before_offset: int, named: Collection[str]
 ) -> tuple[ConsumerPosition, ...]:
-    """Return the readers that would skip records below `before_offset`. `named`: groups that are judged on their own."""
+    """Return the readers that would skip records below `before_offset`, without `named` groups."""
     return tuple(reader for reader in readers if reader.committed < before_offset and reader.group not in named)

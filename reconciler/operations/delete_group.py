@@ -1,6 +1,6 @@
 """DeleteGroup: remove one consumer group and its committed offsets (KIP-229, API key 42).
 
-The request goes to the group's coordinator. A group that was made again under the same name is
+The request goes to the group's coordinator. A group that was created again under the same name is
 another group: its commits tell, and it is never removed in the place of the first.
 """
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
-from reconciler.model.block_reason import BlockReason, quote_group
+from reconciler.model.block_reason import BlockReason
 from reconciler.model.bounds import EpochMs, Int32, Int64, NonEmpty
 from reconciler.model.description import Description, Fact
 from reconciler.model.outcome import Status
@@ -17,23 +17,21 @@ from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import GroupRequest, ScanRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, GroupType, Unknown
-from reconciler.operations.attempt import Attempt, StepResult
-from reconciler.operations.base import Effect, Operation, RunContext, beyond_review
+from reconciler.operations.attempt import Attempt, ErrorMeaning, ErrorTable, Response, ResponseAction, Right, StepResult
+from reconciler.operations.base import Effect, Limit, LimitUsage, Operation, RunContext, beyond_review
 from reconciler.operations.checks import SubjectBlocked, known, suggestion
-from reconciler.operations.limit import Limit, LimitUsage
-from reconciler.operations.observation import Observation, RecheckFailure
-from reconciler.operations.response import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
+from reconciler.operations.observation import Observation, RecheckFailure, check_unprotected
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import approximate_duration, count, format_duration, format_time
 from reconciler.text.phrase import escaped_name, name, sentence, strong
 
 REMOVABLE = frozenset({GroupType.CLASSIC, GroupType.CONSUMER})
-"""The only types that are ever removed: DeleteGroups takes share groups just as easily (KIP-932)."""
+"""The only types that are ever removed: DeleteGroups also deletes share groups (KIP-932)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedGroup:
-    """The group as the scan saw it. `last_activity_ms` and `newest_record` are None only where `idleFor: 0s` gave up the evidence."""
+    """The group as the scan saw it. None only where `idleFor: 0s` needs no evidence."""
 
     type: GroupType
     state: GroupState
@@ -47,46 +45,40 @@ class ObservedGroup:
 def check_absence(group: str, facts: GroupFacts | None, snapshot: ClusterSnapshot) -> None:
     """Raise SubjectBlocked where an unlisted group is not proven to be gone.
 
-    Missing rights make a group look absent, and groups of hidden types are never listed. Facts of a
-    group that is not listed mean that the commit log or the old list call still know something of it.
+    Missing rights make a group look absent, and groups of hidden types are never listed. The facts
+    of a group that is not listed come from the commit log or the old list call.
     """
     if facts is not None:
         check_type(group, facts, REMOVABLE)
-        why = "is not listed, but the cluster still holds something of it"
+        state = "is not listed, but the cluster still holds something of it"
     elif snapshot.groups_incomplete is None:
         return
     else:
         hint = suggestion(group, snapshot.groups)
-        why = f"is not listed, but the list is incomplete: {snapshot.groups_incomplete.reason}{hint}"
-    raise SubjectBlocked.because("B301", f"group {quote_group(group)} {why}", unread=True)
+        state = f"is not listed, but the list is incomplete: {snapshot.groups_incomplete.reason}{hint}"
+    raise SubjectBlocked.because("B301", f"group {quoted(group)} {state}", unread=True)
 
 
 def check_type(group: str, facts: GroupFacts, types: Collection[str]) -> GroupType:
-    """Return the type of a group that may be removed: by any policy, and by the `types` of this one."""
-    type_ = known(facts.type, "the type of group", quote_group(group))
+    """Return the type of a group that may be removed. Raises SubjectBlocked for another one."""
+    type_ = known(facts.type, "the type of group", quoted(group))
     if type_ in types:
         return type_
     kind = "of a type that the cluster does not tell" if type_ is GroupType.HIDDEN else f"a {type_} group"
     allowed, next_step = f"only {' and '.join(sorted(REMOVABLE))} groups are ever removed", ""
     if type_ in REMOVABLE:
         allowed, next_step = f"types allows {' and '.join(types)} only", "take it out of groups, or correct types"
-    raise SubjectBlocked.because("B302", f"{quote_group(group)} is {kind}; {allowed}", next_step=next_step)
+    raise SubjectBlocked.because("B302", f"{quoted(group)} is {kind}; {allowed}", next_step=next_step)
 
 
 def _groups_of_cluster(snapshot: ClusterSnapshot, _bucket: str) -> int | Unknown:
     """An incomplete list makes the share look larger, which is the safe side."""
     listed = sum(group.listed is True for group in snapshot.groups.values())
-    return listed or Unknown("the cluster's groups count 0, which cannot be when some are to be lost")
+    return listed or Unknown("the cluster's groups count 0, although one is to be removed")
 
 
-GROUPS = Limit(field="groups", default=20, description="Groups removed.", words="groups removed")
-GROUPS_PERCENT = Limit(
-    field="groups_percent",
-    default=50,
-    description="Share of the cluster's groups.",
-    words="groups removed, of those of the cluster",
-    whole=_groups_of_cluster,
-)
+GROUPS = Limit("groups", 20, "groups removed")
+GROUPS_PERCENT = Limit("groups_percent", 50, "share of the cluster's groups removed", _groups_of_cluster)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +93,7 @@ class DeleteGroup(Operation):
     LANES: ClassVar[int] = 2
     """The look of one batch goes on while coordinators carry out the other."""
     APPLIED: ClassVar[str] = "removed, absent from a complete listing"
-    SATISFIED: ClassVar[str] = "someone else removed it, absent from a complete listing"
+    SATISFIED: ClassVar[str] = "another client removed it, absent from a complete listing"
     ERRORS: ClassVar[ErrorTable] = {
         ErrorMeaning.ALREADY_DONE: frozenset({"GROUP_ID_NOT_FOUND"}),
         ErrorMeaning.READ_BACK: frozenset({"REQUEST_TIMED_OUT"}),
@@ -116,10 +108,6 @@ class DeleteGroup(Operation):
     group: NonEmpty
     idle_for_ms: int
     seen: ObservedGroup
-
-    @property
-    def subject(self) -> str:
-        return self.group
 
     @property
     def irreversible(self) -> bool:
@@ -148,9 +136,7 @@ class DeleteGroup(Operation):
     def __post_init__(self) -> None:
         self.check_subject(self.group)
         if self.idle_for_ms and (self.seen.newest_record is None or self.seen.last_activity_ms is None):
-            raise ValueError(
-                "idle_for_ms is set and the evidence of idleness (last_activity_ms, newest_record) is missing"
-            )
+            raise ValueError("idle_for_ms is set, but last_activity_ms or newest_record is missing")
 
     # --- reports
 
@@ -197,10 +183,8 @@ class DeleteGroup(Operation):
         if reviewed.seen.type is not self.seen.type or reviewed.seen.fingerprint != self.seen.fingerprint:
             return beyond_review("the group has other commits than the reviewed plan saw")
         if self.idle_for_ms < reviewed.idle_for_ms:
-            return beyond_review(
-                f"idleFor is {format_duration(self.idle_for_ms)}, it was {format_duration(reviewed.idle_for_ms)} in "
-                "the reviewed plan"
-            )
+            idle_for, before = format_duration(self.idle_for_ms), format_duration(reviewed.idle_for_ms)
+            return beyond_review(f"idleFor is {idle_for}, it was {before} in the reviewed plan")
         return self
 
     # --- recheck
@@ -218,16 +202,14 @@ class DeleteGroup(Operation):
         )
 
     def check(self, observation: Observation) -> None:
-        """Still listed, of the same type, EMPTY, with the same commits and no newer record."""
-        name = f"group {quote_group(self.group)}"
-        block = observation.protection.of_group(self.group)
-        if block is not None:
-            raise RecheckFailure(Status.BLOCKED, block.reason)
+        """Test that it is listed and EMPTY, with the same type and commits, and no newer record."""
+        name = f"group {quoted(self.group)}"
+        check_unprotected(observation.protection.of_group(self.group))
         facts = observation.snapshot.groups.get(self.group)
         if facts is None or not known(facts.listed, f"whether {name} exists"):
             if observation.complete:
                 check_absence(self.group, facts, observation.snapshot)
-            raise RecheckFailure(Status.SATISFIED, "gone already")
+            raise RecheckFailure(Status.SATISFIED, "it is not listed any more")
         type_ = known(facts.type, "the type of", name)
         if type_ not in REMOVABLE:
             raise RecheckFailure(Status.BLOCKED, f"{name} is of type {type_}, which is never removed")
@@ -237,6 +219,9 @@ class DeleteGroup(Operation):
             raise RecheckFailure(Status.FAILED, f"the state of {name} could not be read")
         if facts.state is not GroupState.EMPTY:
             raise RecheckFailure(Status.STALE, f"{name} is {facts.state} now")
+        if self.seen.commits and facts.commits == 0 and not observation.complete:
+            # The list call and the commits are two requests: another run removed it between them.
+            raise RecheckFailure(Status.FAILED, f"{name} has no commits any more, and is still listed")
         if known(facts.fingerprint, "the commits of", name) != self.seen.fingerprint:
             raise RecheckFailure(Status.STALE, f"{name} has other commits than the plan saw")
         if self.seen.newest_record is None or not observation.complete:
@@ -249,8 +234,8 @@ class DeleteGroup(Operation):
     @classmethod
     def observe(cls, actions: Sequence["DeleteGroup"], context: RunContext) -> Observation:
         groups = context.gateway.read_groups([action.group for action in actions])
-        # The commits are read last. The list takes as long as the slowest broker, and what it said of
-        # members the coordinator finds out itself.
+        # The commits are read last: the list takes as long as the slowest broker, and the
+        # coordinator itself refuses a group with members.
         return Observation.before_request(now_ms=context.clock(), groups=groups)
 
     @classmethod
@@ -280,7 +265,7 @@ class DeleteGroup(Operation):
             return self._listed_after_done(attempt, observation, change)
         if not has_other_commits:
             return attempt.retry_later("the broker knows no such group, and the same one is listed")
-        detail = "someone else removed it; a group of that name was made since"
+        detail = "another client removed it; a group of that name was created since"
         return attempt.outcome(Status.SATISFIED, detail, read_back=effect.shown)
 
     def after_done(
@@ -291,10 +276,10 @@ class DeleteGroup(Operation):
         return self._listed_after_done(attempt, observation, None if failure is None else failure.detail)
 
     def _listed_after_done(self, attempt: Attempt[Any], observation: Observation, change: str | None) -> StepResult:
-        """The broker said done and a group of that name is listed: it was made again, or the answer was not true."""
+        """End an attempt that a broker called done, although a group of that name is listed."""
         shown = self.effect(observation).shown
         if change is None and observation.snapshot.groups[self.group].state is GroupState.EMPTY:
-            detail = "the broker said done, and the same group is still listed"
+            detail = "the broker answered NONE, and the same group is still listed"
             return attempt.outcome(Status.FAILED, detail, read_back=shown)
-        detail = "removed; a group of that name was made since" + (f" ({change})" if change else "")
+        detail = "removed; a group of that name was created since" + (f" ({change})" if change else "")
         return attempt.outcome(Status.APPLIED, detail, read_back=shown)

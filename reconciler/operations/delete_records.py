@@ -6,12 +6,12 @@ here can make it higher, and only the log start offset proves what was done.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
-from reconciler.model.block_reason import BlockReason, contradiction, quote_group
+from reconciler.model.block_reason import BlockReason, contradiction
 from reconciler.model.bounds import Int32, NonEmpty
 from reconciler.model.description import Description, Fact, SizeChange
 from reconciler.model.names import TopicPartition, format_subject
@@ -20,21 +20,11 @@ from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Unknown
-from reconciler.operations.attempt import Attempt, StepResult
-from reconciler.operations.base import Effect, Operation, RunContext, beyond_review, split_into_lanes
-from reconciler.operations.checks import (
-    SubjectBlocked,
-    check_records_deletable,
-    group_excluder,
-    known,
-    lagging,
-    system_topic_block,
-    verified_offset,
-)
+from reconciler.operations import checks
+from reconciler.operations.attempt import Attempt, ErrorMeaning, ErrorTable, Response, ResponseAction, Right, StepResult
+from reconciler.operations.base import Effect, Limit, LimitUsage, Operation, RunContext, beyond_review
 from reconciler.operations.elect_leader import observe_leadership
-from reconciler.operations.limit import Limit, LimitUsage
-from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers
-from reconciler.operations.response import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
+from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers, check_unprotected
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import (
     approximate_duration,
@@ -49,7 +39,7 @@ from reconciler.text.formatting import (
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
 
 _SKIPPING_MAX = 10
-"""Groups that would skip records that a description of many deletions names; the others are counted."""
+"""Groups that skip records and that a description of many deletions names; it counts the others."""
 
 
 class LagPolicy(StrEnum):
@@ -62,7 +52,7 @@ class LagPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class AcceptedLag:
-    """A group behind the floor that the plan accepts, and where it stood: further behind is not accepted."""
+    """A group behind the floor that the plan accepts, but not further behind than `committed`."""
 
     group: str
     committed: int
@@ -70,12 +60,12 @@ class AcceptedLag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preconditions:
-    """What a purge was decided under, tested again before it is sent.
+    """The conditions of a purge, tested again before it is sent.
 
-    `named`: groups of `unreadBy`, each must have a commit at or above the target. `accepted`: readers
-    below the target that the policy lets skip records (`consumers: ignore`, or exceptGroups).
-    `except_groups`: selectors whose groups are not looked at. `every_ms`: least time between two
-    purges of the partition; None: no clock.
+    `named`: groups of `unreadBy`, each must have a commit at or above the target. `accepted`:
+    readers below the target that the policy lets skip records (`consumers: ignore`, or
+    exceptGroups). `except_groups`: selectors of groups that do not count. `every_ms`: least time
+    between two purges of the partition; None: no clock.
     """
 
     consumers: LagPolicy
@@ -93,8 +83,8 @@ class Preconditions:
 
     @property
     def watched(self) -> Iterator[AcceptedLag]:
-        """The accepted readers, without those that exceptGroups leaves alone wherever they stand."""
-        is_excluded = group_excluder(map(Selector, self.except_groups))
+        """The accepted readers, without the groups of exceptGroups."""
+        is_excluded = checks.group_excluder(map(Selector, self.except_groups))
         return (reader for reader in self.accepted if not is_excluded(reader.group))
 
 
@@ -112,17 +102,17 @@ class ObservedPartition:
 
 
 def observe_partition(partition: TopicPartition, facts: PartitionFacts | None) -> ObservedPartition:
-    """Return what an action shows about its partition. Raises SubjectBlocked for what is not known."""
+    """Return what an action shows about its partition. Raises SubjectBlocked for Unknown."""
     leadership = observe_leadership(partition, facts)
     assert facts is not None
     if leadership.leader is None:
-        raise SubjectBlocked.because("B203", f"{partition} has no leader, and only a leader deletes records")
-    log_start = known(facts.log_start, "the log start of", partition)
-    stable_end = known(facts.stable_end, "the end of", partition)
-    high_watermark = known(facts.high_watermark, "the high watermark of", partition)
+        raise checks.SubjectBlocked.because("B203", f"{partition} has no leader, and only a leader deletes records")
+    log_start = checks.known(facts.log_start, "the log start of", partition)
+    stable_end = checks.known(facts.stable_end, "the end of", partition)
+    high_watermark = checks.known(facts.high_watermark, "the high watermark of", partition)
     if min(log_start, stable_end, high_watermark) < 0:
         offsets = f"log start {log_start}, end {stable_end}, high watermark {high_watermark}"
-        raise SubjectBlocked(contradiction(f"{partition} has {offsets}"))
+        raise checks.SubjectBlocked(contradiction(f"{partition} has {offsets}"))
     return ObservedPartition(
         topic_id=leadership.topic_id,
         log_start=log_start,
@@ -147,42 +137,23 @@ def purge_wait(last_purge_ms: int | None, every_ms: int | None, now_ms: int) -> 
     return f"last purged at {last}, and purges of a partition are at least {every} apart"
 
 
-def _records_of_topic(snapshot: ClusterSnapshot, topic: str) -> int | Unknown:
-    facts = snapshot.topics.get(topic)
-    return _whole(NOT_ASKED if facts is None else facts.records, f"the records of {topic}")
+def _records(snapshot: ClusterSnapshot, topic: str) -> int | Unknown:
+    """Return the records of a topic, or of the cluster where `topic` is empty.
 
-
-def _records_of_cluster(snapshot: ClusterSnapshot, _bucket: str) -> int | Unknown:
-    return _whole(snapshot.cluster_records, "the cluster's records")
-
-
-def _whole(records: int | Unknown, what: str) -> int | Unknown:
-    """Records are to be removed, so a whole of none is a contradiction and no number to divide by."""
+    A total of none contradicts a plan that removes records, and nothing can be divided by it.
+    """
+    what, records = "the cluster's records", snapshot.cluster_records
+    if topic:
+        facts = snapshot.topics.get(topic)
+        what, records = f"the records of {topic}", NOT_ASKED if facts is None else facts.records
     if isinstance(records, Unknown):
         return Unknown(f"{what} could not be counted: {records.reason}")
-    return records if records > 0 else Unknown(f"{what} count {records}, which cannot be when some are to be lost")
+    return records if records > 0 else Unknown(f"{what} count {records}, although some are to be removed")
 
 
-TOPICS = Limit(
-    field="topics",
-    default=50,
-    description="Topics that lose records.",
-    words="topics that lose records",
-)
-RECORDS_PERCENT_PER_TOPIC = Limit(
-    field="records_percent_per_topic",
-    default=90,
-    description="Share of one topic's records.",
-    words="records lost, of those of one topic",
-    whole=_records_of_topic,
-)
-RECORDS_PERCENT = Limit(
-    field="records_percent",
-    default=50,
-    description="Share of the cluster's records.",
-    words="records lost, of those of the cluster",
-    whole=_records_of_cluster,
-)
+TOPICS = Limit("topics", 50, "topics that lose records")
+RECORDS_PERCENT_PER_TOPIC = Limit("records_percent_per_topic", 90, "share of one topic's records removed", _records)
+RECORDS_PERCENT = Limit("records_percent", 50, "share of the cluster's records removed", _records)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,11 +172,11 @@ class DeleteRecords(Operation):
     BATCH_SIZE: ClassVar[int] = 1_000
     """The client library merges answers quadratically above that."""
     LANES: ClassVar[int] = 2
-    """To one leader, on connections of their own: each mostly waits for the followers' next fetch."""
+    """Each has its own connection to the leader, and mostly waits for the followers' next fetch."""
     APPLIED: ClassVar[str] = "records deleted, shown by the log start"
     SATISFIED: ClassVar[str] = "the log starts there already"
     ERRORS: ClassVar[ErrorTable] = {
-        # In every trial the leader had already advanced: the answer waits for the slowest live replica.
+        # In every trial the leader had advanced: the answer waits for the slowest live replica.
         ErrorMeaning.READ_BACK: frozenset({"REQUEST_TIMED_OUT"}),
         ErrorMeaning.NOT_READY: frozenset({"LEADER_NOT_AVAILABLE", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"}),
         ErrorMeaning.RETRY: frozenset(
@@ -226,16 +197,12 @@ class DeleteRecords(Operation):
     drift: bool
 
     @property
-    def subject(self) -> TopicPartition:
-        return self.partition
-
-    @property
     def irreversible(self) -> bool:
         return True
 
     @property
     def records_max(self) -> int:
-        """Upper bound of the records removed: offsets between the log start of the scan and the target."""
+        """Upper bound of the records removed: offsets from the scan's log start to the target."""
         return self.before_offset - self.seen.log_start
 
     @property
@@ -254,11 +221,7 @@ class DeleteRecords(Operation):
         )
 
     def request(self) -> Mapping[str, str | int]:
-        return {
-            "topic": self.partition.topic,
-            "partition": self.partition.partition,
-            "before_offset": self.before_offset,
-        }
+        return {**asdict(self.partition), "before_offset": self.before_offset}
 
     def records_removed_max(self, start: int | None) -> int:
         log_start = self.seen.log_start if start is None else max(start, self.seen.log_start)
@@ -275,10 +238,8 @@ class DeleteRecords(Operation):
 
     def __post_init__(self) -> None:
         if not self.seen.log_start < self.before_offset <= self.seen.stable_end:
-            raise ValueError(
-                f"before_offset is {self.before_offset}, which is not above the log start {self.seen.log_start} and at "
-                f"or below the stable end {self.seen.stable_end}"
-            )
+            bounds = f"above the log start {self.seen.log_start} and at or below the stable end {self.seen.stable_end}"
+            raise ValueError(f"before_offset is {self.before_offset}, which is not {bounds}")
         self.check_subject(self.partition.topic, self.partition.partition)
         guard = self.guard
         if self.vouched and not (guard.named and guard.consumers is LagPolicy.BLOCK and not guard.accepted):
@@ -313,6 +274,8 @@ class DeleteRecords(Operation):
         records_max = sum(action.records_max for action in actions)
         held = sum(action.seen.high_watermark - action.seen.log_start for action in actions)
         largest = max(actions, key=lambda action: action.records_max)
+        where, start = escaped_name(format_subject(largest.address)), largest.seen.log_start
+        move = f": {start} -> {largest.before_offset}, at most {count(largest.records_max, 'record')}, because "
         numbers = span(actions[0].partition.partition, actions[-1].partition.partition)
         records, partitions = Counter[str](), Counter[str]()
         for action in actions:
@@ -328,15 +291,7 @@ class DeleteRecords(Operation):
             subject=(name(actions[0].partition.topic), f", {len(actions):,} partitions ({numbers})"),
             change=(f"log start {span(min(starts), max(starts))} -> {span(min(targets), max(targets))}",),
             loss=_loss(records_max, 100.0 * records_max / held if held else 0.0),
-            notes=(
-                (
-                    "most of it on ",
-                    escaped_name(format_subject(largest.address)),
-                    f": {largest.seen.log_start} -> {largest.before_offset}, ",
-                    f"at most {count(largest.records_max, 'record')}, because ",
-                    sentence(largest.reason),
-                ),
-            ),
+            notes=(("most of it on ", where, move, sentence(largest.reason)),),
             risks=tuple(risks),
             unknowns=actions[0]._excluded_groups(others=bool(records)),
         )
@@ -356,7 +311,7 @@ class DeleteRecords(Operation):
             ("", ("topic id ", name(seen.topic_id), f"; leader {leader}, replicas {replicas}, in sync {in_sync}")),
             (
                 "Bounds",
-                (f"{seen.log_start} < {target} <= {seen.stable_end}: above the log start, not above the stable end",),
+                (f"{seen.log_start} < {target} <= {seen.stable_end}: above the log start, up to the stable end",),
             ),
             ("Records", (f"{target} - {seen.log_start} = {self.records_max:,} at most",)),
             ("", (f"{self.records_max:,} / {held:,} = {share} of the partition",)),
@@ -367,7 +322,7 @@ class DeleteRecords(Operation):
             facts.append(("Readers", (escaped_name(quoted(group)), f" must have a commit at or above {target}")))
         facts.append(("Readers", (_LAG_TEXT[guard.consumers],)))
         for selector in guard.except_groups:
-            facts.append(("", ("groups ", escaped_name(quoted(selector)), " are not looked at")))
+            facts.append(("", ("groups ", escaped_name(quoted(selector)), " do not count")))
         positions = {reader.group: reader.committed for reader in guard.accepted}
         for group, records in self.skips:
             skipped = f"{target} - {max(positions[group], seen.log_start)} = {records:,} records skipped at most"
@@ -375,8 +330,7 @@ class DeleteRecords(Operation):
         if guard.every_ms is not None:
             facts.append(("Every", (f"at least {approximate_duration(guard.every_ms)} between two purges",)))
         conditions = (
-            "same topic id; a log that begins and ends no lower than it did; the policy still deletes; "
-            "no new reader, none further behind"
+            "same topic id, policy still deletes, log begins and ends no lower, no reader new or further behind"
         )
         return (*facts, ("Rechecked", (conditions,)), ("Undo", ("impossible",)))
 
@@ -384,34 +338,26 @@ class DeleteRecords(Operation):
         if not isinstance(old, DeleteRecords) or (old.address, old.approved()) != (self.address, self.approved()):
             return None
         moved, start, old_start = self.before_offset - old.before_offset, self.seen.log_start, old.seen.log_start
-        details: list[str] = []
-        summary: list[str] = []
+        details, summary = tuple[str, ...](), tuple[str, ...]()
         if moved:
-            details.append(f"request.before_offset: {old.before_offset} → {self.before_offset}")
-            summary.append(
-                f"first offset kept {old.before_offset} -> {self.before_offset}, {count(abs(moved), 'record')}"
-            )
+            details = (f"request.before_offset: {old.before_offset} → {self.before_offset}",)
+            offsets = f"{old.before_offset} -> {self.before_offset}"
+            summary = (f"first offset kept {offsets}, {count(abs(moved), 'record')}",)
         if start < old_start:
-            details.append(f"seen.log_start: {old_start} → {start}")
-            summary.append(f"the log starts at {start}, it started at {old_start}")
-            summary.append(f"at most {old.records_max:,} -> {count(self.records_max, 'record')}")
+            details += (f"seen.log_start: {old_start} → {start}",)
+            records = f"at most {old.records_max:,} -> {count(self.records_max, 'record')}"
+            summary += (f"the log starts at {start}, it started at {old_start}", records)
         if not summary:
             return None
-        return SizeChange(larger=moved > 0 or start < old_start, summary=("; ".join(summary),), details=tuple(details))
+        return SizeChange(larger=moved > 0 or start < old_start, summary=("; ".join(summary),), details=details)
 
     def _excluded_groups(self, *, others: bool) -> tuple[Phrase, ...]:
-        """`others`: groups besides them are known to skip records."""
+        """Describe the groups of exceptGroups. `others`: other groups are known to skip records."""
         if not self.guard.except_groups:
             return ()
-        names = first_few([quoted(selector) for selector in self.guard.except_groups])
-        more = "more " if others else ""
-        return (
-            (
-                "groups of exceptGroups are not looked at: ",
-                escaped_name(names),
-                f"; what {more}they would skip is not known",
-            ),
-        )
+        names = escaped_name(first_few([quoted(selector) for selector in self.guard.except_groups]))
+        unknown = f"; what {'more ' if others else ''}they would skip is not known"
+        return (("groups of exceptGroups do not count: ", names, unknown),)
 
     # --- plan
 
@@ -442,7 +388,7 @@ class DeleteRecords(Operation):
             ends = f"it ends at {now.high_watermark}, it ended at {before.high_watermark} in the reviewed plan"
             reason = f"the log was cut: {ends}, so its offsets may mean other records"
         elif further_behind:
-            reader, name = further_behind[0], quote_group(further_behind[0].group)
+            reader, name = further_behind[0], quoted(further_behind[0].group)
             reason = f"larger: the reviewed plan does not let group {name} skip records from {reader.committed}"
         elif before_offset == self.before_offset and accepted == self.guard.accepted:
             return self
@@ -456,10 +402,9 @@ class DeleteRecords(Operation):
 
     @classmethod
     def scan_request(cls, actions: Iterable["DeleteRecords"]) -> ScanRequest:
-        partitions_of: dict[tuple[frozenset[str], bool], list[TopicPartition]] = {}
+        partitions_of: defaultdict[tuple[frozenset[str], bool], list[TopicPartition]] = defaultdict(list)
         for action in actions:
-            key = (frozenset(action.guard.named), action.guard.every_ms is not None)
-            partitions_of.setdefault(key, []).append(action.partition)
+            partitions_of[frozenset(action.guard.named), action.guard.every_ms is not None].append(action.partition)
         topics = [
             TopicRequest(
                 topics=names, partitions=numbers, offsets=True, readers=True, named_groups=named, last_purge=last_purge
@@ -476,32 +421,28 @@ class DeleteRecords(Operation):
         return replace(self, seen=replace(self.seen, log_start=log_start))
 
     def check(self, observation: Observation) -> None:
-        """Same topic, a log that begins and ends no lower than it did, every reader where it may be."""
+        """Test that topic and log are the same, and that every reader is where it may be."""
         topic = observation.snapshot.topics.get(self.partition.topic)
         if topic is not None:
-            block = observation.protection.of_topic(topic.name) or system_topic_block(topic)
-            if block is not None:
-                raise RecheckFailure(Status.BLOCKED, block.reason)
+            check_unprotected(observation.protection.of_topic(topic.name) or checks.system_topic_block(topic))
         facts = observation.partition(self.partition, self.seen.topic_id)
         log_start, high_watermark = self._ends(facts, complete=observation.complete)
         if log_start >= self.before_offset:
             raise RecheckFailure(Status.SATISFIED, f"the log start is {log_start} already")
         if log_start < self.seen.log_start:
             # An unclean election can bring records back, and the review did not see that those go.
-            detail = f"the log start is {log_start}, below the {self.seen.log_start} of the plan"
-            raise RecheckFailure(Status.STALE, detail)
+            raise _lower("log start", log_start, self.seen.log_start)
         if high_watermark < self.seen.high_watermark:
             # The log was cut and perhaps filled again: below the target there may be other records.
-            detail = f"the high watermark is {high_watermark}, below the {self.seen.high_watermark} of the plan"
-            raise RecheckFailure(Status.STALE, detail)
+            raise _lower("high watermark", high_watermark, self.seen.high_watermark)
         if topic is not None:
-            check_records_deletable(topic)
+            checks.check_records_deletable(topic)
         if observation.complete:
             self._check_scanned_readers(facts, high_watermark, observation)
         else:
             self._check_positions(observation)
         if self.guard.every_ms is not None:
-            last_ms = known(facts.last_purge_ms, f"when {self.partition} was last purged")
+            last_ms = checks.known(facts.last_purge_ms, f"when {self.partition} was last purged")
             if (wait := purge_wait(last_ms, self.guard.every_ms, observation.now_ms)) is not None:
                 raise RecheckFailure(Status.WAITING, wait)
 
@@ -510,33 +451,33 @@ class DeleteRecords(Operation):
         if complete:
             try:
                 observed = observe_partition(self.partition, facts)
-            except SubjectBlocked as error:
+            except checks.SubjectBlocked as error:
                 raise RecheckFailure(Status.FAILED, error.block.reason) from None
             return observed.log_start, observed.high_watermark
-        log_start = known(facts.log_start, "the log start")
+        log_start = checks.known(facts.log_start, "the log start")
         if log_start >= self.before_offset:
             return log_start, self.seen.high_watermark
-        high_watermark = known(facts.high_watermark, "the high watermark")
+        high_watermark = checks.known(facts.high_watermark, "the high watermark")
         if not isinstance(facts.leader, int):
             raise RecheckFailure(Status.FAILED, "the partition has no leader")
         return log_start, high_watermark
 
     def _check_scanned_readers(self, facts: PartitionFacts, high_watermark: int, observation: Observation) -> None:
-        """Each named group is at or above the target, and below it are only readers that the plan accepted there."""
+        """Test that below the target there are only readers that the plan accepted there."""
         is_excluded, blind_spot = observation.excluder(self.guard.except_groups)
         if blind_spot is not None:
-            raise SubjectBlocked(blind_spot)
-        readers = known(facts.readers, "the consumers of", self.partition)
+            raise checks.SubjectBlocked(blind_spot)
+        readers = checks.known(facts.readers, "the consumers of", self.partition)
         if isinstance(facts.readers_below, Unknown) or facts.readers_below < self.before_offset:
             raise RecheckFailure(Status.FAILED, f"consumers were not looked for up to {self.before_offset}")
         by_group = {reader.group: reader for reader in readers}
         target = f"below the target {self.before_offset}"
         for group in self.guard.named:
             reader = by_group.get(group)
-            position = verified_offset(group, reader, facts, self.seen.topic_id, high_watermark)
+            position = checks.verified_offset(group, reader, facts, self.seen.topic_id, high_watermark)
             _check_position(group, position, self.before_offset, target)
         accepted = {reader.group: reader.committed for reader in self.guard.accepted}
-        for reader in lagging(readers, self.before_offset, self.guard.named):
+        for reader in checks.lagging(readers, self.before_offset, self.guard.named):
             if is_excluded(reader.group):
                 continue
             if reader.group not in accepted:
@@ -545,15 +486,15 @@ class DeleteRecords(Operation):
             _check_position(reader.group, reader.committed, least, f"behind the {least} that the plan accepted")
 
     def _check_positions(self, observation: Observation) -> None:
-        """The same for the groups that the plan names, by their positions of this moment."""
+        """Test the same for the groups that the plan names, by their present positions."""
 
         def position_of(group: str) -> int | None:
-            return known(observation.positions[group, self.partition], "the position of group", quote_group(group))
+            return checks.known(observation.positions[group, self.partition], "the position of group", quoted(group))
 
         for group in self.guard.named:
             _check_position(group, position_of(group), self.before_offset, f"below the target {self.before_offset}")
         for reader in self.guard.watched:
-            # From the log start it can only have come closer, and a group that this run removed reads nothing.
+            # No reader can be below the log start, and a group that this run removed reads nothing.
             may_vanish = reader.committed <= self.seen.log_start or reader.group in observation.removed_groups
             position = position_of(reader.group)
             if position is not None or not may_vanish:
@@ -562,18 +503,9 @@ class DeleteRecords(Operation):
 
     # --- apply
 
-    @classmethod
-    def batches(
-        cls, attempts: Sequence[Attempt["DeleteRecords"]], size: int
-    ) -> list[list[Sequence[Attempt["DeleteRecords"]]]]:
-        """Leaders side by side, a few batches of each at once."""
-        by_leader: dict[int, list[Attempt[DeleteRecords]]] = {}
-        for attempt in attempts:
-            leader = attempt.action.seen.leader if attempt.broker is None else attempt.broker
-            by_leader.setdefault(leader, []).append(attempt)
-        return [
-            lane for _, of_leader in sorted(by_leader.items()) for lane in split_into_lanes(of_leader, size, cls.LANES)
-        ]
+    def batch_key(self, attempt: Attempt[Any]) -> int:
+        """Return the partition's leader, as last read."""
+        return self.seen.leader if attempt.broker is None else attempt.broker
 
     @classmethod
     def observe(cls, actions: Sequence["DeleteRecords"], context: RunContext) -> Observation:
@@ -601,15 +533,12 @@ class DeleteRecords(Operation):
     def recheck_after_intents(
         cls, actions: Sequence["DeleteRecords"], context: RunContext
     ) -> Mapping[TopicPartition, RecheckFailure]:
-        """Make the later of two runs wait that both looked at the clock before the other's intent was stored."""
-        clocked = [action for action in actions if action.guard.every_ms is not None]
+        """Make the later of two runs wait if both read the clock before their intents."""
+        clocked = {action.partition: action.guard.every_ms for action in actions if action.guard.every_ms is not None}
         purges = context.purges_of_other_runs() if clocked else {}
         now_ms = context.clock()
-        waits = (
-            (action.partition, purge_wait(purges.get(action.partition), action.guard.every_ms, now_ms))
-            for action in clocked
-        )
-        return {partition: RecheckFailure(Status.WAITING, wait) for partition, wait in waits if wait is not None}
+        waits = ((at, purge_wait(purges.get(at), every_ms, now_ms)) for at, every_ms in clocked.items())
+        return {at: RecheckFailure(Status.WAITING, wait) for at, wait in waits if wait is not None}
 
     def prepare(self, attempt: Attempt[Any], observation: Observation) -> Attempt[Any]:
         facts = observation.snapshot.partitions[self.partition]
@@ -643,15 +572,14 @@ class DeleteRecords(Operation):
         facts = observation.snapshot.partitions.get(self.partition)
         if facts is None or (isinstance(facts.topic_id, str) and facts.topic_id != self.seen.topic_id):
             # Which of the two topics the request met is not known any more.
-            detail = "the topic was deleted while the request was under way"
-            shown = self.effect(observation).shown
+            detail, shown = "the topic was deleted while the request was under way", self.effect(observation).shown
             return attempt.after_response(response).outcome(Status.STALE, detail, read_back=shown)
         if self.effect(observation).missing is None:
             return self.reached(attempt.after_response(response), observation)
         unmoved = facts.log_start == attempt.start and facts.leader == attempt.broker
         if response.answer in (ResponseAction.STALE, ResponseAction.FAILED) and unmoved:
-            # The log of the leader that answered begins where it did, so nothing is gone, whatever the
-            # answer meant. Another replica would not know.
+            # The log of the leader that answered begins where it did, so nothing is gone. Another
+            # replica would not know.
             response = replace(response, no_effect=True)
         return super(DeleteRecords, self).verify(attempt, response, observation)
 
@@ -670,8 +598,12 @@ def _check_position(group: str, position: int | None, least: int, words: str) ->
         raise _moved(group, f"{change}, {words}")
 
 
+def _lower(what: str, offset: int, planned: int) -> RecheckFailure:
+    return RecheckFailure(Status.STALE, f"the {what} is {offset}, below the {planned} of the plan")
+
+
 def _moved(group: str, change: str) -> RecheckFailure:
-    return RecheckFailure(Status.STALE, f"group {quote_group(group)} {change}")
+    return RecheckFailure(Status.STALE, f"group {quoted(group)} {change}")
 
 
 def _loss(records_max: int, share: float) -> Phrase:

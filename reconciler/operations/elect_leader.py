@@ -6,32 +6,29 @@ the leader that the metadata shows counts.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Self
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason, contradiction, unknown_fact
 from reconciler.model.bounds import Int32, NonEmpty
 from reconciler.model.description import Description, Fact
-from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition, format_subject
 from reconciler.model.outcome import Status
-from reconciler.model.ports import Gateway, ItemResult
+from reconciler.model.ports import Election, Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import PartitionFacts, Unknown
-from reconciler.operations.attempt import Attempt
-from reconciler.operations.base import Effect, Operation, RunContext, beyond_review, split_into_lanes
+from reconciler.operations.attempt import Attempt, ErrorMeaning, ErrorTable, Response, ResponseAction, Right
+from reconciler.operations.base import DAY_MS, Effect, Limit, LimitUsage, Operation, RunContext, beyond_review
 from reconciler.operations.checks import SubjectBlocked, known
-from reconciler.operations.limit import DAY_MS, Limit, LimitUsage
-from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers
-from reconciler.operations.response import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
+from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers, check_unprotected
 from reconciler.text.formatting import broker_ids, count, span
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
 
 _POLL_MS = 100
 
 _MOVES_MAX = 4
-"""Sorts of moves that a description of many elections names; the others are counted."""
+"""Sorts of moves that a description of many elections names; it counts the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +56,9 @@ def observe_leadership(partition: TopicPartition, facts: PartitionFacts | None) 
     return observed
 
 
-ELECTIONS = Limit(field="elections", default=1000, description="Leaders elected.", words="leaders elected")
+ELECTIONS = Limit("elections", 1000, "leaders elected")
 UNCLEAN_ELECTIONS = Limit(
-    field="unclean_elections",
-    default=0,
-    description="Leaders elected out of sync, which loses records.",
-    words="leaders elected out of sync",
-    waiver_max_ms=DAY_MS,
+    "unclean_elections", 0, "leaders elected out of sync, which loses records", waiver_max_ms=DAY_MS
 )
 
 
@@ -82,8 +75,8 @@ class ElectLeader(Operation):
     API: ClassVar[tuple[str, int, int]] = ("ElectLeaders", 43, 1)  # version 0 has no election type (KIP-460)
     LIMITS: ClassVar[tuple[Limit, ...]] = (ELECTIONS, UNCLEAN_ELECTIONS)
     BATCH_SIZE: ClassVar[int] = 5_000
-    """A broker refuses a request that would change more than 10,000 leaders. Until all of a batch are
-    shown takes as long for one as for five.
+    """A broker refuses a request that would change more than 10,000 leaders. The metadata takes as
+    long to show the leaders of five batches as of one.
     """
     APPLIED: ClassVar[str] = "leader elected, shown by the metadata"
     SATISFIED: ClassVar[str] = "the leader is already the one wanted"
@@ -105,28 +98,17 @@ class ElectLeader(Operation):
     seen: ObservedLeadership
 
     @property
-    def subject(self) -> TopicPartition:
-        return self.partition
-
-    @property
     def irreversible(self) -> bool:
         return self.election is Election.UNCLEAN
 
     def request(self) -> Mapping[str, str | int]:
-        return {
-            "topic": self.partition.topic,
-            "partition": self.partition.partition,
-            "election": self.election.value,
-        }
+        return {**asdict(self.partition), "election": self.election.value}
 
     # --- plan file
 
     def approved(self) -> Mapping[str, object]:
-        return {
-            "topic_id": self.seen.topic_id,
-            "replicas": self.seen.replicas,
-            "leader_wanted": self.leader_wanted,
-        }
+        seen = self.seen
+        return {"topic_id": seen.topic_id, "replicas": seen.replicas, "leader_wanted": self.leader_wanted}
 
     def impact(self) -> Mapping[str, object]:
         return {"records_removed_max": 0 if self.election is Election.PREFERRED else None}
@@ -183,17 +165,16 @@ class ElectLeader(Operation):
             f"replicas {broker_ids(seen.replicas)}, in sync {broker_ids(seen.in_sync)}; topic id ",
             name(seen.topic_id),
         )
-        facts: tuple[Fact, ...] = (
+        loss: tuple[Fact, ...] = (("Loss", _LOSS),) if self.irreversible else ()
+        condition = "still leaderless" if self.irreversible else "the first replica is in sync"
+        undo = "impossible" if self.irreversible else "possible: another election moves the leader back"
+        return (
             ("Request", (f"ElectLeaders {self.partition}, {self.election}: leader {self._move}",)),
             ("Facts", replicas),
+            *loss,
+            ("Rechecked", (f"same topic id and replicas; {condition}",)),
+            ("Undo", (undo,)),
         )
-        if self.irreversible:
-            conditions, undo = "same topic id and replicas; still leaderless", "impossible"
-            facts = (*facts, ("Loss", _LOSS))
-        else:
-            conditions = "same topic id and replicas; the first replica is in sync"
-            undo = "possible: another election moves the leader back"
-        return (*facts, ("Rechecked", (conditions,)), ("Undo", (undo,)))
 
     @property
     def _move(self) -> str:
@@ -226,11 +207,9 @@ class ElectLeader(Operation):
         return ScanRequest(topics=tuple(TopicRequest(topics=names, partitions=numbers) for names, numbers in requests))
 
     def check(self, observation: Observation) -> None:
-        """Same topic and replicas; preferred: the first replica is in sync; unclean: nothing else can lead."""
+        """Test that topic and replicas are the same, and that the election is still right."""
         if self.election is Election.UNCLEAN:
-            block = observation.protection.of_topic(self.partition.topic)
-            if block is not None:
-                raise RecheckFailure(Status.BLOCKED, block.reason)
+            check_unprotected(observation.protection.of_topic(self.partition.topic))
         facts = observation.partition(self.partition, self.seen.topic_id)
         replicas = known(facts.replicas, "the replicas of", self.partition)
         in_sync = known(facts.in_sync, "the in-sync replicas of", self.partition)
@@ -254,12 +233,12 @@ class ElectLeader(Operation):
     def batches(
         cls, attempts: Sequence[Attempt["ElectLeader"]], size: int
     ) -> list[list[Sequence[Attempt["ElectLeader"]]]]:
-        """Batches of one election type, one after another: there is one controller."""
-        lane: list[Sequence[Attempt[ElectLeader]]] = []
-        for election in Election:
-            same_type = [attempt for attempt in attempts if attempt.action.election is election]
-            lane += (batch for batches in split_into_lanes(same_type, size, 1) for batch in batches)
+        """Return one lane: there is one controller."""
+        lane = [batch for lane in super(ElectLeader, cls).batches(attempts, size) for batch in lane]
         return [lane] if lane else []
+
+    def batch_key(self, _attempt: Attempt[Any]) -> str:
+        return self.election
 
     @classmethod
     def observe(cls, actions: Sequence["ElectLeader"], context: RunContext) -> Observation:
@@ -275,7 +254,7 @@ class ElectLeader(Operation):
     def observe_effect(
         cls, actions: Sequence["ElectLeader"], responses: Mapping[TopicPartition, Response], context: RunContext
     ) -> Observation:
-        """Read the partitions until all leaders that may come are shown, or until that takes too long."""
+        """Read the partitions until they show all expected leaders, or the time is up."""
         by_partition = {action.partition: action for action in actions}
         partitions = dict(context.gateway.read_partitions(by_partition, offsets=False))
 
@@ -289,8 +268,8 @@ class ElectLeader(Operation):
 
         actions_to_await = (ResponseAction.DONE, ResponseAction.READ_BACK)
         pending = missing(partition for partition, response in responses.items() if response.answer in actions_to_await)
-        # By the clock: a look at thousands of partitions takes longer than the pause between two. And
-        # by count: a clock may be set back.
+        # By the clock: reading thousands of partitions takes longer than the pause. And by count: a
+        # clock may be set back.
         until_ms = context.clock() + context.effect_wait_ms
         for _ in range(context.effect_wait_ms // _POLL_MS):
             if not pending or context.clock() >= until_ms:

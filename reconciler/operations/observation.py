@@ -10,8 +10,7 @@ from reconciler.model.names import NOWHERE, Address, TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, PartitionFacts, Unknown
-from reconciler.operations.checks import GroupExcluder, group_excluder, known, unknown_consumers
-from reconciler.operations.protection import Protection
+from reconciler.operations.checks import GroupExcluder, Protection, group_excluder, known, unknown_consumers
 from reconciler.text.formatting import count
 
 Positions = Mapping[tuple[str, TopicPartition], int | Unknown | None]
@@ -23,7 +22,7 @@ class RecheckFailure(Exception):
     """An action does not hold. `status`: as of the outcome.
 
     SATISFIED: the desired state is there. STALE: the cluster changed. BLOCKED: it is protected now.
-    WAITING: its clock has not run out. FAILED: a fact could not be read; another look may read it.
+    WAITING: its clock has not run out. FAILED: a fact could not be read; another try may read it.
     """
 
     def __init__(self, status: Status, detail: str) -> None:
@@ -32,15 +31,21 @@ class RecheckFailure(Exception):
         self.detail = detail
 
 
+def check_unprotected(block: BlockReason | None) -> None:
+    """Raise RecheckFailure where a protection blocks the subject."""
+    if block is not None:
+        raise RecheckFailure(Status.BLOCKED, block.reason)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """The facts of one look, and what is worked out once for all actions that it is about.
+    """The facts that actions are checked against.
 
-    `complete`: the recheck of the whole plan, which tests everything. False: the look before a
-    request, which tests again what can change in seconds; protections, cleanup policies and groups
-    that the plan does not name were tested by the recheck of this run.
-    `positions`: before a request, the committed offset of each group that the plan names; None: none.
-    `removed_groups`: groups that this run has removed. `read_at_ms`: from when on the facts grow old.
+    `complete`: the recheck of the whole plan, which tests everything. False: the check right before
+    a request, which tests again what can change in seconds; protections, cleanup policies and
+    groups that the plan does not name were tested by the recheck of this run.
+    `positions`: before a request, the committed offset of each group that the plan names; None:
+    none. `removed_groups`: groups that this run has removed. `read_at_ms`: when reading began.
     """
 
     snapshot: ClusterSnapshot
@@ -63,7 +68,7 @@ class Observation:
         positions: Positions | None = None,
         removed_groups: Collection[str] = (),
     ) -> Self:
-        """Return the facts of a look before a request. A partition that is None is provably gone."""
+        """Return the facts right before a request. A partition that is None is provably gone."""
         snapshot = ClusterSnapshot(
             cluster_id="",
             observed_at_ms=now_ms,
@@ -82,7 +87,7 @@ class Observation:
         )
 
     def partition(self, partition: TopicPartition, topic_id: str) -> PartitionFacts:
-        """Return the facts of a partition of a plan. Raises RecheckFailure if it is not that partition any more."""
+        """Return the facts of a partition. Raises RecheckFailure if it is not the plan's."""
         topic = self.snapshot.topics.get(partition.topic)
         facts = self.snapshot.partitions.get(partition)
         if self.complete and topic is None:
@@ -100,11 +105,11 @@ class Observation:
         present_id = known(facts.topic_id, "the topic id of", partition)
         if present_id != topic_id:
             change = f"its id is {present_id}, it was {topic_id} in the plan"
-            raise RecheckFailure(Status.STALE, f"the topic was deleted and made again: {change}")
+            raise RecheckFailure(Status.STALE, f"the topic was deleted and created again: {change}")
         return facts
 
     def excluder(self, selectors: tuple[str, ...]) -> tuple[GroupExcluder, BlockReason | None]:
-        """Return which groups these `exceptGroups` leave out, and why not every other group is known."""
+        """Return what these `exceptGroups` leave out, and why not every other group is known."""
         if selectors not in self._excluders:
             excluded = group_excluder(map(Selector, selectors))
             self._excluders[selectors] = (excluded, unknown_consumers(self.snapshot, excluded))
@@ -114,7 +119,7 @@ class Observation:
 def by_partition_numbers(
     partitions: Iterable[TopicPartition],
 ) -> Iterable[tuple[tuple[Selector, ...], frozenset[int]]]:
-    """Group the topics of which the same partition numbers are named: they need only one request."""
+    """Group the topics with the same partition numbers: they need only one request."""
     numbers_of: defaultdict[str, set[int]] = defaultdict(set)
     for partition in partitions:
         numbers_of[partition.topic].add(partition.partition)

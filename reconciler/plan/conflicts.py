@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from reconciler.model.block_reason import BlockReason, quote_group
+from reconciler.model.block_reason import BlockReason
 from reconciler.policies import Policy
 from reconciler.policies.base import Selection
+from reconciler.text.escape import quoted
 
 _CITED_MAX = 3
 
@@ -28,23 +29,26 @@ class Conflict:
 
 
 class ConflictIndex:
-    """The claims of all policies, also of those that a plan leaves out."""
+    """The claims of all policies, and the groups whose commits they wait for."""
 
     def __init__(self, selections: Iterable[Selection]) -> None:
         self._claims: defaultdict[tuple[type, str], list[Policy]] = defaultdict(list)
         self._counts: defaultdict[tuple[type, str], Counter[int | None]] = defaultdict(Counter)
         """How many policies claim each partition number; None: all of the name."""
+        self._waiting: defaultdict[str, list[Policy]] = defaultdict(list)
         for selection in sorted(selections, key=lambda s: s.policy.address):
+            policy = selection.policy
             for name in selection.subjects:
-                claimed = selection.policy.claimed_partitions(name)
-                self._claims[type(selection.policy), name].append(selection.policy)
-                self._counts[type(selection.policy), name].update((None,) if claimed is None else claimed)
+                claimed = policy.claimed_partitions(name)
+                self._claims[type(policy), name].append(policy)
+                self._counts[type(policy), name].update((None,) if claimed is None else claimed)
+            for group in policy.awaited_groups:
+                self._waiting[group].append(policy)
 
     def conflicts(self, selection: Selection) -> dict[str, Conflict]:
         """Return those subjects of a policy that another one claims, too."""
-        shared = (name for name in selection.subjects if len(self._claims[type(selection.policy), name]) > 1)
-        conflicts = ((name, self._conflict(selection.policy, name)) for name in shared)
-        return {name: conflict for name, conflict in conflicts if conflict is not None}
+        policy = selection.policy
+        return {name: conflict for name in selection.subjects if (conflict := self._conflict(policy, name))}
 
     def _conflict(self, policy: Policy, name: str) -> Conflict | None:
         claimed, counts = policy.claimed_partitions(name), self._counts[type(policy), name]
@@ -60,7 +64,7 @@ class ConflictIndex:
             if other is not policy and _overlap(claimed, other.claimed_partitions(name))
         )
         cited = list(islice(others, _CITED_MAX + 1))
-        subject = f"group {quote_group(name)}" if policy.SUBJECTS == "groups" else f"topic {name}"
+        subject = f"group {quoted(name)}" if policy.SUBJECTS == "groups" else f"topic {name}"
         block = BlockReason(
             code="B105",
             reason=f"{_cite([policy])} and {_cite(cited)} {'all' if len(cited) > 1 else 'both'} claim {subject}",
@@ -68,31 +72,20 @@ class ConflictIndex:
         )
         return Conflict(None if common == claimed else common, block)
 
-
-def _overlap(first: frozenset[int] | None, second: frozenset[int] | None) -> bool:
-    return first is None or second is None or not first.isdisjoint(second)
-
-
-class UnreadByIndex:
-    """The groups whose commits policies wait for, also those that a plan leaves out."""
-
-    def __init__(self, policies: Iterable[Policy]) -> None:
-        self._waiting: defaultdict[str, list[Policy]] = defaultdict(list)
-        for policy in sorted(policies, key=lambda p: p.address):
-            for group in policy.awaited_groups:
-                self._waiting[group].append(policy)
-
-    def block_removal(self, group: str) -> BlockReason | None:
+    def block_removal(self, group: str | None) -> BlockReason | None:
         """Return why `group` may not be removed; None: no policy waits for it."""
-        waiting = self._waiting.get(group)
-        if not waiting:
+        if group is None or group not in self._waiting:
             return None
         return BlockReason(
             code="B306",
-            reason=f"group {quote_group(group)} is named in unreadBy of {_cite(waiting)}: without it nothing "
+            reason=f"group {quoted(group)} is named in unreadBy of {_cite(self._waiting[group])}: without it nothing "
             "would ever be purged there again",
-            next_step="take it out of unreadBy first, or name it in exceptGroups of the removal",
+            next_step="remove it from unreadBy first, or name it in exceptGroups of the removal",
         )
+
+
+def _overlap(first: frozenset[int] | None, second: frozenset[int] | None) -> bool:
+    return first is None or second is None or not first.isdisjoint(second)
 
 
 def _cite(policies: Sequence[Policy]) -> str:

@@ -1,19 +1,21 @@
 """Reports which subjects of a cluster drift, and since when; as JSON and as Prometheus metrics.
 
-The plan's `observed_at` is the only clock. Waiting and skipped subjects never drift, nor does a moving floor within its
-`driftAfter`. A subject that could not be read is unread; the report remembers what it was when it was last read.
+The plan's `observed_at` is the only clock. Waiting and skipped subjects never drift, nor does a
+moving floor within its `driftAfter`. A subject that could not be read is unread; the report
+remembers what it was when it was last read.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 
 from reconciler import operations
-from reconciler.codec import Codec, compare, document, json_lines, shorten
+from reconciler.codec import Codec, compare, document, is_newer, shorten
+from reconciler.errors import ExitCode
 from reconciler.model.action import Mode
 from reconciler.model.bounds import InstantMs, NonEmpty
 from reconciler.model.names import Address
@@ -22,24 +24,18 @@ from reconciler.operations.base import Operation
 from reconciler.plan.plan_file import section_of
 
 FORMAT_VERSION = "1.1"
-EXIT_IN_SYNC, EXIT_UNSEEN, EXIT_DRIFT = 0, 1, 2
-UNREAD_CODE = "B103"
 BLOCKED, UNREAD = "blocked", "unread"
-
-
-def drift_types() -> frozenset[str]:
-    """Return what can be wrong with a subject: what an operation would correct, or that it is blocked or unread."""
-    return frozenset({*(operation.DRIFT_TYPE for operation in operations.OPERATIONS), BLOCKED, UNREAD})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     """One subject that drifts or could not be read. Raises ValueError for an unknown `sort`.
 
-    `sort`: one of `drift_types`; also a label of the metrics. `code`: of a blocked or unread subject.
-    `detail`: the plan's reason, which may move with every run. `since_ms`: when the subject was first
-    reported so, without a break. `drift_since_ms`, of an unread subject only: since when it drifted
-    when it was last read; None: it did not drift, or that is not known.
+    `sort`: what is wrong: BLOCKED, UNREAD, or the DRIFT_TYPE of the operation that would correct
+    it. `code`: of a blocked or unread subject. `detail`: the plan's reason, which may move with
+    every run. `since_ms`: when the subject was first reported so, without a break.
+    `drift_since_ms`, of an unread subject only: since when it drifted when it was last read; None:
+    it did not, or that is not known.
     """
 
     address: Address
@@ -51,8 +47,9 @@ class Subject:
     drift_since_ms: InstantMs | None = None
 
     def __post_init__(self) -> None:
-        if self.sort not in drift_types():
-            raise ValueError(f"sort is {shorten(self.sort)}, expected one of {', '.join(sorted(drift_types()))}")
+        sorts = {*(operation.DRIFT_TYPE for operation in operations.OPERATIONS), BLOCKED, UNREAD}
+        if self.sort not in sorts:
+            raise ValueError(f"sort is {shorten(self.sort)}, expected one of {', '.join(sorted(sorts))}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +69,7 @@ class PolicyTally:
 class DriftReport:
     """One cluster's drift. `subjects` drift, `unread` could not be read; both sorted by address.
 
-    `incomplete`: what the plan could not read at all; `refused`: ids of the limits that refuse the plan as it stands.
+    `incomplete`: what the plan could not read at all. `refused`: ids of the limits that refuse it.
     """
 
     DERIVED: ClassVar[tuple[str, ...]] = ("in_sync",)
@@ -98,28 +95,27 @@ class DriftReport:
 
 
 def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
-    """Return what drifts in `plan`. The previous report of the same cluster id dates what it held already."""
+    """Return what drifts in `plan`. The previous report of the cluster id dates old drift."""
     before = _subjects_before(previous, plan.cluster_id)
     now_ms = plan.observed_at_ms
     subjects: dict[Address, Subject] = {}
     counts: defaultdict[Address, Counter[str]] = defaultdict(Counter)
     for decision in plan.decisions:
         state = section_of(decision)
-        if isinstance(decision, Operation | Blocked):
-            if state != UNREAD:
-                state = "drift" if isinstance(decision, Blocked) or decision.drift else "pending"
-            if state != "pending":
-                old = before.get(decision.address)
-                subjects[decision.address] = _carry_over(_subject(decision, now_ms), old, now_ms)
+        if isinstance(decision, Operation) and not decision.drift:
+            state = "pending"
+        elif isinstance(decision, Operation | Blocked):
+            state = UNREAD if state == UNREAD else "drift"
+            subjects[decision.address] = _carry_over(_subject(decision, now_ms), before, now_ms)
         counts[decision.address.policy_address][state] += 1
     unread = {address: subject for address, subject in subjects.items() if subject.sort == UNREAD}
     decided = {decision.address for decision in plan.decisions}
-    for address, old in before.items():
-        # a subject below a topic or policy that is unread as a whole keeps what the previous report said
+    for address in before:
+        # a subject below an unread topic or policy keeps what the previous report said
         above = (Address(address.kind, address.policy, address.name), address.policy_address)
         parent = next((unread[parent] for parent in above if parent in unread), None)
         if parent is not None and address not in decided:
-            subjects[address] = _carry_over(replace(parent, address=address), old, now_ms)
+            subjects[address] = _carry_over(replace(parent, address=address), before, now_ms)
     ordered = sorted(subjects.values(), key=lambda subject: subject.address)
     return DriftReport(
         cluster=plan.cluster,
@@ -134,29 +130,29 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
 
 
 def unreachable_report(
-    cluster: str, cluster_id: str, why: str, *, observed_at_ms: int, previous: Iterable[DriftReport] = ()
+    cluster: str, cluster_id: str, reason: str, *, observed_at_ms: int, previous: Iterable[DriftReport] = ()
 ) -> DriftReport:
     """Return the report of a cluster that could not be planned. What drifted before is unread now."""
     before = _subjects_before(previous, cluster_id)
-    for address, old in before.items():
-        if old.sort != UNREAD:
-            next_step = "see why the cluster could not be read"
-            unread = replace(old, sort=UNREAD, code=UNREAD_CODE, detail=why, next_step=next_step)
-            before[address] = _carry_over(unread, old, observed_at_ms)
+    advice = "see why the cluster could not be read"
+    unread = (
+        _carry_over(replace(old, sort=UNREAD, code="B103", detail=reason, next_step=advice), before, observed_at_ms)
+        for _address, old in sorted(before.items())
+    )
     return DriftReport(
         cluster=cluster,
         cluster_id=cluster_id,
         observed_at_ms=observed_at_ms,
-        unread=tuple(before[address] for address in sorted(before)),
-        incomplete=(why,),
+        unread=tuple(unread),
+        incomplete=(reason,),
     )
 
 
 def exit_code(reports: Sequence[DriftReport]) -> int:
     """Return 2 where anything drifts, else 1 where too little could be seen to tell, else 0."""
     if any(report.subjects for report in reports):
-        return EXIT_DRIFT
-    return EXIT_UNSEEN if any(report.unseen for report in reports) else EXIT_IN_SYNC
+        return ExitCode.ACTIONS
+    return ExitCode.ERROR if any(report.unseen for report in reports) else ExitCode.DONE
 
 
 def _subjects_before(previous: Iterable[DriftReport], cluster_id: str) -> dict[Address, Subject]:
@@ -169,19 +165,17 @@ def _subject(decision: Operation | Blocked, now_ms: int) -> Subject:
     if isinstance(decision, Blocked):
         sort, code, next_step = section_of(decision), decision.code, decision.next_step
     else:
-        advice = {
-            Mode.MERGE: "apply a reviewed plan",
-            Mode.CONTINUOUS: "converge should have done this: see its last run",
-        }
-        sort, code, next_step = decision.DRIFT_TYPE, None, advice[decision.mode]
+        late = "converge should have done this: see its last run"
+        next_step = late if decision.mode is Mode.CONTINUOUS else "apply a reviewed plan"
+        sort, code = decision.DRIFT_TYPE, None
     return Subject(
         address=decision.address, sort=sort, code=code, detail=decision.reason, next_step=next_step, since_ms=now_ms
     )
 
 
-def _carry_over(subject: Subject, old: Subject | None, now_ms: int) -> Subject:
-    """Return the subject with the instants of the previous report: a run without a broker must not make old drift new."""
-    if old is None:
+def _carry_over(subject: Subject, before: Mapping[Address, Subject], now_ms: int) -> Subject:
+    """Return the subject dated by `before`: a run without a broker must not make old drift new."""
+    if (old := before.get(subject.address)) is None:
         return subject
     drifted_ms = old.drift_since_ms if old.sort == UNREAD else old.since_ms
     if subject.sort != UNREAD:
@@ -192,7 +186,7 @@ def _carry_over(subject: Subject, old: Subject | None, now_ms: int) -> Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Document:
-    """The JSON document, for `--previous` of the next run and for other tools. One subject per line, for `diff`."""
+    """The JSON document, for `--previous` and other tools. One subject per line, for `diff`."""
 
     format_version: str = FORMAT_VERSION
     kind: Literal["DriftReport"] = "DriftReport"
@@ -204,37 +198,29 @@ _CODEC = Codec(_Document)
 
 def dumps(reports: Sequence[DriftReport]) -> str:
     """Return the JSON document of these reports, clusters in the order given."""
-    row = _CODEC.fields(_Document(clusters=tuple(reports)))
-
-    def lines(cluster: dict[str, Any]) -> str:
-        lists = ("policies", "drift", "unread")
-        pieces = ((name, json_lines(value) if name in lists else value) for name, value in cluster.items())
-        return "".join(document(pieces)).rstrip("\n")
-
-    return "".join(document({**row, "clusters": map(lines, row["clusters"])}.items()))
+    fields = _CODEC.fields(_Document(clusters=tuple(reports)))
+    clusters = ("".join(document(cluster)).rstrip("\n") for cluster in fields["clusters"])
+    return "".join(document(fields | {"clusters": clusters}))
 
 
 def read(path: Path) -> tuple[DriftReport, ...]:
-    """Return the reports of a file that `dumps` wrote. Raises OSError, and ValueError for another document."""
+    """Return the reports of a file that `dumps` wrote. Raises OSError and ValueError."""
     return parse(path.read_text(encoding="utf-8"))
 
 
 def parse(text: str) -> tuple[DriftReport, ...]:
-    """Return what `dumps` wrote. Raises ValueError for anything else; a newer minor version may hold more fields."""
+    """Return what `dumps` wrote. A newer minor version may hold more fields. Raises ValueError."""
     value = _CODEC.validate(text)
-    major, _, minor = value.format_version.partition(".")
-    expected_major, _, expected_minor = FORMAT_VERSION.partition(".")
-    if major != expected_major:
-        raise ValueError(f"format_version is {shorten(value.format_version)}, expected {FORMAT_VERSION}")
-    compare(text, _CODEC.encode(value), newer=minor != expected_minor, exact=False)
+    newer = is_newer(value.format_version, FORMAT_VERSION)
+    compare(text, _CODEC.encode(value), newer=newer, exact=False)
     return value.clusters
 
 
 def write_metrics(reports: Sequence[DriftReport], path: Path) -> None:
-    """Write the reports as Prometheus text, for the node exporter's textfile collector or a push. Raises OSError.
+    """Write the reports as Prometheus text, for the textfile collector or a push. Raises OSError.
 
-    The file is written completely or not at all. Names and labels are an interface: add, never rename. A policy without drift is a
-    series of value 0, so that an alert on it can resolve.
+    The file is written completely or not at all. Names and labels are an interface: add, never
+    rename. A policy without drift is a series of value 0, so that an alert on it can resolve.
     """
     registry = CollectorRegistry()  # the default one would add this process's memory and garbage collections
     of_policy = ("cluster", "kind", "policy")

@@ -1,7 +1,7 @@
 """Writes and reads the plan file, and computes the digest of what an approval binds.
 
-The file is one JSON document: the header first, then one decision per line in address order, so that it streams both ways.
-docs/plan.md explains the format to users.
+The file is one JSON document: the header first, then one decision per line in address order, so that
+it streams both ways. docs/plan.md explains the format to users.
 """
 
 import gc
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from itertools import groupby
+from itertools import count, groupby, pairwise, starmap
 from pathlib import Path
 from typing import Any, Literal, TextIO, cast
 
@@ -19,7 +19,7 @@ from pydantic_core import to_json, to_jsonable_python
 
 from reconciler import __version__, operations
 from reconciler.atomic_file import write_file
-from reconciler.codec import DIALECT, Codec, Schema, compare, document, json_lines, shorten
+from reconciler.codec import Codec, Schema, compare, document, is_newer, shorten
 from reconciler.errors import PlanUnusable, ReconcilerError
 from reconciler.model.action import Action
 from reconciler.model.bounds import InstantMs, NonEmpty, Total
@@ -38,15 +38,15 @@ from reconciler.model.plan import (
 )
 from reconciler.operations import Operation
 
-FORMAT_MAJOR, FORMAT_MINOR = 2, 0
-FORMAT_VERSION = f"{FORMAT_MAJOR}.{FORMAT_MINOR}"
+FORMAT_MAJOR = 2
+FORMAT_VERSION = f"{FORMAT_MAJOR}.0"
 SCHEMA_ID = f"urn:kafka-reconciler:schema:plan:{FORMAT_MAJOR}"
 SECTIONS = ("actions", "waiting", "blocked", "unread", "skipped", "satisfied")
 """Lists of decisions, in file order; each in address order."""
 LINE_MAX = 64 * 1024 * 1024
 """Characters. A line with 100,000 accepted readers has about ten million."""
 
-_RANGE = re.compile("(0|[1-9][0-9]{0,9})(?:-([1-9][0-9]{0,9}))?")
+_RANGE = re.compile("([0-9]{1,10})(?:-([0-9]{1,10}))?")
 _HINT = "a plan file holds one decision per line; do not reformat it"
 _SECTION_OF: Mapping[type, str] = {Waiting: "waiting", Skipped: "skipped", Satisfied: "satisfied"}
 
@@ -81,24 +81,19 @@ class Header:
             raise ValueError(f"plan_digest is {shorten(self.plan_digest)}, expected sha256: and 64 hexadecimal digits")
 
     def plan(self, decisions: Iterable[Decision]) -> Plan:
-        """Return the plan of this header and these decisions. Raises ValueError for two decisions about one subject."""
+        """Return the plan with these decisions. Raises ValueError for two decisions about one subject."""
         return Plan(decisions=sort_decisions(decisions), **{name: getattr(self, name) for name in _OF_PLAN})
-
-    def lines(self) -> Iterator[tuple[str, Any]]:
-        """Yield the fields for `codec.document`. Limits and notes have one entry per line."""
-        for name, value in _HEADER.fields(self).items():
-            yield name, json_lines(value) if name in ("limits", "notes") else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFile(Header):
-    """A plan file. The complete file is read and checked again each time its actions are read to their end."""
+    """A plan file. The file is read and checked again each time its actions are read to their end."""
 
     path: Path
 
     @property
     def actions(self) -> Iterator[Action]:
-        """In address order, one in memory at a time. Raises PlanUnusable, at the latest after the last, where the file changed."""
+        """In address order, one in memory at a time. Raises PlanUnusable where the file changed."""
         with _opened(self.path) as (header, decisions):
             if _plan_file(self.path, header) != self:
                 raise ValueError("it is not the file that it was a moment ago")
@@ -106,7 +101,7 @@ class PlanFile(Header):
 
 
 SavedPlan = Plan | PlanFile
-"""A plan in memory, or one whose actions stream from its file. Both hold their actions in address order."""
+"""A plan in memory, or one whose actions stream from its file; both in address order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,26 +116,24 @@ class SatisfiedRow:
         if self.partitions is None:
             yield Satisfied(self.address)
             return
-        before, address = -2, self.address
-        for text in self.partitions.split(","):
-            found = _RANGE.fullmatch(text)
-            first, last = (int(found[1]), int(found[2] or found[1])) if found else (-1, -1)
-            is_topic = address.name and address.partition < 0
-            if not is_topic or not before + 1 < first <= last < 2**31 or text != _range(first, last):
-                raise ValueError(
-                    f"partitions is {shorten(self.partitions)}: {shorten(text)} is no range of a topic's partitions in ascending order"
-                )
-            before = last
-            for partition in range(first, last + 1):
-                yield Satisfied(Address(address.kind, address.policy, address.name, partition))
+        topic = self.address
+        runs = [(int(first), int(last or first)) for first, last in _RANGE.findall(self.partitions)]
+        steps = pairwise([(-2, -2), *runs])
+        ascending = all(before + 1 < first <= last < 2**31 for (_, before), (first, last) in steps)
+        written = ",".join(starmap(_range, runs))
+        if not ascending or not runs or self.partitions != written or not topic.name or topic.partition >= 0:
+            raise ValueError(f"partitions is {shorten(self.partitions)}, expected a topic's ascending ranges: 0-4,6")
+        for first, last in runs:
+            for number in range(first, last + 1):
+                yield Satisfied(Address(topic.kind, topic.policy, topic.name, number))
 
 
 class Totals:
     """What a header says of the decisions that follow it: `add` each of them.
 
-    `summary`: how many decisions there are of each sort; `irreversible`, `records_removed_max` and `unbounded` (how many actions
-    may remove any number of records) are of the actions. `digest`: sha256 over a line of JSON for format and cluster, and one for
-    what each action binds.
+    `summary`: how many decisions there are of each sort; `irreversible`, `records_removed_max` and
+    `unbounded` (how many may remove any number of records) are of the actions. `digest`: sha256 over a
+    line of JSON for format and cluster, and one for what each action binds.
     """
 
     def __init__(self, cluster_id: str) -> None:
@@ -214,8 +207,8 @@ def action_row(action: Action) -> dict[str, Any]:
 def lines(plan: Plan) -> Iterator[str]:
     """Yield the plan file's text piece by piece. Never holds more than one decision.
 
-    Raises ValueError for a plan that no file can hold: decisions out of address order, an address that its text does not give
-    back, a number that is not finite.
+    Raises ValueError for a plan that no file can hold: decisions out of address order, an address that
+    its text does not give back, a number that is not finite.
     """
     totals, codecs = Totals(plan.cluster_id), _codecs(operations.OPERATIONS)
     present = set()
@@ -236,7 +229,7 @@ def lines(plan: Plan) -> Iterator[str]:
         values = _satisfied_rows(inside) if section == "satisfied" else inside
         return map(codecs[section].encode, values)
 
-    yield from document([*header.lines(), *((section, rows(section)) for section in SECTIONS)])
+    yield from document(_HEADER.fields(header) | {section: rows(section) for section in SECTIONS})
 
 
 def write(plan: Plan, path: Path) -> None:
@@ -254,20 +247,15 @@ def write(plan: Plan, path: Path) -> None:
 
 
 def schema() -> Schema:
-    """Return the JSON Schema of the plan file: a newer minor version may add fields, so no object forbids them."""
-    [made], definitions = _HEADER.schemas()
-    made["properties"]["format_version"]["pattern"] = rf"^{FORMAT_MAJOR}\.[0-9]+$"
-    made["properties"]["plan_digest"]["pattern"] = "^sha256:[0-9a-f]{64}$"
-    for name, codec in _codecs(operations.OPERATIONS).items():
-        rows, more = codec.schemas()
-        definitions |= more
-        made["properties"][name] = {"type": "array", "items": {"oneOf": rows} if len(rows) > 1 else rows[0]}
-        made["required"].append(name)
-    return {"$schema": DIALECT, "$id": SCHEMA_ID, **made, "title": "Plan", "$defs": definitions}
+    """Return the JSON Schema of the plan file."""
+    described = _HEADER.schema(SCHEMA_ID, "Plan", **_codecs(operations.OPERATIONS))
+    described["properties"]["format_version"]["pattern"] = rf"^{FORMAT_MAJOR}\.[0-9]+$"
+    described["properties"]["plan_digest"]["pattern"] = "^sha256:[0-9a-f]{64}$"
+    return described
 
 
 def read(path: Path) -> Plan:
-    """Return the plan. Raises PlanUnusable for a file that cannot be read, is cut, edited, or of an unknown format major."""
+    """Return the plan. Raises PlanUnusable for a file that is unreadable, cut, edited or of another major."""
     collects = gc.isenabled()
     with _opened(path) as (header, decisions):
         gc.disable()  # decisions hold no cycles, and the collector would visit all of them again and again
@@ -316,15 +304,12 @@ def _codecs(classes: tuple[type[Operation], ...]) -> dict[str, Codec[Any]]:
 def _satisfied_rows(decisions: Iterable[Decision]) -> Iterator[SatisfiedRow]:
     """Yield one row per topic and one per group: most subjects are in sync, so their rows are short."""
 
-    def topic(decision: Decision) -> tuple[str, str, str, bool]:
+    def subject(decision: Decision) -> tuple[Address, bool]:
         address = decision.address
-        return address.kind, address.policy, address.name, address.partition >= 0
+        return Address(address.kind, address.policy, address.name), address.partition >= 0
 
-    for (kind, policy, name, partitioned), members in groupby(decisions, key=topic):
-        if partitioned:
-            yield SatisfiedRow(Address(kind, policy, name), ranges(member.address.partition for member in members))
-        else:
-            yield from (SatisfiedRow(member.address, None) for member in members)
+    for (address, is_topic), members in groupby(decisions, key=subject):
+        yield SatisfiedRow(address, ranges(member.address.partition for member in members) if is_topic else None)
 
 
 def ranges(numbers: Iterable[int]) -> str:
@@ -355,23 +340,13 @@ def _opened(path: Path) -> Iterator[tuple[Header, Iterator[Decision]]]:
 
 
 def _lines(stream: TextIO) -> _Lines:
-    number = 0
-    while True:
-        number += 1
-        try:
-            text = stream.readline(LINE_MAX)
-        except UnicodeDecodeError:
-            raise ValueError(
-                f"after line {number - 1} it holds bytes that are not ASCII, and a plan file has none"
-            ) from None
-        if not text and number > 1:
-            raise ValueError(f"line {number}: the file ends here, in the middle of the plan")
-        if not text:
-            raise ValueError("the file is empty")
+    for number in count(1):
+        text = stream.readline(LINE_MAX)
         if not text.endswith("\n"):
-            raise ValueError(f"line {number}: the line is cut, or longer than {LINE_MAX:,} characters")
+            fault = f"is missing, cut or longer than {LINE_MAX:,} characters"
+            raise ValueError(f"line {number} {fault}: the file is empty or not complete")
         yield number, text.rstrip("\r\n")
-        if text == "}\n" or text == "}\r\n":
+        if text in ("}\n", "}\r\n"):
             if stream.readline(1):
                 raise ValueError(f"line {number + 1}: something follows the end of the plan")
             return
@@ -383,29 +358,18 @@ def _header(numbered: _Lines) -> tuple[Header, bool]:
     for number, line in numbered:
         text += line + "\n"
         if number == 3:
-            newer = _newer(text)
+            start = re.fullmatch(r'\{\n"format_version": "([0-9]+\.[0-9]+)",\n"kind": "Plan",\n', text)
+            if not start:
+                raise ValueError(f"lines 1 to 3 are {shorten(text)}, which is no beginning of a plan ({_HINT})")
+            newer = is_newer(start[1], FORMAT_VERSION)
         if line.startswith('"plan_digest":') or line == "}":
             break
     if not text.endswith(",\n"):
         raise ValueError(f"line {number}: expected plan_digest and a comma ({_HINT})")
     text = text.removesuffix(",\n") + "\n}\n"
     header = _HEADER.validate(text)
-    written = "".join(document(header.lines()))
-    if text != written:
-        compare(text, written, newer=newer)
+    compare(text, "".join(document(_HEADER.fields(header))), newer=newer)
     return header, newer
-
-
-def _newer(text: str) -> bool:
-    """Return whether these first three lines are of a newer minor version. Raises ValueError for another major or kind."""
-    start = re.fullmatch(r'\{\n"format_version": "([0-9]{1,6})\.([0-9]{1,6})",\n"kind": "Plan",\n', text)
-    if not start:
-        raise ValueError(f"lines 1 to 3 are {shorten(text)}, which is no beginning of a plan ({_HINT})")
-    if int(start[1]) != FORMAT_MAJOR:
-        raise ValueError(
-            f"its format_version is {start[1]}.{start[2]} and this program reads {FORMAT_MAJOR}.x: plan again"
-        )
-    return int(start[2]) > FORMAT_MINOR
 
 
 def _decisions(numbered: _Lines, header: Header, *, newer: bool) -> Iterator[Decision]:

@@ -1,6 +1,6 @@
 """Compares every action of a plan with a fresh snapshot, before the first request. Pure.
 
-An action remains only if everything that it was decided on still holds; no target moves. The applier
+An action remains only if everything that it was decided on still holds; no target moves. `apply/`
 checks again right before each request.
 """
 
@@ -14,7 +14,6 @@ from reconciler.model.plan import LimitVerdict, Plan
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.operations import OPERATIONS, Operation
-from reconciler.operations.base import Subject
 from reconciler.operations.observation import Observation
 from reconciler.plan import limits
 from reconciler.policies.cluster import Cluster
@@ -24,7 +23,7 @@ from reconciler.text.formatting import format_instant
 
 @dataclass(frozen=True, slots=True)
 class Recheck:
-    """`remaining`: actions that still hold, in the plan's order. `outcomes`: how the others ended; nothing was sent.
+    """Actions that still hold, in the plan's order, and how the others ended; nothing was sent.
 
     `limits`: their verdicts on what remains. The caller ends the run where one is not passed.
     """
@@ -35,7 +34,7 @@ class Recheck:
 
 
 def scan_request(plan: Plan) -> ScanRequest:
-    """Return what the recheck needs: of partitions only the plan's, of groups all that may read them."""
+    """Return what the recheck needs: the plan's partitions, and all groups that may read them."""
     return ScanRequest.union(
         operation.scan_request([action for action in plan.actions if isinstance(action, operation)])
         for operation in OPERATIONS
@@ -43,16 +42,17 @@ def scan_request(plan: Plan) -> ScanRequest:
 
 
 def recheck(plan: Plan, cluster: Cluster, waivers: Iterable[Waiver], snapshot: ClusterSnapshot, now_ms: int) -> Recheck:
-    """Compare plan and snapshot, with protections, limits and waivers of the manifests as they are now.
+    """Compare plan and snapshot, with the present protections, limits and waivers.
 
-    `snapshot` answers `scan_request(plan)`. Raises WrongCluster, and PlanUnusable for a plan that has
-    expired or acts on one subject twice.
+    `snapshot` answers `scan_request(plan)`. Raises WrongCluster, and PlanUnusable for a plan that
+    has expired or acts on one subject twice.
     """
-    _check_usable(plan, cluster, snapshot, now_ms)
+    operations = [action for action in plan.actions if isinstance(action, Operation)]
+    _check_usable(plan, operations, cluster, snapshot, now_ms)
     observation = Observation(snapshot=snapshot, now_ms=now_ms, complete=True, protection=cluster.protection)
     remaining: list[Operation] = []
     outcomes: list[Outcome] = []
-    for action in _operations(plan):
+    for action in operations:
         failure = action.recheck(observation)
         if failure is None:
             remaining.append(action)
@@ -62,28 +62,25 @@ def recheck(plan: Plan, cluster: Cluster, waivers: Iterable[Waiver], snapshot: C
     return Recheck(tuple(remaining), tuple(outcomes), limits.verdicts(observed, cluster, waivers, snapshot))
 
 
-def _operations(plan: Plan) -> list[Operation]:
-    return [action for action in plan.actions if isinstance(action, Operation)]
-
-
-def _check_usable(plan: Plan, cluster: Cluster, snapshot: ClusterSnapshot, now_ms: int) -> None:
-    for cluster_id, where in (
-        (snapshot.cluster_id, "the brokers are"),
-        (cluster.spec.cluster_id, f"{cluster.address} names"),
-    ):
+def _check_usable(
+    plan: Plan, operations: Iterable[Operation], cluster: Cluster, snapshot: ClusterSnapshot, now_ms: int
+) -> None:
+    actual = {"the brokers are": snapshot.cluster_id, f"{cluster.address} names": cluster.spec.cluster_id}
+    for source, cluster_id in actual.items():
         if cluster_id != plan.cluster_id:
             raise WrongCluster(
-                f"the plan is for cluster id {plan.cluster_id}, {where} {cluster_id}: nothing was done; choose the right "
-                "manifests or plan again"
+                f"the plan is for cluster id {plan.cluster_id}, {source} {cluster_id}: nothing was done; choose the "
+                "right manifests or plan again"
             )
     if now_ms >= plan.expires_at_ms:
         raise PlanUnusable(
             f"the plan expired at {format_instant(plan.expires_at_ms)}, and now it is {format_instant(now_ms)}: "
             "nothing was done; plan again"
         )
-    subjects: set[tuple[type[Operation], Subject]] = set()
-    for action in _operations(plan):
-        subject = (type(action), action.subject)
-        if subject in subjects:
-            raise PlanUnusable(f"the plan acts on {subject[1]} twice ({action.address}): nothing was done; plan again")
-        subjects.add(subject)
+    subjects = set()
+    for action in operations:
+        if (key := (type(action), action.subject)) in subjects:
+            raise PlanUnusable(
+                f"the plan acts on {action.subject} twice ({action.address}): nothing was done; plan again"
+            )
+        subjects.add(key)

@@ -1,6 +1,7 @@
-"""The policies: kinds of manifests that state desired state, one class in one file each. Everything iterates POLICIES.
+"""The policies: kinds of manifests that state desired state, one class in one file each.
 
-The two other kinds, `cluster.Cluster` and `waiver.Waiver`, state no desired state.
+Everything iterates POLICIES. The two other kinds, `cluster.Cluster` and `waiver.Waiver`, state no
+desired state.
 """
 
 from reconciler.policies.base import Policy

@@ -19,62 +19,27 @@ from reconciler.model.scan_request import ScanRequest
 from reconciler.model.selector import Selector, select
 from reconciler.model.snapshot import ClusterSnapshot, TopicFacts
 from reconciler.operations import Operation
-from reconciler.operations.checks import known, missing_partition
-from reconciler.operations.protection import Protection
+from reconciler.operations.checks import Protection, known, missing_partition
 from reconciler.policies.fields import Name
-from reconciler.policies.validation import FieldPath, ValidationIssue, raise_cross_field
-
-STRICT = ConfigDict(
-    strict=True,
-    frozen=True,
-    extra="forbid",
-    alias_generator=to_camel,
-    validate_by_name=True,
-    validate_by_alias=True,
-    hide_input_in_errors=True,
-)
-"""Of every model of the manifest language. YAML is validated by alias only; tests and code may use Python names."""
+from reconciler.policies.validation import FieldPath, ValidationIssue, raise_if_any
 
 
-_NAME = Field(description="The name of this manifest; unique per kind and cluster.")
-_OWNER = Field(default=None, description="Who answers for it; shown in the plan.", examples=["team-orders"])
-_REASON = Field(default=None, description="Why it exists; shown in the plan.", examples=["erase after 30 days"])
-_Text = Annotated[str, Field(min_length=1)]
+class ManifestModel(BaseModel):
+    """A part of a manifest. YAML is validated by alias only; code may use Python names."""
 
-
-class ClusterMetadata(BaseModel):
-    """The metadata of a Cluster: who this manifest is."""
-
-    model_config = STRICT
-
-    name: Name = _NAME
-    owner: _Text | None = _OWNER
-    reason: _Text | None = _REASON
-
-
-class Metadata(BaseModel):
-    """The metadata of every other kind: who this manifest is, and which cluster it is about."""
-
-    model_config = STRICT
-
-    name: Name = _NAME
-    cluster: Name | None = Field(
-        default=None,
-        description="The Cluster manifest that this one belongs to; may be left out where the set holds exactly one.",
-        examples=["prod-eu"],
+    model_config = ConfigDict(
+        strict=True,
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        hide_input_in_errors=True,
     )
-    owner: _Text | None = _OWNER
-    reason: _Text | None = _REASON
-
-
-class Spec(BaseModel):
-    """The body of a manifest, or a part of it, with rules about several fields."""
-
-    model_config = STRICT
 
     @model_validator(mode="after")
     def _check_rules(self) -> Self:
-        raise_cross_field(self._issues())
+        raise_if_any(self._issues(), "broken_rules")
         return self
 
     def _issues(self) -> Iterable[ValidationIssue]:
@@ -89,10 +54,10 @@ class Spec(BaseModel):
         index = first_pattern(selectors)
         if index is not None and expect_at_most is None:
             yield ValidationIssue(
-                code="M201",
-                message=f"`{selectors[index].text}` is a pattern and `expectAtMost` is missing",
-                at=(field, index),
-                hint=f"add expectAtMost: how many {field} it may match",
+                "M201",
+                f"`{selectors[index].text}` is a pattern and `expectAtMost` is missing",
+                (field, index),
+                f"add expectAtMost: how many {field} it may match",
             )
 
 
@@ -101,16 +66,39 @@ def first_pattern(selectors: Sequence[Selector]) -> int | None:
     return next((index for index, selector in enumerate(selectors) if selector.is_pattern), None)
 
 
-class Envelope(BaseModel):
-    """What all kinds have in common; each kind narrows `kind` and adds `spec`."""
+_Text = Annotated[str, Field(min_length=1)]
 
-    model_config = STRICT
+
+class ClusterMetadata(ManifestModel):
+    """The metadata of a Cluster: its name, its owner and its reason."""
+
+    name: Name = Field(description="The name of this manifest; unique per kind and cluster.")
+    owner: _Text | None = Field(
+        default=None, description="The team that is responsible for it; shown in the plan.", examples=["team-orders"]
+    )
+    reason: _Text | None = Field(
+        default=None, description="Why it exists; shown in the plan.", examples=["erase after 30 days"]
+    )
+
+
+class Metadata(ClusterMetadata):
+    """The metadata of every other kind: the same, and its cluster."""
+
+    cluster: Name | None = Field(
+        default=None,
+        description="The Cluster manifest that this one belongs to; may be left out where the set holds exactly one.",
+        examples=["prod-eu"],
+    )
+
+
+class Envelope(ManifestModel):
+    """What all kinds have in common; each kind narrows `kind` and adds `spec`."""
 
     api_version: Literal["reconciler/v1"] = Field(
         description="The version of the manifest language.", examples=["reconciler/v1"]
     )
     kind: str = Field(description="Which kind of manifest this is.")
-    metadata: ClusterMetadata | Metadata = Field(description="Who this manifest is.")
+    metadata: ClusterMetadata = Field(description="The name of this manifest, its owner and its reason.")
 
     _declared_at: SourceLocation = PrivateAttr(default=NOWHERE)
 
@@ -130,19 +118,20 @@ class Envelope(BaseModel):
         return Address(type(self).__name__, self.metadata.name)
 
     def problems_at(self, now_ms: int) -> Iterable[ValidationIssue]:
-        """Return what is wrong at this moment and may be right at another; paths are below the manifest."""
+        """Return what is wrong at this moment only. Paths begin at the manifest."""
         return ()
 
 
 Subjects = Mapping[str, bool]
-"""Names of topics or groups in order, each with whether an exact selector named it. An exact name may
-be one that the cluster does not list.
+"""Topics or groups in order, each with whether an exact selector named it.
+
+The cluster may not list an exact name.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What one policy selects on this cluster. `matched`: how many of the names the cluster lists."""
+    """What one policy selects on this cluster. `matched`: how many of the names are listed."""
 
     policy: "Policy"
     subjects: Subjects
@@ -174,7 +163,7 @@ class Policy(Envelope, ABC):
     OPERATION: ClassVar[type[Operation]]
     """The operation that its actions are."""
 
-    metadata: Metadata = Field(description="Who this manifest is, and which cluster it is about.")
+    metadata: Metadata = Field(description="The name of this manifest, its owner, its reason and its cluster.")
     mode: Mode = Field(
         default=Mode.MERGE,
         strict=False,
@@ -192,7 +181,7 @@ class Policy(Envelope, ABC):
 
     @property
     def excluding(self) -> tuple[Selector, ...]:
-        """The selectors of what it leaves out, whatever `selectors` match."""
+        """The selectors of what it leaves out although `selectors` match it."""
         return getattr(self.spec, f"except_{self.SUBJECTS}", None) or ()
 
     @property
@@ -232,7 +221,7 @@ class Policy(Envelope, ABC):
         """Yield one decision for each subject, or for each selected partition of a topic."""
 
     def protection_of(self, name: str, protection: Protection) -> BlockReason | None:
-        """Return why nothing may be done to the topic or group `name`; None: nothing protects it."""
+        """Return what protects the topic or group `name`; None: nothing."""
         return protection.of_group(name) if self.SUBJECTS == "groups" else protection.of_topic(name)
 
     def select(self, snapshot: ClusterSnapshot) -> Selection:
@@ -251,7 +240,10 @@ class Policy(Envelope, ABC):
         return Selection(self, subjects, matched=sum(name in listed for name in subjects))
 
     def partitions(self, facts: TopicFacts) -> Iterator[tuple[TopicPartition, BlockReason | None]]:
-        """Yield the selected partitions of a topic, each with why it is not there. Raises SubjectBlocked."""
+        """Yield the selected partitions of a topic, each with the block of a missing one.
+
+        Raises SubjectBlocked where their number is not known.
+        """
         count = known(facts.partitions, "the number of partitions of", facts.name)
         selected = self.claimed_partitions(facts.name)
         for number in range(count) if selected is None else sorted(selected):

@@ -5,18 +5,16 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, Field, create_model
 
 from reconciler.operations import OPERATIONS
-from reconciler.operations.limit import Limit
-from reconciler.operations.protection import Protection
-from reconciler.policies.base import STRICT, ClusterMetadata, Envelope
+from reconciler.operations.base import Limit
+from reconciler.operations.checks import Protection
+from reconciler.policies.base import ClusterMetadata, Envelope, ManifestModel
 from reconciler.policies.client_properties import SCHEMA as CLIENT_SCHEMA
 from reconciler.policies.client_properties import SERVER_TEXT, ClientValue, validate_properties, validate_server
 from reconciler.policies.fields import Count, Percent, Selectors, TopicName, TopicSelectors
 
 
-class Protect(BaseModel):
-    """Subjects that lose nothing, whatever a policy says."""
-
-    model_config = STRICT
+class Protect(ManifestModel):
+    """Subjects that no policy may make lose anything."""
 
     topics: TopicSelectors | None = Field(
         default=None, description="Topics that never lose records.", examples=[["payments.*"]]
@@ -31,22 +29,20 @@ LIMITS: tuple[Limit, ...] = tuple(limit for operation in reversed(OPERATIONS) fo
 _LIMIT_FIELDS: dict[str, Any] = {
     limit.field: (
         Percent if limit.is_percent else Count,
-        Field(default=limit.default, description=limit.description, examples=[limit.default]),
+        Field(default=limit.default, description=f"{limit.words.capitalize()}.", examples=[limit.default]),
     )
     for limit in LIMITS
 }
 Limits: type[BaseModel] = create_model(
     "Limits",
-    __config__=STRICT,
-    __doc__="Bounds on the blast radius of one plan; a Waiver is the only way past.",
+    __config__=ManifestModel.model_config,
+    __doc__="Most that one plan may do, by limit.",
     **_LIMIT_FIELDS,
 )
 
 
-class JournalSpec(BaseModel):
+class JournalSpec(ManifestModel):
     """Where intents and outcomes are kept."""
-
-    model_config = STRICT
 
     topic: TopicName | None = Field(
         default=None,
@@ -59,13 +55,11 @@ _SERVER_SCHEMA = {"pattern": SERVER_TEXT, "examples": ["broker-1:9093"]}
 _Server = Annotated[str, AfterValidator(validate_server), Field(json_schema_extra=_SERVER_SCHEMA)]
 
 
-class ClusterSpec(BaseModel):
+class ClusterSpec(ManifestModel):
     """The body of a Cluster."""
 
-    model_config = STRICT
-
     cluster_id: Annotated[str, Field(min_length=1)] = Field(
-        description="The id that the brokers answer with: plan and apply refuse any other cluster.",
+        description="The cluster id of the brokers: plan and apply refuse any other cluster.",
         examples=["5L6g3nShT-eMCtK--X86sw"],
     )
     bootstrap_servers: Annotated[tuple[_Server, ...], Field(min_length=1, max_length=1000, strict=False)] = Field(
@@ -74,15 +68,15 @@ class ClusterSpec(BaseModel):
     )
     client: Annotated[dict[str, ClientValue], AfterValidator(validate_properties)] = Field(
         default_factory=dict,
-        description="librdkafka properties, passed through. Secrets as ${env:…} or ${file:…}; a literal one is refused.",
+        description="librdkafka properties, passed through. Secrets as ${env:…} or ${file:…}, never literally.",
         examples=[{"security.protocol": "SASL_SSL", "sasl.password": "${env:KAFKA_PASSWORD}"}],
         json_schema_extra=CLIENT_SCHEMA,
     )
     protect: Protect = Field(
-        default_factory=Protect, description="What loses nothing, whatever a policy says.", examples=[{"groups": ["a"]}]
+        default_factory=Protect, description="Topics and groups that may lose nothing.", examples=[{"groups": ["a"]}]
     )
     limits: Limits = Field(  # made of the limits of all operations
-        default_factory=Limits, description="Bounds of one plan; only a Waiver gets past.", examples=[{"groups": 20}]
+        default_factory=Limits, description="Bounds of one plan; only a Waiver allows more.", examples=[{"groups": 20}]
     )
     journal: JournalSpec = Field(
         default_factory=JournalSpec,
@@ -95,12 +89,12 @@ class Cluster(Envelope):
     """One Kafka cluster: identity, connection, protections, limits."""
 
     kind: Literal["Cluster"] = Field(description="Which kind of manifest this is.", examples=["Cluster"])
-    metadata: ClusterMetadata = Field(description="Who this manifest is.")
+    metadata: ClusterMetadata = Field(description="The name of this manifest, its owner and its reason.")
     spec: ClusterSpec = Field(description="Identity, connection, protections and limits of one cluster.")
 
     @property
     def protection(self) -> Protection:
-        """What loses nothing, whatever a policy says."""
+        """What may lose nothing."""
         protect = self.spec.protect
         return Protection(
             cluster=self.address,

@@ -1,4 +1,4 @@
-"""GroupRemoval: consumer groups that must be gone. The fields of the kind, and when a group may be removed.
+"""GroupRemoval: consumer groups that must be gone.
 
 EMPTY is not unused: a consumer that assigns its own partitions looks EMPTY while it works, so
 evidence of idleness is required.
@@ -9,21 +9,16 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from reconciler.model.block_reason import quote_group
 from reconciler.model.plan import Decision, Satisfied
 from reconciler.model.scan_request import GroupRequest, ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, Unknown
 from reconciler.operations import Operation
 from reconciler.operations.checks import SubjectBlocked, known
 from reconciler.operations.delete_group import DeleteGroup, ObservedGroup, check_absence, check_type
-from reconciler.policies.base import (
-    Policy,
-    Spec,
-    Subjects,
-    first_pattern,
-)
+from reconciler.policies.base import ManifestModel, Policy, Subjects, first_pattern
 from reconciler.policies.fields import LIST, PATTERN_TEXT, Count, Duration, Selectors, unique
 from reconciler.policies.validation import ValidationIssue
+from reconciler.text.escape import quoted
 from reconciler.text.formatting import format_duration, format_instant
 
 _ANY_PATTERN = {"properties": {"groups": {"contains": {"pattern": PATTERN_TEXT}}}, "required": ["groups"]}
@@ -33,7 +28,7 @@ _SPEC_SCHEMA: dict[str, Any] = {
 }
 
 
-class GroupRemovalSpec(Spec):
+class GroupRemovalSpec(ManifestModel):
     """The body of a GroupRemoval."""
 
     model_config = ConfigDict(json_schema_extra=_SPEC_SCHEMA)
@@ -43,10 +38,10 @@ class GroupRemovalSpec(Spec):
         examples=[["old-etl", "regex:^console-consumer-[0-9]+$"]],
     )
     except_groups: Selectors | None = Field(
-        default=None, description="Never these, whatever groups says.", examples=[["console-consumer-1"]]
+        default=None, description="Never these, also where groups matches them.", examples=[["console-consumer-1"]]
     )
     idle_for: Duration = Field(
-        description="Without any activity in the commit log for this long; 0s gives up the evidence, exact names only.",
+        description="Without any activity in the commit log for this long; 0s needs no evidence, exact names only.",
         examples=["3d"],
     )
     types: Annotated[tuple[Literal["classic", "consumer"], ...], LIST, AfterValidator(unique)] = Field(
@@ -63,11 +58,11 @@ class GroupRemovalSpec(Spec):
         pattern = first_pattern(self.groups)
         if pattern is not None and self.idle_for == 0:
             message = f"`idleFor: 0s` gives up the evidence, and `{self.groups[pattern].text}` is a pattern"
-            yield ValidationIssue(code="M208", message=message, at=("idleFor",), hint="for exact names only")
+            yield ValidationIssue("M208", message, ("idleFor",), "for exact names only")
 
 
 IdleEvidence = tuple[str, int | None, tuple[int, int] | None]
-"""Why a group counts as idle, its last activity and newest record; None where an exact name gave them up."""
+"""Why a group counts as idle, its last activity and newest record; None: `idleFor: 0s`."""
 
 
 class GroupRemoval(Policy):
@@ -81,7 +76,7 @@ class GroupRemoval(Policy):
     spec: GroupRemovalSpec = Field(description="Which groups, and the evidence that they are dead.")
 
     def scan_request(self, observed_at_ms: int) -> ScanRequest:
-        """Commits of the selected groups and, unless the policy gave that up, when they were last active."""
+        """Return a request for commits and, unless `idleFor` is 0s, for the last activity."""
         request = GroupRequest(groups=self.selectors, except_groups=self.excluding, activity=self.spec.idle_for > 0)
         return ScanRequest(groups=(request,))
 
@@ -98,13 +93,12 @@ class GroupRemoval(Policy):
         if facts is None or facts.listed is not True:
             check_absence(group, facts, snapshot)
             return Satisfied(address)
-        name = quote_group(group)
+        name = quoted(group)
         type_ = check_type(group, facts, self.spec.types)
         unknown = Unknown("its coordinator says UNKNOWN")
         state = known(unknown if facts.state is GroupState.UNKNOWN else facts.state, "the state of group", name)
         if state is not GroupState.EMPTY:
-            reason = f"group {name} is {state}, not EMPTY: it is in use"
-            raise SubjectBlocked.because("B303", reason)
+            raise SubjectBlocked.because("B303", f"group {name} is {state}, not EMPTY: it is in use")
         words, last_activity_ms, newest_record = self._evidence(facts, snapshot.observed_at_ms, exact=exact)
         return DeleteGroup(
             address=address,
@@ -125,11 +119,11 @@ class GroupRemoval(Policy):
         )
 
     def _evidence(self, facts: GroupFacts, observed_at_ms: int, *, exact: bool) -> IdleEvidence:
-        """Return the evidence of the commit log that a group is idle for long enough. None is unread, not idle."""
-        group, idle_for_ms = quote_group(facts.group), self.spec.idle_for
+        """Return the evidence that a group is idle for long enough. Raises SubjectBlocked."""
+        group, idle_for_ms = quoted(facts.group), self.spec.idle_for
         if idle_for_ms == 0:
             if exact:
-                # Brokers leave commits on such topics out of their answer, and only the log would show them.
+                # Brokers leave commits on such topics out of their answer. Only the log has them.
                 words = "and idleFor 0s asks for no evidence that it is idle; commits on topics that this principal "
                 return words + "may not describe go, too, and are not counted", None, None
             reason = f"idleFor 0s gives up the evidence that {group} is idle, and a pattern selected it"

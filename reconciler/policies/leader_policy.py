@@ -8,19 +8,19 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import ConfigDict, Field
 
 from reconciler.model.block_reason import BlockReason
-from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Decision, Satisfied, Waiting
+from reconciler.model.ports import Election
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.operations import Operation
-from reconciler.operations.checks import SubjectBlocked, listed_topic
+from reconciler.operations.checks import Protection, SubjectBlocked, listed_topic
 from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership, observe_leadership
-from reconciler.operations.protection import Protection
-from reconciler.policies.base import ExactClaim, Policy, Spec, Subjects
+from reconciler.policies.base import ExactClaim, ManifestModel, Policy, Subjects
 from reconciler.policies.fields import TOPIC_TEXT, Partitions, Percent, TopicName, TopicSelectors
 from reconciler.policies.validation import ValidationIssue
+from reconciler.text.formatting import broker_ids
 
 _SPEC_SCHEMA: dict[str, Any] = {
     "if": {"properties": {"election": {"const": "unclean"}}, "required": ["election"]},
@@ -32,7 +32,7 @@ _SPEC_SCHEMA: dict[str, Any] = {
 }
 
 
-class LeaderPolicySpec(Spec):
+class LeaderPolicySpec(ManifestModel):
     """The body of a LeaderPolicy."""
 
     model_config = ConfigDict(json_schema_extra=_SPEC_SCHEMA)
@@ -43,7 +43,7 @@ class LeaderPolicySpec(Spec):
         examples=[["*"]],
     )
     except_topics: TopicSelectors | None = Field(
-        default=None, description="Never these, whatever topics says.", examples=[["payments"]]
+        default=None, description="Never these, also where topics matches them.", examples=[["payments"]]
     )
     partitions: Annotated[dict[TopicName, Partitions], Field(min_length=1)] | None = Field(
         default=None,
@@ -64,25 +64,19 @@ class LeaderPolicySpec(Spec):
     )
 
     def _issues(self) -> Iterator[ValidationIssue]:
+        wrong: dict[str, Any] = {"partitions": self.partitions}
+        election, hint = "unclean elections", "name topics instead"
         if self.election is Election.UNCLEAN:
+            wrong = {"topics": self.topics, "exceptTopics": self.except_topics}
+            election, hint = "preferred elections", "an unclean election names exact partitions"
             if self.partitions is None:
-                hint = "partitions: {orders: [3]}"
                 message = "an unclean election loses records, so it needs exact `partitions`"
-                yield ValidationIssue(code="M209", message=message, at=("election",), hint=hint)
-            for key, value in (("topics", self.topics), ("exceptTopics", self.except_topics)):
-                if value is not None:
-                    message = f"`{key}` is for preferred elections"
-                    hint = "an unclean election names exact partitions"
-                    yield ValidationIssue(code="M209", message=message, at=(key,), hint=hint, on_key=True)
-            return
-        if self.partitions is not None:
-            message = "`partitions` is for unclean elections"
-            yield ValidationIssue(
-                code="M209", message=message, at=("partitions",), hint="name topics instead", on_key=True
-            )
-        if self.topics is None:
-            message = "a preferred election needs `topics`"
-            yield ValidationIssue(code="M209", message=message, hint='topics: ["*"] for all')
+                yield ValidationIssue("M209", message, ("election",), "partitions: {orders: [3]}")
+        for key, value in wrong.items():
+            if value is not None:
+                yield ValidationIssue("M209", f"`{key}` is for {election}", (key,), hint, on_key=True)
+        if self.election is Election.PREFERRED and self.topics is None:
+            yield ValidationIssue("M209", "a preferred election needs `topics`", hint='topics: ["*"] for all')
 
 
 class LeaderPolicy(Policy):
@@ -122,10 +116,10 @@ class LeaderPolicy(Policy):
         return protection.of_topic(name) if self.spec.election is Election.UNCLEAN else None
 
     def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
-        """One decision for each selected partition, or for each topic whose partitions are not known.
+        """Yield a decision for each selected partition, or for each topic with unknown partitions.
 
-        `tolerance` is measured per broker, over all partitions of these subjects that prefer it: where
-        less than that share is led by another broker, all of them are satisfied.
+        `tolerance` is measured per broker, over all partitions of these subjects that prefer it:
+        where less than that share is led by another broker, all of them are satisfied.
         """
         leaderships: dict[TopicPartition, ObservedLeadership] = {}
         unknown_count: float = 0
@@ -147,63 +141,58 @@ class LeaderPolicy(Policy):
                     yield block.blocked(self.address_of(topic, partition.partition), self.declared_at)
         tolerated = _brokers_within(self.spec.tolerance, leaderships.values(), unknown_count)
         for partition, observed in leaderships.items():
-            preferred = observed.replicas[0]
-            if self.spec.election is Election.UNCLEAN:
-                yield self._unclean(partition, observed, snapshot.brokers)
-            elif observed.leader is not None and (observed.leader == preferred or preferred in tolerated):
-                yield self._satisfied(partition)
-            else:
-                yield self._preferred(partition, observed, snapshot.brokers)
+            yield self._decide(partition, observed, snapshot.brokers, tolerated)
 
-    def _preferred(self, partition: TopicPartition, observed: ObservedLeadership, alive: tuple[int, ...]) -> Decision:
-        preferred = observed.replicas[0]
-        leader = "has no leader" if observed.leader is None else f"is led by {observed.leader}"
-        if preferred in alive and preferred in observed.in_sync:
-            reason = f"{leader}, and broker {preferred}, the first replica, is alive and in sync"
-            return self._election(partition, observed, reason)
-        missing = "is not alive" if preferred not in alive else "is not in sync"
-        return self._waiting(partition, f"{leader}; its preferred leader, broker {preferred}, {missing}")
-
-    def _unclean(self, partition: TopicPartition, observed: ObservedLeadership, alive: tuple[int, ...]) -> Decision:
-        """Elect only where no leader can come back without loss: leaderless, and no in-sync replica is alive."""
-        if observed.leader is not None:
-            return self._satisfied(partition)
-        candidates = [broker for broker in observed.replicas if broker in alive]
-        in_sync = [broker for broker in candidates if broker in observed.in_sync]
-        if in_sync:
-            why = f"broker {in_sync[0]} is alive and in sync, so it will lead without loss"
-            return self._waiting(partition, f"has no leader; {why}")
-        if not candidates:
-            return self._waiting(partition, "has no leader; no replica is alive")
-        lost = f"what only {_listed(observed.in_sync)} had is lost" if observed.in_sync else "what is lost is not known"
-        reason = "leaderless in this scan, since when is not known (a restarting broker looks just the same)"
-        reason += f"; alive, but not in sync: {_listed(candidates)}; {lost}"
-        return self._election(partition, observed, reason)
-
-    def _satisfied(self, partition: TopicPartition) -> Satisfied:
-        return Satisfied(self.address_of(partition.topic, partition.partition))
-
-    def _waiting(self, partition: TopicPartition, reason: str) -> Waiting:
+    def _decide(
+        self, partition: TopicPartition, observed: ObservedLeadership, alive: tuple[int, ...], tolerated: set[int]
+    ) -> Decision:
         address = self.address_of(partition.topic, partition.partition)
-        return Waiting(address=address, declared_at=self.declared_at, reason=f"{partition} {reason}")
-
-    def _election(self, partition: TopicPartition, observed: ObservedLeadership, reason: str) -> ElectLeader:
+        preferred, unclean = observed.replicas[0], self.spec.election is Election.UNCLEAN
+        if observed.leader is not None and (unclean or observed.leader == preferred or preferred in tolerated):
+            return Satisfied(address)
+        elect, reason = (_unclean if unclean else _preferred)(observed, alive)
+        if not elect:
+            return Waiting(address=address, declared_at=self.declared_at, reason=f"{partition} {reason}")
         return ElectLeader(
-            address=self.address_of(partition.topic, partition.partition),
+            address=address,
             declared_at=self.declared_at,
             reason=reason,
             mode=self.mode,
             partition=partition,
             election=self.spec.election,
-            leader_wanted=observed.replicas[0] if self.spec.election is Election.PREFERRED else None,
+            leader_wanted=None if unclean else preferred,
             seen=observed,
         )
 
 
-def _brokers_within(tolerance: float, leaderships: Iterable[ObservedLeadership], unknown_count: float) -> set[int]:
-    """Return the brokers with less than `tolerance` percent of their preferred partitions led elsewhere.
+def _preferred(observed: ObservedLeadership, alive: tuple[int, ...]) -> tuple[bool, str]:
+    """Return whether the first replica can be elected, and why."""
+    preferred = observed.replicas[0]
+    leader = "has no leader" if observed.leader is None else f"is led by {observed.leader}"
+    if preferred in alive and preferred in observed.in_sync:
+        return True, f"{leader}, and broker {preferred}, the first replica, is alive and in sync"
+    missing = "is not alive" if preferred not in alive else "is not in sync"
+    return False, f"{leader}; its preferred leader, broker {preferred}, {missing}"
 
-    Partitions that are not known count as led by their preferred leader: less is done, not more.
+
+def _unclean(observed: ObservedLeadership, alive: tuple[int, ...]) -> tuple[bool, str]:
+    """Return whether every leader loses records, since no in-sync replica is alive, and why."""
+    candidates = [broker for broker in observed.replicas if broker in alive]
+    in_sync = [broker for broker in candidates if broker in observed.in_sync]
+    if in_sync:
+        return False, f"has no leader; broker {in_sync[0]} is alive and in sync, so it will lead without loss"
+    if not candidates:
+        return False, "has no leader; no replica is alive"
+    lost = f"what only {broker_ids(observed.in_sync)} had is lost" if observed.in_sync else "what is lost is not known"
+    reason = "leaderless in this scan, since when is not known (a restarting broker looks just the same)"
+    return True, f"{reason}; alive, but not in sync: {broker_ids(candidates)}; {lost}"
+
+
+def _brokers_within(tolerance: float, leaderships: Iterable[ObservedLeadership], unknown_count: float) -> set[int]:
+    """Return the brokers with less than `tolerance` percent of their partitions led elsewhere.
+
+    Theirs are the partitions that prefer them. Unknown partitions count as led by their preferred
+    leader: less is done, not more.
     """
     if tolerance == 0:
         return set()
@@ -216,7 +205,3 @@ def _brokers_within(tolerance: float, leaderships: Iterable[ObservedLeadership],
     return {
         broker for broker, count in preferring.items() if 100 * elsewhere[broker] < tolerance * (count + unknown_count)
     }
-
-
-def _listed(brokers: Iterable[int]) -> str:
-    return ", ".join(map(str, brokers))

@@ -1,4 +1,4 @@
-"""RetentionFloor: which records a topic keeps. Everything about the kind: fields, facts, and how a floor is decided.
+"""RetentionFloor: which records a topic keeps.
 
 Each `keep` rule yields an offset and the floor is the lowest of them, never above the stable end of
 the scan: a second rule can only keep more. Then come the consumers that would miss records, and the
@@ -11,22 +11,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from reconciler.model.block_reason import BlockReason, contradiction, quote_group, unknown_fact
+from reconciler.model.block_reason import BlockReason, contradiction, unknown_fact
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Decision, Satisfied, Waiting
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ConsumerPosition, PartitionFacts, Unknown
-from reconciler.operations import Operation
-from reconciler.operations.checks import (
-    SubjectBlocked,
-    check_records_deletable,
-    group_excluder,
-    known,
-    lagging,
-    listed_topic,
-    unknown_consumers,
-    verified_offset,
-)
+from reconciler.operations import Operation, checks
 from reconciler.operations.delete_records import (
     AcceptedLag,
     DeleteRecords,
@@ -36,26 +26,10 @@ from reconciler.operations.delete_records import (
     observe_partition,
     purge_wait,
 )
-from reconciler.policies.base import (
-    Policy,
-    Spec,
-    Subjects,
-    first_pattern,
-)
-from reconciler.policies.fields import (
-    PATTERN_TEXT,
-    AtLeastOne,
-    Count,
-    Duration,
-    GroupNames,
-    Instant,
-    Offsets,
-    Partitions,
-    Selectors,
-    TopicSelectors,
-    matches_pattern,
-)
+from reconciler.policies import fields
+from reconciler.policies.base import ManifestModel, Policy, Subjects, first_pattern
 from reconciler.policies.validation import ValidationIssue
+from reconciler.text.escape import quoted
 from reconciler.text.formatting import count, format_duration, format_instant
 
 DEFAULT_EVERY_MS = 30_000
@@ -66,12 +40,12 @@ _RULES = ("newerThan", "since", "last", "fromOffset", "unreadBy")
 
 TopicId = Annotated[
     str,
-    AfterValidator(matches_pattern(r"[A-Za-z0-9_-]{22}", "22 characters, as kafka-topics --describe prints it")),
+    AfterValidator(fields.matches_pattern(r"[A-Za-z0-9_-]{22}", "22 characters, as kafka-topics --describe prints it")),
     Field(json_schema_extra={"pattern": "^[A-Za-z0-9_-]{22}$"}),
 ]
 
 
-class Keep(Spec):
+class Keep(ManifestModel):
     """What stays. At least one rule; everything that any rule keeps stays."""
 
     model_config = ConfigDict(
@@ -81,46 +55,43 @@ class Keep(Spec):
         }
     )
 
-    newer_than: Duration | None = Field(
+    newer_than: fields.Duration | None = Field(
         default=None, description="Records younger than this at the time of the scan.", examples=["7d"]
     )
-    since: Instant | None = Field(
+    since: fields.Instant | None = Field(
         default=None,
         description="Records from this instant on; an instant in the future is refused.",
         examples=["2026-11-01T00:00:00Z"],
     )
-    last: AtLeastOne | None = Field(
+    last: fields.AtLeastOne | None = Field(
         default=None, description="The last N offsets of each partition.", examples=[1_000_000]
     )
-    from_offset: Offsets | None = Field(
+    from_offset: fields.Offsets | None = Field(
         default=None,
         description="The first offset kept, by partition; exact topic names only. Selects just the partitions it names.",
         examples=[{"0": 1200, "1": 900}],
     )
     topic_id: TopicId | None = Field(
         default=None,
-        description="With fromOffset on one topic: the incarnation of the topic that the offsets were read from.",
+        description="With fromOffset on one topic: the id of the topic that the offsets were read from.",
         examples=["6J3kzQ5hTgmPq0T9oYfR1w"],
     )
-    unread_by: GroupNames | None = Field(
+    unread_by: fields.GroupNames | None = Field(
         default=None,
-        description="Whatever one of these groups has not yet committed past.",
+        description="Records that one of these groups has not read: those from its committed offset on.",
         examples=[["billing", "shipping"]],
     )
 
     def _issues(self) -> Iterator[ValidationIssue]:
-        if not any((self.newer_than is not None, self.since is not None, self.last, self.from_offset, self.unread_by)):
+        if all(rule is None for name, rule in self if name != "topic_id"):
             hint = f"say what stays: {', '.join(_RULES)}"
-            yield ValidationIssue(code="M214", message="`keep` holds no rule, so nothing would stay", hint=hint)
+            yield ValidationIssue("M214", "`keep` holds no rule, so nothing would stay", hint=hint)
         if self.topic_id is not None and self.from_offset is None:
-            message, hint = (
-                "`topicId` pins the offsets of `fromOffset`, and there are none",
-                "add fromOffset or leave topicId out",
-            )
-            yield ValidationIssue(code="M204", message=message, at=("topicId",), hint=hint)
+            message = "`topicId` pins the offsets of `fromOffset`, and there are none"
+            yield ValidationIssue("M204", message, ("topicId",), "add fromOffset or leave topicId out")
 
 
-_ANY_PATTERN = {"properties": {"topics": {"contains": {"pattern": PATTERN_TEXT}}}, "required": ["topics"]}
+_ANY_PATTERN = {"properties": {"topics": {"contains": {"pattern": fields.PATTERN_TEXT}}}, "required": ["topics"]}
 _FROM_OFFSET = {"properties": {"keep": {"required": ["fromOffset"]}}, "required": ["keep"]}
 _TOPIC_ID = {"properties": {"keep": {"required": ["topicId"]}}, "required": ["keep"]}
 _SPEC_SCHEMA: dict[str, Any] = {
@@ -133,24 +104,27 @@ _SPEC_SCHEMA: dict[str, Any] = {
 }
 
 
-class RetentionFloorSpec(Spec):
+class RetentionFloorSpec(ManifestModel):
     """The body of a RetentionFloor."""
 
     model_config = ConfigDict(json_schema_extra=_SPEC_SCHEMA)
 
-    topics: TopicSelectors = Field(
+    topics: fields.TopicSelectors = Field(
         description="Topics that may lose records: exact names, globs or regex:…. No pattern selects a name with a leading _.",
         examples=[["clicks-*"]],
     )
-    except_topics: TopicSelectors | None = Field(
-        default=None, description="Never these, whatever topics says.", examples=[["clicks-audit"]]
+    except_topics: fields.TopicSelectors | None = Field(
+        default=None, description="Never these, also where topics matches them.", examples=[["clicks-audit"]]
     )
-    expect_at_most: Count | None = Field(
+    expect_at_most: fields.Count | None = Field(
         default=None, description="Topics matched; required beside a pattern, more is refused.", examples=[40]
     )
-    partitions: Partitions | None = Field(default=None, description="Only these; default: all.", examples=[[0, 1]])
+    partitions: fields.Partitions | None = Field(
+        default=None, description="Only these; default: all.", examples=[[0, 1]]
+    )
     keep: Keep = Field(
-        description="What stays: at least one rule. Only what no rule keeps may go.", examples=[{"newerThan": "7d"}]
+        description="What stays: at least one rule. A record may go if no rule keeps it.",
+        examples=[{"newerThan": "7d"}],
     )
     consumers: LagPolicy = Field(
         default=LagPolicy.BLOCK,
@@ -158,37 +132,27 @@ class RetentionFloorSpec(Spec):
         description="When another group is still behind the floor: block, clamp the floor to it, or ignore it.",
         examples=["block"],
     )
-    except_groups: Selectors | None = Field(
-        default=None, description="Groups whose positions are not looked at.", examples=[["console-consumer-*"]]
+    except_groups: fields.Selectors | None = Field(
+        default=None, description="Groups whose positions do not count.", examples=[["console-consumer-*"]]
     )
-    every: Duration | None = Field(
+    every: fields.Duration | None = Field(
         default=None,
         description="Least time between two purges of a partition; default 30s with unreadBy, none otherwise.",
         examples=["30s"],
     )
-    drift_after: Duration = Field(
+    drift_after: fields.Duration = Field(
         default="24h",
         validate_default=True,
         description="How far a moving floor may lag before it counts as drift.",
         examples=["24h"],
     )
 
-    @property
-    def every_ms(self) -> int | None:
-        """Least time between two purges of a partition; None: no clock."""
-        if self.every is None and self.keep.unread_by is not None:
-            return DEFAULT_EVERY_MS
-        return self.every
-
     def lagging_ms(self, observed_at_ms: int) -> int:
-        """Return the instant `driftAfter` ago.
-
-        Never below 0: brokers read negative timestamps as other questions (-1: the end, -2: the start).
-        """
+        """Return when `driftAfter` began, at least 0: -1 asks for the end, -2 for the start."""
         return max(0, observed_at_ms - self.drift_after)
 
     def instants_ms(self, observed_at_ms: int) -> tuple[int, ...]:
-        """Return the instants that the floor needs offsets for, sorted: now, and `driftAfter` ago."""
+        """Return the instants that the rules need offsets for, for now and for `driftAfter` ago."""
         lagging_ms = self.lagging_ms(observed_at_ms)
         instants: set[int] = set()
         if self.keep.newer_than is not None:
@@ -203,7 +167,7 @@ class RetentionFloorSpec(Spec):
         for index, selector in enumerate(self.topics):
             if not selector.is_pattern and selector.text.startswith("__"):
                 message = f"`{selector.text}` is a system topic and may never lose records"
-                yield ValidationIssue(code="M205", message=message, at=("topics", index), hint="leave it out")
+                yield ValidationIssue("M205", message, ("topics", index), "leave it out")
         yield from self._unbounded_pattern("topics", self.topics, self.expect_at_most)
         if self.keep.from_offset is None:
             return
@@ -211,13 +175,13 @@ class RetentionFloorSpec(Spec):
         if pattern is not None:
             message = "`fromOffset` needs exact topic names: an offset means nothing on another topic"
             hint = f"`{self.topics[pattern].text}` is a pattern"
-            yield ValidationIssue(code="M202", message=message, at=("keep", "fromOffset"), hint=hint, on_key=True)
+            yield ValidationIssue("M202", message, ("keep", "fromOffset"), hint, on_key=True)
         if self.partitions is not None:
             message, hint = "`fromOffset` selects its own partitions", "leave partitions out"
-            yield ValidationIssue(code="M203", message=message, at=("partitions",), hint=hint, on_key=True)
+            yield ValidationIssue("M203", message, ("partitions",), hint, on_key=True)
         if self.keep.topic_id is not None and len(self.topics) > 1:
             message, hint = f"one `topicId` cannot pin {len(self.topics)} topics", "one manifest for each topic"
-            yield ValidationIssue(code="M204", message=message, at=("keep", "topicId"), hint=hint)
+            yield ValidationIssue("M204", message, ("keep", "topicId"), hint)
 
 
 class RetentionFloor(Policy):
@@ -232,7 +196,8 @@ class RetentionFloor(Policy):
 
     @property
     def every_ms(self) -> int | None:
-        return self.spec.every_ms
+        needs_clock = self.spec.every is None and self.spec.keep.unread_by is not None
+        return DEFAULT_EVERY_MS if needs_clock else self.spec.every
 
     @property
     def awaited_groups(self) -> tuple[str, ...]:
@@ -242,7 +207,7 @@ class RetentionFloor(Policy):
         if self.spec.keep.since is not None and self.spec.keep.since > now_ms:
             message = f"`since` lies in the future: {format_instant(self.spec.keep.since)}"
             hint = "every record that exists today would go"
-            yield ValidationIssue(code="M206", message=message, at=("spec", "keep", "since"), hint=hint)
+            yield ValidationIssue("M206", message, ("spec", "keep", "since"), hint)
 
     def claimed_partitions(self, name: str) -> frozenset[int] | None:
         """A `fromOffset` map selects just its own partitions."""
@@ -260,43 +225,42 @@ class RetentionFloor(Policy):
             instants_ms=spec.instants_ms(observed_at_ms),
             readers=True,
             named_groups=frozenset(spec.keep.unread_by or ()),
-            last_purge=spec.every_ms is not None,
+            last_purge=self.every_ms is not None,
         )
         return ScanRequest(topics=(request,), topic_records=True, cluster_records=True)
 
     def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
-        """Yield a decision for each selected partition, or for each topic that as a whole does not qualify.
+        """Yield a decision for each selected partition, or for each topic that does not qualify.
 
-        A partition of which nothing can go (its stable end at or below the log start, as after a purge
-        past an open transaction) is satisfied whatever its consumers do.
+        A partition of which nothing can go is satisfied without a check of its consumers. Its
+        stable end is at or below the log start, as after a purge past an open transaction.
         """
         since = self.spec.keep.since
         if since is not None and since > snapshot.observed_at_ms:
-            yield BlockReason.of(
-                "B210", f"since {format_instant(since)} is in the future: nothing that is there now would be kept"
-            ).blocked(self.address, self.declared_at)
+            reason = f"since {format_instant(since)} is in the future: nothing that is there now would be kept"
+            yield BlockReason.of("B210", reason).blocked(self.address, self.declared_at)
             return
         evaluator = FloorEvaluator(self, snapshot)
         for topic, exact in subjects.items():
-            address = self.address_of(topic)
             try:
-                facts = listed_topic(topic, snapshot)
-                check_records_deletable(facts)
+                facts = checks.listed_topic(topic, snapshot)
+                checks.check_records_deletable(facts)
                 for partition, missing in self.partitions(facts):
-                    address = self.address_of(topic, partition.partition)
                     if missing is None:
                         yield evaluator.decide(partition)
                     else:
+                        address = self.address_of(topic, partition.partition)
                         yield missing.blocked_or_skipped(address, self.declared_at, exact=exact)
-            except SubjectBlocked as error:
+            except checks.SubjectBlocked as error:
                 yield error.block.blocked_or_skipped(self.address_of(topic), self.declared_at, exact=exact)
 
 
 @dataclass(frozen=True, slots=True)
 class RuleOffset:
-    """The first offset that one rule keeps. `before`: its offset `driftAfter` ago, the same for a fixed rule.
+    """The first offset that one rule keeps.
 
-    `words`: a sentence such as `newerThan 7d resolves to offset 98213`.
+    `before`: its offset `driftAfter` ago, the same for a fixed rule. `words`: a sentence such as
+    `newerThan 7d resolves to offset 98213`.
     """
 
     offset: int
@@ -313,22 +277,20 @@ class FloorEvaluator:
         self.policy = policy
         self.keep = spec.keep
         self.snapshot = snapshot
-        self.now_ms = snapshot.observed_at_ms
-        self.instants_ms = spec.instants_ms(self.now_ms)
-        self.is_excluded = group_excluder(spec.except_groups or ())
-        self.unknown_consumers = unknown_consumers(snapshot, self.is_excluded)
+        self.is_excluded = checks.group_excluder(spec.except_groups or ())
+        self.unknown_consumers = checks.unknown_consumers(snapshot, self.is_excluded)
         self.guard = Preconditions(
             consumers=spec.consumers,
             named=tuple(sorted(spec.keep.unread_by or ())),
             except_groups=tuple(sorted(selector.text for selector in spec.except_groups or ())),
-            every_ms=spec.every_ms,
+            every_ms=policy.every_ms,
         )
 
     def decide(self, partition: TopicPartition) -> Decision:
         """Return what the rules, the consumers and the clock say of one partition."""
         try:
             return self._decide(partition, self.snapshot.partitions.get(partition))
-        except SubjectBlocked as error:
+        except checks.SubjectBlocked as error:
             address = self.policy.address_of(partition.topic, partition.partition)
             return error.block.blocked(address, self.policy.declared_at)
 
@@ -339,10 +301,10 @@ class FloorEvaluator:
         assert facts is not None
         log_start, end = observed.log_start, observed.stable_end
         if keep.topic_id is not None and keep.topic_id != observed.topic_id:
-            raise SubjectBlocked.because(
-                "B209",
-                f"{partition.topic} has topic id {observed.topic_id}, the manifest's offsets are for {keep.topic_id}",
+            reason = (
+                f"{partition.topic} has topic id {observed.topic_id}, the manifest's offsets are for {keep.topic_id}"
             )
+            raise checks.SubjectBlocked.because("B209", reason)
         from_offset = None if keep.from_offset is None else keep.from_offset[partition.partition]
         if end <= log_start and (from_offset is None or from_offset <= end):
             return Satisfied(address)
@@ -357,8 +319,11 @@ class FloorEvaluator:
         reason = "; ".join((lowest.words, *others, *clamp))
         every_ms = self.guard.every_ms
         if every_ms is not None:
-            last_ms = known(facts.last_purge_ms, f"when {partition} was last purged")
-            if last_ms is not None and (wait := purge_wait(last_ms, every_ms, self.now_ms)) is not None:
+            last_ms = checks.known(facts.last_purge_ms, f"when {partition} was last purged")
+            if (
+                last_ms is not None
+                and (wait := purge_wait(last_ms, every_ms, self.snapshot.observed_at_ms)) is not None
+            ):
                 return Waiting(
                     address=address,
                     declared_at=policy.declared_at,
@@ -380,26 +345,24 @@ class FloorEvaluator:
         )
 
     def _rules(self, facts: PartitionFacts, observed: ObservedPartition) -> Iterator[RuleOffset]:
-        """Yield all rules of `keep` on one partition, in the manifest's order, none above the stable end.
+        """Yield the offset of each rule of `keep` on one partition, in the manifest's order.
 
-        Raises SubjectBlocked where one of them has no offset.
+        None is above the stable end. Raises SubjectBlocked where one has no offset.
         """
-        keep, end = self.keep, observed.stable_end
-        answers = {instant_ms: _offset_at(facts, instant_ms, end) for instant_ms in self.instants_ms}
-        lagging_ms = self.policy.spec.lagging_ms(self.now_ms)
+        keep, end, now_ms = self.keep, observed.stable_end, self.snapshot.observed_at_ms
+        lagging_ms = self.policy.spec.lagging_ms(now_ms)
 
         def capped(instant_ms: int) -> int:
-            answer = answers[max(0, instant_ms)]
+            answer = _offset_at(facts, instant_ms, end)
             return end if answer is None else min(answer, end)
 
         if keep.newer_than is not None:
-            name = f"newerThan {format_duration(keep.newer_than)}"
-            instant_ms, before_ms = self.now_ms - keep.newer_than, lagging_ms - keep.newer_than
-            words = _resolved(name, answers[max(0, instant_ms)], end, "younger")
-            yield RuleOffset(capped(instant_ms), capped(before_ms), name, words)
+            name, instant_ms = f"newerThan {format_duration(keep.newer_than)}", now_ms - keep.newer_than
+            words = _resolved(name, _offset_at(facts, instant_ms, end), end, "younger")
+            yield RuleOffset(capped(instant_ms), capped(lagging_ms - keep.newer_than), name, words)
         if keep.since is not None:
             name = f"since {format_instant(keep.since)}"
-            words = _resolved(name, answers[max(0, keep.since)], end, "as new")
+            words = _resolved(name, _offset_at(facts, keep.since, end), end, "as new")
             yield RuleOffset(capped(keep.since), capped(keep.since), name, words)
         if keep.last is not None:
             name, offset = f"last {keep.last}", max(0, end - keep.last)
@@ -408,20 +371,20 @@ class FloorEvaluator:
         if keep.from_offset is not None:
             offset = keep.from_offset[facts.partition.partition]
             if offset > end:
-                raise SubjectBlocked.because(
-                    "B208",
-                    f"fromOffset {offset} is above the end {end}: it was meant for another topic or another time",
-                )
+                reason = f"fromOffset {offset} is above the end {end}: it was meant for another topic or another time"
+                raise checks.SubjectBlocked.because("B208", reason)
             yield RuleOffset(offset, offset, f"fromOffset {offset}", f"fromOffset says {offset}")
         if keep.unread_by is not None:
-            readers = {reader.group: reader for reader in known(facts.readers, "the groups that read", facts.partition)}
+            readers = {
+                reader.group: reader for reader in checks.known(facts.readers, "the groups that read", facts.partition)
+            }
             topic_id, high_watermark = observed.topic_id, observed.high_watermark
             position, group = min(
-                (verified_offset(group, readers.get(group), facts, topic_id, high_watermark), group)
+                (checks.verified_offset(group, readers.get(group), facts, topic_id, high_watermark), group)
                 for group in keep.unread_by
             )
-            offset, name = min(position, end), f"unreadBy {quote_group(group)}"
-            words = f"unreadBy: group {quote_group(group)} has read up to offset {position}"
+            offset, name = min(position, end), f"unreadBy {quoted(group)}"
+            words = f"unreadBy: group {quoted(group)} has read up to offset {position}"
             if position > end:
                 words += f", above the end {end} of what is committed"
             yield RuleOffset(offset, min(offset, capped(lagging_ms)), name, words)
@@ -434,37 +397,35 @@ class FloorEvaluator:
         Raises SubjectBlocked where a group is behind that may not be, or is not known.
         """
         if self.unknown_consumers is not None:
-            raise SubjectBlocked(self.unknown_consumers)
-        readers = known(facts.readers, "the groups that read", facts.partition)
-        readers_below = known(facts.readers_below, "the groups that read", facts.partition)
+            raise checks.SubjectBlocked(self.unknown_consumers)
+        readers = checks.known(facts.readers, "the groups that read", facts.partition)
+        readers_below = checks.known(facts.readers_below, "the groups that read", facts.partition)
         if floor > readers_below:
-            raise SubjectBlocked.because(
-                "B213",
-                f"readers were looked for below offset {readers_below} only, and the floor is {floor}",
-                unread=True,
-            )
-        behind = lagging(readers, floor, frozenset(self.guard.named))
+            reason = f"the scan read positions below offset {readers_below} only, and the floor is {floor}"
+            raise checks.SubjectBlocked.because("B213", reason, unread=True)
+        behind = checks.lagging(readers, floor, frozenset(self.guard.named))
         others = [reader for reader in behind if not self.is_excluded(reader.group)]
         target, clamp = floor, tuple[str, ...]()
         if others and self.guard.consumers is not LagPolicy.IGNORE:
             last = min(others, key=lambda reader: (reader.committed, reader.group))
             if self.guard.consumers is LagPolicy.BLOCK:
-                raise SubjectBlocked(_lag_block(last, len(others) - 1, floor, log_start))
+                raise checks.SubjectBlocked(_lag_block(last, len(others) - 1, floor, log_start))
             target = last.committed
-            clamp = (f"clamped to {target}, where group {quote_group(last.group)} stands",)
+            clamp = (f"clamped to {target}, where group {quoted(last.group)} stands",)
         accepted = (AcceptedLag(reader.group, reader.committed) for reader in behind if reader.committed < target)
         return target, tuple(sorted(accepted)), clamp
 
 
 def _offset_at(facts: PartitionFacts, instant_ms: int, end: int) -> int | None:
-    """Return the scan's offset for an instant. A negative one is "unknown" in a client's answer, never an offset."""
+    """Return the scan's offset for an instant. Raises SubjectBlocked for Unknown and below 0."""
+    instant_ms = max(0, instant_ms)
     answer = facts.offsets_at.get(instant_ms, NOT_ASKED)
     if isinstance(answer, Unknown):
         what = f"the first offset of {facts.partition} at or after {format_instant(instant_ms)}"
-        raise SubjectBlocked(unknown_fact(what, answer))
+        raise checks.SubjectBlocked(unknown_fact(what, answer))
     if answer is not None and answer < 0:
         what = f"offset {answer} of {facts.partition} for {format_instant(instant_ms)} (end {end})"
-        raise SubjectBlocked(contradiction(what))
+        raise checks.SubjectBlocked(contradiction(what))
     return answer
 
 
@@ -481,5 +442,5 @@ def _lag_block(last: ConsumerPosition, others: int, floor: int, log_start: int) 
     position = "has no position here, but reads the topic," if last.implied else f"is at {last.committed}"
     more = f"; {count(others, 'more group')} {'is' if others == 1 else 'are'} behind" if others else ""
     return BlockReason.of(
-        "B204", f"group {quote_group(last.group)} {position} and would skip {skipped:,} records below {floor}{more}"
+        "B204", f"group {quoted(last.group)} {position} and would skip {skipped:,} records below {floor}{more}"
     )

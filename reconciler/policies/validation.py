@@ -28,16 +28,13 @@ def invalid(code: str, message: str, hint: str = "") -> PydanticCustomError:
     return _exception("problems", (ValidationIssue(code, message, hint=hint),))
 
 
-def raise_if_any(issues: Iterable[ValidationIssue]) -> None:
-    """Raise one exception for all issues: a validator can raise only once."""
-    if all_issues := tuple(issues):
-        raise _exception("problems", all_issues)
+def raise_if_any(issues: Iterable[ValidationIssue], kind: str = "problems") -> None:
+    """Raise one exception for all issues: a validator can raise only once.
 
-
-def raise_cross_field(issues: Iterable[ValidationIssue]) -> None:
-    """Do the same for rules about several fields, which pydantic checks after each single field."""
+    `kind`: `broken_rules` for rules about several fields, which pydantic checks last.
+    """
     if all_issues := tuple(issues):
-        raise _exception("broken_rules", all_issues)
+        raise _exception(kind, all_issues)
 
 
 def _exception(kind: str, issues: tuple[ValidationIssue, ...]) -> PydanticCustomError:

@@ -1,16 +1,16 @@
 """Waiver: an expiring exception to one limit, for one policy. There is no force flag."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field
 
-from reconciler.operations.limit import DAY_MS, Limit
+from reconciler.operations.base import DAY_MS, Limit
 from reconciler.policies import POLICIES
-from reconciler.policies.base import STRICT, Envelope, Metadata
+from reconciler.policies.base import Envelope, ManifestModel, Metadata
 from reconciler.policies.cluster import LIMITS
 from reconciler.policies.fields import NAME_TEXT, Instant, matches_pattern
-from reconciler.policies.validation import ValidationIssue, raise_cross_field
+from reconciler.policies.validation import ValidationIssue
 from reconciler.text.formatting import format_instant
 
 LIMITS_OF: Mapping[str, tuple[Limit, ...]] = {policy.__name__: policy.OPERATION.LIMITS for policy in POLICIES}
@@ -38,10 +38,10 @@ _PERCENT = _if("limit", {"enum": _PERCENT_IDS}, {"value": {"maximum": 100}})
 _COUNT = _if("limit", {"enum": _COUNT_IDS}, {"value": {"multipleOf": 1}})
 
 
-class WaiverSpec(BaseModel):
+class WaiverSpec(ManifestModel):
     """The body of a Waiver."""
 
-    model_config = STRICT | {"json_schema_extra": {"allOf": [*_KINDS, _PERCENT, _COUNT]}}
+    model_config = ConfigDict(json_schema_extra={"allOf": [*_KINDS, _PERCENT, _COUNT]})
 
     policy: Annotated[
         str,
@@ -63,11 +63,6 @@ class WaiverSpec(BaseModel):
         """How far ahead such a waiver may expire."""
         return _LIMITS[self.limit].waiver_max_ms
 
-    @model_validator(mode="after")
-    def _rules(self) -> Self:
-        raise_cross_field(self._issues())
-        return self
-
     def _issues(self) -> Iterator[ValidationIssue]:
         kind = self.policy.partition("/")[0]
         limits = [limit.id for limit in LIMITS_OF[kind]]
@@ -84,7 +79,7 @@ class Waiver(Envelope):
     """An expiring, addressed exception to a limit."""
 
     kind: Literal["Waiver"] = Field(description="Which kind of manifest this is.", examples=["Waiver"])
-    metadata: Metadata = Field(description="Who this manifest is, and which cluster it is about.")
+    metadata: Metadata = Field(description="The name of this manifest, its owner, its reason and its cluster.")
     spec: WaiverSpec = Field(description="Which limit, for which policy, up to what, until when.")
 
     def problems_at(self, now_ms: int) -> Iterator[ValidationIssue]:

@@ -1,4 +1,4 @@
-"""Reports of plans, comparisons, drift, results, explanations and journals, for people and for GitHub.
+"""Reports of manifests, plans, comparisons, drift, results, explanations and journals.
 
 A builder makes the report tree of a document, a writer lays any tree out for a medium:
 `write_lines(plan_report(plan))`. Neither computes anything that apply would read, and neither knows
@@ -6,11 +6,12 @@ the clock or the terminal.
 """
 
 from reconciler.report.annotations import write_annotations as write_annotations
+from reconciler.report.diagnostics import DIAGNOSTICS_WRITERS as DIAGNOSTICS_WRITERS
 from reconciler.report.diff import diff_json as diff_json
 from reconciler.report.diff import diff_report as diff_report
 from reconciler.report.drift import drift_report as drift_report
-from reconciler.report.explain import explain_report as explain_report
 from reconciler.report.markdown import write_markdown as write_markdown
+from reconciler.report.plan import explain_report as explain_report
 from reconciler.report.plan import plan_report as plan_report
 from reconciler.report.results import journal_report as journal_report
 from reconciler.report.results import results_report as results_report

@@ -1,7 +1,8 @@
 """Writes a report as GitHub annotations at the manifests' lines, and its totals as a notice."""
 
-from reconciler.model.names import NOWHERE, SourceLocation
-from reconciler.report.tree import Report, Severity
+from collections.abc import Mapping
+
+from reconciler.report.tree import Item, Report, Severity
 from reconciler.text.escape import command_data, command_property, escape_sentence
 from reconciler.text.phrase import join, plain
 
@@ -9,27 +10,50 @@ ANNOTATIONS_MAX = 10
 """GitHub shows no more than ten annotations of one level for a step."""
 
 
-def write_annotations(report: Report) -> str:
-    """Write the items of ERROR and WARNING, at most ten of a level, the number of others, and the totals."""
-    levels = (Severity.ERROR, Severity.WARNING)
-    items = [item for section in report.sections if section.severity in levels for item in section.items]
+_LEVELS = (Severity.ERROR, Severity.WARNING)
+
+
+def problems(report: Report) -> list[Item]:
+    """Return the items of ERROR and WARNING in sections of these severities."""
+    items = (item for section in report.sections if section.severity in _LEVELS for item in section.items)
+    return [item for item in items if item.severity in _LEVELS]
+
+
+def describe(item: Item) -> str:
+    """Return the message of an annotation."""
+    return plain(join(": ", item.subject, item.text))
+
+
+def write_annotations(report: Report, *, limit: int = ANNOTATIONS_MAX) -> str:
+    """Write at most `limit` problems of a severity, the number of the others, and the totals."""
     rows = []
-    for severity in levels:
-        shown = [item for item in items if item.severity is severity]
-        for item in shown[:ANNOTATIONS_MAX]:
+    items = problems(report)
+    for severity in _LEVELS:
+        of_level = [item for item in items if item.severity is severity]
+        for item in of_level[:limit]:
             title = f"{item.label} ({item.code})" if item.code else item.label
-            rows.append(_annotation(severity, plain(join(": ", item.subject, item.text)), title, item.location))
-        if len(shown) > ANNOTATIONS_MAX:
-            others = f"{len(shown) - ANNOTATIONS_MAX:,} more like these; the report lists them"
-            rows.append(_annotation(severity, others, "more"))
+            rows.append(_command(severity, describe(item), _position(item) | {"title": title}))
+        if len(of_level) > limit:
+            others = f"{len(of_level) - limit:,} more like these; the report lists them"
+            rows.append(_command(severity, others, {"title": "more"}))
     totals = plain(join(" ", report.summary or report.headline, *report.footer[:1]))
-    return "".join([*rows, _annotation("notice", totals, report.title)])
+    return "".join([*rows, _command("notice", totals, {"title": report.title})])
 
 
-def _annotation(level: str, message: str, title: str, location: SourceLocation = NOWHERE) -> str:
-    """One workflow command. `message`: harmless text; `title`: any text."""
-    properties = f"title={command_property(escape_sentence(title))}"
-    if location.path:
-        file = command_property(escape_sentence(location.path))
-        properties = f"file={file},line={location.line},col={location.column},{properties}"
-    return f"::{level} {properties}::{command_data(message)}\n"
+def _position(item: Item) -> dict[str, object]:
+    """Return the properties of the item's location. GitHub shows columns within one line only."""
+    location, (end_line, end_column) = item.location, item.end
+    properties: dict[str, object] = {"file": location.path} if location.path else {}
+    if location.line:
+        properties |= {"line": location.line, "col": location.column}
+        if end_line > location.line:
+            properties["endLine"] = end_line
+        elif end_column > location.column:
+            properties["endColumn"] = end_column - 1
+    return properties
+
+
+def _command(level: str, message: str, properties: Mapping[str, object]) -> str:
+    """Return a workflow command. `message`: harmless text; `properties`: any text."""
+    words = (f"{name}={command_property(escape_sentence(str(value)))}" for name, value in properties.items())
+    return f"::{level} {','.join(words)}::{command_data(message)}\n"

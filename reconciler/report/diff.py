@@ -1,12 +1,12 @@
-"""Builds the report of a comparison of two plans, and its JSON. The comparison itself is plan/diff.py's."""
+"""Builds the report and the JSON of a comparison of two plans, which plan/diff.py makes."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, cast
 
-from reconciler.codec import document, json_lines
+from reconciler.codec import document
 from reconciler.model.action import Action
-from reconciler.model.names import format_address, format_policy, format_subject
+from reconciler.model.names import format_address, format_subject
 from reconciler.operations.base import Operation
 from reconciler.plan.diff import ActionDiff, Change, Comparison
 from reconciler.plan.plan_file import SavedPlan, action_row, digest
@@ -74,7 +74,7 @@ def _item(same: Sequence[ActionDiff]) -> Item:
         sides = (_operations(*(entry.old for entry in same)), _operations(*(entry.new for entry in same)))
         losses = " -> ".join(filter(None, (type(side[0]).total_loss(side) for side in sides if side)))
         text: Phrase = (", ".join(filter(None, (formatting.count(len(same), "partition"), losses))),)
-        address = f"{format_policy(first.address)}/{display_name(first.address.name)}"
+        address = f"{format_address(first.address.policy_address)}/{display_name(first.address.name)}"
         such_as = ("such as ", escaped_name(format_subject(first.address)), ": ")
     elif (size_change := first.size_change) is not None:
         text = size_change.summary
@@ -95,7 +95,7 @@ def _item(same: Sequence[ActionDiff]) -> Item:
 
 
 def diff_json(comparison: Comparison) -> Iterator[str]:
-    """Yield the comparison as JSON, one entry per line, with both actions as the plan file has them."""
+    """Yield the comparison as JSON, one entry per line, with actions as in the plan file."""
     entries = (
         {
             "address": str(entry.address),
@@ -112,9 +112,9 @@ def diff_json(comparison: Comparison) -> Iterator[str]:
         "old": _identity(comparison.old),
         "new": _identity(comparison.new),
         "summary": comparison.tally,
-        "entries": json_lines(entries),
+        "entries": entries,
     }
-    return document(fields.items())
+    return document(fields)
 
 
 def _identity(side: SavedPlan) -> dict[str, str | None]:

@@ -7,8 +7,8 @@ ages, counts of records) stay in the JSON.
 from collections.abc import Iterable, Iterator
 
 from reconciler import operations
-from reconciler.model.block_codes import REASONS
-from reconciler.model.names import format_policy
+from reconciler.model.block_reason import BLOCK_CODES
+from reconciler.model.names import format_address
 from reconciler.plan.drift import UNREAD, DriftReport, Subject
 from reconciler.report.tree import Item, Report, Section, Severity, format_subjects, group_equal
 from reconciler.text import formatting
@@ -20,7 +20,7 @@ ROWS_MAX = 40
 
 
 def drift_report(report: DriftReport) -> Report:
-    """The report of one cluster. Without a headline where all is in sync, and without the time of the run."""
+    """The report of one cluster, without the time of the run; in sync: without a headline."""
     cluster: Phrase = (name(report.cluster), " (", name(report.cluster_id), ")")
     marker = ("reconciler:drift", (("cluster", report.cluster), ("id", report.cluster_id)))
     if report.in_sync:
@@ -62,7 +62,7 @@ def _items(subjects: Iterable[Subject], severity: Severity) -> Iterator[Item]:
         first = same[0]
         subject = format_subjects([subject.address for subject in same])
         since = formatting.format_time(min(subject.since_ms for subject in same))
-        policy = escaped_name(format_policy(first.address))
+        policy = escaped_name(format_address(first.address.policy_address))
         next_step = Item(text=(f"since {since}, against ", policy, "; next: ", sentence(first.next_step)))
         code = first.code or ""
         yield Item(subject=subject, text=_state(first), severity=severity, code=code, children=(next_step,))
@@ -79,5 +79,5 @@ def _key(subject: Subject) -> tuple[str, ...]:
 def _state(subject: Subject) -> Phrase:
     if subject.code is None:
         return (strong(next(o.DRIFT_TEXT for o in operations.OPERATIONS if subject.sort == o.DRIFT_TYPE)),)
-    title = REASONS[subject.code].title if subject.code in REASONS else "see the code"
+    title = BLOCK_CODES[subject.code].title if subject.code in BLOCK_CODES else "see the code"
     return (strong(f"{'not read' if subject.sort == UNREAD else 'blocked'}: {title}"), " (", name(subject.code), ")")

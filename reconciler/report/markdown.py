@@ -1,7 +1,8 @@
 """Writes a report as Markdown for a pull request comment, a job summary or an issue.
 
-Lists, no tables, so that it can be read on a phone. The first line is the hidden marker, so that a workflow finds its comment and edits
-it. Text beyond the limit is cut at a line, and both the text and the marker say so.
+Lists, no tables, so that it can be read on a phone. The first line is the hidden marker, so that a
+workflow finds its comment and edits it. Text beyond the limit is cut at a line, and both the text
+and the marker say so.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +20,7 @@ _NOTE_CHARS = 200
 
 
 def write_markdown(report: Report, *, limit_chars: int = LIMIT_CHARS) -> str:
-    """The report in at most `limit_chars` characters. Raises ValueError where not even its head and foot fit."""
+    """The report in at most `limit_chars` characters. Raises ValueError if that is too few."""
     head = [f"### {_phrase(report.headline)}", ""] if report.headline else [""]
     if report.summary:
         head += [_phrase(report.summary), ""]
@@ -46,7 +47,7 @@ def _marker(report: Report, *, is_cut: bool) -> str:
 
 
 def _take_fitting(rows: Iterable[str], chars: int) -> tuple[list[str], bool]:
-    """The rows that fit, newlines included, and whether any did not. A `<details>` that is cut inside is closed."""
+    """The rows that fit, with an open `<details>` closed, and whether any row did not fit."""
     fitting: list[str] = []
     depth = 0
     for row in rows:

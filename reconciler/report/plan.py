@@ -1,31 +1,40 @@
-"""Builds the report of a plan: actions, blocked and waiting subjects, limits, waivers and digest.
+"""Builds the report of a plan, and the explanation of one of its decisions.
 
-More than 20 partitions of one topic become one item. Nothing that apply would read is computed here:
-sums are over the actions that apply walks.
+More than 20 partitions of one topic become one item. Nothing that apply would read is computed
+here: sums are over the actions that apply walks.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import Any, cast
 
 from reconciler import operations
+from reconciler.errors import UsageError
 from reconciler.model.action import Action
-from reconciler.model.names import NOWHERE, Address, format_location, format_policy, format_subject
-from reconciler.model.plan import Blocked, Decision, Plan, Satisfied, UsedWaiver, Waiting
+from reconciler.model.block_reason import BLOCK_CODES
+from reconciler.model.description import Fact
+from reconciler.model.names import NOWHERE, Address, format_address, format_location, format_subject
+from reconciler.model.plan import Blocked, Decision, Plan, Satisfied, Skipped, UsedWaiver, Waiting
 from reconciler.operations.base import Operation
 from reconciler.plan.plan_file import digest
 from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal, format_subjects, group_equal
 from reconciler.text import formatting
+from reconciler.text.escape import display_name
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
+from reconciler.text.suggest import did_you_mean
 
 OPEN_ITEMS = 25
 """Items of one section that a page shows before the reader opens the rest."""
 
+_EXPLAINED_MAX = 5
+"""Decisions of one topic or policy that are explained where the address covers more than one."""
+
 _UNREAD = "unread, so blocked"
 _NOTICES = {"blocked": "Blocked", _UNREAD: "Unread", "waiting": "Waiting", "skipped": "Skipped"}
-"""Label of the items of each state that is neither an action nor in sync, in the order of the report."""
+"""Label of the items of each state other than actions and in sync, in the order of the report."""
 
 
 def plan_report(plan: Plan, *, full: bool = False, saved_to: str | None = None) -> Report:
@@ -54,21 +63,26 @@ def plan_report(plan: Plan, *, full: bool = False, saved_to: str | None = None) 
 
 def count_decisions(decisions: Iterable[Decision]) -> str:
     """`1 record deletion (at most 97,213 records), 1 group removal; 1 blocked; 14 in sync.`"""
-    by_state: dict[str, list[Any]] = {}
-    for decision in decisions:
-        by_state.setdefault(format_state(decision), []).append(decision)
+    by_state = _by_state(decisions)
     actions = []
     for operation in reversed(operations.OPERATIONS):
-        if members := by_state.get(operation.TITLE):
+        if members := by_state[operation.TITLE]:
             loss = operation.total_loss(members)
             actions.append(formatting.count(len(members), operation.TITLE) + (f" ({loss})" if loss else ""))
-    numbers = {state: len(by_state.get(state, ())) for state in ("blocked", "waiting", "skipped", "in sync")}
-    unread = len(by_state.get(_UNREAD, ()))
+    numbers = {state: len(by_state[state]) for state in ("blocked", "waiting", "skipped", "in sync")}
+    unread = len(by_state[_UNREAD])
     numbers["blocked"] += unread
     others = [f"{number:,} {state}" for state, number in numbers.items() if number]
     if unread:
         others[0] += f" ({unread:,} unread)"
     return "; ".join([", ".join(actions) or "no changes", *others]) + "."
+
+
+def _by_state(decisions: Iterable[Decision]) -> defaultdict[str, list[Any]]:
+    by_state = defaultdict(list)
+    for decision in decisions:
+        by_state[format_state(decision)].append(decision)
+    return by_state
 
 
 def format_state(decision: Decision) -> str:
@@ -109,10 +123,9 @@ def _sections(plan: Plan, *, full: bool) -> Iterator[Section]:
         same = (action for action in _operations(plan) if action.irreversible is irreversible)
         yield from _policies(plan, heading, same, full=full)
 
-    notices = group_equal((d for d in plan.decisions if not isinstance(d, Action | Satisfied)), format_state)
-    by_state: dict[str, list[Any]] = {format_state(same[0]): same for same in notices}
+    by_state = _by_state(decision for decision in plan.decisions if not isinstance(decision, Action | Satisfied))
     for state, label in _NOTICES.items():
-        decisions = by_state.get(state, [])
+        decisions = by_state[state]
         is_blocked = label in ("Blocked", "Unread")
         # Each blocked subject needs an answer, so few of them are listed one by one.
         collect = fold_equal if is_blocked else group_equal
@@ -148,7 +161,7 @@ def _policies(plan: Plan, heading: str, actions: Iterable[Operation], *, full: b
         entries = list(by_topic)
         yield Section(
             heading=(heading,) if heading else (),
-            subject=(escaped_name(format_policy(policy)),),
+            subject=(escaped_name(format_address(policy)),),
             location=entries[0][0].declared_at,
             note=describe_policy(plan, policy),
             items=Items.of(entries, _action_item),
@@ -189,7 +202,7 @@ def _notice_key(decision: Any) -> tuple[object, ...]:
 
 
 def _notice_item(same: Sequence[Any], *, label: str, now_ms: int) -> Item:
-    """The item of decisions that say the same. Of those that wait for a clock the first to go stands for all."""
+    """The item of decisions that say the same; the one that waits shortest stands for all."""
     first = min(same, key=lambda decision: getattr(decision, "until_ms", None) or 0)
     subject = format_subjects([decision.address for decision in same])
     example: Phrase = (", such as ", escaped_name(format_subject(first.address))) if len(same) > 1 else ()
@@ -215,7 +228,55 @@ def _notice_item(same: Sequence[Any], *, label: str, now_ms: int) -> Item:
 
 def _waiver_item(waiver: UsedWaiver, *, now_ms: int) -> Item:
     expires = f"{formatting.format_time(waiver.expires_ms)}, {formatting.until(waiver.expires_ms, now_ms=now_ms)}"
-    policy, location = format_policy(waiver.policy), format_location(waiver.declared_at)
+    policy, location = format_address(waiver.policy), format_location(waiver.declared_at)
     granted: Phrase = (name(waiver.limit), f" up to {waiver.value:.15g} for ", escaped_name(policy))
     text = (*granted, f", expires {expires} (", escaped_name(location), ")")
     return Item(label="Waiver", subject=(name(waiver.name),), text=text, severity=Severity.CHANGE)
+
+
+def explain_report(plan: Plan, address: Address) -> Report:
+    """Explain the decisions at or below that address. Raises UsageError where there is none."""
+    decisions = [
+        decision
+        for decision in plan.decisions
+        if address in (decision.address, replace(decision.address, partition=-1), decision.address.policy_address)
+    ]
+    subject = escaped_name(format_address(address))
+    if not decisions:
+        suggestion = did_you_mean(str(address), (str(decision.address) for decision in plan.decisions))
+        hint = f"did you mean {display_name(suggestion)}?" if suggestion else "`show --full` lists what it decides"
+        raise UsageError(f"the plan decides nothing at {subject.text}; {hint}")
+    others = len(decisions) - _EXPLAINED_MAX
+    return Report(
+        headline=(subject, f": {count_decisions(decisions)}") if others > 0 else (),
+        sections=tuple(
+            Section(
+                heading=(escaped_name(format_address(decision.address)), f": {format_state(decision)}"),
+                items=(Item(facts=tuple(_facts(plan, decision))),),
+                labelled=False,
+            )
+            for decision in decisions[:_EXPLAINED_MAX]
+        ),
+        footer=((f"and {others:,} more; name one of them to see it",),) if others > 0 else (),
+    )
+
+
+def _facts(plan: Plan, decision: Decision) -> Iterator[Fact]:
+    if not isinstance(decision, Satisfied | Skipped):
+        mode = f", mode {decision.mode}" if isinstance(decision, Action) else ""
+        yield "Declared", (escaped_name(format_location(decision.declared_at)), mode)
+    if not isinstance(decision, Satisfied):
+        yield "Because", (sentence(decision.reason),)
+    match decision:
+        case Waiting(until_ms=int(until_ms)):
+            until = formatting.until(until_ms, now_ms=plan.observed_at_ms)
+            yield "Until", (f"{formatting.format_time(until_ms)}, {until}",)
+        case Blocked(code=code):
+            yield "Next", (sentence(decision.next_step),)
+            title = f": {BLOCK_CODES[code].title}" if code in BLOCK_CODES else ""
+            yield "Code", (name(code), f"{title} (`reconciler explain {display_name(code)}` says more)")
+        case Action():
+            yield from cast(Operation, decision).explain()
+            yield "Drift", ("counts as drift" if decision.drift else "does not count as drift yet",)
+    yield from describe_policy(plan, decision.address.policy_address)
+    yield "Seen at", (formatting.format_time(plan.observed_at_ms),)

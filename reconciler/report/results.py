@@ -1,9 +1,9 @@
-"""Builds the reports of the outcomes of one apply, the worst first, and of the journal of all runs."""
+"""Builds the reports of the outcomes of one apply, the worst first, and of the journal."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from reconciler.journal.entry import Event, JournalEntry
+from reconciler.journal.journal import Event, JournalEntry
 from reconciler.model.names import format_address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
@@ -26,7 +26,7 @@ _RANK = {status: rank for rank, status in enumerate(_STATUSES)}
 
 
 def results_report(plan: Plan, outcomes: Sequence[Outcome]) -> Report:
-    """The report of what became of `plan`. More than 20 outcomes of one topic that are alike are one item."""
+    """The report of what became of `plan`. Over 20 equal outcomes of a topic are one item."""
     tally = Counter(outcome.status for outcome in outcomes)
     present = {status: row for status, row in _STATUSES.items() if tally[status]}
     counts = {status: f"{tally[status]:,} {label.lower()}" for status, (label, _, _) in present.items()}
@@ -55,7 +55,7 @@ def _items(outcomes: Sequence[Outcome]) -> Iterator[Item]:
 
 
 def _shared_detail(outcome: Outcome) -> str:
-    """Return what an outcome says together with others. Of those that are applied, the details are no news."""
+    """Return what equal outcomes have in common; the details of applied ones are no news."""
     return "" if outcome.status is Status.APPLIED else outcome.detail
 
 

@@ -26,7 +26,7 @@ _LABEL_WIDTH = 12
 
 
 def write_lines(report: Report, *, width: int | None = None, full: bool = False) -> Iterator[Text]:
-    """The lines of a report, at most `width` cells wide; None: as long as they are. `full`: optional sections, too."""
+    """The lines of a report. `width`: in cells; None: any. `full`: optional sections, too."""
     opening = report.opening or ((report.headline,) if report.headline else ())
     ending = report.summary or (report.headline if report.opening else ())
     footer = () if report.is_quiet else report.footer
@@ -73,7 +73,7 @@ def _item(item: Item, *, width: int | None) -> Iterator[Text]:
     if loss and item.text:
         yield from wrapped(f"      {loss}", width=width, style=style)
     for label, value in item.facts:
-        # the indent counts from the leading spaces, of which a line without a label has the column's width
+        # the indent counts from the leading spaces; without a label, they are as wide as the column
         indent = " " * (_LABEL_WIDTH + 1) if label else ""
         yield from wrapped(f"  {label:<{_LABEL_WIDTH}} {plain(value)}", width=width, indent=indent)
     for child in item.children:
@@ -86,7 +86,7 @@ def line(text: str, style: str = "") -> Text:
 
 
 def wrapped(text: str, *, width: int | None, style: str = "", indent: str = "    ") -> Iterator[Text]:
-    """Break the text into lines of at most `width` cells, those after the first indented. Leading spaces stay."""
+    """Break the text into lines of at most `width` cells, indented after the first."""
     if width is None or cell_len(text) <= width:
         yield line(text, style)
         return

@@ -38,7 +38,8 @@ class Item:
 
     `sign`: a character for the margin. `label`: the sort of statement, such as `Blocked`. `text`:
     what is said of the subject. `loss`: what cannot be undone. `code`: a stable id of the statement.
-    `facts`: labelled values, for explanations.
+    `end`: line and column before which the text at `location` ends; 0: unknown. `facts`: labelled
+    values, for explanations.
     """
 
     sign: str = ""
@@ -49,6 +50,7 @@ class Item:
     severity: Severity = Severity.PLAIN
     code: str = ""
     location: SourceLocation = NOWHERE
+    end: tuple[int, int] = (0, 0)
     facts: tuple[Fact, ...] = ()
     children: tuple["Item", ...] = ()
 
@@ -79,11 +81,11 @@ class Items:
 class Section:
     """Items that belong together.
 
-    `heading`: a page shows it. A terminal shows it where `labelled` is False; otherwise the label or
-    sign of each item says the same, and a page leaves the labels out. `subject`, `location`, `note`:
-    the policy of the items, where it was declared, its owner and reason. `severity`: of the heading;
-    annotations look only into sections of ERROR and WARNING. `open_items`: how many a page shows
-    before the reader opens the rest, of items whose length is exact; None: all. `optional`: a
+    `heading`: a page shows it. A terminal shows it where `labelled` is False; otherwise the label
+    or sign of each item says the same, and a page leaves the labels out. `subject`, `location`,
+    `note`: the policy of the items, where it was declared, its owner and reason. `severity`: of the
+    heading; annotations look only into sections of ERROR and WARNING. `open_items`: how many a page
+    shows before the reader opens the rest, of items whose length is exact; None: all. `optional`: a
     terminal shows the section only in full.
     """
 
@@ -135,7 +137,7 @@ def group_equal(values: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[l
 def fold_equal(
     values: Iterable[T], key: Callable[[T], Hashable], is_foldable: Callable[[T], bool] = lambda _value: True
 ) -> Iterator[list[T]]:
-    """Yield the values of each item. More than FOLD_ABOVE with equal keys share one if all are foldable."""
+    """Yield the values of each item: one, or more than FOLD_ABOVE with equal keys, all foldable."""
     for same in group_equal(values, key):
         if len(same) > FOLD_ABOVE and all(map(is_foldable, same)):
             yield same
@@ -148,6 +150,6 @@ def format_subjects(addresses: Sequence[Address]) -> Phrase:
     if len(addresses) == 1:
         return (escaped_name(format_subject(addresses[0])),)
     topics = dict.fromkeys(format_subject(Address(a.kind, a.policy, a.name)) for a in addresses)
-    shown = escaped_name(formatting.first_few(list(topics)))
+    names = escaped_name(formatting.first_few(list(topics)))
     are_partitions = all(address.partition >= 0 for address in addresses)
-    return (f"{formatting.count(len(addresses), 'partition')} of ", shown) if are_partitions else (shown,)
+    return (f"{formatting.count(len(addresses), 'partition')} of ", names) if are_partitions else (names,)

@@ -1,1 +1,1 @@
-"""Runs a ScanRequest into a ClusterSnapshot. The only package that imports pyspark, and only when a scan needs it."""
+"""Runs a ScanRequest into a ClusterSnapshot. Only this package imports pyspark, when needed."""

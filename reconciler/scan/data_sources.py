@@ -1,8 +1,8 @@
 # mypy: disable-error-code="misc"
-"""Data sources for any SparkSession: `kafka_partitions`, `kafka_group_commits` and `kafka_commit_log`.
+"""Data sources for any Spark: `kafka_partitions`, `kafka_group_commits` and `kafka_commit_log`.
 
-They use the scan's readers, with one Spark partition per chunk and a status in every row. The scan itself
-does not use them: a data source starts more Python workers, and every action reads it again.
+They use the scan's readers, with one Spark partition per chunk and a status in every row. The scan
+itself does not use them: a data source starts more Python workers, and every action reads it again.
 """
 
 from abc import abstractmethod
@@ -20,28 +20,26 @@ from pyspark.sql.types import StructType
 from reconciler.errors import ScanFailed, UsageError
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_commit_log
-from reconciler.kafka.groups import GroupListing, list_groups, read_commits
+from reconciler.kafka.groups import GroupListing, commit_row, list_groups, read_commits
 from reconciler.kafka.offsets import read_offsets
-from reconciler.kafka.schemas import COMMIT_LOG, GROUP_COMMITS, PARTITIONS, commit_batch, offset_batch
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, describe_topics, list_topics
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import PartitionFacts
+from reconciler.model.snapshot import PartitionFacts, Unknown
 from reconciler.scan import requests
-from reconciler.scan.code_archive import add_package
-from reconciler.scan.export import PARTITION_COLUMNS, known_or_none
-from reconciler.scan.requests import CommitsChunk, LogChunk, PartitionsChunk
+from reconciler.scan.columns import columns
+from reconciler.scan.export import known_or_none
+from reconciler.scan.requests import Chunk
 from reconciler.scan.scan import describe_log
+from reconciler.scan.session import add_package
 from reconciler.scan.task_rows import is_retry
 
 _CLIENT = "kafka."
 _METADATA = ("topic_id", "leader", "replicas", "in_sync")
-PARTITIONS_WITH_METADATA = pa.schema([*PARTITIONS, *(PARTITION_COLUMNS.field(name) for name in _METADATA)])
 
-Metadata = Mapping[str, Any]
-"""The columns of a partition that its topic's listing knows."""
+Row = dict[str, Any]
 
 
 def register(session: SparkSession) -> None:
@@ -55,8 +53,8 @@ def register(session: SparkSession) -> None:
 class Options:
     """The reader's options.
 
-    `topics`, `groups`: comma-separated selectors. `instants_ms`: comma-separated epoch ms. `kafka.…`:
-    librdkafka's properties.
+    `topics`, `groups`: comma-separated selectors. `instants_ms`: comma-separated epoch ms.
+    `kafka.…`: of librdkafka.
     """
 
     connection: Connection
@@ -80,9 +78,10 @@ class Options:
 
 
 class KafkaSource(DataSource, DataSourceReader):
-    """One source and its reader: a Spark partition per chunk, each read with a Kafka session of its own.
+    """One source and its reader: a Spark partition and a Kafka session per chunk.
 
-    `SCHEMA`: of the rows. Spark pickles the source.
+    Every row has a status: `error` null means that it was read. A null number beside an `error` was
+    not read; it is never zero. docs/scan.md documents the columns. Spark pickles the source.
     """
 
     NAME: ClassVar[str]
@@ -105,24 +104,31 @@ class KafkaSource(DataSource, DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         with closing(KafkaSession(Options.parse(self.options).connection)) as session:
-            yield from self.rows(session, partition.value)
+            for rows in self.rows(session, partition.value):
+                yield pa.RecordBatch.from_pylist(rows, schema=self.SCHEMA)
 
     @abstractmethod
     def chunks(self, session: KafkaSession, options: Options) -> Iterable[Any]:
         """In the driver: the chunks, of which each becomes a Spark partition."""
 
     @abstractmethod
-    def rows(self, session: KafkaSession, chunk: Any) -> Iterator[pa.RecordBatch]:
+    def rows(self, session: KafkaSession, chunk: Any) -> Iterator[list[Row]]:
         """In a task: the rows of one chunk."""
 
 
 class KafkaPartitions(KafkaSource):
-    """One row per partition: `schemas.PARTITIONS` and its leadership. A leaderless one has an error."""
+    """One row per partition: offsets and leadership. A leaderless one has an error.
+
+    `stable_end`: the read-committed end. `instants` in epoch ms; `offsets_at`: for each of them the
+    first offset at or after it, -1 for none.
+    """
 
     NAME = "kafka_partitions"
-    SCHEMA = PARTITIONS_WITH_METADATA
+    SCHEMA = columns(
+        "topic! partition! log_start stable_end high_watermark instants offsets_at error " + " ".join(_METADATA)
+    )
 
-    def chunks(self, session: KafkaSession, options: Options) -> Iterator[tuple[PartitionsChunk, list[Metadata]]]:
+    def chunks(self, session: KafkaSession, options: Options) -> Iterator[tuple[Chunk, list[Row]]]:
         topics = TopicRequest(topics=options.topics, offsets=True, instants_ms=options.instants_ms)
         request = ScanRequest(topics=(topics,))
         listing = _complete(list_topics(session))
@@ -133,55 +139,62 @@ class KafkaPartitions(KafkaSource):
             keys = (TopicPartition(part.topic, number) for part in chunk.requests for number in part.partitions)
             yield chunk, [metadata.pop(key) for key in keys]
         if metadata:
-            yield PartitionsChunk(()), list(metadata.values())
+            yield Chunk(), list(metadata.values())
 
-    def rows(self, session: KafkaSession, chunk: tuple[PartitionsChunk, list[Metadata]]) -> Iterator[pa.RecordBatch]:
+    def rows(self, session: KafkaSession, chunk: tuple[Chunk, list[Row]]) -> Iterator[list[Row]]:
         offsets, metadata = chunk
-        answers = offset_batch(offsets.requests, read_offsets(session, offsets.requests)).to_pylist()
-        rows = {(row["topic"], row["partition"]): row for row in answers}
+        rows = {(row["topic"], row["partition"]): row for row in read_offsets(session, offsets.requests)}
         leaderless = {"error": "the partition has no leader"}
-        yield pa.RecordBatch.from_pylist(
-            [{**listed, **rows.get((listed["topic"], listed["partition"]), leaderless)} for listed in metadata],
-            schema=PARTITIONS_WITH_METADATA,
-        )
+        yield [{**listed, **rows.get((listed["topic"], listed["partition"]), leaderless)} for listed in metadata]
 
 
 class KafkaGroupCommits(KafkaSource):
-    """`schemas.GROUP_COMMITS`: one row per committed offset and one per group that the caller may list."""
+    """One row per committed offset of a group that the caller may list, and one per group.
+
+    The row of a group has no topic: it has counts and fingerprint of its commits, or an error.
+    """
 
     NAME = "kafka_group_commits"
-    SCHEMA = GROUP_COMMITS
+    SCHEMA = columns("group! topic partition committed commits commit_topics fingerprint error")
 
-    def chunks(self, session: KafkaSession, options: Options) -> list[CommitsChunk]:
+    def chunks(self, session: KafkaSession, options: Options) -> list[Chunk]:
         listing = _complete(list_groups(session, hidden=False))
         return requests.commit_chunks(requests.select_groups([GroupRequest(groups=options.groups)], listing.groups))
 
-    def rows(self, session: KafkaSession, chunk: CommitsChunk) -> Iterator[pa.RecordBatch]:
-        return map(commit_batch, read_commits(session, chunk.groups, isolated=is_retry()))
+    def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
+        for read in read_commits(session, chunk.groups, isolated=is_retry()):
+            yield [
+                {"group": group, "topic": topic, "partition": partition, "committed": committed}
+                for group, commits in read.items()
+                for topic, partition, committed in (() if isinstance(commits, Unknown) else commits)
+            ] + [commit_row(group, commits) for group, commits in read.items()]
 
 
 class KafkaCommitLog(KafkaSource):
-    """`schemas.COMMIT_LOG`: the commit log, reduced per group; empty where the topic does not exist."""
+    """The rows of `read_commit_log`; none where the commit log does not exist."""
 
     NAME = "kafka_commit_log"
-    SCHEMA = COMMIT_LOG
+    SCHEMA = columns(
+        "group topic partition committed topic_id last_activity_ms log_partition log_offset seems live commit_keys "
+        "records skipped garbled error"
+    )
 
-    def chunks(self, session: KafkaSession, options: Options) -> list[LogChunk]:  # noqa: ARG002 - of every source
+    def chunks(self, session: KafkaSession, options: Options) -> list[Chunk]:  # noqa: ARG002 - of every source
         log = describe_log(session, _complete(list_topics(session)))
         if log.missing is not None:
             raise ScanFailed(f"{COMMIT_LOG_TOPIC} could not be read: {log.missing.reason}")
         # The reader of a leaderless partition says so in the partition's row.
         return requests.log_chunks(dict.fromkeys(range(log.partitions), 0) | dict(log.sizes))
 
-    def rows(self, session: KafkaSession, chunk: LogChunk) -> Iterator[pa.RecordBatch]:
-        yield read_commit_log(session, chunk.partitions)
+    def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
+        yield read_commit_log(session, chunk.log)
 
 
 _Listing = TypeVar("_Listing", TopicListing, GroupListing)
 
 
 def _complete(listing: _Listing) -> _Listing:
-    """The listing. Raises ScanFailed for an incomplete one: its table would show a smaller cluster."""
+    """Raise ScanFailed for an incomplete listing: its table would show a smaller cluster."""
     if listing.incomplete is not None:
         raise ScanFailed(listing.incomplete.reason)
     return listing
@@ -191,6 +204,6 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-def _metadata(facts: PartitionFacts) -> Metadata:
+def _metadata(facts: PartitionFacts) -> Row:
     row = {"topic": facts.partition.topic, "partition": facts.partition.partition}
     return row | {name: known_or_none(getattr(facts, name)) for name in _METADATA}

@@ -12,58 +12,26 @@ import pyarrow.parquet as pq
 from reconciler import __version__
 from reconciler.kafka.futures import batched
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, GroupFacts, PartitionFacts, TopicFacts, Unknown
+from reconciler.scan.columns import columns, struct
 
 FORMAT_VERSION = "1.0"
 _ROWS_PER_BATCH = 50_000
-
-_UNREAD = ("unread", pa.map_(pa.string(), pa.string()))
-_READER = [("group", pa.string()), ("committed", pa.int64()), ("implied", pa.bool_()), ("topic_id", pa.string())]
-PARTITION_COLUMNS = pa.schema(
-    [
-        pa.field("topic", pa.string(), nullable=False),
-        pa.field("partition", pa.int32(), nullable=False),
-        ("topic_id", pa.string()),
-        ("leader", pa.int32()),
-        ("replicas", pa.list_(pa.int32())),
-        ("in_sync", pa.list_(pa.int32())),
-        ("log_start", pa.int64()),
-        ("stable_end", pa.int64()),
-        ("high_watermark", pa.int64()),
-        ("offsets_at", pa.map_(pa.int64(), pa.int64())),
-        ("readers", pa.list_(pa.struct(_READER))),
-        _UNREAD,
-    ]
+_REASONS = pa.map_(pa.string(), pa.string())
+PARTITION_COLUMNS = columns(
+    "topic! partition! topic_id leader replicas in_sync log_start stable_end high_watermark offsets_at readers unread",
+    offsets_at=pa.map_(pa.int64(), pa.int64()),
+    readers=pa.list_(struct("group committed implied topic_id")),
+    unread=_REASONS,
 )
-GROUP_COLUMNS = pa.schema(
-    [
-        pa.field("group", pa.string(), nullable=False),
-        pa.field("listed", pa.bool_(), nullable=False),
-        ("type", pa.string()),
-        ("state", pa.string()),
-        ("commits", pa.int32()),
-        ("commit_topics", pa.int32()),
-        ("fingerprint", pa.string()),
-        ("last_activity_ms", pa.int64()),
-        ("log_partition", pa.int32()),
-        ("log_offset", pa.int64()),
-        _UNREAD,
-    ]
+GROUP_COLUMNS = columns(
+    "group! listed! type state commits commit_topics fingerprint last_activity_ms log_partition log_offset unread",
+    unread=_REASONS,
 )
-TOPIC_COLUMNS = pa.schema(
-    [
-        pa.field("topic", pa.string(), nullable=False),
-        ("topic_id", pa.string()),
-        pa.field("internal", pa.bool_(), nullable=False),
-        ("partitions", pa.int32()),
-        ("cleanup_policy", pa.list_(pa.string())),
-        ("records", pa.int64()),
-        _UNREAD,
-    ]
-)
+TOPIC_COLUMNS = columns("topic! topic_id internal! partitions cleanup_policy records unread", unread=_REASONS)
 
 
 def write(snapshot: ClusterSnapshot, out: Path) -> tuple[Path, ...]:
-    """Write partitions/, groups/, topics/ and run.json under `out`. Replaces existing files. Raises OSError."""
+    """Write partitions/, groups/, topics/ and run.json under `out`. Raises OSError."""
     run = out / "run.json"
     written = (
         _parquet(out / "partitions", PARTITION_COLUMNS, snapshot.partitions, lambda facts: _partition(snapshot, facts)),
@@ -126,7 +94,7 @@ def _topic(facts: TopicFacts) -> dict[str, Any]:
 
 
 def _row(facts: object, schema: pa.Schema, **columns: Any) -> dict[str, Any]:
-    """Facts by column, those in `columns` instead of the attribute. `unread`: column and reason of each Unknown."""
+    """Facts by column, those in `columns` first. `unread`: column and reason of each Unknown."""
     values = {name: columns[name] if name in columns else getattr(facts, name) for name in schema.names[:-1]}
     return {**{name: known_or_none(value) for name, value in values.items()}, "unread": _reasons(values)}
 

@@ -1,11 +1,15 @@
-"""The JVM of a local driver: started silently, in its own process session, and ended with this process.
+"""The JVM of a local driver: silent, in its own process session, and ended with this process.
 
-Decided here: how the process is launched and when it is given up. pyspark's own launch prints to the
-terminal, lets Ctrl-C reach the JVM in the middle of an answer, and waits forever for a JVM that dies at
-its start.
+Decided here: how the process is launched, when it is given up, and when an archive of classes is
+used. pyspark's own launch prints to the terminal, lets Ctrl-C reach the JVM in the middle of an
+answer, and waits forever for a JVM that dies at its start.
 """
 
+import contextlib
+import hashlib
+import logging
 import os
+import shlex
 import shutil
 import struct
 import subprocess
@@ -18,15 +22,55 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.errors import ScanFailed
-from reconciler.scan.jvm_class_cache import WRITING_LIMIT_S, ClassCache, select_archive
+
+_LOG = logging.getLogger(__name__)
 
 _STOP_LIMIT_S = 10.0
+_WRITING_LIMIT_S = 60.0
 _HURRIED_S = 2.0
-_LOG = "spark.log"
+_LOG_FILE = "spark.log"
 _FOLDER = "kafka-reconciler-spark-"
+_TRIES = 3
+_MAX_ARCHIVES = 2
 FLAGS_PROPERTY = "spark.driver.extraJavaOptions"
 # Short runs: no second compiler, one collector thread. Both measured, see docs/scaling.md.
 FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m -XX:-UsePerfData"
+
+
+@dataclass(frozen=True, slots=True)
+class ClassCache:
+    """An archive of Spark's classes in the user's cache, which halves the CPU time of a JVM start.
+
+    Writing it costs about as much as four runs save (docs/adr/0010). So the first run on a machine
+    only leaves a mark, and the second run writes the archive at its end; a throw-away CI runner
+    never writes one. The JVM itself checks that Java, the class path and the jars are those of the
+    archive, and continues without it otherwise. `option`: for the JVM's command line. `written`:
+    where the JVM leaves an archive at its end, for `keep`.
+    """
+
+    option: str | None = None
+    written: Path | None = None
+    cached: Path | None = None
+
+    def keep(self) -> None:
+        """Move the archive that a JVM wrote into the cache. A full disk fails no scan."""
+        if self.written is None or self.cached is None or not self.written.is_file():
+            return
+        temporary = self.cached.with_suffix(f".{os.getpid()}")
+        try:
+            shutil.copyfile(self.written, temporary)
+            temporary.replace(self.cached)
+            # The others are of an old Java or Spark, and can be written again.
+            archives = sorted(self.cached.parent.glob("*.jsa"), key=os.path.getmtime, reverse=True)
+            for archive in archives[_MAX_ARCHIVES:]:
+                archive.unlink(missing_ok=True)
+                _marks(archive).unlink(missing_ok=True)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            _LOG.info("class_data=not_kept reason=%s", error)
+            return
+        _LOG.info("class_data=kept path=%s mib=%d", self.cached, self.cached.stat().st_size >> 20)
 
 
 @dataclass(slots=True)
@@ -42,13 +86,13 @@ class Jvm:
     def keep_log(self) -> Path:
         """The log's path, for an error message. The log is kept after the JVM's end."""
         self._keeps_folder = True
-        return self.folder / _LOG
+        return self.folder / _LOG_FILE
 
     def end(self, *, at_once: bool = False) -> None:
-        """End the JVM by closing its standard input; kill it if that fails. `at_once`: the user pressed Ctrl-C."""
+        """Close the JVM's standard input; kill it if that fails. `at_once`: after Ctrl-C."""
         if self.process.stdin is not None:
             self.process.stdin.close()
-        patience_s = _STOP_LIMIT_S if self.class_data.written is None else WRITING_LIMIT_S
+        patience_s = _STOP_LIMIT_S if self.class_data.written is None else _WRITING_LIMIT_S
         try:
             # The JVM first removes its temporary folders, then writes an archive of its classes.
             self.process.wait(_HURRIED_S if at_once else patience_s)
@@ -83,7 +127,7 @@ def start_jvm(properties: Mapping[str, str], abandoned: threading.Event, *, limi
     options = [word for name, value in properties.items() for word in ("--conf", f"{name}={value}")]
     environment = os.environ | {"_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer), "SPARK_CONNECT_MODE": "0"}
     environment.pop("SPARK_REMOTE", None)
-    with (folder / _LOG).open("wb") as log:
+    with (folder / _LOG_FILE).open("wb") as log:
         process = subprocess.Popen(
             [str(home / "bin" / "spark-submit"), *options, "pyspark-shell"],
             stdin=subprocess.PIPE,
@@ -137,3 +181,48 @@ def spark_home() -> Path:
     import pyspark
 
     return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+
+
+def select_archive(java: Path, jars: Path, folder: Path) -> ClassCache:
+    """The archive for a JVM with these jars. `folder`: the JVM's own."""
+    try:
+        cached = _archive(java, jars)
+        if cached.is_file():
+            os.utime(cached)
+            return ClassCache(f"-Xshare:auto -XX:SharedArchiveFile={shlex.quote(str(cached))}")
+        with _marks(cached).open("ab") as file:
+            file.write(b".")
+            earlier_runs = file.tell() - 1
+    except OSError as error:
+        _LOG.debug("class_data=none reason=%s", error)
+        return ClassCache()
+    if not 1 <= earlier_runs <= _TRIES:
+        return ClassCache()
+    written = folder / "classes.jsa"
+    return ClassCache(f"-XX:ArchiveClassesAtExit={shlex.quote(str(written))}", written, cached)
+
+
+def write_at_next_start(java: Path, jars: Path) -> bool:
+    """Make the next JVM write the archive; False if there is one. Raises OSError."""
+    archive = _archive(java, jars)
+    if archive.is_file():
+        return False
+    _marks(archive).write_bytes(b".")
+    return True
+
+
+def _archive(java: Path, jars: Path) -> Path:
+    """A name that changes with Java and the jars, so that no outdated archive is tried."""
+    # Imported here, because a Spark Connect server that runs the data sources may lack it.
+    import platformdirs
+
+    real = java.resolve()
+    identity = (str(real), real.stat().st_mtime_ns, str(jars), jars.stat().st_mtime_ns)
+    folder = platformdirs.user_cache_path("kafka-reconciler", appauthor=False) / "spark"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{hashlib.sha256(repr(identity).encode()).hexdigest()[:16]}.jsa"
+
+
+def _marks(archive: Path) -> Path:
+    """The file with a byte for each run without an archive."""
+    return archive.with_suffix(".runs")

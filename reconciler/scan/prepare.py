@@ -1,7 +1,7 @@
-"""`python -m reconciler.scan.prepare`: writes the archive of Spark's classes before the first scan (docs/adr/0010).
+"""`python -m reconciler.scan.prepare` writes the archive of Spark's classes (docs/adr/0010).
 
-`make setup` runs it. Otherwise the second scan on a machine writes the archive, and each of several scans
-in parallel would write one.
+`make setup` runs it. Otherwise the second scan on a machine writes it, or each of several parallel
+ones.
 """
 
 import math
@@ -9,10 +9,9 @@ import sys
 
 from reconciler.errors import ReconcilerError
 from reconciler.kafka.connect import Connection
-from reconciler.scan.jvm import find_java, spark_home
-from reconciler.scan.jvm_class_cache import write_at_next_start
+from reconciler.scan.jvm import find_java, spark_home, write_at_next_start
 from reconciler.scan.query import run_query
-from reconciler.scan.requests import CommitsChunk
+from reconciler.scan.requests import Chunk
 from reconciler.scan.session import PendingSession, SparkTarget, close
 from reconciler.scan.task_rows import ScanTask
 
@@ -20,14 +19,14 @@ _LIMIT_S = 120.0
 
 
 def main() -> None:
-    """Write the archive if there is none. A failure is only a warning: scans work without an archive."""
+    """Write the archive if there is none. A failure is a warning: scans work without it."""
     try:
         if write_at_next_start(find_java(), spark_home() / "jars"):
             session = PendingSession(SparkTarget()).result()
-            # The discard port, where no server listens: a query that reads nothing loads the same classes.
+            # The discard port: a query that reads nothing loads the same classes.
             no_broker = Connection(("127.0.0.1:9",), timeout_s=1.0)
             task = ScanTask(connection=no_broker, readers={}, named={}, groups=(), until_s=math.inf, log_limit_s=1.0)
-            run_query(session, task, [CommitsChunk(("no-group",))], limit_s=_LIMIT_S, progress=lambda _message: None)
+            run_query(session, task, [Chunk(groups=("no-group",))], limit_s=_LIMIT_S, progress=lambda _message: None)
     except (ReconcilerError, OSError) as error:
         sys.stderr.write(f"warning: no archive of Spark's classes was written, so scans start more slowly: {error}\n")
     finally:

@@ -1,8 +1,8 @@
-"""The one Spark query of a scan: every chunk read once, one shuffle, one row per subject to the driver.
+"""The one Spark query of a scan: each chunk is read once, one shuffle, one row per subject.
 
-Decided here: what is left out before it reaches the driver. A reader at or above the stable end matters
-only if it was named. A listed group that was read and not requested needs no row. The query runs in a
-thread, so that Ctrl-C and the time limit reach it.
+Decided here: what is left out before it reaches the driver. A reader at or above the stable end
+matters only if it was named. A listed group that was read and not requested needs no row. The query
+runs in a thread, so that Ctrl-C and the time limit reach it.
 """
 
 import uuid
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from reconciler.errors import ScanFailed
 from reconciler.kafka import futures
-from reconciler.scan.requests import Chunk, CommitsChunk, LogChunk, PartitionsChunk
+from reconciler.scan.requests import Chunk
 from reconciler.scan.session import TimedCall, close, first_line, log_hint
 from reconciler.scan.task_rows import FACTS, GROUP, KEYS, SUMS, ScanTask, read_chunks
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 _INTERRUPT_LIMIT_S = 3.0
 _PROGRESS_EVERY_S = 2.0
 _CHUNKS_PER_SHUFFLE_PARTITION = 3
-_UNITS = {PartitionsChunk: "partitions", CommitsChunk: "groups", LogChunk: "partitions of the commit log"}
-"""What the size of a chunk counts."""
 
 
 def run_query(
@@ -43,7 +41,11 @@ def run_query(
     Raises ScanFailed after `limit_s` or if Spark gives up. Ctrl-C stops the Spark session, too.
     """
     tag = f"reconciler-{uuid.uuid4().hex}"
-    sizes = {unit: sum(chunk.size for chunk in chunks if type(chunk) is kind) for kind, unit in _UNITS.items()}
+    sizes = {
+        "partitions": sum(chunk.partitions for chunk in chunks),
+        "groups": sum(len(chunk.groups) for chunk in chunks),
+        "partitions of the commit log": sum(len(chunk.log) for chunk in chunks),
+    }
     subjects = ", ".join(f"{size:,} {unit}" for unit, size in sizes.items() if size)
 
     def query() -> pa.Table:

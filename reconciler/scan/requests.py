@@ -1,4 +1,4 @@
-"""Resolves a scan request against live names: which partitions and groups are read, in which chunks.
+"""Resolves a scan request against live names: what is read, in which chunks.
 
 Pure: listings in, chunks out. kafka/ decides how a chunk is read.
 """
@@ -22,61 +22,32 @@ _SMALL = 500
 _GROUPS_PER_CHUNK = 500
 _LOG_RECORDS_PER_CHUNK = 400_000
 _LOG_SMALL = 100_000
-# About a fifth of the measured rates of one core (bench/RESULTS.md; a group with fifty commits). Too low a
-# rate only prolongs the wait for silent brokers, too high a rate loses facts of brokers that answer.
+# About a fifth of the measured rates of one core (bench/RESULTS.md; a group with fifty commits).
+# Too low a rate only prolongs the wait for silent brokers, too high a rate loses facts.
 _PARTITIONS_PER_S = 2_000
 _GROUPS_PER_S = 500
 _LOG_RECORDS_PER_S = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionsChunk:
-    """Offsets of up to a few thousand partitions of one leader."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """What one task reads: offsets, commits of groups, or partitions of the commit log."""
 
-    requests: tuple[OffsetsRequest, ...]
+    requests: tuple[OffsetsRequest, ...] = ()
+    groups: tuple[str, ...] = ()
+    log: tuple[int, ...] = ()
+    log_records: int = 0
 
     @property
-    def size(self) -> int:
+    def partitions(self) -> int:
+        """Number of partitions whose offsets are read."""
         return sum(len(request.partitions) for request in self.requests)
 
     @property
     def seconds(self) -> float:
-        return self.size / _PARTITIONS_PER_S
-
-
-@dataclass(frozen=True, slots=True)
-class CommitsChunk:
-    """Commits of a few hundred listed groups."""
-
-    groups: tuple[str, ...]
-
-    @property
-    def size(self) -> int:
-        return len(self.groups)
-
-    @property
-    def seconds(self) -> float:
-        return self.size / _GROUPS_PER_S
-
-
-@dataclass(frozen=True, slots=True)
-class LogChunk:
-    """Some partitions of the commit log, with their number of records."""
-
-    partitions: tuple[int, ...]
-    records: int
-
-    @property
-    def size(self) -> int:
-        return len(self.partitions)
-
-    @property
-    def seconds(self) -> float:
-        return self.records / _LOG_RECORDS_PER_S
-
-
-Chunk = PartitionsChunk | CommitsChunk | LogChunk
-"""`size`: number of partitions or groups. `seconds`: expected time of reading, at a low rate."""
+        """Expected time of reading, at a low rate."""
+        groups_s = len(self.groups) / _GROUPS_PER_S
+        return self.partitions / _PARTITIONS_PER_S + groups_s + self.log_records / _LOG_RECORDS_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,8 +139,8 @@ def commit_groups(request: ScanRequest, listing: GroupListing) -> frozenset[str]
 
 def partition_chunks(
     requests: Sequence[PartitionRequest], counted: Iterable[str], listing: TopicListing
-) -> list[PartitionsChunk]:
-    """Offset requests by leader, in chunks of at most 2,000 partitions. Leaderless partitions are left out."""
+) -> list[Chunk]:
+    """Offset requests by leader, at most 2,000 partitions each. Leaderless ones are left out."""
     full = [request for request in requests if request.full]
     offsets = [
         replace(part, full=True, instants=request.instants)
@@ -181,11 +152,11 @@ def partition_chunks(
     offsets += requests_by_leader(facts for facts in of_counted if facts.partition not in read)
     offsets.sort(key=attrgetter("leader"))
     if 0 < sum(len(request.partitions) for request in offsets) <= _SMALL:
-        return [PartitionsChunk(tuple(offsets))]
+        return [Chunk(requests=tuple(offsets))]
     return [chunk for _, of_leader in groupby(offsets, attrgetter("leader")) for chunk in _cut(of_leader)]
 
 
-def _cut(requests: Iterable[OffsetsRequest]) -> Iterator[PartitionsChunk]:
+def _cut(requests: Iterable[OffsetsRequest]) -> Iterator[Chunk]:
     chunk: list[OffsetsRequest] = []
     room = _PARTITIONS_PER_CHUNK
     for request in requests:
@@ -195,24 +166,24 @@ def _cut(requests: Iterable[OffsetsRequest]) -> Iterator[PartitionsChunk]:
             chunk.append(replace(request, partitions=part))
             room -= len(part)
             if room == 0:
-                yield PartitionsChunk(tuple(chunk))
+                yield Chunk(requests=tuple(chunk))
                 chunk, room = [], _PARTITIONS_PER_CHUNK
     if chunk:
-        yield PartitionsChunk(tuple(chunk))
+        yield Chunk(requests=tuple(chunk))
 
 
-def commit_chunks(groups: Iterable[str]) -> list[CommitsChunk]:
+def commit_chunks(groups: Iterable[str]) -> list[Chunk]:
     """Groups whose commits are read, a few hundred per task."""
-    return [CommitsChunk(tuple(part)) for part in batched(sorted(groups), _GROUPS_PER_CHUNK)]
+    return [Chunk(groups=tuple(part)) for part in batched(sorted(groups), _GROUPS_PER_CHUNK)]
 
 
-def log_chunks(sizes: Mapping[int, int]) -> list[LogChunk]:
-    """Partitions of the commit log in chunks of similar size: the largest first, each to the lightest chunk."""
+def log_chunks(sizes: Mapping[int, int]) -> list[Chunk]:
+    """Partitions of the commit log: the largest first, each to the lightest chunk."""
     total = sum(sizes.values())
     count = max(1 if total < _LOG_SMALL else 2, -(-total // _LOG_RECORDS_PER_CHUNK))
-    chunks = [LogChunk((), 0)] * min(count, len(sizes))
+    chunks = [Chunk()] * min(count, len(sizes))
     for number, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):
-        lightest = min(range(len(chunks)), key=lambda index: chunks[index].records)
+        lightest = min(range(len(chunks)), key=lambda index: chunks[index].log_records)
         chunk = chunks[lightest]
-        chunks[lightest] = LogChunk((*chunk.partitions, number), chunk.records + size)
-    return [chunk for chunk in chunks if chunk.partitions]
+        chunks[lightest] = Chunk(log=(*chunk.log, number), log_records=chunk.log_records + size)
+    return [chunk for chunk in chunks if chunk.log]

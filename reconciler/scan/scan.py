@@ -1,7 +1,7 @@
-"""The steps of a scan in order: ScanRequest in, ClusterSnapshot out. Reads only and decides nothing.
+"""The steps of a scan: ScanRequest in, ClusterSnapshot out. Reads only and decides nothing.
 
-The driver lists topics and groups while Spark starts. Tasks read offsets, commits and the commit log, and
-one query reduces them.
+The driver lists topics and groups while Spark starts. Tasks read the rest, and one query reduces
+it.
 """
 
 import logging
@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from reconciler.kafka import consumer_offsets, futures
+from reconciler.kafka import futures
 from reconciler.kafka.groups import GroupListing, list_groups
-from reconciler.kafka.offsets import read_watermarks, requests_by_leader
+from reconciler.kafka.offsets import read_ends, read_watermarks, requests_by_leader
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, cleanup_policies, describe_topics, list_topics
 from reconciler.model.names import TopicPartition
@@ -65,9 +65,9 @@ def scan(
 ) -> ClusterSnapshot:
     """Read everything that is requested, and no more. Facts that could not be read are Unknown.
 
-    The session's timeout is the patience with a silent broker in each step. `start`: a Spark session that
-    `start_session` has begun for the same request. Raises ClusterUnreachable if no broker answers,
-    ScanFailed if Spark cannot run. Ctrl-C ends the scan and the Spark session.
+    The session's timeout is the patience with a silent broker in each step. `start`: a Spark
+    session that `start_session` has begun for the same request. Raises ClusterUnreachable if no
+    broker answers, ScanFailed if Spark cannot run. Ctrl-C ends the scan and the Spark session.
     """
     with nullcontext(start) if start is not None else start_session(request, engine) as start:
         with gc_paused():
@@ -97,7 +97,7 @@ def scan(
 def start_session(request: ScanRequest, engine: SparkTarget) -> Iterator[PendingSession | None]:
     """Start a Spark session, if the request needs one, while the block does the first steps.
 
-    An early end of the block, Ctrl-C included, neither waits for the session nor leaves a JVM behind.
+    An early end of the block neither waits for the session nor leaves a JVM behind.
     """
     start = PendingSession(engine) if request.spark else None
     try:
@@ -138,22 +138,24 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
 def describe_log(session: KafkaSession, topics: TopicListing) -> CommitLog:
     """The commit log before its reading."""
     if COMMIT_LOG_TOPIC not in topics.topics:
-        # Not together with other topics: an unreadable log must not make the listing of topics incomplete.
+        # Alone: an unreadable log must not make the listing of topics incomplete.
         topics = describe_topics(session, replace(topics, incomplete=None), [COMMIT_LOG_TOPIC])
         if COMMIT_LOG_TOPIC not in topics.topics:
             return CommitLog(missing=topics.incomplete)
     count = topics.topics[COMMIT_LOG_TOPIC].partitions
     if isinstance(count, Unknown):
         return CommitLog(missing=count)
-    led = [facts for facts in topics.partitions[COMMIT_LOG_TOPIC] if isinstance(facts.leader, int)]
-    return CommitLog(partitions=count, sizes=consumer_offsets.log_sizes(session, led))
+    partitions = topics.partitions[COMMIT_LOG_TOPIC]
+    with_leader = [facts.partition.partition for facts in partitions if isinstance(facts.leader, int)]
+    sizes = {number: ends.size for number, ends in read_ends(session, COMMIT_LOG_TOPIC, with_leader).items()}
+    return CommitLog(partitions=count, sizes=sizes)
 
 
 def _divide(
     request: ScanRequest, session: KafkaSession, listings: Listings
 ) -> tuple[tuple[Chunk, ...], ScanTask, float]:
     """The chunks, what their tasks share, and the time limit of all of them in seconds."""
-    # A request for a coordinator creates the commit log where there is none, and no group has committed then.
+    # Without a log no group has committed, and a request for a coordinator would create it.
     no_commits = listings.log.partitions == 0 and listings.log.missing is None
     log_sizes = listings.log.sizes if request.commit_log else {}
     # The slow chunks first, so that no single task ends late.
@@ -179,8 +181,8 @@ def _divide(
         },
         named=named,
         groups=request.groups,
-        # One bound for all chunks: a silent broker is not waited for in each of them. It includes the reading
-        # time: late chunks once had five seconds left of the whole patience.
+        # One bound for all chunks: a silent broker is not waited for in each of them. It includes
+        # the reading time: late chunks once had five seconds left of the whole patience.
         until_s=time.time() + reading_s + session.timeout_s,
         log_limit_s=log_limit_s,
     )
@@ -201,7 +203,7 @@ def _snapshot(
     topics = snapshot_builder.topic_facts(listings.topics, listings.policies.result(), rows, listings.counted)
     partitions = snapshot_builder.partition_facts(listings.partition_requests, rows, log, last_purges)
     return ClusterSnapshot(
-        # Of the brokers that were read: the addresses may lead to another cluster than at the start of the run.
+        # Of the brokers that were read: meanwhile the addresses may lead elsewhere.
         cluster_id=listings.topics.cluster_id or session.cluster_id or "",
         observed_at_ms=observed_at_ms,
         brokers=listings.topics.brokers,
@@ -220,12 +222,12 @@ def _snapshot(
 def refresh_watermarks(
     session: KafkaSession, partitions: Mapping[TopicPartition, PartitionFacts]
 ) -> dict[TopicPartition, PartitionFacts]:
-    """The same facts, with a new high watermark for partitions whose readers stand above the scan's.
+    """The same facts, with new high watermarks where readers stand above the scan's.
 
-    A live group often commits after the scan has read the partition's end. Only the high watermark is
-    replaced: it decides whether a commit can be true. The stable end, which caps every floor, stays that
-    of the scan, so records that were produced in between cannot be removed. A leader that does not answer
-    leaves the first value in place: the commit stays unproven then.
+    A live group often commits after the scan has read the partition's end. Only the high watermark
+    is replaced: it decides whether a commit can be true. The stable end, which caps every floor,
+    stays that of the scan, so records that were produced in between cannot be removed. A leader
+    that does not answer leaves the first value in place: the commit stays unproven then.
     """
     refreshed = dict(partitions)
     overtaken = (

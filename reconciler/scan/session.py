@@ -1,25 +1,30 @@
 """The Spark session: started in the background, silent, stopped without leaving a JVM behind.
 
-Decided here: how a local driver is tuned, and the message of a failed start. jvm.py runs the process,
-code_archive.py ships our code to the executors, query.py runs in the session.
+Decided here: how a local driver is tuned, how our code gets to the executors, and the message of a
+failed start. jvm.py runs the process, query.py runs in the session.
 """
 
 import atexit
+import hashlib
+import io
 import logging
 import os
 import re
 import socket
 import sys
+import tempfile
 import threading
+import zipfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import reconciler
 from reconciler.errors import ScanFailed
 from reconciler.kafka import futures
-from reconciler.scan.code_archive import add_package
 from reconciler.scan.jvm import FLAGS, FLAGS_PROPERTY, Jvm, start_jvm
 
 if TYPE_CHECKING:
@@ -34,11 +39,13 @@ _ABANDON_LIMIT_S = 5.0
 _ALIVE_LIMIT_S = 5.0
 _STOP_LIMIT_S = 5.0
 _HURRIED_S = 2.0
+_PACKAGES = ("kafka", "model", "scan", "text")
+"""What the tasks import of this program."""
 
-# Spark repeats a stage whose executor was lost, and the cluster may have new offsets or rows by then. Mixed
-# with the first run's shuffle output, a subject could be there twice or not at all. These settings compare
-# the rows of both runs, in any order, and repeat everything that depends on different ones. They are the
-# default only in newer versions of Spark.
+# Spark repeats a stage whose executor was lost, and the cluster may have new offsets or rows by
+# then. Mixed with the first run's shuffle output, a subject could be there twice or not at all.
+# These settings compare the rows of both runs, in any order, and repeat everything that depends on
+# different ones. They are the default only in newer versions of Spark.
 _CONSISTENT_RETRY: Mapping[str, str] = {
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
@@ -48,10 +55,10 @@ _QUIET: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.catalogImplementation": "in-memory",
-    # The shuffle's output is small and of a known size: re-planning between stages costs more than it saves.
+    # The shuffle is small and of a known size: re-planning costs more than it saves.
     "spark.sql.adaptive.enabled": "false",
     "spark.speculation": "false",
-    # Otherwise lists of readers of more than 128 partitions are sorted and spilled instead of hashed.
+    # Otherwise readers of more than 128 partitions are sorted and spilled, not hashed.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000",
     **_CONSISTENT_RETRY,
 }
@@ -61,8 +68,8 @@ _QUIET: Mapping[str, str] = {
 class SparkTarget:
     """Where Spark runs.
 
-    `remote`: a Spark Connect server (`sc://…`), which replaces `master`. `conf`: Spark properties, which
-    override ours.
+    `remote`: a Spark Connect server (`sc://…`), which replaces `master`. `conf` overrides our
+    properties.
     """
 
     master: str = "local[*]"
@@ -112,7 +119,7 @@ class PendingSession:
         self._future: Future[SparkSession] = futures.submit(lambda: _open(engine, self._abandoned))
 
     def result(self) -> "SparkSession":
-        """The session. Raises ScanFailed: no Java, no server, or a JVM that died (with the path of its log)."""
+        """The session. Raises ScanFailed: no Java, no server, or a JVM that died."""
         try:
             return self._future.result(timeout=_START_LIMIT_S)
         except TimeoutError:
@@ -120,7 +127,7 @@ class PendingSession:
             raise ScanFailed(f"no Spark session within {_START_LIMIT_S:.0f} s: {self._engine}") from None
 
     def abandon(self) -> None:
-        """Give up the session. A starting JVM is ended before this returns; `close` ends a running one."""
+        """Give up the session and end a starting JVM; `close` ends a running one."""
         self._abandoned.set()
         # Otherwise this process could end first and leave the JVM behind.
         wait([self._future], _ABANDON_LIMIT_S)
@@ -130,7 +137,7 @@ class PendingSession:
 class SessionHandle:
     """A session that this module started and has to end.
 
-    `release`: ends it. `jvm`: of a local driver. `has_code`: whether our code is on its workers' path.
+    `release`: ends it. `jvm`: of a local driver. `has_code`: whether it has our code.
     """
 
     release: TimedCall
@@ -143,10 +150,10 @@ _current: SessionHandle | None = None
 
 
 def close(*, at_once: bool = False) -> None:
-    """Stop the session of this process, if any, and its JVM. Safe to call twice. `at_once`: after Ctrl-C.
+    """Stop this process's session, if any, and its JVM. Can be repeated. `at_once`: after Ctrl-C.
 
-    Takes seconds at most: a JVM that hangs is killed, and a Connect server that hangs keeps the session
-    until its own timeout.
+    Takes seconds at most: a JVM that hangs is killed, and a Connect server that hangs keeps the
+    session.
     """
     global _current
     handle, _current = _current, None
@@ -170,7 +177,7 @@ def close(*, at_once: bool = False) -> None:
 
 
 def log_hint() -> str:
-    """The path of the log of Spark's JVM and Python workers, for an error message; empty for a remote session."""
+    """The path of Spark's log for an error message; empty for a remote session."""
     return "" if _current is None or _current.jvm is None else f"; the log is {_current.jvm.keep_log()}"
 
 
@@ -228,7 +235,7 @@ def _launch(engine: SparkTarget, abandoned: threading.Event) -> SessionHandle:
     context._accumulatorServer.handle_error = lambda *_: None
     # It waits for a second.
     handle.release.then(context._accumulatorServer.shutdown)
-    # Only spark-submit reads the property; a context uses `python3` from PATH, which may lack pyarrow.
+    # Only spark-submit reads the property; `python3` from PATH may lack pyarrow.
     context.pythonExec = properties["spark.pyspark.python"]
     handle.session = SparkSession(context)
     return handle
@@ -271,7 +278,7 @@ def _properties(engine: SparkTarget) -> dict[str, str]:
     master = engine.master
     local = re.fullmatch(r"local(?:\[(\*|\d+)\])?", master)
     if local:
-        # Without a second number one crashed worker fails the scan; a cluster retries three times by default.
+        # Without a second number a crashed worker fails the scan; clusters retry.
         master = f"local[{local[1] or 1},4]"
     properties = dict(_QUIET)
     if re.match(r"(local|spark://(127\.|localhost))", master):
@@ -300,7 +307,7 @@ def check_reachable(remote: str) -> None:
 
 
 def _release_remote(session: "SparkSession") -> None:
-    """Release the session like its `stop`, without the lock that blocks new sessions while a server hangs."""
+    """Release the session like its `stop`, without its lock, which blocks new sessions."""
     from pyspark.sql.connect.session import SparkSession as Remote
 
     if Remote._default_session is session:
@@ -315,3 +322,39 @@ def _release_remote(session: "SparkSession") -> None:
 def first_line(error: BaseException) -> str:
     """The first line of a Java or gRPC error; the other lines are the stack."""
     return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def add_package(session: "SparkSession") -> None:
+    """Put this package's code on the path of every Python worker, as a zip of the running files.
+
+    Executors need confluent-kafka and pyarrow (docs/scan.md), but not this package. The file's name
+    contains a hash of its content: a warm server may still have another version.
+    """
+    from pyspark import SparkFiles
+    from pyspark.sql.session import SparkSession as Classic
+
+    data = archive()
+    with tempfile.TemporaryDirectory(prefix="kafka-reconciler-ship-") as temporary:
+        folder = Path(temporary)  # for a Connect server, which copies the content
+        if isinstance(session, Classic):
+            # Executors fetch the file with their first task, and after every restart: it stays as
+            # long as the context. Not in the context's own folder: Spark would take it for its own.
+            folder = Path(SparkFiles.getRootDirectory()) / "kafka-reconciler"
+            folder.mkdir(exist_ok=True)
+        path = folder / f"reconciler-{hashlib.sha256(data).hexdigest()[:12]}.zip"
+        path.write_bytes(data)
+        session.addArtifacts(str(path), pyfile=True)
+
+
+def archive() -> bytes:
+    """A zip of the readers and the model. The same content gives the same bytes."""
+    root = Path(reconciler.__file__).parent
+    files = [root / "__init__.py", root / "errors.py"]
+    for package in _PACKAGES:
+        files += sorted((root / package).rglob("*.py"))
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archived:
+        for file in files:
+            # ZipInfo has a fixed default time.
+            archived.writestr(zipfile.ZipInfo(str(file.relative_to(root.parent))), file.read_bytes())
+    return target.getvalue()

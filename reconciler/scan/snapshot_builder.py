@@ -1,7 +1,6 @@
 """Builds the snapshot from listings and rows.
 
-Decided here: what makes a fact Unknown, and when listings and readers are complete. A missing row makes
-its facts Unknown, too.
+Decided here: what makes a fact Unknown (so does a missing row), and when listings are complete.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from reconciler.kafka.consumer_offsets_records import log_partition
+from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.groups import GroupListing
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing
 from reconciler.model.names import TopicPartition
@@ -50,7 +49,7 @@ class Rows:
 
 def split_rows(table: pa.Table) -> Rows:
     """The rows of `run_query`, or of tasks that read no reader, by subject."""
-    # Imported here, where pandas has already loaded it; a module-level import would delay every command.
+    # Imported here, where pandas has loaded it: at the top it would delay every command.
     from pyarrow import compute as pc
 
     def select_rows(subject: int) -> list[Row]:
@@ -70,8 +69,8 @@ def split_rows(table: pa.Table) -> Rows:
 class CommitLog:
     """What is known of the commit log. `partitions` 0: it does not exist, so there are no commits.
 
-    `missing`: why nothing is known. `sizes`: number of offsets of each partition with a leader. `unread`:
-    partitions that were not read to their end. The counts are those of the records that were read.
+    `missing`: why nothing is known. `sizes`: number of offsets of each partition with a leader.
+    `unread`: partitions that were not read to their end. The counts are of records that were read.
     """
 
     partitions: int = 0
@@ -84,7 +83,7 @@ class CommitLog:
 
     @property
     def hides_groups(self) -> Unknown | None:
-        """Why the listing may lack groups: each broker lists those of the log's partitions that it leads."""
+        """Why the listing may lack groups: a broker lists those of log partitions that it leads."""
         if self.missing is not None and self.missing is not NOT_ASKED:
             return Unknown(f"whether every group is listed is unknown: {self.missing.reason}")
         if len(self.sizes) < self.partitions:
@@ -143,18 +142,13 @@ def _partition(
     at: Sequence[int | None] = row.get("offsets_at") or [None] * len(request.instants)
     offsets_at: dict[int, int | Unknown | None] = {}
     for instant, offset in zip(request.instants, at, strict=True):
-        # -1: no record at or after the instant, below the stable end that was read before the query.
+        # -1: no record at or after the instant, below the stable end read before.
         offsets_at[instant] = None if offset == -1 else unread if offset is None else offset
     readers: tuple[ConsumerPosition, ...] | Unknown = NOT_ASKED
     if request.readers or request.named:
         readers = _readers(request, row, log_start, log)
-    # Without `replace`, which takes longer than everything else here.
-    return PartitionFacts(
-        partition=listed.partition,
-        topic_id=listed.topic_id,
-        leader=listed.leader,
-        replicas=listed.replicas,
-        in_sync=listed.in_sync,
+    return replace(
+        listed,
         last_purge_ms=purge,
         log_start=log_start,
         stable_end=stable_end,
@@ -207,7 +201,7 @@ def _origin(group: str, committed: int, origins: Sequence[Row], log: CommitLog) 
         return unread
     ids = {origin["id"] for origin in origins}
     if len(ids) > 1:
-        # The log still holds commits for an earlier topic of this name: only the current commit counts.
+        # With commits for an earlier topic of this name only the current one counts.
         ids = {origin["id"] for origin in origins if origin["committed"] == committed}
     if len(ids) == 1:
         topic_id: str | None = ids.pop()
@@ -237,8 +231,8 @@ def _with_commits(facts: GroupFacts, row: Row, log: CommitLog, *, activity: bool
     if not facts.listed:
         unread = Unknown("commits of a group that no list call names cannot be read")
     elif row.get("commits") is not None and row.get("commit_keys") is not None and row["commit_keys"] > row["commits"]:
-        # Brokers omit commits on topics that the caller may not describe, without an error. Only the log shows
-        # them. Only `idleFor: 0s` works without the log; its removal says that such commits do not count.
+        # Brokers omit commits on topics that the caller may not describe, without an error. Only
+        # the log shows them. Only `idleFor: 0s` works without the log, as its removals say.
         difference = (
             f"the commit log holds {row['commit_keys']} commits of the group, its coordinator has {row['commits']}"
         )
@@ -259,7 +253,7 @@ def _with_commits(facts: GroupFacts, row: Row, log: CommitLog, *, activity: bool
 
 
 def _activity(row: Row, unread: Unknown | None) -> tuple[int | Unknown, tuple[int, int] | Unknown]:
-    """Newest activity and newest record. A group without records is Unknown: silence is no proof of idleness."""
+    """Newest activity and record. Without records both are Unknown: silence proves nothing."""
     if unread is not None:
         return unread, unread
     if row.get("log_offset") is None:

@@ -1,8 +1,8 @@
 """Reads one chunk in a Spark task, as rows of one table that Spark reduces.
 
-Decided here: which rows leave a task. All sources share one schema, so that each source is read once
-and feeds one shuffle. A row describes one subject (partition, group, topic, or the run itself) and fills
-only the columns of its source.
+Decided here: which rows leave a task. All sources share one schema, so that each source is read
+once and feeds one shuffle. A row describes one subject (partition, group, topic, or the run itself)
+and fills only the columns of its source.
 """
 
 import gc
@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_commit_log
-from reconciler.kafka.groups import Commit, read_commits
+from reconciler.kafka.groups import Commit, commit_row, read_commits
 from reconciler.kafka.offsets import OffsetsRequest, read_offsets
-from reconciler.kafka.schemas import COMMIT_LOG, GROUP_COMMITS, PARTITIONS, commit_batch, offset_batch
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest
 from reconciler.model.snapshot import Unknown
-from reconciler.scan.requests import Chunk, CommitsChunk, LogChunk, PartitionsChunk, select_groups
+from reconciler.scan.columns import columns, struct
+from reconciler.scan.requests import Chunk, select_groups
 
 PARTITION, GROUP, TOPIC, RUN = range(4)
 """The subject of a row."""
@@ -34,7 +34,7 @@ COMMITS = ("commits", "commit_topics", "fingerprint")
 _ACTIVITY = ("last_activity_ms", "log_partition", "log_offset", "seems", "live", "commit_keys")
 _COUNTS = ("records", "skipped", "garbled")
 SUMS = (*_COUNTS, "unread")
-"""Of a topic (records, and partitions that were not read), or of a run (rows or records that were read)."""
+"""Of a topic (records, partitions without an answer), or of a run (what was read)."""
 
 COLUMNS: Mapping[int, Sequence[str]] = {
     PARTITION: (*_OFFSETS, "readers", "origins"),
@@ -44,23 +44,12 @@ COLUMNS: Mapping[int, Sequence[str]] = {
 }
 """The columns of each kind of subject in the result; the query collects `readers` and `origins`."""
 
-_READER = pa.struct([("group", pa.string()), ("committed", pa.int64()), ("named", pa.bool_())])
-_ORIGIN = pa.struct([("group", pa.string()), ("committed", pa.int64()), ("id", pa.string())])
-FACTS = pa.schema(
-    [
-        pa.field("subject", pa.int32(), nullable=False),
-        pa.field("name", pa.string(), nullable=False),
-        pa.field("number", pa.int32(), nullable=False),
-        *(PARTITIONS.field(name) for name in _OFFSETS),
-        # a reader of a partition; without a committed offset it is implied to stand at the log start
-        pa.field("reader", _READER),
-        # the commit log's entry of a named reader
-        pa.field("origin", _ORIGIN),
-        pa.field("needed", pa.bool_()),
-        *(GROUP_COMMITS.field(name) for name in COMMITS),
-        *(COMMIT_LOG.field(name) for name in (*_ACTIVITY, *_COUNTS)),
-        pa.field("unread", pa.int64()),
-    ]
+FACTS = columns(
+    " ".join(["subject! name! number!", *_OFFSETS, "reader origin needed", *COMMITS, *_ACTIVITY, *SUMS]),
+    # A reader of a partition; without a committed offset it is implied to stand at the log start.
+    reader=struct("group committed named"),
+    # The commit log's entry of a named reader.
+    origin=struct("group committed id"),
 )
 
 _LEAST_S = 5.0
@@ -70,10 +59,10 @@ _LEAST_S = 5.0
 class ScanTask:
     """What the tasks of one scan share. Pickled into the tasks.
 
-    `readers`: partitions whose readers are requested, by topic. `named`: groups whose position is requested
-    wherever it is, by topic. `until_s`: epoch seconds at which tasks give up silent brokers, later than the
-    start of the last chunk where brokers answer; a wrong clock costs patience, not facts. `log_limit_s`:
-    upper bound for one chunk of the commit log.
+    `readers`: partitions whose readers are requested, by topic. `named`: groups whose position is
+    requested wherever it is, by topic. `until_s`: epoch seconds at which tasks give up silent
+    brokers, later than the start of the last chunk where brokers answer; a wrong clock costs
+    patience, not facts. `log_limit_s`: upper bound for one chunk of the commit log.
     """
 
     connection: Connection
@@ -87,7 +76,7 @@ class ScanTask:
 def read_chunks(task: ScanTask, chunks: Sequence[Chunk], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """For `mapInArrow` over a range, in a Python worker of Spark: each id is the number of a chunk.
 
-    code_archive.py puts everything that this module imports on the workers' path.
+    session.py puts everything that this module imports on the workers' path.
     """
     # Garbage collection took a third of the time.
     with gc_paused():
@@ -99,7 +88,7 @@ def read_chunks(task: ScanTask, chunks: Sequence[Chunk], batches: Iterator[pa.Re
 def is_retry() -> bool:
     """Whether this Spark task failed before.
 
-    The client library can crash while a coordinator moves; the next attempt reads commits in a worker process.
+    The library can crash while a coordinator moves; a retry uses a worker process.
     """
     from pyspark import TaskContext
 
@@ -123,24 +112,23 @@ def gc_paused() -> Iterator[None]:
 
 
 def read_chunk(task: ScanTask, chunk: Chunk, *, isolated: bool) -> Iterator[pa.RecordBatch]:
-    """One chunk as batches of `FACTS`, with a row about the run itself. `read_commits` explains `isolated`."""
-    # At least a few seconds: an executor whose clock is ahead still gets answers from healthy brokers.
+    """One chunk as batches of `FACTS`, and a row about the run. `isolated`: see `read_commits`."""
+    # At least a few seconds, because the executor's clock may be ahead.
     remaining_s = min(task.connection.timeout_s, max(_LEAST_S, task.until_s - time.time()))
     with closing(KafkaSession(replace(task.connection, timeout_s=remaining_s))) as session:
-        match chunk:
-            case PartitionsChunk(requests):
-                yield from _read_partitions(session, requests)
-            case CommitsChunk(groups):
-                yield from _read_commits(session, task, groups, isolated=isolated)
-            case LogChunk(partitions):
-                yield from _read_log(session, task, partitions)
+        if chunk.requests:
+            yield from _read_partitions(session, chunk.requests)
+        if chunk.groups:
+            yield from _read_commits(session, task, chunk.groups, isolated=isolated)
+        if chunk.log:
+            yield from _read_log(session, task, chunk.log)
 
 
 def _read_partitions(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> Iterator[pa.RecordBatch]:
     full = {(request.topic, number) for request in requests if request.full for number in request.partitions}
     records: Counter[str] = Counter()
     unread: Counter[str] = Counter()
-    rows = offset_batch(requests, read_offsets(session, requests)).to_pylist()
+    rows = read_offsets(session, requests)
     for row in rows:
         topic, start, end = row["topic"], row["log_start"], row["high_watermark"]
         known = start is not None and end is not None
@@ -159,9 +147,9 @@ def _read_commits(
     for commits in read_commits(session, groups, isolated=isolated):
         yield _readers(task, commits)
         needed = select_groups(task.groups, commits)
-        rows = commit_batch(commits, topics=()).to_pylist()
+        rows = [commit_row(group, answer) for group, answer in commits.items()]
         yield _rows(GROUP, ({**row, "name": row["group"], "needed": row["group"] in needed} for row in rows))
-        read += sum(row["commits"] or 0 for row in rows)
+        read += sum(row.get("commits", 0) for row in rows)
     yield _rows(RUN, [{"name": "commits", "records": read}])
 
 
@@ -196,20 +184,20 @@ def _readers(task: ScanTask, commits: Mapping[str, Sequence[Commit] | Unknown]) 
 def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) -> Iterator[pa.RecordBatch]:
     origins: dict[str, set[str]] = {}
     for topic, named in task.named.items():
-        for group in named:
-            origins.setdefault(group, set()).add(topic)
-    rows = read_commit_log(session, partitions, origins=origins, limit_s=task.log_limit_s).to_pylist()
-    needed = select_groups(task.groups, {row["group"] for row in rows} - {None})
+        for name in named:
+            origins.setdefault(name, set()).add(topic)
+    rows = read_commit_log(session, partitions, origins=origins, limit_s=task.log_limit_s)
+    needed = select_groups(task.groups, {row["group"] for row in rows if "group" in row})
     groups, topic_ids, logs = [], [], []
     for row in rows:
-        group = row["group"]
+        group = row.get("group")
         if group is None:
             logs.append({**row, "name": "commit_log", "number": row["log_partition"]})
-        elif row["topic"] is not None:
+        elif "topic" in row:
             origin = {"group": group, "committed": row["committed"], "id": row["topic_id"]}
             topic_ids.append({"name": row["topic"], "number": row["partition"], "origin": origin})
         elif task.readers or group in needed:
-            # Where readers are requested, every group counts: the log may know ids that no listing shows.
+            # For readers every group counts: the log may know ids that no listing shows.
             groups.append({**row, "name": group, "needed": group in needed})
     yield _rows(GROUP, groups)
     yield _rows(PARTITION, topic_ids)

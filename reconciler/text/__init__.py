@@ -1,1 +1,1 @@
-"""Text for people and for machines: escaping, formatting of instants and counts, suggestions. Standard library only."""
+"""Text for people and machines: escaping, formatting, suggestions. Standard library only."""

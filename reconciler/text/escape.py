@@ -1,11 +1,11 @@
 """Escapes names and sentences of any origin for terminals, CI logs, Markdown and workflow commands.
 
-One escape language for all: a backslash and what follows (`\\n`, `\\u202e`, `\\\\`). It can be undone
-exactly, so two different names never look alike. Escaped: control, format and bidirectional
-characters, everything invisible or blank, letters of right-to-left scripts (they reorder the numbers
-beside them), combining marks and other text that has a second spelling (é as one or two characters),
-and what a CI runner reads as a command (`::`, `##[`). Not escaped: look-alikes among visible letters
-(a and а). The second half of the module adds what each medium needs on top.
+One escape language for all: a backslash and what follows (`\\n`, `\\u202e`, `\\\\`). It can be
+undone exactly, so two different names never look alike. Escaped: control, format and bidirectional
+characters, everything invisible or blank, letters of right-to-left scripts (they reorder the
+numbers beside them), combining marks and other text that has a second spelling (é as one or two
+characters), and what a CI runner reads as a command (`::`, `##[`). Not escaped: look-alikes among
+visible letters (a and а). The second half of the module adds what each medium needs on top.
 """
 
 import hashlib
@@ -14,10 +14,10 @@ import unicodedata
 from functools import lru_cache
 
 NAME_MAX = 100
-"""Escaped characters of a group id that are shown in full; a topic's name has at most 249 and is always whole."""
+"""Escaped characters of a group id that reports show; topic names, at most 249, are never cut."""
 
 SENTENCE_MAX = 2_000
-"""Characters of a sentence that are shown; the longest of ours, a refusal with its waivers, is shorter."""
+"""Characters of a sentence that reports show; our longest, a refusal with waivers, is shorter."""
 
 _HEAD = 40
 _NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9._/\[\]-]{1,300}")
@@ -53,7 +53,7 @@ def _character(char: str) -> str:
 
 
 def is_invisible(char: str) -> bool:
-    """Whether the character is invisible or a blank other than the space. Marks on letters are visible."""
+    """Whether the character is invisible, or a blank but no space. Marks on letters are visible."""
     unseen = char != " " and unicodedata.category(char) in _UNSEEN_CATEGORIES
     return unseen or ord(char) & 0xFFFE == 0xFFFE or _BLANK_OR_IGNORABLE.match(char) is not None
 
@@ -65,14 +65,14 @@ def escape_char(char: str) -> str:
 
 
 def escape_text(sentence: str) -> str:
-    """A sentence on one line. Its backslashes stay: the author of a sentence has quoted the names in it."""
+    """A sentence on one line. Its backslashes stay: its author has quoted the names in it."""
     if not _NEEDS_ESCAPE.search(sentence):
         return sentence
     return _PAIRED.sub(lambda match: escape_char(match[0]), "".join(map(_character, sentence)))
 
 
 def harmless_json(text: str) -> str:
-    """The same JSON without anything that a CI runner reads as a command. The JSON must be pure ASCII."""
+    """The same JSON, pure ASCII, without anything that a CI runner reads as a command."""
     if "::" not in text and "##[" not in text and "\x7f" not in text:  # a tenth of the time, for nearly every text
         return text
     return _COMMAND.sub(lambda match: escape_char(match[0]), text)
@@ -84,10 +84,10 @@ def escape_name(name: str) -> str:
 
 
 def truncate(value: str, text: str, limit: int) -> str:
-    """`text`, the spelling of `value`, or where it is too long its beginning with length and hash. Still unambiguous."""
+    """`text`, the escaped `value`; if it is too long, its beginning with length and hash."""
     if len(text) <= limit:
         return text
-    # 128 bits: two ids of one rendering would take 2^64 trials. No name's escapes hold a backslash before an ellipsis.
+    # 128 bits: a collision takes 2^64 trials. No escape is a backslash before an ellipsis.
     digest = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return f"{escape_name(value[:_HEAD])}\\… {len(value)} characters, sha256 {digest}"
 
@@ -122,10 +122,7 @@ def markdown_prose(value: str) -> str:
 
 def comment_value(value: str) -> str:
     """A value in quotes inside an HTML comment: it can end neither."""
-    text = escape_name(value)
-    for char in '<>"':
-        text = text.replace(char, escape_char(char))
-    return f'"{text}"'
+    return '"' + re.sub('[<>"]', lambda match: escape_char(match[0]), escape_name(value)) + '"'
 
 
 def command_data(value: str) -> str:

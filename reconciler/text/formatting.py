@@ -1,4 +1,4 @@
-"""Formats numbers, times and counted nouns for people. Ages are relative to an instant of the caller."""
+"""Formats numbers, times and counted nouns for people. The caller gives the present time."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,7 @@ def count(number: int, noun: str) -> str:
 
 
 def format_duration(ms: int) -> str:
-    """The shortest manifest text of a duration: `7d`, `90s`, `1.5s`. The inverse of `duration_ms`."""
+    """The shortest manifest text of a duration: `7d`, `90s`, `1.5s`; inverse of `duration_ms`."""
     for unit, unit_ms in _UNITS_MS:
         if ms and ms % unit_ms == 0:
             return f"{ms // unit_ms}{unit[0]}"
@@ -81,10 +81,5 @@ def broker_ids(ids: Iterable[int]) -> str:
 
 def first_few(names: list[str], *, limit: int = 3) -> str:
     """The first few of a list: `a, b, c and 4 more`."""
-    shown = ", ".join(names[:limit])
-    return shown if len(names) <= limit else f"{shown} and {len(names) - limit:,} more"
-
-
-def sentence(text: str) -> str:
-    """With a full stop, unless it ends in a mark of its own."""
-    return text if text.endswith((".", "?", "!")) else f"{text}."
+    first = ", ".join(names[:limit])
+    return first if len(names) <= limit else f"{first} and {len(names) - limit:,} more"

@@ -1,4 +1,4 @@
-"""Phrases: text in which names, sentences of others and numbers that matter stay marked, for every medium.
+"""Phrases: text in which names, sentences of others and important words stay marked.
 
 A plain string in a phrase is the program's own words and needs no escaping. A writer decides how a
 medium shows the marked parts.

@@ -8,19 +8,16 @@ _LONGEST = 249
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
-    """Return the closest candidate to `word`, or None. Letter case, `-` and `_` differ only slightly.
+    """Return the candidate closest to `word`, or None. Letter case, `-` and `_` hardly count.
 
     The result depends on the set of candidates, not on their order.
     """
     if not word or len(word) > _LONGEST:
         return None
     known = sorted({candidate for candidate in candidates if candidate != word and len(candidate) <= _LONGEST})
-    for form in (_normalized, sorted):  # swapped letters: difflib would rate another ending as high
+    # sorted: swapped letters, which difflib would rate no higher than another ending
+    for form in (lambda text: text.lower().replace("-", "").replace("_", ""), sorted):
         for candidate in known:
             if form(candidate) == form(word):
                 return candidate
     return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=0.7)), None)
-
-
-def _normalized(word: str) -> str:
-    return word.lower().replace("-", "").replace("_", "")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
+from reconciler.model.ports import Election
 from reconciler.model.snapshot import GroupState, GroupType, PartitionFacts, Unknown
-from reconciler.operations.response import ResponseAction
+from reconciler.operations.attempt import ResponseAction
 from tests.contract.environments import Environment
 
 

@@ -17,8 +17,7 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.journal.entry import JournalEntry
-from reconciler.journal.journal import file_journal
+from reconciler.journal.journal import JournalEntry, file_journal
 from reconciler.sandbox import client, tools
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster

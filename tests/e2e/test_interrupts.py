@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.journal.entry import Event
-from reconciler.journal.journal import file_journal
+from reconciler.journal.journal import Event, file_journal
 from reconciler.model.outcome import Status
 from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster

@@ -18,8 +18,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from reconciler import __version__, gitops
-from reconciler.gitops import ACTION
-from reconciler.gitops.starter_manifests import starter_manifests
+from reconciler.gitops import ACTION, starter_manifests
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster

@@ -12,15 +12,14 @@ from reconciler.model.ports import ItemResult
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, TopicFacts
-from reconciler.operations.base import Effect, Operation, RunContext, beyond_review
+from reconciler.operations.attempt import ErrorTable, Right
+from reconciler.operations.base import Effect, Limit, LimitUsage, Operation, RunContext, beyond_review
 from reconciler.operations.checks import known
-from reconciler.operations.limit import Limit, LimitUsage
 from reconciler.operations.observation import Observation, RecheckFailure
-from reconciler.operations.response import ErrorTable, Right
 from reconciler.text.phrase import name
 from tests.fakes.cluster import FakeCluster
 
-ALTERED_TOPICS = Limit(field="altered_topics", default=2, description="Topics altered.", words="topics altered")
+ALTERED_TOPICS = Limit("altered_topics", 2, "topics altered")
 
 
 class ClusterWithConfigs(FakeCluster):
@@ -75,10 +74,6 @@ class AlterCleanup(Operation):
 
     def __post_init__(self) -> None:
         self.check_subject(self.topic)
-
-    @property
-    def subject(self) -> str:
-        return self.topic
 
     @property
     def irreversible(self) -> bool:

@@ -3,22 +3,20 @@
 from collections.abc import Iterable
 from typing import ClassVar, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from reconciler.model.plan import Decision, Satisfied
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.operations.base import Operation
 from reconciler.operations.checks import SubjectBlocked, known, listed_topic
-from reconciler.policies.base import STRICT, Policy, Subjects
+from reconciler.policies.base import ManifestModel, Policy, Subjects
 from reconciler.policies.fields import TopicSelectors
 from tests.extension.alter_cleanup import AlterCleanup, ObservedTopic
 
 
-class TopicCleanupSpec(BaseModel):
+class TopicCleanupSpec(ManifestModel):
     """The body of a TopicCleanup."""
-
-    model_config = STRICT
 
     topics: TopicSelectors = Field(description="Which topics.", examples=[["orders"]])
     cleanup: Literal["delete", "compact"] = Field(description="Their cleanup policy.", examples=["delete"])

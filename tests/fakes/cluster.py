@@ -12,11 +12,9 @@ from dataclasses import dataclass, field, replace
 from confluent_kafka import KafkaError
 
 from reconciler.kafka.gateway import error_name
-from reconciler.model.election import Election
-from reconciler.model.fingerprint import fingerprint
 from reconciler.model.names import TopicPartition
-from reconciler.model.ports import ItemResult
-from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, PartitionFacts, Unknown
+from reconciler.model.ports import Election, ItemResult
+from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, PartitionFacts, Unknown, fingerprint
 from tests.fakes.error_table import Operation
 
 MAX_ELECTIONS = 10_000

@@ -7,11 +7,10 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from reconciler.kafka.gateway import error_name
-from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
-from reconciler.model.ports import Gateway, ItemResult
+from reconciler.model.ports import Election, Gateway, ItemResult
 from reconciler.operations import OPERATIONS, DeleteGroup, DeleteRecords, ElectLeader
-from reconciler.operations.response import COMMON_ERRORS, Response, ResponseAction, interpret
+from reconciler.operations.attempt import COMMON_ERRORS, Response, ResponseAction, interpret
 
 CODES = sorted({value for value in vars(KafkaError).values() if isinstance(value, int)})
 

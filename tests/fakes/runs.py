@@ -7,13 +7,12 @@ from typing import Any
 
 from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply
-from reconciler.journal.journal import file_journal
+from reconciler.journal.journal import ActionJournal, file_journal
 from reconciler.model.action import Action
-from reconciler.model.election import Election
-from reconciler.model.fingerprint import fingerprint
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome
-from reconciler.model.ports import Gateway, Journal
+from reconciler.model.ports import Election, Gateway
+from reconciler.model.snapshot import fingerprint
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
@@ -39,7 +38,7 @@ class FakeClock:
 @dataclass
 class RunResult:
     outcomes: list[Outcome]
-    journal: Journal
+    journal: ActionJournal
 
     @property
     def only(self) -> Outcome:
@@ -52,7 +51,7 @@ def run(
     actions: Sequence[Action],
     folder: Path,
     *,
-    journal: Journal | None = None,
+    journal: ActionJournal | None = None,
     clock: FakeClock | None = None,
     stop: Callable[[], bool] = lambda: False,
     tuning: Tuning | None = None,

@@ -8,7 +8,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from reconciler.model.fingerprint import fingerprint
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
@@ -19,6 +18,7 @@ from reconciler.model.snapshot import (
     PartitionFacts,
     TopicFacts,
     Unknown,
+    fingerprint,
 )
 from tests.fakes.cluster import FakeCluster
 from tests.strategies import facts

@@ -19,13 +19,12 @@ from reconciler import pipeline
 from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply
 from reconciler.errors import ReconcilerError
-from reconciler.journal import entry
-from reconciler.journal.journal import ActionJournal, file_journal
+from reconciler.journal.journal import ActionJournal, create, dump, file_journal
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import files
-from reconciler.manifest.manifest_set import ClusterManifests
+from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
@@ -322,8 +321,8 @@ def _fill(journal: ActionJournal) -> None:
     cluster.create_topic("other-topic", 1)
     cluster.produce("other-topic", {0: 10})
     action = purge(cluster, TopicPartition("other-topic", 0), 5)
-    intent = entry.create(action, run_id="r", plan_digest="other", at_ms=1)
-    line = len(entry.dump(intent)) + 1
+    intent = create(action, run_id="r", plan_digest="other", at_ms=1)
+    line = len(dump(intent)) + 1
     journal.record_intents([action] * (DISK_BYTES // line), run_id="r", plan_digest="other", at_ms=1)
 
 

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from reconciler.model.action import Action
-from reconciler.model.names import Address, format_policy, format_subject
+from reconciler.model.names import Address, format_address, format_subject
 from reconciler.model.plan import Blocked, Plan, Satisfied, Skipped, Waiting
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
@@ -239,7 +239,7 @@ def header_facts(plan: Plan, *, spelling: Spelling, prose: Spelling) -> list[Fac
     for waiver in {waiver for verdict in plan.limits for waiver in verdict.waivers}:
         facts.append((spelling(escape.display_name(waiver.name)), waiver.limit, f"{waiver.value:.15g}"))
     for policy in {action.address.policy_address for action in plan.actions}:
-        facts.append((spelling(format_policy(policy)),))
+        facts.append((spelling(format_address(policy)),))
         facts += [(prose(note.owner),) for note in plan.notes if note.policy == policy and note.owner]
     return facts
 

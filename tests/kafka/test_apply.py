@@ -21,7 +21,6 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import Journal
 from reconciler.sandbox import client, tools
 from reconciler.sandbox.cluster import Cluster
 from tests import kafka_client
@@ -42,7 +41,7 @@ def connection(cluster: Cluster) -> Connection:
     return Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0)
 
 
-def send(actions: list[Action], gateway: KafkaGateway, journal: Journal) -> list[Outcome]:
+def send(actions: list[Action], gateway: KafkaGateway, journal: ActionJournal) -> list[Outcome]:
     return list(
         apply(
             actions,

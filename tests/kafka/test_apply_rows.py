@@ -18,10 +18,9 @@ from confluent_kafka import TopicPartition as ClientPartition
 from reconciler.journal.journal import file_journal
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
-from reconciler.model.election import Election
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import ItemResult
+from reconciler.model.ports import Election, ItemResult
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.sandbox import client
 from reconciler.sandbox.client import admin_client

@@ -19,7 +19,6 @@ from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.groups import list_groups
 from reconciler.kafka.offsets import OffsetsRequest, read_offsets
-from reconciler.kafka.schemas import offset_batch
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import list_topics
 from reconciler.model.selector import Selector, select
@@ -100,7 +99,7 @@ def test_trap_12_no_record_at_or_after_never_means_a_later_end(cluster: Cluster,
         producer.start()
         while True:
             request = OffsetsRequest(topic, [number], leaders[number], instants=(now_ms - 7 * DAY_MS,))
-            (row,) = offset_batch([request], read_offsets(KafkaSession(connection), [request])).to_pylist()
+            (row,) = read_offsets(KafkaSession(connection), [request])
             (offset,) = row["offsets_at"]
             results.append((offset, row["stable_end"]))
             assert (offset == -1 and row["stable_end"] == 100) or offset == 100, row

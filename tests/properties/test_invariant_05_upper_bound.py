@@ -4,7 +4,7 @@ changed.
 
 from hypothesis import given
 
-from reconciler.model.election import Election
+from reconciler.model.ports import Election
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupState
 from reconciler.operations.delete_group import DeleteGroup

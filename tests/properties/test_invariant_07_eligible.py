@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.model.action import Action
-from reconciler.model.election import Election
 from reconciler.model.plan import Plan, sort_decisions
+from reconciler.model.ports import Election
 from reconciler.model.snapshot import GroupState, GroupType, Unknown
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords, LagPolicy

@@ -18,10 +18,10 @@ from ruamel.yaml import YAML
 
 from reconciler.cli.app import run
 from reconciler.errors import ManifestsInvalid
-from reconciler.manifest.diagnostics import Diagnostic, Rendering, render
+from reconciler.manifest.diagnostics import Diagnostic, SourceFile
 from reconciler.manifest.error_codes import CODES
 from reconciler.manifest.files import source_of, validate_sources
-from reconciler.manifest.source_file import SourceFile
+from reconciler.report import DIAGNOSTICS_WRITERS
 from tests.strategies.manifests import changed_manifests, mutated_text, text_soup, valid_manifests
 
 ROOT = Path(__file__).parents[2]
@@ -66,14 +66,14 @@ def check_diagnostics(valid: bool, diagnostics: tuple[Diagnostic, ...], text: st
                 diagnostic.location.line,
                 diagnostic.location.column,
             )
-    for rendering in Rendering:
-        output = render(diagnostics, rendering)
+    for rendering, write in DIAGNOSTICS_WRITERS.items():
+        output = write(diagnostics)
         output.encode("utf-8")
-        if rendering is Rendering.TEXT:
+        if rendering == "text":
             assert all(TEXT_LINE.match(line) for line in output.split("\n")), "text of a manifest starts a line"
-        if rendering is Rendering.GITHUB:
-            assert all(line.startswith(("::error ", "::warning ")) for line in output.splitlines())
-        if rendering in (Rendering.JSON, Rendering.SARIF):
+        if rendering == "github":
+            assert all(line.startswith(("::error ", "::warning ", "::notice ")) for line in output.splitlines())
+        if rendering in ("json", "sarif"):
             json.loads(output)
 
 
@@ -89,8 +89,8 @@ def test_any_text(text: str) -> None:
 def test_any_bytes(content: bytes) -> None:
     """Any bytes yield diagnostics or a set."""
     _, diagnostics = load(content)
-    for rendering in Rendering:
-        render(diagnostics, rendering)
+    for write in DIAGNOSTICS_WRITERS.values():
+        write(diagnostics)
 
 
 @given(mutated_text(), mutated_text())

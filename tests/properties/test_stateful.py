@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from reconciler.apply.context import Tuning
-from reconciler.journal.entry import Event
-from reconciler.journal.journal import file_journal
+from reconciler.journal.journal import Event, file_journal
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan

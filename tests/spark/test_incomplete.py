@@ -12,7 +12,7 @@ from confluent_kafka.admin import AclOperation, ResourceType
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import connect
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.consumer_offsets_records import log_partition
+from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest

@@ -9,11 +9,10 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Consumer
 
-from reconciler.model.fingerprint import fingerprint
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import NOT_ASKED, ConsumerPosition, GroupState, GroupType, Unknown
+from reconciler.model.snapshot import NOT_ASKED, ConsumerPosition, GroupState, GroupType, Unknown, fingerprint
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster

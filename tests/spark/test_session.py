@@ -17,7 +17,7 @@ from reconciler.sandbox.client import wait_until
 from reconciler.scan import session as sessions
 from reconciler.scan.jvm import Jvm
 from reconciler.scan.query import run_query
-from reconciler.scan.requests import CommitsChunk
+from reconciler.scan.requests import Chunk
 from reconciler.scan.session import PendingSession, SparkTarget, close
 from reconciler.scan.task_rows import ScanTask
 from tests.spark.servers import CONNECT_LOG, QUICK_START, connect_server, free_port
@@ -112,7 +112,7 @@ def test_a_query_that_cannot_be_interrupted_is_abandoned(own_session: SparkSessi
     os.kill(jvm_process.process.pid, signal.SIGSTOP)
     start = time.monotonic()
     with pytest.raises(ScanFailed, match=r"had not read 1 groups after 1 s; the log is ") as error:
-        run_query(own_session, task, [CommitsChunk(("g",))], limit_s=1, progress=lambda _message: None)
+        run_query(own_session, task, [Chunk(groups=("g",))], limit_s=1, progress=lambda _message: None)
     assert time.monotonic() - start < 15
     assert jvm_process.process.returncode == -signal.SIGKILL
     assert Path(str(error.value).rpartition(" ")[2]).is_file()

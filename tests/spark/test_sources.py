@@ -13,16 +13,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.consumer_offsets import log_sizes
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topics import COMMIT_LOG_TOPIC, describe_topics, list_topics
+from reconciler.kafka.topics import list_topics
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
 from reconciler.scan import data_sources, export
-from reconciler.scan.scan import SparkTarget, scan
+from reconciler.scan.scan import SparkTarget, describe_log, scan
 from reconciler.scan.session import PendingSession
 from tests.spark.servers import QUICK_START
 
@@ -169,13 +168,11 @@ def test_commit_log_is_divided_by_its_size(cluster: Cluster, connection: Connect
     """
     half_read_topic(cluster, unique)
     session = KafkaSession(connection)
-    partitions = describe_topics(session, list_topics(session), [COMMIT_LOG_TOPIC]).partitions[COMMIT_LOG_TOPIC]
-    sizes = log_sizes(session, partitions)
-    assert set(sizes) == {facts.partition.partition for facts in partitions}
-    before = sum(sizes.values())
+    log = describe_log(session, list_topics(session))
+    assert set(log.sizes) == set(range(log.partitions))
     for _ in range(10):
         client.commit(cluster.bootstrap_servers, f"{unique}-g", {(unique, 0): 4})
-    assert sum(log_sizes(session, partitions).values()) >= before + 10
+    assert sum(describe_log(session, list_topics(session)).sizes.values()) >= sum(log.sizes.values()) + 10
 
 
 def test_export_writes_documented_parquet(

@@ -7,9 +7,9 @@ import json
 from typing import Any, TypeVar
 
 from reconciler.model.action import Action, Mode
-from reconciler.model.election import Election
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Plan, PolicyInfo, Satisfied, Source, Waiting, sort_decisions
+from reconciler.model.ports import Election
 from reconciler.model.snapshot import GroupState, GroupType
 from reconciler.operations.delete_group import DeleteGroup, ObservedGroup
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions

@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from reconciler.model.action import Action, Mode
-from reconciler.model.election import Election
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import (
     Blocked,
@@ -26,6 +25,7 @@ from reconciler.model.plan import (
     Waiting,
     sort_decisions,
 )
+from reconciler.model.ports import Election
 from reconciler.model.snapshot import GroupState, GroupType
 from reconciler.operations.delete_group import DeleteGroup, ObservedGroup
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions

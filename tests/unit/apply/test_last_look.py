@@ -10,9 +10,9 @@ from reconciler.apply.results import exit_code
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal, file_journal
 from reconciler.model.action import Action
-from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
+from reconciler.model.ports import Election
 from reconciler.model.snapshot import GroupType
 from reconciler.operations.delete_records import AcceptedLag
 from tests.fakes.cluster import FakeCluster, Fault
@@ -564,6 +564,34 @@ def test_a_group_that_changed_is_not_removed(cluster: FakeCluster, tmp_path: Pat
     outcome = run(cluster, [action], tmp_path).only
     assert (outcome.status, outcome.sends) == (Status.STALE, 0)
     assert cluster.groups["billing"].commits
+
+
+def test_a_group_that_goes_between_its_listing_and_its_commits_is_satisfied(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    """Another run removes the group: it is still listed, and has no commits already."""
+    action = removal(cluster, "billing")
+    group = cluster.groups["billing"]
+    group.commits = {}
+    read_groups_of_cluster = cluster.read_groups
+
+    def read_groups(groups: list[str]) -> object:
+        facts = read_groups_of_cluster(groups)
+        cluster.groups.pop("billing", None)
+        return facts
+
+    cluster.read_groups = read_groups  # type: ignore[method-assign, assignment]
+    outcome = run(cluster, [action], tmp_path).only
+    assert (outcome.status, outcome.sends) == (Status.SATISFIED, 0)
+
+
+def test_a_listed_group_without_commits_is_not_removed(cluster: FakeCluster, tmp_path: Path) -> None:
+    """It may be in use again: no request is sent."""
+    action = removal(cluster, "billing")
+    cluster.groups["billing"].commits = {}
+    outcome = run(cluster, [action], tmp_path).only
+    assert (outcome.status, outcome.sends) == (Status.FAILED, 0)
+    assert "still listed" in outcome.detail
 
 
 def test_a_retry_does_not_remove_a_recreated_group(cluster: FakeCluster, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from reconciler import gitops
 from reconciler.cli.app import COMMANDS, app, load_command
 from reconciler.cli.console import texts
 from reconciler.doctor import ClusterCheck, doctor_report
-from reconciler.gitops.starter_manifests import SCHEMA, starter_manifests
+from reconciler.gitops import SCHEMA, starter_manifests
 from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
 from reconciler.kafka.permissions import Permission, RequiredAccess, Role, Selection
 from reconciler.manifest.files import load

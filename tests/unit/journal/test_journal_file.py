@@ -21,8 +21,7 @@ from confluent_kafka import KafkaError
 from reconciler.errors import JournalUnavailable
 from reconciler.journal import file as journal_file
 from reconciler.journal import journal as action_journal
-from reconciler.journal.entry import Event
-from reconciler.journal.journal import ActionJournal, file_journal
+from reconciler.journal.journal import ActionJournal, Event, file_journal
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from tests.fakes.cluster import FakeCluster, Fault
@@ -154,8 +153,10 @@ def test_damage_elsewhere_is_not_harmless(cluster: FakeCluster, tmp_path: Path, 
     run(cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal)
     lines = journal.store.path.read_bytes().splitlines(keepends=True)
     journal.store.path.write_bytes(lines[0][:40] + b"\n" + lines[1])
-    with pytest.raises(JournalUnavailable, match="damaged in the line that ends at byte 41"):
-        file_journal(journal.store.path).last_purges()
+    damaged_journal = file_journal(journal.store.path)
+    for _ in range(2):
+        with pytest.raises(JournalUnavailable, match="damaged in the line that ends at byte 41"):
+            damaged_journal.last_purges()
 
 
 def test_a_journal_that_is_truncated_during_a_read_is_an_error(
@@ -388,13 +389,10 @@ def test_outcomes_of_a_later_run_name_the_interrupted_run(tmp_path: Path) -> Non
         Outcome(action=action, status=Status.SATISFIED, detail="the log starts there already")
         for action in (actions[0], actions[2])
     ]
-    annotated, other_outcomes = action_journal.annotate_interrupted(rechecked, intents)
-    assert [outcome.action for outcome in annotated] == [actions[0], actions[2]]
-    assert [outcome.action for outcome in other_outcomes] == [actions[0]]
-    assert "run killed" in other_outcomes[0].detail
+    annotated = [action_journal.annotate_interrupted(outcome, intents) for outcome in rechecked]
+    assert "run killed" in annotated[0].detail
     assert annotated[1] == rechecked[1]
-    journal.record_outcomes(other_outcomes, run_id="next", plan_digest="sha256:plan", at_ms=3)
+    journal.record_outcomes(annotated[:1], run_id="next", plan_digest="sha256:plan", at_ms=3)
     assert set(journal.open_intents("sha256:plan")) == {actions[1].address}
     # The later run sent no request: the clock still runs from the intent of the killed run.
     assert journal.last_purges()[actions[0].partition] == 1
-    assert action_journal.progress_message({}) == ""

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka.connect import Connection, admin, consumer, producer
+from reconciler.kafka.connect import Connection, create
 
 
 class _Pressed(str):
@@ -19,15 +21,15 @@ class _Pressed(str):
         return str.__str__(self)
 
 
-@pytest.mark.parametrize("make", [admin, consumer, producer])
-def test_ctrl_c_during_the_creation_of_a_client_is_no_property_error(make: Callable[[Connection], Any]) -> None:
+@pytest.mark.parametrize("client_class", [AdminClient, Consumer, Producer])
+def test_ctrl_c_during_the_creation_of_a_client_is_no_property_error(client_class: Callable[..., Any]) -> None:
     """The library once turned it into a TypeError, and the message blamed the manifest."""
     connection = Connection(("127.0.0.1:1",), {_Pressed("client.rack"): "a"})
     with pytest.raises(KeyboardInterrupt):
-        make(connection)
+        create(client_class, connection, settings={"group.id": "g"} if client_class is Consumer else {})
 
 
 def test_a_wrong_property_is_an_error() -> None:
     """The error reaches the caller from the thread that created the client."""
     with pytest.raises(ClusterUnreachable, match=r"no\.such\.property.*\bspec\.client\b"):
-        admin(Connection(("127.0.0.1:1",), {"no.such.property": "1"}))
+        create(AdminClient, Connection(("127.0.0.1:1",), {"no.such.property": "1"}))

@@ -9,6 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import AclOperation, AdminClient
 
 from reconciler.apply.results import exit_code
 from reconciler.errors import ClusterUnreachable, JournalUnavailable
@@ -21,11 +23,11 @@ from reconciler.kafka.groups import read_groups
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import topic_id_text
-from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
-from reconciler.model.snapshot import Unknown
-from reconciler.operations.response import ResponseAction
+from reconciler.model.ports import Election
+from reconciler.model.snapshot import GroupState, Unknown
+from reconciler.operations.attempt import ResponseAction
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.error_table import InterpretingGateway
 from tests.fakes.runs import purge, run
@@ -43,8 +45,7 @@ def unopened(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_arguments: object) -> Any:
         raise ClusterUnreachable(LIMIT)
 
-    for name in ("admin", "producer", "consumer"):
-        monkeypatch.setattr(connect, name, refuse)
+    monkeypatch.setattr(connect, "create", refuse)
 
 
 @pytest.mark.usefixtures("unopened")
@@ -91,7 +92,7 @@ def test_a_limit_of_threads_is_an_unreachable_cluster(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     with pytest.raises(ClusterUnreachable, match="can't start new thread"):
-        connect.admin(Connection(("127.0.0.1:9",), timeout_s=1.0))
+        connect.create(AdminClient, Connection(("127.0.0.1:9",), timeout_s=1.0))
 
 
 def test_a_worker_that_cannot_be_started_is_a_missing_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,24 +115,59 @@ def test_a_journal_without_a_client_is_unavailable() -> None:
         journal.last_purges()
 
 
+def done(result: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_result(result)
+    return future
+
+
+def session_of(*, cluster_id: str, errors: list[KafkaError] | None = None) -> KafkaSession:
+    """A session whose listing names no group and has these errors. The caller may describe the cluster."""
+    described = SimpleNamespace(cluster_id=cluster_id, authorized_operations=[AclOperation.DESCRIBE])
+    client: Any = SimpleNamespace(
+        poll=lambda _timeout: 0,
+        list_consumer_groups=lambda **_options: done(SimpleNamespace(valid=[], errors=errors or [])),
+        describe_cluster=lambda **_options: done(described),
+    )
+    session = KafkaSession(NOWHERE)
+    session._clients["reads"] = client
+    return session
+
+
 def test_groups_of_another_cluster_are_unknown() -> None:
     """An address may lead to another cluster: absence there proves nothing, and the same name is
     another group.
     """
-    listing: Future[Any] = Future()
-    listing.set_result(SimpleNamespace(valid=[], errors=[]))
-    described: Future[Any] = Future()
-    described.set_result(SimpleNamespace(cluster_id="elsewhere", authorized_operations=[]))
-    client: Any = SimpleNamespace(
-        poll=lambda _timeout: 0,
-        list_consumer_groups=lambda **_options: listing,
-        describe_cluster=lambda **_options: described,
-    )
-    session = KafkaSession(NOWHERE)
-    session._clients["reads"] = client
+    session = session_of(cluster_id="elsewhere")
     billing = read_groups(session, ["billing"], cluster_id="here", deadline=Deadline.after(5))["billing"]
     assert isinstance(billing.listed, Unknown)
     assert mentions(billing.listed.reason, "elsewhere", "here")
+
+
+SILENT = KafkaError(KafkaError._TIMED_OUT)
+MOVING = Unknown("the coordinator moves")
+
+
+@pytest.mark.parametrize(
+    ("errors", "coordinators", "absent"),
+    [
+        ([], ({"billing": GroupState.DEAD}, {}), True),
+        ([SILENT], ({"billing": GroupState.DEAD}, {}), False),
+        ([SILENT], None, False),
+        ([], ({"billing": MOVING}, {}), False),
+        ([], ({"billing": GroupState.EMPTY}, {}), False),
+        ([], None, False),
+    ],
+    ids=["proven", "silent broker", "nothing answers", "moving coordinator", "it exists", "crashed client"],
+)
+def test_absence_needs_a_complete_listing_and_the_coordinator(
+    monkeypatch: pytest.MonkeyPatch, errors: list[KafkaError], coordinators: object, *, absent: bool
+) -> None:
+    """Any doubt makes an unlisted group Unknown: a silent broker may be its coordinator."""
+    monkeypatch.setattr(KafkaSession, "call_worker", lambda *_arguments, **_options: coordinators)
+    session = session_of(cluster_id="here", errors=errors)
+    billing = read_groups(session, ["billing"], cluster_id="here", deadline=Deadline.after(0.2))["billing"]
+    assert billing.listed is False if absent else isinstance(billing.listed, Unknown)
 
 
 def test_no_topic_id_is_not_an_id() -> None:

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 from reconciler.errors import ManifestsInvalid
 from reconciler.manifest.diagnostics import Diagnostic
-from reconciler.manifest.files import source_of, validate_sources
-from reconciler.manifest.manifest_set import ManifestSet
+from reconciler.manifest.files import ManifestSet, source_of, validate_sources
 from tests.unit.manifest.broken import CLUSTER, NOW_MS
 
 

@@ -6,9 +6,11 @@ import json
 
 import pytest
 
-from reconciler.manifest.diagnostics import Diagnostic, Related, Rendering, escape_invisible, render, text
+from reconciler.manifest.diagnostics import Diagnostic, Related
 from reconciler.manifest.error_codes import CODES
 from reconciler.model.names import NOWHERE, SourceLocation
+from reconciler.report import DIAGNOSTICS_WRITERS
+from reconciler.report.diagnostics import escape_invisible
 from tests.unit.manifest.broken import BROKEN, CLUSTER
 from tests.unit.manifest.checking import outcome
 
@@ -25,6 +27,14 @@ DUPLICATE = Diagnostic(
 )
 FILE_WARNING = Diagnostic(code="M403", message="m", location=SourceLocation("a b,c:d.yaml", 0, 0), hint="h")
 NO_FILE = Diagnostic(code="M005", message="no manifests", location=NOWHERE)
+
+
+def render(diagnostics: list[Diagnostic], form: str) -> str:
+    return DIAGNOSTICS_WRITERS[form](diagnostics)
+
+
+def text(diagnostic: Diagnostic) -> str:
+    return render([diagnostic], "text")
 
 
 def at(line: str, start: int, end: int, *, end_line: int = 1) -> list[str]:
@@ -44,7 +54,7 @@ def test_text() -> None:
     """Text shows the message, the position, the source line with the span underlined, the hint,
     related positions and the field.
     """
-    assert render([DUPLICATE], Rendering.TEXT) == (
+    assert render([DUPLICATE], "text") == (
         "error[M107]: duplicate key `topics`\n"
         "   --> manifests/orders.yaml:12:3\n"
         "    |\n"
@@ -55,15 +65,15 @@ def test_text() -> None:
     )
     assert text(FILE_WARNING) == "warning[M403]: m\n  --> a b,c:d.yaml\n   = h\n"
     assert text(NO_FILE) == "error[M005]: no manifests\n"
-    assert render([FILE_WARNING, NO_FILE], Rendering.TEXT) == text(FILE_WARNING) + "\n" + text(NO_FILE)
+    assert render([FILE_WARNING, NO_FILE], "text") == text(FILE_WARNING) + "\n" + text(NO_FILE)
 
 
 def test_nothing_renders_to_nothing() -> None:
-    """No diagnostics: no text and no annotation, and valid empty documents."""
-    assert render([], Rendering.TEXT) == ""
-    assert render([], Rendering.GITHUB) == ""
-    assert json.loads(render([], Rendering.JSON))["diagnostics"] == []
-    assert json.loads(render([], Rendering.SARIF))["runs"][0]["results"] == []
+    """No diagnostics: no text, one annotation with the totals, and valid empty documents."""
+    assert render([], "text") == ""
+    assert render([], "github") == "::notice title=manifests::valid: 0 errors, 0 warnings\n"
+    assert json.loads(render([], "json"))["diagnostics"] == []
+    assert json.loads(render([], "sarif"))["runs"][0]["results"] == []
 
 
 def test_underlines() -> None:
@@ -96,7 +106,7 @@ def test_long_lines_are_cut_around_the_span() -> None:
 
 def test_json_carries_all() -> None:
     """`-o json` carries the same diagnostics: every part of the type, as one document."""
-    (entry,) = json.loads(render([DUPLICATE], Rendering.JSON))["diagnostics"]
+    (entry,) = json.loads(render([DUPLICATE], "json"))["diagnostics"]
     assert entry == {
         "code": "M107",
         "title": CODES["M107"].title,
@@ -116,33 +126,38 @@ def test_json_carries_all() -> None:
 
 def test_github_annotations() -> None:
     """`-o github` (annotations): one workflow command per diagnostic, columns inclusive, properties
-    escaped.
+    escaped, and the totals.
     """
-    assert render([DUPLICATE], Rendering.GITHUB) == (
-        "::error col=3,endColumn=8,endLine=12,file=manifests/orders.yaml,line=12,"
-        f"title=M107 {CODES['M107'].title}::"
-        "duplicate key `topics`%0Akeep one of the two%0Amanifests/orders.yaml:9:3: first given here%0A"
+    assert render([DUPLICATE], "github") == (
+        "::error file=manifests/orders.yaml,line=12,col=3,endColumn=8,"
+        f"title={CODES['M107'].title} (M107)::"
+        "duplicate key `topics`; keep one of the two; manifests/orders.yaml:9:3: first given here; "
         "in RetentionFloor/orders, spec\n"
+        "::notice title=manifests::invalid: 1 error, 0 warnings\n"
     )
-    assert (
-        render([FILE_WARNING], Rendering.GITHUB)
-        == f"::warning file=a b%2Cc%3Ad.yaml,title=M403 {CODES['M403'].title}::m%0Ah\n"
-    )
-    assert render([NO_FILE], Rendering.GITHUB) == f"::error title=M005 {CODES['M005'].title}::no manifests\n"
+    first, second, totals = render([NO_FILE, FILE_WARNING], "github").splitlines()
+    assert first == f"::error title={CODES['M005'].title} (M005)::no manifests"
+    assert second == f"::warning file=a b%2Cc%3Ad.yaml,title={CODES['M403'].title} (M403)::m; h"
+    assert totals == "::notice title=manifests::invalid: 1 error, 1 warning"
+
+
+def test_annotations_name_all_errors() -> None:
+    """GitHub shows ten of them, and the log of the step has all: no other report lists the rest."""
+    assert render([DUPLICATE] * 12, "github").count("::error ") == 12
 
 
 def test_github_commands_cannot_be_forged() -> None:
     """A line end in a message does not end the command, a percent sign is not an escape."""
     forged = Diagnostic(code="M101", message="a\n::error::b %0A\r", location=NOWHERE)
-    title = CODES["M101"].title
-    assert render([forged], Rendering.GITHUB) == f"::error title=M101 {title}::a\\u000a::error::b %250A\\u000d\n"
+    command = render([forged], "github").splitlines()[0]
+    assert command == f"::error title={CODES['M101'].title} (M101)::a\\n:\\u003aerror:\\u003ab %250A\\r"
 
 
 def test_sarif() -> None:
     """`-o sarif` carries the same: a rule for each code, a location with its region, related
     places.
     """
-    log = json.loads(render([DUPLICATE, FILE_WARNING, NO_FILE], Rendering.SARIF))
+    log = json.loads(render([DUPLICATE, FILE_WARNING, NO_FILE], "sarif"))
     run = log["runs"][0]
     assert log["version"] == "2.1.0"
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["M005", "M107", "M403"]
@@ -157,15 +172,15 @@ def test_sarif() -> None:
     assert third["locations"] == []
 
 
-@pytest.mark.parametrize("rendering", list(Rendering))
-def test_every_rendering_names_every_code(rendering: Rendering) -> None:
+@pytest.mark.parametrize("rendering", DIAGNOSTICS_WRITERS)
+def test_every_rendering_names_every_code(rendering: str) -> None:
     """All renderings carry the code and the line of all broken examples."""
     for code, files in BROKEN.items():
         if code == "M501":
             continue
         contents = {name: text for name, text in {"cluster.yaml": CLUSTER, **files}.items() if text}
         _, diagnostics = outcome(contents)
-        assert code in render(diagnostics, rendering)
+        assert code in render(list(diagnostics), rendering)
         assert all(diagnostic.hint for diagnostic in diagnostics)
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import ManifestsInvalid, SecretMissing
-from reconciler.manifest.diagnostics import Rendering, render
 from reconciler.manifest.error_codes import CODES
 from reconciler.manifest.files import load
 from reconciler.manifest.secrets import resolve
+from reconciler.report import DIAGNOSTICS_WRITERS
 from tests.unit.manifest.broken import BROKEN, CLUSTER, NOW_MS
 from tools import generate_docs
 
@@ -36,8 +36,8 @@ def output_of(files: dict[str, str], folder: Path, *, code: str) -> str:
         reported = invalid.diagnostics
     except SecretMissing as missing:
         return f"error: {missing}\n"
-    return render(
-        [diagnostic for diagnostic in reported if diagnostic.code != "M403" or code == "M403"], Rendering.TEXT
+    return DIAGNOSTICS_WRITERS["text"](
+        [diagnostic for diagnostic in reported if diagnostic.code != "M403" or code == "M403"]
     )
 
 
@@ -71,8 +71,8 @@ def broken_examples(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[st
     for code, path in unreadable(folder / "files").items():
         with pytest.raises(ManifestsInvalid) as refused:
             load([path], now_ms=NOW_MS)
-        output = render(
-            [diagnostic for diagnostic in refused.value.diagnostics if diagnostic.code == code], Rendering.TEXT
+        output = DIAGNOSTICS_WRITERS["text"](
+            [diagnostic for diagnostic in refused.value.diagnostics if diagnostic.code == code]
         )
         assert output.startswith(f"error[{code}]")
         examples[code] = ({f"$ reconciler validate {path}": ""}, output)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from reconciler import policies
 from reconciler.manifest import schema
@@ -17,7 +17,7 @@ from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.operations import DeleteRecords, Operation
 from reconciler.policies import POLICIES, Policy
-from reconciler.policies.base import STRICT, Subjects
+from reconciler.policies.base import ManifestModel, Subjects
 from reconciler.policies.fields import TopicSelectors
 from reconciler.policies.validation import ValidationIssue
 from tests.unit.manifest.broken import CLUSTER, cluster, manifest
@@ -26,10 +26,8 @@ from tests.unit.manifest.checking import accepted, codes, diagnostics_of, outcom
 ROOT = Path(__file__).parents[3]
 
 
-class TopicNoteSpec(BaseModel):
+class TopicNoteSpec(ManifestModel):
     """The body of a TopicNote."""
-
-    model_config = STRICT
 
     topics: TopicSelectors = Field(description="Topics with a note.", examples=[["orders"]])
     until_ms: int | None = Field(default=None, description="A made-up rule about time.", examples=[1])

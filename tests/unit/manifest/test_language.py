@@ -7,11 +7,11 @@ import re
 
 import pytest
 
-from reconciler.manifest.diagnostics import Rendering, render
 from reconciler.manifest.parse import example, model_issue
 from reconciler.manifest.yaml import Node, Span
 from reconciler.model.action import Mode
 from reconciler.policies import RetentionFloor
+from reconciler.report import DIAGNOSTICS_WRITERS
 from tests.golden.wording import mentions
 from tests.unit.manifest.broken import CLUSTER, GOOD, NOW_MS, WAIVED, cluster, floor, manifest, waiver
 from tests.unit.manifest.checking import accepted, codes, diagnostics_of, outcome
@@ -26,7 +26,7 @@ def test_the_example_of_the_design_is_rendered_exactly() -> None:
         "metadata:\n  name: orders-gdpr\nspec:\n  topics: [orders]\n  keep: {newerThan: 7d}\n  partitons: [0, 1]\n"
     )
     _, diagnostics = outcome({"c.yaml": CLUSTER, "manifests/prod-eu/orders.yaml": text})
-    assert render([diagnostic for diagnostic in diagnostics if diagnostic.code != "M403"], Rendering.TEXT) == (
+    assert DIAGNOSTICS_WRITERS["text"]([diagnostic for diagnostic in diagnostics if diagnostic.code != "M403"]) == (
         "error[M112]: unknown field `partitons`\n"
         "  --> manifests/prod-eu/orders.yaml:9:3\n"
         "   |\n"
@@ -289,12 +289,13 @@ def test_hostile_text_cannot_forge_output() -> None:
     """A manifest may come from any pull request: its text is escaped in all output."""
     (only,) = diagnostics_of(floor(GOOD + '\n"\\e[31mevil\\r::error::\\u202e": 1'))
     assert only.code == "M112"
-    shown = render([only], Rendering.TEXT)
+    shown = DIAGNOSTICS_WRITERS["text"]([only])
     assert "\x1b" not in shown
     assert "\\u001b[31mevil\\u000d" in shown
     assert "::error::\\u202e" in shown
-    command = render([only], Rendering.GITHUB)
-    assert command.count("\n") == 1
+    command, totals = DIAGNOSTICS_WRITERS["github"]([only]).splitlines()
+    assert command.startswith("::error ")
+    assert totals.startswith("::notice ")
 
 
 def test_a_cluster_alone_gets_a_warning() -> None:

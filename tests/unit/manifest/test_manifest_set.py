@@ -3,7 +3,7 @@
 import pytest
 
 from reconciler.errors import UsageError
-from reconciler.manifest.manifest_set import ManifestSet
+from reconciler.manifest.files import ManifestSet
 from tests.unit.manifest.broken import CLUSTER, GOOD, WAIVED, cluster, manifest
 from tests.unit.manifest.checking import outcome
 

@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 from reconciler.errors import ManifestsInvalid, SecretMissing
+from reconciler.kafka.connect import Connection
 from reconciler.manifest import diagnostics
-from reconciler.manifest.diagnostics import Diagnostic, Rendering, render
+from reconciler.manifest.diagnostics import Diagnostic
 from reconciler.manifest.files import load
-from reconciler.manifest.secrets import ResolvedClient, resolve
+from reconciler.manifest.secrets import resolve
 from reconciler.policies.cluster import Cluster
+from reconciler.report import DIAGNOSTICS_WRITERS
 from tests.golden.wording import mentions
 from tests.unit.manifest.broken import BROKEN, GOOD, NOW_MS, cluster, floor
 from tests.unit.manifest.checking import outcome
@@ -54,7 +56,7 @@ def test_references_are_resolved(tmp_path: Path) -> None:
         "log_level": "3",
         "enable.ssl.certificate.verification": "true",
     }
-    assert resolved.bootstrap == ("broker-1:9093",)
+    assert resolved.bootstrap_servers == ("broker-1:9093",)
 
 
 def test_absolute_files(tmp_path: Path) -> None:
@@ -77,7 +79,11 @@ def test_the_environment_is_read_on_resolving(tmp_path: Path, monkeypatch: pytes
 def test_one_variable_may_hold_several_servers(tmp_path: Path) -> None:
     """bootstrapServers may be references, too; one variable may hold several, comma-separated."""
     text = cluster().replace("broker-1:9093", "'${env:SERVERS}', 'c:3'")
-    assert resolve(loaded(text, tmp_path), environment={"SERVERS": "a:1, b:2,"}).bootstrap == ("a:1", "b:2", "c:3")
+    assert resolve(loaded(text, tmp_path), environment={"SERVERS": "a:1, b:2,"}).bootstrap_servers == (
+        "a:1",
+        "b:2",
+        "c:3",
+    )
 
 
 def test_all_unresolved_references_are_reported_at_once(tmp_path: Path) -> None:
@@ -103,12 +109,12 @@ def test_all_unresolved_references_are_reported_at_once(tmp_path: Path) -> None:
 
 
 def test_repr_hides_values(tmp_path: Path) -> None:
-    """Neither repr nor str of the resolved client shows a value."""
+    """Neither repr nor str of the connection shows a value."""
     reported = loaded(cluster("client: {sasl.password: '${env:P}'}"), tmp_path)
     resolved = resolve(reported, environment={"P": PLANTED})
     assert resolved.properties["sasl.password"] == PLANTED
     assert PLANTED not in f"{resolved!r} {resolved!s}"
-    assert isinstance(pickle.loads(pickle.dumps(resolved)), ResolvedClient)
+    assert isinstance(pickle.loads(pickle.dumps(resolved)), Connection)
 
 
 LITERAL = {
@@ -150,7 +156,7 @@ def test_no_output_shows_a_planted_secret(
     with pytest.raises(ManifestsInvalid) as invalid:
         load([tmp_path], now_ms=NOW_MS)
     reported = [diagnostic for diagnostic in invalid.value.diagnostics if isinstance(diagnostic, Diagnostic)]
-    outputs = [render(reported, rendering) for rendering in Rendering]
+    outputs = [write(reported) for write in DIAGNOSTICS_WRITERS.values()]
     outputs += [
         repr(reported),
         repr(invalid.value),
@@ -189,7 +195,7 @@ def test_other_lines_of_a_file_with_a_secret_are_shown() -> None:
     }
     _, reported = outcome({"c.yaml": cluster("client:\n  sasl.password: ${env:P}\n  a: [")})
     assert [diagnostic.code for diagnostic in reported] == ["M101"]
-    assert "not shown" not in render(reported, Rendering.TEXT)
+    assert "not shown" not in DIAGNOSTICS_WRITERS["text"](reported)
 
 
 @pytest.mark.parametrize(
@@ -212,14 +218,14 @@ def test_other_lines_of_a_file_with_a_secret_are_shown() -> None:
         f"client: {{security.protocol: SSL, ssl.key.pem {PLANTED}: x, sasl.oauthbearer.config {PLANTED}}}",
     ],
 )
-@pytest.mark.parametrize("chosen", Rendering)
-def test_no_output_shows_a_secret_in_the_wrong_place(spec: str, chosen: Rendering) -> None:
+@pytest.mark.parametrize("form", DIAGNOSTICS_WRITERS)
+def test_no_output_shows_a_secret_in_the_wrong_place(spec: str, form: str) -> None:
     """A missing blank makes property and secret one key; text instead of a mapping; other letter
     case.
     """
     _, reported = outcome({"c.yaml": cluster(spec)})
     assert any(diagnostic.severity == "error" for diagnostic in reported)
-    assert PLANTED not in render(reported, chosen)
+    assert PLANTED not in DIAGNOSTICS_WRITERS[form](reported)
 
 
 @pytest.mark.parametrize("pattern", [diagnostics.LOOKS_SECRET, diagnostics._MASKED], ids=["looks secret", "masked"])
@@ -245,7 +251,7 @@ def test_no_line_of_a_pull_request_stalls_the_masking_of_secrets(pattern: re.Pat
 def test_the_examples_of_the_documents_show_no_secret() -> None:
     """The output for the broken example of M211 masks the secret."""
     _, reported = outcome(BROKEN["M211"])
-    assert "correct-horse" not in render(reported, Rendering.TEXT)
+    assert "correct-horse" not in DIAGNOSTICS_WRITERS["text"](reported)
 
 
 def test_policies_hold_no_client(tmp_path: Path) -> None:

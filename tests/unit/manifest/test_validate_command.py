@@ -75,7 +75,18 @@ def test_formats_carry_the_same(tmp_path: Path, capfd: pytest.CaptureFixture[str
     as_text = validate(tmp_path, capfd)[1]
     assert [entry["code"] for entry in as_json] == [entry["ruleId"] for entry in as_sarif] == ["M403", "M112", "M119"]
     assert [entry["severity"] for entry in as_json] == ["warning", "error", "error"]
+    assert annotations.pop() == "::notice title=manifests::invalid: 2 errors, 1 warning"
+    as_json.sort(key=lambda entry: entry["severity"])  # annotations begin with the errors
     for entry, annotation in zip(as_json, annotations, strict=True):
         assert f"line={entry['line']}" in annotation
         assert entry["message"] in annotation
         assert f"{entry['code']}]: {entry['message']}" in as_text
+
+
+def test_an_output_file_holds_the_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """`--output-file sarif=…` was once written for valid manifests only."""
+    (tmp_path / "a.yaml").write_text(cluster("zzz: 1"))
+    log = tmp_path / "out" / "log.sarif"
+    code, output = validate(tmp_path, capfd, "--output-file", f"sarif={log}")
+    assert (code, "M112" in output) == (1, True)
+    assert [entry["ruleId"] for entry in json.loads(log.read_text())["runs"][0]["results"]] == ["M403", "M112"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reconciler.model.fingerprint import fingerprint
+from reconciler.model.snapshot import fingerprint
 
 COMMITS = [("orders", 0, 5), ("orders", 1, 7), ("clicks", 0, 5)]
 

@@ -113,7 +113,7 @@ def test_a_group_that_a_floor_waits_for_is_not_removed() -> None:
                 "(manifests/floors.yaml:9), RetentionFloor/f2 (manifests/floors.yaml:9) and others: without it nothing would ever be purged "
                 "there again"
             )
-            assert blocked.next_step == "take it out of unreadBy first, or name it in exceptGroups of the removal"
+            assert blocked.next_step == "remove it from unreadBy first, or name it in exceptGroups of the removal"
             assert selector != "*" or isinstance(decision_by_name["other"], DeleteGroup)
     three = planned([removal("old-etl"), *waiting[1:]], facts).decisions[0]
     assert isinstance(three, Blocked)

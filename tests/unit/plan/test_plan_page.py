@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.model.block_codes import REASONS
+from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.plan import plan_file
 from reconciler.plan.plan_file import FORMAT_VERSION
 
@@ -24,7 +24,7 @@ def test_every_code_is_listed() -> None:
     """The catalogue of block codes has one heading for each code, with its title."""
     catalogue = (ROOT / "docs" / "block-codes.md").read_text(encoding="utf-8")
     listed = dict(re.findall(r"^### (B\d{3}) (.*)$", catalogue, re.MULTILINE))
-    assert listed == {code: reason.title for code, reason in REASONS.items()}
+    assert listed == {code: reason.title for code, reason in BLOCK_CODES.items()}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.parent.name)

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from reconciler.errors import PlanUnusable, WrongCluster
-from reconciler.model.election import Election
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
+from reconciler.model.ports import Election
 from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, PartitionFacts, TopicFacts
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy
@@ -139,11 +139,11 @@ def test_a_purge_of_another_client_is_satisfied(log_start: int) -> None:
     [
         (
             {"topic_id": OTHER_ID},
-            f"the topic was deleted and made again: its id is {OTHER_ID}, it was {TOPIC_ID} in the plan",
+            f"the topic was deleted and created again: its id is {OTHER_ID}, it was {TOPIC_ID} in the plan",
         ),
         (
             {"topic_id": OTHER_ID, "log_start": LOST},
-            f"the topic was deleted and made again: its id is {OTHER_ID}, it was {TOPIC_ID} in the plan",
+            f"the topic was deleted and created again: its id is {OTHER_ID}, it was {TOPIC_ID} in the plan",
         ),
         ({"end": 98_212}, "the high watermark is 98212, below the 250000 of the plan"),
         ({"end": 249_999}, "the high watermark is 249999, below the 250000 of the plan"),
@@ -413,7 +413,7 @@ def test_without_evidence_the_commit_log_is_not_read() -> None:
 
 
 def test_a_missing_group_is_satisfied_only_if_the_list_is_complete() -> None:
-    assert ending_of(removal()) == (Status.SATISFIED, "gone already")
+    assert ending_of(removal()) == (Status.SATISFIED, "it is not listed any more")
     result = ending_of(removal(), groups_incomplete=LOST)
     assert result is not None
     assert result[0] is Status.FAILED
@@ -451,7 +451,7 @@ def payments(**facts: Any) -> PartitionFacts:
         ),
         ({"in_sync": (2, 3)}, (1, 2, 3), Status.STALE, "broker 1 is not alive and in sync now"),
         ({}, (2, 3), Status.STALE, "broker 1 is not alive and in sync now"),
-        ({"topic_id": OTHER_ID}, (1, 2, 3), Status.STALE, "the topic was deleted and made again"),
+        ({"topic_id": OTHER_ID}, (1, 2, 3), Status.STALE, "the topic was deleted and created again"),
         ({"leader": LOST}, (1, 2, 3), Status.FAILED, "the leader of payments[0] could not be read"),
         ({"replicas": LOST}, (1, 2, 3), Status.FAILED, "the replicas of payments[0] could not be read"),
         ({"topic_id": LOST}, (1, 2, 3), Status.FAILED, "the topic id of payments[0] could not be read"),

@@ -43,7 +43,7 @@ def beyond(action: Action, *reviewed: Decision, **changes: Any) -> str:
     assert isinstance(decision, Blocked)
     assert (decision.address, decision.declared_at) == (action.address, action.declared_at)
     assert (decision.code, decision.unread) == ("B108", False)
-    assert decision.next_step == "it comes with the next reviewed plan"
+    assert decision.next_step == "wait for the next reviewed plan, or for the next converge in mode continuous"
     return decision.reason.removeprefix("beyond review: ")
 
 

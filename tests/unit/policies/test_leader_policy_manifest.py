@@ -2,7 +2,7 @@
 
 import pytest
 
-from reconciler.model.election import Election
+from reconciler.model.ports import Election
 from reconciler.policies import LeaderPolicy
 from tests.unit.manifest.broken import manifest
 from tests.unit.manifest.checking import accepted, codes

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from reconciler.model.block_reason import BlockReason, contradiction, quote_group, unknown_fact
+from reconciler.model.block_reason import BlockReason, contradiction, unknown_fact
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Skipped
 from reconciler.model.selector import Selector
@@ -23,11 +23,11 @@ from reconciler.operations.checks import (
 )
 from reconciler.operations.elect_leader import observe_leadership
 from reconciler.policies.retention_floor import FloorEvaluator
+from reconciler.text.escape import quoted
 from tests.golden.wording import mentions
 from tests.strategies.facts import (
     DAY,
     LOST,
-    NOW_MS,
     OTHER_ID,
     TOPIC_ID,
     cluster,
@@ -112,7 +112,7 @@ def test_topics_that_are_not_truncated() -> None:
 @pytest.mark.parametrize(
     ("keep", "facts", "expected"),
     [
-        ({"last": 60}, {"leader": None}, ("B203", ("orders[0]",), ("replica",), False)),
+        ({"last": 60}, {"leader": None}, ("B203", ("orders[0]",), ("replicas",), False)),
         (
             {"last": 60},
             {"readers": (reader("billing", 5),)},
@@ -125,7 +125,7 @@ def test_topics_that_are_not_truncated() -> None:
             ("B209", ("orders", TOPIC_ID, OTHER_ID), ("topicId",), False),
         ),
         ({"since": "2026-11-22T00:00:00Z"}, {}, ("B210", ("since 2026-11-22T00:00:00Z",), ("newerThan",), False)),
-        ({"last": 60}, {"readers_below": 39}, ("B213", ("39", "40"), ("scan", "readers"), True)),
+        ({"last": 60}, {"readers_below": 39}, ("B213", ("39", "40"), ("scan", "groups"), True)),
         (
             {"last": 60},
             {"log_start": -1001},
@@ -232,12 +232,11 @@ def test_blocks_of_the_planner() -> None:
 
 
 def test_a_group_in_a_sentence_has_quotes() -> None:
-    assert quote_group("old-etl") == '"old-etl"'
-    assert quote_group('a"b\n') == '"a\\"b\\n"'
+    assert quoted("old-etl") == '"old-etl"'
+    assert quoted('a"b\n') == '"a\\"b\\n"'
 
 
 def test_a_floor_has_one_guard_for_all_partitions() -> None:
     """Named groups and exceptions are sorted, so that their order does not change a digest."""
     evaluator = FloorEvaluator(floor(keep={"unreadBy": ["b", "a"]}, exceptGroups=["z", "y"]), snapshot())
     assert (evaluator.guard.named, evaluator.guard.except_groups) == (("a", "b"), ("y", "z"))
-    assert evaluator.instants_ms == (NOW_MS - DAY,)

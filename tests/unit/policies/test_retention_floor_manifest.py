@@ -34,7 +34,7 @@ def test_every_field_of_the_design() -> None:
     assert spec.keep.last == 1_000_000
     assert spec.keep.unread_by == ("billing", "shipping")
     assert spec.consumers is LagPolicy.CLAMP
-    assert (spec.every_ms, spec.drift_after) == (30_000, 86_400_000)
+    assert (spec.every, spec.drift_after) == (30_000, 86_400_000)
 
 
 def test_defaults() -> None:
@@ -56,7 +56,8 @@ def test_defaults() -> None:
 )
 def test_every(rest: str, every_ms: int | None) -> None:
     """ "least time between two purges of a partition; default 30s with unreadBy, none otherwise"."""
-    assert spec_of(f"topics: [orders]\n{rest}").every_ms == every_ms
+    (policy,) = accepted(floor(f"topics: [orders]\n{rest}")).policies
+    assert policy.every_ms == every_ms
 
 
 @pytest.mark.parametrize("pattern", ["clicks-*", "click?", "clicks-[ab]", "regex:^clicks$"])

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from reconciler.model.block_codes import REASONS
+from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.model.names import Address
 from reconciler.plan.drift import BLOCKED, UNREAD, DriftReport, PolicyTally, Subject
 from reconciler.report.drift import ROWS_MAX
@@ -90,7 +90,7 @@ def test_blocked_unread_incomplete_and_limits_are_shown() -> None:
     markdown = drift_markdown(report)
     assert re.search(r'^- `"live"`: \*\*.*\*\* \(`B303`\)\n  - ', markdown, re.MULTILINE)
     for page in (text, markdown):
-        assert mentions(page, "blocked", REASONS["B303"].title, "B303", REASONS["B103"].title, "B103")
+        assert mentions(page, "blocked", BLOCK_CODES["B303"].title, "B303", BLOCK_CODES["B103"].title, "B103")
         assert page.index("B303") < page.index("1 subject", page.index("B303")) < page.index("B103")
         assert mentions(page, "broker 2 did not answer", "groups", "topics")
     blind = report_of([], [unread])

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.text import Text
 
-from reconciler.model.block_codes import REASONS
+from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.model.names import Address, format_address, format_subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Blocked, Plan, Satisfied
@@ -103,7 +103,7 @@ def test_an_explanation_has_the_decision_and_its_numbers(example: Plan) -> None:
         if not isinstance(decision, Satisfied):
             facts.append(escape.escape_sentence(decision.reason))
         if isinstance(decision, Blocked):
-            facts += [decision.code, REASONS[decision.code].title, escape.escape_sentence(decision.next_step)]
+            facts += [decision.code, BLOCK_CODES[decision.code].title, escape.escape_sentence(decision.next_step)]
         if isinstance(decision, DeleteRecords):
             observed = decision.seen
             facts += map(
@@ -311,7 +311,7 @@ def drift_rows(subjects: Sequence[drift.Subject]) -> list[tuple[str, ...]]:
         first = row[0]
         name = format_subject(first.address) if len(row) == 1 else escape.display_name(first.address.name)
         count = () if len(row) == 1 else (f"{len(row):,}",)
-        code = (first.code, REASONS[first.code].title) if first.code else ()
+        code = (first.code, BLOCK_CODES[first.code].title) if first.code else ()
         since = formatting.format_time(min(subject.since_ms for subject in row))
         row_facts.append(
             (name, str(first.address.policy_address), *count, *code, since, escape.escape_sentence(first.next_step))

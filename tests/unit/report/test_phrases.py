@@ -49,11 +49,6 @@ def test_some_names_and_how_many_more(names: str, words: str) -> None:
     assert formatting.first_few(list(names)) == words
 
 
-@pytest.mark.parametrize(("text", "expected"), [("a", "a."), ("a.", "a."), ("a?", "a?"), ("a!", "a!")])
-def test_a_sentence_ends_once(text: str, expected: str) -> None:
-    assert formatting.sentence(text) == expected
-
-
 def test_characters_that_split_a_workflow_command_are_escaped() -> None:
     """GitHub's runner ends a property at a colon or a comma, and a command at its line."""
     assert escape.command_property("a:b,c%d") == "a%3Ab%2Cc%25d"

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from reconciler.scan.code_archive import archive
+from reconciler.scan.session import archive
 
 
 def test_tasks_import_from_the_archive_alone(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from reconciler.scan.jvm_class_cache import ClassCache, select_archive, write_at_next_start
+from reconciler.scan.jvm import ClassCache, select_archive, write_at_next_start
 
 
 @pytest.fixture

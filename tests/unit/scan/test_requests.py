@@ -7,7 +7,7 @@ from reconciler.kafka.offsets import OffsetsRequest
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.scan import requests
-from reconciler.scan.requests import CommitsChunk, LogChunk, PartitionRequest, PartitionsChunk
+from reconciler.scan.requests import Chunk, PartitionRequest
 from tests.unit.scan.listings import groups, topic, unknown_topic
 from tests.unit.scan.listings import topics as listing
 
@@ -16,7 +16,7 @@ def selectors(*texts: str) -> tuple[Selector, ...]:
     return tuple(Selector(text) for text in texts)
 
 
-def requested_partitions(chunks: list[PartitionsChunk]) -> list[tuple[str, int, int]]:
+def requested_partitions(chunks: list[Chunk]) -> list[tuple[str, int, int]]:
     """(topic, partition, leader) of every request, in order."""
     return [(a.topic, number, a.leader) for chunk in chunks for a in chunk.requests for number in a.partitions]
 
@@ -124,9 +124,9 @@ def test_log_chunks_read_each_partition_once(sizes: dict[int, int]) -> None:
     average by more than one partition.
     """
     chunks = requests.log_chunks(sizes)
-    assert sorted(number for chunk in chunks for number in chunk.partitions) == sorted(sizes)
+    assert sorted(number for chunk in chunks for number in chunk.log) == sorted(sizes)
     if chunks:
-        weights = [sum(sizes[number] for number in chunk.partitions) for chunk in chunks]
+        weights = [sum(sizes[number] for number in chunk.log) for chunk in chunks]
         assert max(weights) <= sum(sizes.values()) / len(chunks) + max(sizes.values())
 
 
@@ -161,10 +161,10 @@ def test_exact_topics_are_those_that_are_named() -> None:
 def test_seconds_grow_with_the_content_of_a_chunk() -> None:
     """Each source counts by the content of its chunks, not by their number."""
     offsets_request = OffsetsRequest("t", range(2_000), 1)
-    groups_of = CommitsChunk(tuple(map(str, range(500))))
-    assert PartitionsChunk((offsets_request, offsets_request)).seconds == 2
+    groups_of = Chunk(groups=tuple(map(str, range(500))))
+    assert Chunk(requests=(offsets_request, offsets_request)).seconds == 2
     assert groups_of.seconds == 1
-    assert LogChunk((1, 2), records=200_000).seconds == 2
+    assert Chunk(log=(1, 2), log_records=200_000).seconds == 2
 
 
 def test_partition_requests_keep_the_listed_facts() -> None:

@@ -21,6 +21,7 @@ class Server:
         self.made: list[Any] = []
         self.with_code: list[Any] = []
         self.released: list[Any] = []
+        self.uploading = threading.Event()
         self.upload = threading.Event()
         self.uploaded = threading.Event()
 
@@ -33,6 +34,7 @@ class Server:
         if given is not self.made[0]:
             self.with_code.append(given)
             return
+        self.uploading.set()
         self.upload.wait(60)
         self.uploaded.set()
         raise RuntimeError("the upload failed")
@@ -42,7 +44,7 @@ class Server:
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     close()
     made = Server()
-    monkeypatch.setattr(session, "_START_LIMIT_S", 0.2)
+    monkeypatch.setattr(session, "_START_LIMIT_S", 30.0)
     monkeypatch.setattr(session, "_ABANDON_LIMIT_S", 0.1)
     monkeypatch.setattr(session, "_connect", made.connect)
     monkeypatch.setattr(session, "add_package", made.ship)
@@ -61,13 +63,22 @@ def eventually(done: Callable[[], bool]) -> None:
     raise AssertionError("never happened")
 
 
-def test_a_session_without_our_code_is_not_reused(server: Server) -> None:
+def give_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> PendingSession:
+    """Start a session and give it up while its code is uploaded."""
+    first = PendingSession(ENGINE)
+    assert server.uploading.wait(30)
+    with monkeypatch.context() as context:
+        context.setattr(session, "_START_LIMIT_S", 0.1)
+        with pytest.raises(ScanFailed, match="no Spark session within"):
+            first.result()
+    return first
+
+
+def test_a_session_without_our_code_is_not_reused(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """The upload of the first start hangs; the second start does not get its session, in which no
     task could run.
     """
-    first = PendingSession(ENGINE)
-    with pytest.raises(ScanFailed, match="no Spark session within"):
-        first.result()
+    give_up(server, monkeypatch)
     second = PendingSession(ENGINE).result()
     assert second is server.made[1]
     assert server.with_code == [second]
@@ -75,10 +86,8 @@ def test_a_session_without_our_code_is_not_reused(server: Server) -> None:
     assert PendingSession(ENGINE).result() is second, "and this one is warm"
 
 
-def test_a_start_that_fails_late_closes_no_other_session(server: Server) -> None:
-    first = PendingSession(ENGINE)
-    with pytest.raises(ScanFailed):
-        first.result()
+def test_a_start_that_fails_late_closes_no_other_session(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = give_up(server, monkeypatch)
     second = PendingSession(ENGINE).result()
     server.upload.set()
     eventually(first._future.done)

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from reconciler.kafka.consumer_offsets_records import log_partition
+from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.groups import GroupListing
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest

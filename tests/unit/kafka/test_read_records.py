@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from reconciler.kafka import topic_reader
+from reconciler.kafka import offsets
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.offsets import Watermarks
+from reconciler.kafka.offsets import Watermarks, read_records
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topic_reader import read_records
 from reconciler.model.snapshot import Unknown
 from tests.golden.wording import mentions
 
@@ -42,7 +41,7 @@ def read(
     monkeypatch: pytest.MonkeyPatch, client: FakeConsumer, ends: dict[int, Watermarks], **options: Any
 ) -> tuple[list[tuple[int, int]], dict[int, str]]:
     """The records of a topic as (partition, offset), and the errors by partition."""
-    monkeypatch.setattr(topic_reader, "consumer", lambda *_arguments: client)
+    monkeypatch.setattr(offsets, "create", lambda *_arguments: client)
     session = KafkaSession(Connection(("127.0.0.1:9",), timeout_s=0.2))
     records: list[tuple[int, int]] = []
     errors = read_records(

@@ -1,0 +1,189 @@
+"""`reconciler doctor`, `drift`, `scan` and `journal`: they only read a cluster."""
+
+import json
+import platform
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from reconciler import __version__, pipeline, report
+from reconciler.cli import common, console
+from reconciler.cli.common import Paths
+from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.doctor import ClusterCheck, check_cluster, doctor_report
+from reconciler.errors import ExitCode, ReconcilerError, SandboxError, WrongCluster
+from reconciler.journal.journal import dump
+from reconciler.kafka.permissions import Role
+from reconciler.model.snapshot import Unknown
+from reconciler.plan import drift as drift_reports
+from reconciler.plan.drift import DriftReport
+from reconciler.sandbox.java import find_java, major_version
+
+
+@accepts_settings
+def doctor(
+    settings: Settings,
+    paths: Paths = None,
+    purpose: Annotated[
+        Role, typer.Option("--for", help="Which rights are required; elections: for the LeaderPolicies only.")
+    ] = Role.PLAN,
+    show_acls: Annotated[
+        bool, typer.Option("--acls", help="Print only the kafka-acls commands for least-privilege principals.")
+    ] = False,
+    principal: Annotated[
+        str, typer.Option("--principal", help="Prefix of the principals' names in those commands.")
+    ] = "User:reconciler",
+) -> int:
+    """Check versions, clock and rights of a cluster.
+
+    Exits with 1 where something that is required is missing or could not be read.
+    """
+    checks = []
+    for manifests in common.load_clusters(paths, settings):
+        with common.open_run(settings, manifests) as run:
+            checks.append(check_cluster(run, elections_only=purpose is Role.ELECTIONS and not show_acls))
+
+    def text() -> Iterator[str | Text]:
+        if show_acls:
+            yield from (f"{line}\n" for check in checks for line in check.acl_commands(principal))
+            return
+        yield f"{_versions()}\n"
+        for check in checks:
+            yield "\n"
+            yield from common.lines(doctor_report(check, purpose))
+
+    console.emit(settings, "doctor", text=text, json=lambda: _json(checks, principal))
+    return ExitCode.DONE if show_acls or all(check.passes(purpose) for check in checks) else ExitCode.ERROR
+
+
+def _versions() -> str:
+    try:
+        java = f"Java {major_version(find_java())}"
+    except SandboxError:
+        java = "no Java found (only policies without offsets work)"
+    return (
+        f"reconciler {__version__}, Python {platform.python_version()}, PySpark {metadata.version('pyspark')}, {java}"
+    )
+
+
+def _json(checks: list[ClusterCheck], principal: str) -> str:
+    def plain(value: object) -> object:
+        return {"unread": value.reason} if isinstance(value, Unknown) else str(value)
+
+    clusters = [
+        {
+            "cluster": check.cluster,
+            "fit_for": {purpose: check.passes(purpose) for purpose in Role},
+            "examination": asdict(check.report),
+            "acls": list(check.acl_commands(principal)),
+        }
+        for check in checks
+    ]
+    document = {"format_version": "1.0", "kind": "Examination", "clusters": clusters}
+    return json.dumps(document, default=plain, indent=1) + "\n"
+
+
+@accepts_settings
+def drift(
+    settings: Settings,
+    paths: Paths = None,
+    previous: Annotated[
+        Path | None,
+        typer.Option(
+            "--previous",
+            help="The previous report (-o json), which dates the drift. The file may be missing on the first run.",
+        ),
+    ] = None,
+    metrics: Annotated[
+        Path | None, typer.Option("--metrics", help="Write metrics in the Prometheus text format to this file.")
+    ] = None,
+) -> int:
+    """Report drift for schedules, and change nothing. Exit 2 on drift.
+
+    Exit 0 in sync, 1 if too many facts are unknown, 4 if the brokers belong to another cluster.
+    With -q, nothing is printed for a cluster in sync.
+    """
+    console.prepare(settings, metrics)
+    previous_reports = _read(previous)
+    reports: list[DriftReport] = []
+    wrong_cluster = False
+    for manifests in common.load_clusters(paths, settings):
+        try:
+            with common.open_run(settings, manifests) as run:
+                reports.append(drift_reports.report(pipeline.plan(run), previous=previous_reports))
+        except ReconcilerError as error:  # the other clusters must still be reported
+            name, cluster_id = manifests.cluster.metadata.name, manifests.cluster.spec.cluster_id
+            console.print_error(f"{name}: {error}")
+            now_ms = pipeline.wall_clock_ms()
+            reports.append(
+                drift_reports.unreachable_report(
+                    name, cluster_id, str(error), observed_at_ms=now_ms, previous=previous_reports
+                )
+            )
+            # The wrong cluster stays wrong until the manifest changes, and its facts mean nothing.
+            wrong_cluster = wrong_cluster or isinstance(error, WrongCluster)
+    trees = [report.drift_report(entry) for entry in reports]
+    visible = [tree for tree, entry in zip(trees, reports, strict=True) if not (settings.quiet and entry.in_sync)]
+    console.emit(
+        settings,
+        "a drift report",
+        text=lambda: (line for tree in visible for line in common.lines(tree)),
+        md=lambda: "\n".join(map(report.write_markdown, trees)),
+        github=lambda: "\n".join(map(report.write_markdown, trees)),
+        json=lambda: drift_reports.dumps(reports),
+    )
+    if metrics:
+        with console.write_errors(f"--metrics {metrics}"):
+            metrics.parent.mkdir(parents=True, exist_ok=True)
+            drift_reports.write_metrics(reports, metrics)
+    return WrongCluster.exit_code if wrong_cluster else drift_reports.exit_code(reports)
+
+
+def _read(previous: Path | None) -> Sequence[DriftReport]:
+    """Read the previous report. An unreadable one costs only the dates; a schedule recovers."""
+    try:
+        return drift_reports.read(previous) if previous else ()
+    except FileNotFoundError:
+        return ()
+    except (OSError, ValueError) as error:
+        console.print_stderr(
+            f"warning: --previous {previous} is no drift report ({error}): the drift is dated from this run on"
+        )
+        return ()
+
+
+@accepts_settings
+def scan(
+    settings: Settings,
+    out: Annotated[Path, typer.Option("--out", help="Folder for partitions/, topics/, groups/ and run.json.")],
+    paths: Paths = None,
+) -> None:
+    """Write the facts that the policies need as Parquet.
+
+    docs/scan.md describes the schema. The command changes nothing on the cluster.
+    """
+    with common.open_run(settings, common.load_cluster(paths, settings)) as run:
+        files = pipeline.export(run, out)
+    console.write("".join(f"{path}\n" for path in files))
+
+
+@accepts_settings
+def journal(
+    settings: Settings,
+    paths: Paths = None,
+    address: Annotated[str | None, typer.Option("--address", help="Only this address, or this prefix of one.")] = None,
+) -> None:
+    """Print the intents and outcomes of all runs, oldest first."""
+    with common.open_run(settings, common.load_cluster(paths, settings)) as run:
+        entries = list(pipeline.journal_entries(run, address=address))
+    console.emit(
+        settings,
+        "the journal",
+        text=lambda: common.lines(report.journal_report(entries)),
+        json=lambda: (f"{dump(entry)}\n" for entry in entries),
+    )

@@ -1,0 +1,113 @@
+"""Writes the errors and warnings of manifests: as text with source lines, as JSON and as a report.
+
+The other media write the report, like every other one.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.cells import cell_len
+
+from reconciler.manifest.diagnostics import Diagnostic, format_position
+from reconciler.manifest.error_codes import CODES
+from reconciler.report.annotations import write_annotations
+from reconciler.report.sarif import write_sarif
+from reconciler.report.tree import Item, Report, Section, Severity
+from reconciler.text.escape import escape_char, harmless_json, is_invisible
+from reconciler.text.formatting import count
+from reconciler.text.phrase import join, sentence
+
+_UNSAFE = re.compile(r"[^ -~]|#(?=#\[)")
+_LINE_WIDTH = 200
+"""Characters of a source line that are shown; a longer line is cut around the span."""
+
+
+def diagnostics_report(diagnostics: Sequence[Diagnostic]) -> Report:
+    """Return the report of all diagnostics in their order."""
+    errors = sum(diagnostic.severity == "error" for diagnostic in diagnostics)
+    totals = f"{count(errors, 'error')}, {count(len(diagnostics) - errors, 'warning')}"
+    return Report(
+        title="manifests",
+        headline=(f"{'invalid' if errors else 'valid'}: {totals}",),
+        sections=(Section(items=tuple(map(_item, diagnostics)), severity=Severity.ERROR),),
+    )
+
+
+def _item(diagnostic: Diagnostic) -> Item:
+    notes = (diagnostic.message, diagnostic.hint, *map(str, diagnostic.related), diagnostic.context)
+    return Item(
+        label=CODES[diagnostic.code].title,
+        text=join("; ", *((sentence(note),) for note in notes if note)),
+        severity=Severity(diagnostic.severity),
+        code=diagnostic.code,
+        location=diagnostic.location,
+        end=(diagnostic.end_line, diagnostic.end_column),
+        children=tuple(Item(text=(sentence(o.message),), location=o.location) for o in diagnostic.related),
+    )
+
+
+def write_diagnostics(diagnostics: Sequence[Diagnostic]) -> str:
+    """Write for people: source lines with the span underlined, and the hint beside it."""
+    return "\n".join(map(_text, diagnostics))
+
+
+def diagnostics_json(diagnostics: Sequence[Diagnostic]) -> str:
+    """Write one JSON object with `format_version` and `diagnostics`."""
+    document = {"format_version": "1.0", "kind": "Diagnostics", "diagnostics": list(map(_object, diagnostics))}
+    return harmless_json(json.dumps(document, indent=2)) + "\n"
+
+
+def _object(diagnostic: Diagnostic) -> dict[str, Any]:
+    values = asdict(diagnostic)
+    related = [other.pop("location") | other for other in values.pop("related")]
+    texts = {"title": CODES[diagnostic.code].title, "severity": diagnostic.severity, "where": values.pop("context")}
+    location: dict[str, Any] = values.pop("location")
+    return location | values | texts | {"related": related}
+
+
+DIAGNOSTICS_WRITERS: Mapping[str, Callable[[Sequence[Diagnostic]], str]] = {
+    "text": write_diagnostics,
+    "json": diagnostics_json,
+    # Without a limit: no other output of a workflow lists the errors.
+    "github": lambda diagnostics: write_annotations(diagnostics_report(diagnostics), limit=len(diagnostics)),
+    "sarif": lambda diagnostics: write_sarif(diagnostics_report(diagnostics)),
+}
+"""Format → writer."""
+
+
+def _text(diagnostic: Diagnostic) -> str:
+    location, line = diagnostic.location, diagnostic.source_line
+    width = len(str(location.line)) if line is not None else 1
+    gutter = " " * (width + 2)
+    lines = [f"{diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}"]
+    if location.path:
+        lines.append(f"{' ' * (width + 1)}--> {format_position(location)}")
+    notes = [*map(str, diagnostic.related), diagnostic.hint if line is None else "", diagnostic.context]
+    if line is not None:
+        excerpt, before, under = _excerpt(diagnostic, line)
+        lines += [f"{gutter}|", f" {location.line} | {excerpt}".rstrip()]
+        lines.append(f"{gutter}| {' ' * before}{'^' * under} {diagnostic.hint}".rstrip())
+    lines += [f"{gutter}= {note}" for note in notes if note]
+    return "\n".join(map(escape_invisible, lines)) + "\n"
+
+
+def _excerpt(diagnostic: Diagnostic, line: str) -> tuple[str, int, int]:
+    """Return the line as shown, and the terminal cells before and under the span."""
+    start = diagnostic.location.column - 1
+    same_line = diagnostic.end_line == diagnostic.location.line
+    end = max(start + 1, diagnostic.end_column - 1 if same_line else len(line.rstrip()))
+    cut = max(0, min(start - _LINE_WIDTH // 4, len(line) - _LINE_WIDTH))
+    parts = (line[cut:start], line[start:end][:_LINE_WIDTH], line[end : cut + _LINE_WIDTH])
+    head, span, tail = (escape_invisible(part.replace("\t", " ")) for part in parts)
+    head = f"…{head}" if cut else head
+    if max(end, cut + _LINE_WIDTH) < len(line):
+        tail += "…"
+    return head + span + tail, cell_len(head), max(1, cell_len(span))
+
+
+def escape_invisible(text: str) -> str:
+    """Escape control, bidirectional and invisible characters, and commands of a CI runner."""
+    return _UNSAFE.sub(lambda m: escape_char(m[0]) if m[0] == "#" or is_invisible(m[0]) else m[0], text)

@@ -1,0 +1,31 @@
+"""The types of all columns: of rows from tasks, of the data sources, and of exported files."""
+
+import pyarrow as pa
+
+_TYPES = {
+    name: data_type
+    for data_type, names in (
+        (pa.string(), "topic topic_id group type state seems fingerprint error name id"),
+        (pa.int32(), "partition partitions leader commits commit_topics commit_keys log_partition subject number"),
+        (pa.int64(), "log_start stable_end high_watermark committed log_offset last_activity_ms"),
+        (pa.int64(), "records skipped garbled unread"),
+        (pa.bool_(), "internal listed live implied named needed"),
+        (pa.list_(pa.string()), "cleanup_policy"),
+        (pa.list_(pa.int32()), "replicas in_sync"),
+        (pa.list_(pa.int64()), "instants offsets_at"),
+    )
+    for name in names.split()
+}
+
+
+def columns(names: str, **types: pa.DataType) -> pa.Schema:
+    """The schema of these columns. `!`: never null. `types`: of columns that differ here."""
+    types = _TYPES | types
+    return pa.schema(
+        [pa.field(name.rstrip("!"), types[name.rstrip("!")], nullable=not name.endswith("!")) for name in names.split()]
+    )
+
+
+def struct(names: str) -> pa.DataType:
+    """A type with these columns as its fields."""
+    return pa.struct(list(columns(names)))
