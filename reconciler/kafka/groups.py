@@ -136,8 +136,8 @@ def read_groups(
     """Listing, state and commits of some groups.
 
     `listed` False needs a provably complete listing and the group's coordinator: while a
-    coordinator moves, no broker lists its groups and no error says so. Of a listed group the
-    coordinator has just told type and state, and answers only for the commits. Where another
+    coordinator moves, no broker lists its groups and no error says so. The listing has the type and
+    state of a listed group, so its coordinator answers only for the commits. Where another
     cluster than `cluster_id` answers, every fact is Unknown: the same name there is another group.
     """
     listing = list_groups(session, hidden=False, deadline=Deadline.after(deadline.remaining_s * _LISTING_SHARE))

@@ -26,7 +26,7 @@ class TopicRequest:
     readers: bool = False
     """Every group with a position below the stable end."""
     named_groups: frozenset[str] = frozenset()
-    """Groups whose position is wanted wherever it is, with the topic id of the commit log."""
+    """Groups whose position is read wherever it is, with the topic id of the commit log."""
     last_purge: bool = False
 
 

@@ -181,7 +181,7 @@ class Operation(Action):
 
     @classmethod
     def describe_many(cls, actions: Sequence[Any]) -> Description:
-        """Describe many foldable actions of one topic as one."""
+        """Describe many foldable actions of one topic as one; reports call it only for those."""
         raise NotImplementedError(f"actions of {cls.OPERATION} are not foldable")
 
     @classmethod
