@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from reconciler.journal.journal import file_journal
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Election, ItemResult
-from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
+from reconciler.model.snapshot import Consumers, GroupFacts, PartitionFacts, Unknown
 from reconciler.plan import plan_file as plans
 
 HEAD = ("apply without a network", "seconds", "peak MiB, plan read", "peak MiB, applied", "peak MiB, results written")
@@ -62,6 +62,9 @@ class FakeGateway:
         self, requested: Mapping[str, Sequence[TopicPartition]]
     ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
         return {(group, key): 52_000 for group, partitions in requested.items() for key in partitions}
+
+    def read_consumers(self, topics: Collection[str]) -> Consumers:
+        return Consumers(groups={}, commits={topic: {} for topic in topics})
 
     def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
         assert not groups

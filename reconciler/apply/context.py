@@ -22,8 +22,12 @@ _RECHECK_MAX_AGE_MS = 30 * 60_000
 """How long the recheck of the whole plan is good for: protections and limits are not read again
 before each request.
 """
-_CONSUMERS_MAX_AGE_MS = 10_000
-"""How long the consumers of the plan's topics are good for; reading them takes a second per thousand groups."""
+_CONSUMERS_FRESH_MS, _CONSUMERS_RETRY_MS = 10_000, 2_000
+"""After how long the consumers of the run's topics are read again: after a complete reading, and
+after an incomplete one. Reading takes a second per thousand groups, and longer with a silent broker.
+"""
+_CONSUMERS_MAX_AGE_MS = 60_000
+"""How long a complete reading is good for where later ones are incomplete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,30 @@ class Tuning:
     backoff_max_ms: int = 8_000
     effect_wait_ms: int = 10_000
     """How long to wait for the effect of a batch before the next one is sent."""
+
+
+@dataclass(slots=True)
+class _Consumers:
+    """The last complete reading, or the last one where that is too old. Any thread may read."""
+
+    last: Consumers | None = None
+    read_at_ms: int = 0
+    due_ms: int = 0
+    lock: Lock = field(default_factory=Lock)
+
+    def read(self, read: Callable[[], Consumers], clock: Callable[[], int]) -> Consumers:
+        with self.lock:
+            now_ms = clock()
+            if self.last is not None and self.read_at_ms <= now_ms < self.due_ms:
+                return self.last
+            consumers = read()
+            complete = consumers.incomplete is None and all(
+                facts.consumption_unread is None for facts in consumers.groups.values()
+            )
+            self.due_ms = now_ms + _CONSUMERS_FRESH_MS if complete else clock() + _CONSUMERS_RETRY_MS
+            if complete or self.last is None or now_ms - self.read_at_ms > _CONSUMERS_MAX_AGE_MS:
+                self.last, self.read_at_ms = consumers, now_ms
+            return self.last
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +98,7 @@ class ApplyContext:
     known_groups: Mapping[str, GroupFacts] = field(default_factory=dict)
     topics: set[str] = field(default_factory=set)
     """The topics that the run is about."""
-    _consumers: list[tuple[int, Consumers]] = field(default_factory=list)
-    """The newest reading of consumers, and when it began."""
-    _lock: Lock = field(default_factory=Lock)
+    _consumers: _Consumers = field(default_factory=_Consumers)
     _sent: dict[Address, bool] = field(default_factory=dict)
     """Attempts under way with their intent stored, and whether their request may have gone out."""
     _reasons: list[str] = field(default_factory=list)
@@ -97,18 +123,12 @@ class ApplyContext:
         self._reasons.append(reason)
 
     def consumers(self) -> Consumers:
-        """Return all groups and what they consume of the run's topics, at most ten seconds old."""
-        with self._lock:
-            now_ms = self.clock()
-            for read_at_ms, consumers in self._consumers:
-                if 0 <= now_ms - read_at_ms <= _CONSUMERS_MAX_AGE_MS:  # a clock may be set back, too
-                    return consumers
-            read = self.gateway.read_consumers(self.topics)
-            groups = {group: self._with_known_type(facts) for group, facts in read.groups.items()}
-            # Another try may read what could not be read now.
-            complete = read.incomplete is None and all(f.consumption_unread is None for f in groups.values())
-            self._consumers[:] = [(now_ms, replace(read, groups=groups))] if complete else []
-            return replace(read, groups=groups)
+        """Return all groups and what they consume of the run's topics, at most a minute old."""
+        return self._consumers.read(self._read_consumers, self.clock)
+
+    def _read_consumers(self) -> Consumers:
+        read = self.gateway.read_consumers(self.topics)
+        return replace(read, groups={group: self._with_known_type(facts) for group, facts in read.groups.items()})
 
     def _with_known_type(self, facts: GroupFacts) -> GroupFacts:
         known = self.known_groups.get(facts.group, facts)

@@ -1,6 +1,6 @@
 """Builds actions as planned for a fake cluster, and applies them with a fake clock."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome
 from reconciler.model.ports import Election, Gateway
-from reconciler.model.snapshot import fingerprint
+from reconciler.model.snapshot import Consumers, fingerprint
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
@@ -80,6 +80,18 @@ def run(
         ),
     )
     return RunResult(list(outcomes), journal)
+
+
+def silence_after_consumers(cluster: FakeCluster, broker: int) -> None:
+    """Let the broker go silent once the consumers were read."""
+    read_consumers = cluster.read_consumers
+
+    def read(topics: Collection[str]) -> Consumers:
+        consumers = read_consumers(topics)
+        cluster.silent = {broker}
+        return consumers
+
+    cluster.read_consumers = read  # type: ignore[method-assign]
 
 
 def purge(cluster: FakeCluster, at: TopicPartition, before_offset: int, **guard: Any) -> DeleteRecords:

@@ -348,7 +348,7 @@ class _CheckingGateway:
         }
         self.removed: set[str] = set()
         self.has_changed = False
-        for name in ("read_partitions", "read_positions", "read_groups", "elect_leaders", "refresh"):
+        for name in ("read_partitions", "read_positions", "read_consumers", "read_groups", "elect_leaders", "refresh"):
             setattr(self, name, getattr(self.cluster, name))
 
     def delete_records(self, before_offsets: dict[TopicPartition, int]) -> object:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
+from reconciler.apply.context import Tuning
 from reconciler.apply.results import exit_code
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal, file_journal
@@ -17,7 +18,7 @@ from reconciler.model.snapshot import GroupType
 from reconciler.operations.delete_records import AcceptedLag
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.error_table import Operation
-from tests.fakes.runs import START_MS, FakeClock, election, purge, removal, run
+from tests.fakes.runs import START_MS, FakeClock, election, purge, removal, run, silence_after_consumers
 from tests.golden.wording import mentions
 
 AT = TopicPartition("orders", 0)
@@ -28,7 +29,7 @@ def cluster() -> FakeCluster:
     cluster = FakeCluster()
     cluster.create_topic("orders", 2)
     cluster.produce("orders", {0: 100, 1: 100})
-    cluster.commit("billing", {AT: 80})
+    cluster.commit("billing", {AT: 80, TopicPartition("orders", 1): 80})
     return cluster
 
 
@@ -448,7 +449,7 @@ def test_a_named_group_that_cannot_be_read_stops_the_purge(cluster: FakeCluster,
     action = purge(cluster, AT, 60, named=("billing",))
     coordinator = next(broker for broker in cluster.brokers if _is_coordinator(cluster, broker))
     cluster.partition(AT).leader = next(broker for broker in cluster.brokers if broker != coordinator)
-    cluster.silent = {coordinator}
+    silence_after_consumers(cluster, coordinator)
     outcome = run(cluster, [action], tmp_path).only
     assert (outcome.status, outcome.sends) == (Status.FAILED, 0)
     assert "billing" in outcome.detail
@@ -701,3 +702,36 @@ def test_the_order_is_elections_groups_records(cluster: FakeCluster, tmp_path: P
         Operation.DELETE_GROUP,
         Operation.DELETE_RECORDS,
     ]
+
+
+@pytest.mark.parametrize(("age_s", "status"), [(59, Status.APPLIED), (61, Status.FAILED)])
+def test_consumers_are_good_for_a_minute(cluster: FakeCluster, tmp_path: Path, age_s: int, status: Status) -> None:
+    """Where a silent broker prevents a newer reading, the last complete one is good for a minute."""
+    other = TopicPartition("orders", 1)
+    clock = FakeClock()
+
+    def age(_operation: Operation) -> None:
+        clock.now_ms += age_s * 1000
+        cluster.silent = {3}
+
+    cluster.on_request = age
+    actions = [purge(cluster, AT, 60), purge(cluster, other, 60)]
+    tuning = Tuning(lanes_at_once=1, attempts=2)
+    outcomes = run(cluster, actions, tmp_path, clock=clock, tuning=tuning).outcomes
+    assert [outcome.status for outcome in outcomes] == [Status.APPLIED, status]
+
+
+def test_a_consumer_that_joins_during_the_run_is_seen(cluster: FakeCluster, tmp_path: Path) -> None:
+    """It has no commit, so it stands at the log start: the rest of its topic is not purged."""
+    other = TopicPartition("orders", 1)
+    clock = FakeClock()
+
+    def join(_operation: Operation) -> None:
+        clock.now_ms += 11_000
+        cluster.join("late", "orders")
+
+    cluster.on_request = join
+    actions = [purge(cluster, AT, 60), purge(cluster, other, 60)]
+    outcomes = run(cluster, actions, tmp_path, clock=clock, tuning=Tuning(lanes_at_once=1)).outcomes
+    assert [outcome.status for outcome in outcomes] == [Status.APPLIED, Status.STALE]
+    assert '"late"' in outcomes[1].detail

@@ -151,11 +151,11 @@ MOVING = Unknown("the coordinator moves")
 @pytest.mark.parametrize(
     ("errors", "coordinators", "absent"),
     [
-        ([], ({"billing": GroupState.DEAD}, {}), True),
-        ([SILENT], ({"billing": GroupState.DEAD}, {}), False),
+        ([], ({"billing": (GroupState.DEAD, frozenset(), True)}, {}), True),
+        ([SILENT], ({"billing": (GroupState.DEAD, frozenset(), True)}, {}), False),
         ([SILENT], None, False),
-        ([], ({"billing": MOVING}, {}), False),
-        ([], ({"billing": GroupState.EMPTY}, {}), False),
+        ([], ({"billing": (MOVING, frozenset(), False)}, {}), False),
+        ([], ({"billing": (GroupState.EMPTY, frozenset(), True)}, {}), False),
         ([], None, False),
     ],
     ids=["proven", "silent broker", "nothing answers", "moving coordinator", "it exists", "crashed client"],

@@ -545,8 +545,6 @@ def test_decisions_without_a_purge_are_not_blocked_by_unlisted_groups() -> None:
     ("type_", "word"),
     [
         (GroupType.SHARE, "share"),
-        (GroupType.STREAMS, "streams"),
-        (GroupType.CONNECT, "connect"),
         (GroupType.HIDDEN, "type"),
     ],
 )
@@ -557,6 +555,24 @@ def test_a_group_whose_position_cannot_be_read_blocks_unless_excepted(type_: Gro
     assert (decision.code, decision.unread) == ("B211", False)
     assert mentions(decision.reason, '"carts"', word)
     assert acted({"last": 60}, partition(at={DAY: 100}), hidden, exceptGroups=["carts"]).before_offset == 40
+
+
+@pytest.mark.parametrize("type_", [GroupType.CONNECT, GroupType.OTHER])
+def test_a_group_of_a_type_without_positions_blocks_nothing(type_: GroupType) -> None:
+    """Connect workers and schema registries have a group for their members, and never commit."""
+    assert acted({"last": 60}, partition(at={DAY: 100}), group("workers", type=type_, listed=False)).before_offset == 40
+
+
+def test_the_position_of_a_streams_group_counts() -> None:
+    """A group of the Streams protocol is not listed, and tells its commits."""
+    streams = group("carts", type=GroupType.STREAMS, listed=False)
+    assert acted({"last": 60}, partition(at={DAY: 100}), streams).before_offset == 40
+    decision = blocked({"last": 60}, partition(at={DAY: 100}, readers=(reader("carts", 20),)), streams)
+    assert mentions(decision.reason, '"carts"', "20")
+    unread = group("carts", type=GroupType.STREAMS, listed=False, consumption_unread=LOST)
+    decision = blocked({"last": 60}, partition(at={DAY: 100}), unread)
+    assert (decision.code, decision.unread) == ("B212", True)
+    assert acted({"last": 60}, partition(at={DAY: 100}), unread, exceptGroups=["carts"]).before_offset == 40
 
 
 @pytest.mark.parametrize("type_", [GroupType.CLASSIC, GroupType.CONSUMER])
