@@ -70,6 +70,10 @@ class FakeGateway:
         assert not groups
         return {}
 
+    def read_commit_log(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:
+        assert not starts
+        return {}
+
     def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         for partition in before_offsets:
             self._deleted[_number(partition)] = 1

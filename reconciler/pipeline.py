@@ -170,6 +170,7 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning | No
         checked_at_ms=checked_at_ms,
         expires_at_ms=planned.expires_at_ms,
         known_groups=snapshot.groups,
+        commit_log_ends=snapshot.commit_log_ends,
         tuning=tuning or Tuning(),
     )
     context.note_removed_groups(rechecked)

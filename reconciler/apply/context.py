@@ -80,6 +80,7 @@ class ApplyContext:
     intents are stored. `checked_at_ms`: when the recheck began. `expires_at_ms`: when the plan
     expires. `removed_groups`: groups that this run removed, or that its recheck found removed.
     `known_groups`: the groups of the recheck, which read the types of groups that no list call tells.
+    `commit_log_ends`: up to where the recheck has read each partition of the commit log.
     """
 
     gateway: Gateway
@@ -96,6 +97,7 @@ class ApplyContext:
     expires_at_ms: int | None = None
     removed_groups: set[str] = field(default_factory=set)
     known_groups: Mapping[str, GroupFacts] = field(default_factory=dict)
+    commit_log_ends: Mapping[int, int] = field(default_factory=dict)
     topics: set[str] = field(default_factory=set)
     """The topics that the run is about."""
     _consumers: _Consumers = field(default_factory=_Consumers)

@@ -14,6 +14,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import topics
+from reconciler.kafka.consumer_offsets import read_newest_records
 from reconciler.kafka.futures import Deadline, kafka_error
 from reconciler.kafka.groups import fetch, read_consumers, read_groups, unknown_group
 from reconciler.kafka.offsets import with_watermarks
@@ -86,6 +87,12 @@ class KafkaGateway:
             return read_groups(self.session, requested, cluster_id=self._cluster_id, deadline=deadline)
         except ClusterUnreachable as error:
             return {group: unknown_group(group, Unknown(str(error))) for group in requested}
+
+    def read_commit_log(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:
+        try:
+            return read_newest_records(self.session, starts) if starts else {}
+        except (ClusterUnreachable, KafkaException) as error:
+            return dict.fromkeys(starts, Unknown(f"the commit log: {error}"))
 
     def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         for partition, before_offset in before_offsets.items():

@@ -60,6 +60,13 @@ class Gateway(Protocol):
         """Current listing, type, state and commits of each group."""
         ...
 
+    def read_commit_log(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:
+        """The newest record of each group in partitions of the commit log, from these offsets on.
+
+        Groups without a record there are absent.
+        """
+        ...
+
     def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         """DeleteRecords for partitions of one leader. Raises ValueError for a target below 1."""
         ...

@@ -148,6 +148,7 @@ class ClusterSnapshot:
 
     `topics` and `groups`: every listed name, and group ids that only the commit log or the old list
     call know (`listed=False`). `partitions`: those that a TopicRequest selects.
+    `commit_log_ends`: up to where each partition of the commit log was read, if it was requested.
     `readers_incomplete`: a group's commits could not be read, so it is not known which groups would
     miss records.
     """
@@ -158,6 +159,7 @@ class ClusterSnapshot:
     topics: Mapping[str, TopicFacts]
     groups: Mapping[str, GroupFacts]
     partitions: Mapping[TopicPartition, PartitionFacts]
+    commit_log_ends: Mapping[int, int] = field(default_factory=dict)
     topics_incomplete: Unknown | None = None
     groups_incomplete: Unknown | None = None
     readers_incomplete: Unknown | None = NOT_ASKED

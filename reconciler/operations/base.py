@@ -84,7 +84,8 @@ class RunContext(Protocol):
     """What an operation needs of a run of the applier. Times are epoch milliseconds.
 
     `removed_groups`: groups that this run has removed, or found removed. `effect_wait_ms`: how long
-    to wait until the cluster shows the effect of a request.
+    to wait until the cluster shows the effect of a request. `commit_log_ends`: up to where the recheck
+    has read each partition of the commit log.
     """
 
     @property
@@ -95,6 +96,9 @@ class RunContext(Protocol):
 
     @property
     def effect_wait_ms(self) -> int: ...
+
+    @property
+    def commit_log_ends(self) -> Mapping[int, int]: ...
 
     def clock(self) -> int: ...
 

@@ -5,7 +5,7 @@ another group: its commits tell, and it is never removed in the place of the fir
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
@@ -224,7 +224,7 @@ class DeleteGroup(Operation):
             raise RecheckFailure(Status.FAILED, f"{name} has no commits any more, and is still listed")
         if known(facts.fingerprint, "the commits of", name) != self.seen.fingerprint:
             raise RecheckFailure(Status.STALE, f"{name} has other commits than the plan saw")
-        if self.seen.newest_record is None or not observation.complete:
+        if self.seen.newest_record is None:
             return
         if known(facts.newest_record, "the activity of", name) != self.seen.newest_record:
             raise RecheckFailure(Status.STALE, f"the commit log holds a newer record of {name}")
@@ -233,9 +233,21 @@ class DeleteGroup(Operation):
 
     @classmethod
     def observe(cls, actions: Sequence["DeleteGroup"], context: RunContext) -> Observation:
-        groups = context.gateway.read_groups([action.group for action in actions])
-        # The commits are read last: the list takes as long as the slowest broker, and the
-        # coordinator itself refuses a group with members.
+        groups = dict(context.gateway.read_groups([action.group for action in actions]))
+        # The log is read last, from where the recheck stopped: it alone shows a commit of the same
+        # offset, and one in an open transaction. The coordinator itself refuses a group with members.
+        newest = {
+            action.group: action.seen.newest_record for action in actions if action.seen.newest_record is not None
+        }
+        starts = {
+            number: context.commit_log_ends.get(number, 1 + min(at for n, at in newest.values() if n == number))
+            for number, _ in newest.values()
+        }
+        tails = context.gateway.read_commit_log(starts)
+        for group, (number, offset) in newest.items():
+            tail = tails[number]
+            record = tail if isinstance(tail, Unknown) else (number, tail.get(group, offset))
+            groups[group] = replace(groups[group], newest_record=record)
         return Observation.before_request(now_ms=context.clock(), groups=groups)
 
     @classmethod

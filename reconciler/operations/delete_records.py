@@ -472,8 +472,7 @@ class DeleteRecords(Operation):
         by_group = {reader.group: reader for reader in readers}
         target = f"below the target {self.before_offset}"
         for group in self.guard.named:
-            reader = by_group.get(group)
-            position = checks.verified_offset(group, reader, facts, self.seen.topic_id, high_watermark)
+            position = checks.verified_offset(group, by_group.get(group), facts, self.seen.topic_id, high_watermark)
             _check_position(group, position, self.before_offset, target)
         accepted = {reader.group: reader.committed for reader in self.guard.accepted}
         positions = checks.verified_positions(readers, self.seen.topic_id, log_start, high_watermark)
@@ -487,11 +486,11 @@ class DeleteRecords(Operation):
 
         if observation.complete:
             return
-        for reader in self.guard.watched:
+        for lag in self.guard.watched:
             # No reader is below the log start, and a group that this run removed reads nothing.
-            may_vanish = reader.committed <= self.seen.log_start or reader.group in observation.removed_groups
-            if reader.group not in by_group and not may_vanish:
-                raise _moved(reader.group, f"has no commit any more, and the plan accepted it at {reader.committed}")
+            may_vanish = lag.committed <= self.seen.log_start or lag.group in observation.removed_groups
+            if lag.group not in by_group and not may_vanish:
+                raise _moved(lag.group, f"has no commit any more, and the plan accepted it at {lag.committed}")
 
     # --- apply
 

@@ -212,6 +212,7 @@ def _snapshot(
         topics=topics,
         groups=snapshot_builder.group_facts(request, listings.commit_groups, listings.groups, rows, log),
         partitions=refresh_watermarks(session, partitions),
+        commit_log_ends=log.ends,
         topics_incomplete=listings.topics.incomplete,
         groups_incomplete=listings.groups.incomplete,
         readers_incomplete=snapshot_builder.readers_incomplete(

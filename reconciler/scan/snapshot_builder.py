@@ -70,13 +70,14 @@ class CommitLog:
     """What is known of the commit log. `partitions` 0: it does not exist, so there are no commits.
 
     `missing`: why nothing is known. `sizes`: number of offsets of each partition with a leader.
-    `unread`: partitions that were not read to their end. The counts are of records that were read.
+    `unread`: partitions that were not read to their end. `ends`: up to where the others were read. The counts are of records that were read.
     """
 
     partitions: int = 0
     missing: Unknown | None = None
     sizes: Mapping[int, int] = field(default_factory=dict)
     unread: Mapping[int, Unknown] = field(default_factory=dict)
+    ends: Mapping[int, int] = field(default_factory=dict)
     records: int = 0
     skipped: int = 0
     malformed: int = 0
@@ -101,10 +102,11 @@ class CommitLog:
             for number in range(self.partitions)
             if number not in rows or rows[number]["error"] is not None
         }
+        ends = {number: row["log_offset"] for number, row in rows.items() if number not in unread}
         records, skipped, malformed = (
             sum(row[column] or 0 for row in rows.values()) for column in ("records", "skipped", "garbled")
         )
-        return replace(self, unread=unread, records=records, skipped=skipped, malformed=malformed)
+        return replace(self, unread=unread, ends=ends, records=records, skipped=skipped, malformed=malformed)
 
     def reason_for(self, group: str) -> Unknown | None:
         """Why the log's facts of this group are Unknown; None: they are known."""

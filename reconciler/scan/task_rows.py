@@ -39,7 +39,7 @@ COLUMNS: Mapping[int, Sequence[str]] = {
     PARTITION: (*_OFFSETS, "readers", "origins"),
     GROUP: ("error", *COMMITS, *_ACTIVITY),
     TOPIC: ("records", "unread"),
-    RUN: ("error", *_COUNTS),
+    RUN: ("error", *_COUNTS, "log_offset"),
 }
 """The columns of each kind of subject in the result; the query collects `readers` and `origins`."""
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election
 from reconciler.model.snapshot import GroupState, GroupType, PartitionFacts, Unknown
@@ -158,6 +159,37 @@ def test_contract_group_facts(environment: Environment) -> None:
     assert repeated == facts[group].fingerprint
     environment.commit(group, {partition: 8})
     assert environment.gateway.read_groups([group])[group].fingerprint != repeated
+
+
+def test_contract_the_commit_log_shows_a_commit_of_the_same_offset(environment: Environment) -> None:
+    """The newest record of each group, from an offset on; the list of commits would look the same."""
+    topic, group = environment.create_topic(1), environment.unique_name()
+    environment.produce(topic, {0: 10})
+    environment.commit(group, {TopicPartition(topic, 0): 7})
+    number = log_partition(group, environment.log_partitions())
+    (before,) = environment.gateway.read_commit_log({number: 0}).values()
+    assert not isinstance(before, Unknown)
+    start = before[group] + 1
+    assert group not in environment.gateway.read_commit_log({number: start})[number]
+    environment.commit(group, {TopicPartition(topic, 0): 7})
+    (after,) = environment.gateway.read_commit_log({number: start}).values()
+    assert not isinstance(after, Unknown)
+    assert after[group] >= start
+    assert environment.gateway.read_commit_log({}) == {}
+
+
+def test_contract_a_member_without_commits_is_a_consumer(environment: Environment) -> None:
+    """Of the topics of which a member has partitions, and of those on which the group has commits."""
+    topic, other, group = environment.create_topic(2), environment.create_topic(1), environment.unique_name()
+    committed = environment.unique_name()
+    environment.produce(topic, {0: 5})
+    environment.commit(committed, {TopicPartition(topic, 0): 3})
+    with environment.member(group, topic):
+        consumers = environment.gateway.read_consumers([topic, other])
+        assert consumers.incomplete is None
+        assert consumers.commits == {topic: {group: {}, committed: {0: 3}}, other: {}}
+        assert consumers.groups[group].consumption_unread is None
+        assert consumers.groups[group].state is GroupState.STABLE
 
 
 def test_contract_groups_with_members_are_not_removed(environment: Environment) -> None:

@@ -108,16 +108,16 @@ def test_a_member_that_joins_after_the_recheck_stops_the_purge(
     assert len(read_plan(tmp_path)["actions"]) == 1
     group = f"later-{topic}"
     members = []
-    read_partitions = KafkaGateway.read_partitions
+    read_consumers = KafkaGateway.read_consumers
 
     def join_first(self: KafkaGateway, *arguments: Any, **more: Any) -> Any:
         if not members:
             member = client.member(cluster.bootstrap_servers, group, [topic], properties=WITHOUT_COMMITS)
             member.__enter__()
             members.append(member)
-        return read_partitions(self, *arguments, **more)
+        return read_consumers(self, *arguments, **more)
 
-    monkeypatch.setattr(KafkaGateway, "read_partitions", join_first)
+    monkeypatch.setattr(KafkaGateway, "read_consumers", join_first)
     try:
         answer = reconciler(tmp_path, "apply", "plan.json")
     finally:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from confluent_kafka import KafkaError
 
+from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.gateway import error_name
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election, ItemResult
@@ -18,6 +19,7 @@ from reconciler.model.snapshot import Consumers, GroupFacts, GroupState, GroupTy
 from tests.fakes.error_table import Operation
 
 MAX_ELECTIONS = 10_000
+LOG_PARTITIONS = 50
 
 
 @dataclass
@@ -82,6 +84,7 @@ class FakeCluster:
         self.brokers = tuple(range(1, brokers + 1))
         self.topics: dict[str, FakeTopic] = {}
         self.groups: dict[str, FakeGroup] = {}
+        self.commit_log: dict[int, list[str]] = {}
         self.silent: set[int] = set()
         self.may_describe = True
         self.may_delete_groups = True
@@ -119,15 +122,27 @@ class FakeCluster:
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         self.groups.setdefault(group, FakeGroup()).commits.update(offsets)
+        self.record_activity(group)
+
+    def record_activity(self, group: str) -> None:
+        """Write a record of the group to the commit log."""
+        self.commit_log.setdefault(log_partition(group, LOG_PARTITIONS), []).append(group)
+
+    def newest_record(self, group: str) -> tuple[int, int]:
+        """Return partition and offset of the group's newest record in the commit log."""
+        number = log_partition(group, LOG_PARTITIONS)
+        return number, max(offset for offset, name in enumerate(self.commit_log[number]) if name == group)
 
     def join(self, group: str, *topics: str) -> None:
         """Add a member that gets partitions of these topics."""
         facts = self.groups.setdefault(group, FakeGroup())
         facts.members += 1
+        self.record_activity(group)
         facts.member_topics |= set(topics)
 
     def leave(self, group: str) -> None:
         self.groups[group].members -= 1
+        self.record_activity(group)
 
     def stop_broker(self, broker: int) -> None:
         """Remove the broker from each in-sync set. Another in-sync replica leads, or none."""
@@ -188,6 +203,14 @@ class FakeCluster:
 
     def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
         return {group: self._group_facts(group) for group in groups}
+
+    def read_commit_log(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:
+        tails: dict[int, Mapping[str, int] | Unknown] = {}
+        for number, start in starts.items():
+            records = enumerate(self.commit_log.get(number, ()))
+            silent = self.brokers[number % len(self.brokers)] in self.silent
+            tails[number] = Unknown("silent") if silent else {name: at for at, name in records if at >= start}
+        return tails
 
     def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         if any(offset < 1 for offset in before_offsets.values()):
@@ -328,7 +351,7 @@ class FakeCluster:
 
     def coordinator_is_silent(self, group: str) -> bool:
         """Whether the broker that coordinates the group does not answer."""
-        return self.brokers[sum(group.encode("utf-8", "replace")) % len(self.brokers)] in self.silent
+        return self.brokers[log_partition(group, LOG_PARTITIONS) % len(self.brokers)] in self.silent
 
 
 def _unknown_group(name: str, reason: Unknown) -> GroupFacts:

@@ -113,19 +113,19 @@ def purge(cluster: FakeCluster, at: TopicPartition, before_offset: int, **guard:
     )
 
 
-def removal(cluster: FakeCluster, group: str) -> DeleteGroup:
-    """A group removal as planned for the present cluster, without evidence of activity."""
+def removal(cluster: FakeCluster, group: str, *, idle_for_ms: int = 0) -> DeleteGroup:
+    """A group removal as planned for the present cluster; with `idle_for_ms`, on evidence of idleness."""
     commits = cluster.groups[group].commits
     return examples.removal(
         group,
         policy="dead",
-        idle_for_ms=0,
+        idle_for_ms=idle_for_ms,
         type=cluster.groups[group].type,
         commits=len(commits),
         commit_topics=len({at.topic for at in commits}),
         fingerprint=fingerprint((at.topic, at.partition, offset) for at, offset in commits.items()),
-        last_activity_ms=None,
-        newest_record=None,
+        last_activity_ms=START_MS - idle_for_ms if idle_for_ms else None,
+        newest_record=cluster.newest_record(group) if idle_for_ms else None,
     )
 
 

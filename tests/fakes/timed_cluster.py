@@ -34,9 +34,8 @@ class TimedCluster:
     cluster: FakeCluster = field(default_factory=FakeCluster)
     record_times: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     """Timestamps of all records, by topic id and partition; offsets are positions."""
-    active: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Group → (time of its newest record in the commit log, that record's offset)."""
-    _log_end: int = 0
+    active: dict[str, int] = field(default_factory=dict)
+    """Group → time of its newest record in the commit log."""
 
     def pass_time(self, ms: int) -> None:
         self.now_ms += ms
@@ -48,7 +47,8 @@ class TimedCluster:
         groups = [name for name, group in self.cluster.groups.items() if any(at.topic == topic for at in group.commits)]
         self.cluster.delete_topic(topic)
         for group in groups:
-            self._record_activity(group)
+            self.cluster.record_activity(group)
+            self.active[group] = self.now_ms
 
     def produce(self, at: TopicPartition, count: int) -> None:
         topic = self.cluster.topics.get(at.topic)
@@ -61,16 +61,16 @@ class TimedCluster:
         topic = self.cluster.topics.get(at.topic)
         if topic is not None and at.partition in topic.partitions:
             self.cluster.commit(group, {at: min(offset, topic.partitions[at.partition].high_watermark)})
-            self._record_activity(group)
+            self.active[group] = self.now_ms
 
     def join(self, group: str) -> None:
         self.cluster.join(group)
-        self._record_activity(group)
+        self.active[group] = self.now_ms
 
     def leave(self, group: str) -> None:
         if group in self.cluster.groups and self.cluster.groups[group].members:
             self.cluster.leave(group)
-            self._record_activity(group)
+            self.active[group] = self.now_ms
 
     def snapshot(self, request: ScanRequest, last_purges: Mapping[TopicPartition, int]) -> ClusterSnapshot:
         """All facts of the cluster, also those that are not requested; Unknown for silent brokers."""
@@ -143,7 +143,6 @@ class TimedCluster:
 
     def _group(self, name: str) -> GroupFacts:
         group = self.cluster.groups[name]
-        last_ms, offset = self.active.get(name, (self.now_ms, 0))
         return facts.group(
             name,
             type=group.type,
@@ -151,10 +150,6 @@ class TimedCluster:
             commits=len(group.commits),
             commit_topics=len({at.topic for at in group.commits}),
             fingerprint=fingerprint((at.topic, at.partition, offset) for at, offset in group.commits.items()),
-            last_activity_ms=last_ms,
-            newest_record=(0, offset),
+            last_activity_ms=self.active[name],
+            newest_record=self.cluster.newest_record(name),
         )
-
-    def _record_activity(self, group: str) -> None:
-        self._log_end += 1
-        self.active[group] = (self.now_ms, self._log_end)

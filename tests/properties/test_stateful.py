@@ -348,7 +348,15 @@ class _CheckingGateway:
         }
         self.removed: set[str] = set()
         self.has_changed = False
-        for name in ("read_partitions", "read_positions", "read_consumers", "read_groups", "elect_leaders", "refresh"):
+        for name in (
+            "read_partitions",
+            "read_positions",
+            "read_consumers",
+            "read_commit_log",
+            "read_groups",
+            "elect_leaders",
+            "refresh",
+        ):
             setattr(self, name, getattr(self.cluster, name))
 
     def delete_records(self, before_offsets: dict[TopicPartition, int]) -> object:
@@ -385,6 +393,8 @@ class _CheckingGateway:
                     now = self.cluster.read_groups([str(group)])[str(group)]
                     assert (now.listed, now.state, now.type) == (True, GroupState.EMPTY, action.seen.type)
                     assert now.fingerprint == action.seen.fingerprint
+                    newest = self.cluster.newest_record(str(group))
+                    assert action.seen.newest_record in (None, newest)
             case Operation.ELECT_LEADER:
                 assert set(request.subjects) <= self.elections
         intents = {e.address for e in self.machine.journal.entries() if e.event is Event.INTENT}

@@ -14,7 +14,7 @@ from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Election
-from reconciler.model.snapshot import GroupType
+from reconciler.model.snapshot import GroupType, Unknown
 from reconciler.operations.delete_records import AcceptedLag
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.error_table import Operation
@@ -735,3 +735,23 @@ def test_a_consumer_that_joins_during_the_run_is_seen(cluster: FakeCluster, tmp_
     outcomes = run(cluster, actions, tmp_path, clock=clock, tuning=Tuning(lanes_at_once=1)).outcomes
     assert [outcome.status for outcome in outcomes] == [Status.APPLIED, Status.STALE]
     assert '"late"' in outcomes[1].detail
+
+
+@pytest.mark.parametrize("later", [0, 1])
+def test_a_record_in_the_commit_log_stops_a_removal(cluster: FakeCluster, tmp_path: Path, later: int) -> None:
+    """Only the log shows a commit of the same offset; records of other groups mean nothing."""
+    action = removal(cluster, "billing", idle_for_ms=86_400_000)
+    number, _offset = cluster.newest_record("billing")
+    cluster.commit_log[number] += ["other", *["billing"] * later]
+    outcome = run(cluster, [action], tmp_path).only
+    assert outcome.status is (Status.STALE if later else Status.APPLIED)
+    assert len(cluster.requests) == 1 - later
+    assert not later or mentions(outcome.detail, "newer record", '"billing"')
+
+
+def test_a_commit_log_that_cannot_be_read_stops_a_removal(cluster: FakeCluster, tmp_path: Path) -> None:
+    action = removal(cluster, "billing", idle_for_ms=86_400_000)
+    cluster.read_commit_log = lambda starts: dict.fromkeys(starts, Unknown("lost"))  # type: ignore[method-assign]
+    outcome = run(cluster, [action], tmp_path).only
+    assert (outcome.status, outcome.sends) == (Status.FAILED, 0)
+    assert "lost" in outcome.detail

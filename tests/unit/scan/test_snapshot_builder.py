@@ -361,7 +361,8 @@ def test_readers_incomplete(listing: GroupListing, read: int | None, log: Commit
 
 
 def run_row(number: int, *, error: str | None = None, records: int = 4) -> Row:
-    return {"name": "commit_log", "number": number, "error": error, "records": records, "skipped": 1, "garbled": 2}
+    counts = {"records": records, "skipped": 1, "garbled": 2}
+    return {"name": "commit_log", "number": number, "error": error, **counts, "log_offset": 9}
 
 
 def test_commit_log_with_missing_partitions() -> None:
@@ -371,6 +372,7 @@ def test_commit_log_with_missing_partitions() -> None:
     assert "no leader" in log.unread[1].reason
     assert "no data" in log.unread[2].reason
     assert (log.records, log.skipped, log.malformed) == (8, 2, 4)
+    assert log.ends == {0: 9}
     assert CommitLog(partitions=1).with_rows([run_row(0)]).unread == {}
 
 
