@@ -146,7 +146,9 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning | No
     run.progress("rechecking every action")
     checked_at_ms = wall_clock_ms()
     snapshot = _scan(run, recheck.scan_request(planned), checked_at_ms, action_journal)
-    checked = recheck.recheck(planned, cluster, run.manifests.waivers, snapshot, now_ms=checked_at_ms)
+    checked = recheck.recheck(
+        planned, cluster, run.manifests.policies, run.manifests.waivers, snapshot, now_ms=checked_at_ms
+    )
     refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
     rechecked = tuple(journal.annotate_interrupted(outcome, intents) for outcome in checked.outcomes)
     if refused or dry_run:

@@ -4,18 +4,22 @@ An action remains only if everything that it was decided on still holds; no targ
 checks again right before each request.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from reconciler.errors import PlanUnusable, WrongCluster
 from reconciler.model.action import Action
-from reconciler.model.outcome import Outcome
+from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import LimitVerdict, Plan
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.operations import OPERATIONS, Operation
-from reconciler.operations.observation import Observation
+from reconciler.operations.observation import Observation, RecheckFailure
 from reconciler.plan import limits
+from reconciler.plan.conflicts import ConflictIndex
+from reconciler.policies import Policy
+from reconciler.policies.base import Selection
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.waiver import Waiver
 from reconciler.text.formatting import format_instant
@@ -41,8 +45,15 @@ def scan_request(plan: Plan) -> ScanRequest:
     )
 
 
-def recheck(plan: Plan, cluster: Cluster, waivers: Iterable[Waiver], snapshot: ClusterSnapshot, now_ms: int) -> Recheck:
-    """Compare plan and snapshot, with the present protections, limits and waivers.
+def recheck(
+    plan: Plan,
+    cluster: Cluster,
+    policies: Sequence[Policy],
+    waivers: Iterable[Waiver],
+    snapshot: ClusterSnapshot,
+    now_ms: int,
+) -> Recheck:
+    """Compare plan and snapshot, with the present policies, protections, limits and waivers.
 
     `snapshot` answers `scan_request(plan)`. Raises WrongCluster, and PlanUnusable for a plan that
     has expired or acts on one subject twice.
@@ -52,14 +63,46 @@ def recheck(plan: Plan, cluster: Cluster, waivers: Iterable[Waiver], snapshot: C
     observation = Observation(snapshot=snapshot, now_ms=now_ms, complete=True, protection=cluster.protection)
     remaining: list[Operation] = []
     outcomes: list[Outcome] = []
+    authorization = _Authorization(operations, policies)
     for action in operations:
         failure = action.recheck(observation)
+        if failure is None or failure.status not in (Status.SATISFIED, Status.BLOCKED):
+            failure = authorization.failure(action) or failure
         if failure is None:
             remaining.append(action)
         else:
             outcomes.append(Outcome(action=action, status=failure.status, detail=failure.detail))
     observed = (action.as_observed(snapshot) for action in remaining)
     return Recheck(tuple(remaining), tuple(outcomes), limits.verdicts(observed, cluster, waivers, snapshot))
+
+
+class _Authorization:
+    """Which actions the loaded policies still allow, whatever the plan file says."""
+
+    def __init__(self, operations: Sequence[Operation], policies: Iterable[Policy]) -> None:
+        names = {operation.address.name for operation in operations}
+        self._selections = {p.address: Selection(p, p.select_among(names), matched=0) for p in policies}
+        index = ConflictIndex(self._selections.values())
+        self._block_removal = index.block_removal
+        self._conflicts = cache(lambda address: index.conflicts(self._selections[address]))
+
+    def failure(self, operation: Operation) -> RecheckFailure | None:
+        """Return why no policy, or more than one, asks for the action; None: one does."""
+        name, number, address = operation.address.name, operation.address.partition, operation.address.policy_address
+        selection = self._selections.get(address)
+        if selection is None:
+            return RecheckFailure(Status.BLOCKED, f"{address} is not in the manifests that were loaded")
+        policy = selection.policy
+        if not isinstance(operation, policy.OPERATION):
+            return RecheckFailure(Status.BLOCKED, f"{address} never asks for a {operation.TITLE}")
+        claimed = policy.claimed_partitions(name)
+        if name not in selection.subjects or not (claimed is None or number in claimed):
+            return RecheckFailure(Status.BLOCKED, f"{address} ({policy.declared_at}) does not select it any more")
+        conflict = self._conflicts(address).get(name)
+        if conflict is not None and (conflict.partitions is None or number in conflict.partitions):
+            return RecheckFailure(Status.BLOCKED, conflict.block.reason)
+        awaited = self._block_removal(operation.removed_group)
+        return None if awaited is None else RecheckFailure(Status.BLOCKED, awaited.reason)
 
 
 def _check_usable(

@@ -231,13 +231,13 @@ class Policy(Envelope, ABC):
         exact = {selector.text for selector in self.selectors if not selector.is_pattern}
         # A policy of exact names only does not walk through every name of the cluster.
         names = exact if first_pattern(self.selectors) is None else {*listed, *exact}
-        subjects = select(
-            names,
-            self.selectors,
-            excluding=self.excluding,
-            patterns_skip_underscore=self.PATTERNS_SKIP_UNDERSCORE,
-        )
+        subjects = self.select_among(names)
         return Selection(self, subjects, matched=sum(name in listed for name in subjects))
+
+    def select_among(self, names: Collection[str]) -> Subjects:
+        """Resolve the policy's selectors against these names."""
+        skip = self.PATTERNS_SKIP_UNDERSCORE
+        return select(names, self.selectors, excluding=self.excluding, patterns_skip_underscore=skip)
 
     def partitions(self, facts: TopicFacts) -> Iterator[tuple[TopicPartition, BlockReason | None]]:
         """Yield the selected partitions of a topic, each with the block of a missing one.

@@ -137,7 +137,7 @@ class _Driver:
             engine=self.engine,
             progress=lambda _line: None,
         )
-        return recheck.recheck(plan, manifests.cluster, manifests.waivers, snapshot, now_ms=now_ms)
+        return recheck.recheck(plan, manifests.cluster, manifests.policies, manifests.waivers, snapshot, now_ms=now_ms)
 
     def send(self, actions: Sequence[Action], digest: str, stop: Callable[[], bool]) -> Iterator[Outcome]:
         gateway = KafkaGateway(KafkaSession(self.connection))

@@ -224,7 +224,9 @@ class ClusterMachine(RuleBasedStateMachine):
     ) -> list[Outcome]:
         request = recheck.scan_request(planned)
         snapshot = self.timed_cluster.snapshot(request, self.journal.last_purges())
-        checked = recheck.recheck(planned, cluster(limits=NO_LIMITS), (), snapshot, self.timed_cluster.now_ms)
+        checked = recheck.recheck(
+            planned, cluster(limits=NO_LIMITS), self.policies, (), snapshot, self.timed_cluster.now_ms
+        )
         if any(not verdict.passed for verdict in checked.limits):
             return []
         for change in changes_before:
