@@ -33,9 +33,9 @@ class Action(ABC):
     drift: bool = True
 
     @property
-    @abstractmethod
     def irreversible(self) -> bool:
         """Whether the change cannot be undone."""
+        return True
 
     def records_removed_max(self, start: int | None) -> int:  # noqa: ARG002  most remove none
         """Return how many records the request may have removed at most.

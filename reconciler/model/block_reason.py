@@ -10,31 +10,30 @@ new meaning is a new code.
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Self
+from dataclasses import dataclass
 
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import Blocked, Skipped
 from reconciler.model.snapshot import Unknown
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockReason:
-    """One reason not to act. `code`: a key of BLOCK_CODES. `unread`: a fact could not be read."""
+class BlockReason(Exception):
+    """A reason not to act on a subject. Checks raise it; a plan blocks, the recheck ends the action.
 
-    code: str
-    reason: str
-    next_step: str
-    unread: bool = False
+    `code`: a key of BLOCK_CODES, with a next step unless `next_step` says another. `unread`: a fact
+    could not be read.
+    """
 
-    @classmethod
-    def of(cls, code: str, reason: str, *, next_step: str = "", unread: bool = False) -> Self:
-        """Return the reason, with the next step of its code unless it has one of its own."""
-        return cls(code=code, reason=reason, next_step=next_step or BLOCK_CODES[code].next_step, unread=unread)
+    def __init__(self, code: str, reason: str, *, next_step: str = "", unread: bool = False) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+        self.next_step = next_step or BLOCK_CODES[code].next_step
+        self.unread = unread
 
     def blocked(self, address: Address, declared_at: SourceLocation) -> Blocked:
         """Return the decision that the subject may not or cannot be acted upon."""
-        return Blocked(address=address, declared_at=declared_at, **asdict(self))
+        return Blocked(address=address, declared_at=declared_at, **vars(self))
 
     def blocked_or_skipped(self, address: Address, declared_at: SourceLocation, *, exact: bool) -> Blocked | Skipped:
         """Return that the subject does not qualify. `exact`: an exact name selected it."""
@@ -45,12 +44,12 @@ class BlockReason:
 
 def unknown_fact(what: str, fact: Unknown) -> BlockReason:
     """Return the reason that a needed fact is unknown. `what`: its name, such as `log start`."""
-    return BlockReason.of("B103", f"{what} could not be read: {fact.reason}", unread=True)
+    return BlockReason("B103", f"{what} could not be read: {fact.reason}", unread=True)
 
 
 def contradiction(what: str) -> BlockReason:
     """Return the reason that facts of one scan cannot all be true, such as an end below zero."""
-    return BlockReason.of("B104", f"the scan contradicts itself: {what}")
+    return BlockReason("B104", f"the scan contradicts itself: {what}")
 
 
 @dataclass(frozen=True, slots=True)

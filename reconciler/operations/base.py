@@ -18,7 +18,6 @@ from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.operations.attempt import Attempt, ErrorTable, Response, ResponseAction, Right, StepResult, interpret
-from reconciler.operations.checks import SubjectBlocked
 from reconciler.operations.observation import Observation, RecheckFailure
 
 Subject = TopicPartition | str
@@ -186,7 +185,7 @@ class Operation(Action):
         return ""
 
     @abstractmethod
-    def explain(self) -> tuple[Fact, ...]:
+    def explain(self) -> Iterable[Fact]:
         """Return request, facts, arithmetic and recheck of the action, for readers who check it."""
 
     def compare_size(self, old: Action) -> SizeChange | None:
@@ -218,7 +217,7 @@ class Operation(Action):
 
     @abstractmethod
     def check(self, observation: Observation) -> None:
-        """Raise RecheckFailure or SubjectBlocked unless the action holds on these facts.
+        """Raise RecheckFailure or BlockReason unless the action holds on these facts.
 
         The recheck of the whole plan and the check right before each request both call it.
         """
@@ -227,8 +226,8 @@ class Operation(Action):
         """Return why the action does not hold on these facts; None: it holds."""
         try:
             self.check(observation)
-        except SubjectBlocked as error:
-            return RecheckFailure(Status.FAILED if error.block.unread else Status.STALE, error.block.reason)
+        except BlockReason as error:
+            return RecheckFailure(Status.FAILED if error.unread else Status.STALE, error.reason)
         except RecheckFailure as failure:
             return failure
         return None
@@ -337,4 +336,4 @@ _STATUS_OF = {
 
 def beyond_review(reason: str) -> BlockReason:
     """Return the block of what a reviewed plan does not hold."""
-    return BlockReason.of("B108", f"beyond review: {reason}")
+    return BlockReason("B108", f"beyond review: {reason}")

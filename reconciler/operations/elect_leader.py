@@ -20,7 +20,7 @@ from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import PartitionFacts, Unknown
 from reconciler.operations.attempt import Attempt, ErrorMeaning, ErrorTable, Response, ResponseAction, Right
 from reconciler.operations.base import DAY_MS, Effect, Limit, LimitUsage, Operation, RunContext, beyond_review
-from reconciler.operations.checks import SubjectBlocked, known
+from reconciler.operations.checks import known
 from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers, check_unprotected
 from reconciler.text.formatting import broker_ids, count, span
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
@@ -42,9 +42,9 @@ class ObservedLeadership:
 
 
 def observe_leadership(partition: TopicPartition, facts: PartitionFacts | None) -> ObservedLeadership:
-    """Return the metadata of a partition. Raises SubjectBlocked where not all of it is known."""
+    """Return the metadata of a partition. Raises BlockReason where not all of it is known."""
     if facts is None:
-        raise SubjectBlocked(unknown_fact(f"{partition}", Unknown("the scan has no facts about it")))
+        raise unknown_fact(f"{partition}", Unknown("the scan has no facts about it"))
     observed = ObservedLeadership(
         topic_id=known(facts.topic_id, "the topic id of", partition),
         leader=known(facts.leader, "the leader of", partition),
@@ -52,7 +52,7 @@ def observe_leadership(partition: TopicPartition, facts: PartitionFacts | None) 
         in_sync=known(facts.in_sync, "the in-sync replicas of", partition),
     )
     if not observed.replicas:
-        raise SubjectBlocked(contradiction(f"{partition} has no replicas"))
+        raise contradiction(f"{partition} has no replicas")
     return observed
 
 
@@ -159,22 +159,16 @@ class ElectLeader(Operation):
         unclean = sum(action.irreversible for action in actions)
         return f"{unclean:,} unclean, loss unbounded" if unclean else ""
 
-    def explain(self) -> tuple[Fact, ...]:
-        seen = self.seen
-        replicas: Phrase = (
-            f"replicas {broker_ids(seen.replicas)}, in sync {broker_ids(seen.in_sync)}; topic id ",
-            name(seen.topic_id),
-        )
-        loss: tuple[Fact, ...] = (("Loss", _LOSS),) if self.irreversible else ()
-        condition = "still leaderless" if self.irreversible else "the first replica is in sync"
-        undo = "impossible" if self.irreversible else "possible: another election moves the leader back"
-        return (
-            ("Request", (f"ElectLeaders {self.partition}, {self.election}: leader {self._move}",)),
-            ("Facts", replicas),
-            *loss,
-            ("Rechecked", (f"same topic id and replicas; {condition}",)),
-            ("Undo", (undo,)),
-        )
+    def explain(self) -> Iterator[Fact]:
+        replicas = f"replicas {broker_ids(self.seen.replicas)}, in sync {broker_ids(self.seen.in_sync)}"
+        condition, undo = "the first replica is in sync", "possible: another election moves the leader back"
+        yield "Request", (f"ElectLeaders {self.partition}, {self.election}: leader {self._move}",)
+        yield "Facts", (f"{replicas}; topic id ", name(self.seen.topic_id))
+        if self.irreversible:
+            yield "Loss", _LOSS
+            condition, undo = "still leaderless", "impossible"
+        yield "Rechecked", (f"same topic id and replicas; {condition}",)
+        yield "Undo", (undo,)
 
     @property
     def _move(self) -> str:

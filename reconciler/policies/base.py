@@ -242,7 +242,7 @@ class Policy(Envelope, ABC):
     def partitions(self, facts: TopicFacts) -> Iterator[tuple[TopicPartition, BlockReason | None]]:
         """Yield the selected partitions of a topic, each with the block of a missing one.
 
-        Raises SubjectBlocked where their number is not known.
+        Raises BlockReason where their number is not known.
         """
         count = known(facts.partitions, "the number of partitions of", facts.name)
         selected = self.claimed_partitions(facts.name)

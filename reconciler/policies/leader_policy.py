@@ -15,7 +15,7 @@ from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.operations import Operation
-from reconciler.operations.checks import Protection, SubjectBlocked, listed_topic
+from reconciler.operations.checks import Protection, listed_topic
 from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership, observe_leadership
 from reconciler.policies.base import ExactClaim, ManifestModel, Policy, Subjects
 from reconciler.policies.fields import TOPIC_TEXT, Partitions, Percent, TopicName, TopicSelectors
@@ -126,16 +126,16 @@ class LeaderPolicy(Policy):
         for topic in subjects:
             try:
                 partitions = list(self.partitions(listed_topic(topic, snapshot)))
-            except SubjectBlocked as error:
-                unknown_count += math.inf if error.block.unread else 0
-                yield error.block.blocked(self.address_of(topic), self.declared_at)
+            except BlockReason as error:
+                unknown_count += math.inf if error.unread else 0
+                yield error.blocked(self.address_of(topic), self.declared_at)
                 continue
             for partition, block in partitions:
                 if block is None:
                     try:
                         leaderships[partition] = observe_leadership(partition, snapshot.partitions.get(partition))
-                    except SubjectBlocked as error:
-                        block = error.block
+                    except BlockReason as error:
+                        block = error
                 if block is not None:
                     unknown_count += block.unread
                     yield block.blocked(self.address_of(topic, partition.partition), self.declared_at)
