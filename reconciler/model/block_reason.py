@@ -54,10 +54,7 @@ def contradiction(what: str) -> BlockReason:
 
 @dataclass(frozen=True, slots=True)
 class BlockCode:
-    """A code's title, its cause in a paragraph, and what a plan tells the reader to do next.
-
-    `next_step` is empty where it depends on the subject.
-    """
+    """A code's title, its cause, and what to do next; empty where that depends on the subject."""
 
     title: str
     cause: str

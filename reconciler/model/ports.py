@@ -10,10 +10,7 @@ from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
 
 
 class Election(StrEnum):
-    """The election types of ElectLeaders (KIP-460).
-
-    PREFERRED: the first replica, if it is in sync. UNCLEAN: any replica that is alive.
-    """
+    """PREFERRED elects the first replica, if in sync; UNCLEAN any that is alive (KIP-460)."""
 
     PREFERRED = "preferred"
     UNCLEAN = "unclean"
@@ -33,11 +30,10 @@ class ItemResult:
 
 
 class Gateway(Protocol):
-    """The cluster for the applier.
+    """The cluster for the applier, which retries.
 
-    Every call answers for every item within its deadline, and never raises for one item. An empty
-    request answers empty without touching the network. No call creates anything. The applier
-    retries.
+    Every call answers for every item within its deadline, never raises for one item, and creates
+    nothing. An empty request does not touch the network.
     """
 
     def read_partitions(

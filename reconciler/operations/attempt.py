@@ -94,10 +94,7 @@ class Right(NamedTuple):
 
 
 def interpret(result: ItemResult, errors: ErrorTable, right: Right) -> Response:
-    """Return what a result means by `errors` and COMMON_ERRORS.
-
-    The text of an authorization error names the right that the request needs: a broker's does not.
-    """
+    """Return what a result means. The text of an authorization error names the missing right."""
     code, text = result.code, result.text
     meaning = ErrorMeaning.READ_BACK if code.startswith("_") else ErrorMeaning.FAILED
     for table in (COMMON_ERRORS, errors):
@@ -148,8 +145,7 @@ class Attempt(Generic[A]):
     def outcome(self, status: Status, detail: str, *, read_back: str | None = None) -> Outcome:
         """End the attempt.
 
-        STALE, BLOCKED and NOT_ATTEMPTED promise that nothing was done. Where a request may have
-        been carried out, the outcome is FAILED instead.
+        FAILED replaces "nothing was done" where a request may have been carried out.
         """
         if self.possible and status in (Status.STALE, Status.BLOCKED, Status.NOT_ATTEMPTED):
             detail = f"sent, and it is not known whether it was carried out; then: {detail}"

@@ -34,8 +34,7 @@ Total = Callable[[ClusterSnapshot, str], int | Unknown]
 class Limit:
     """One limit of a Cluster manifest: a share in percent if it has a `total`, otherwise a count.
 
-    `field`: its name in Python. `words` complete a sentence such as "groups removed: 3".
-    `waiver_max_ms`: how far ahead a waiver of it may expire.
+    `words` complete "groups removed: 3". `waiver_max_ms`: how far ahead a waiver of it may expire.
     """
 
     field: str
@@ -69,11 +68,7 @@ class LimitUsage(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """What the cluster shows of a desired state.
-
-    `shown`: as a short text; None: it could not be read. `missing`: why the state is not reached;
-    None: it is.
-    """
+    """What the cluster shows, None: not read; and why that is not as desired, None: it is."""
 
     shown: str | None
     missing: str | None
@@ -140,18 +135,14 @@ class Operation(Action):
 
     @abstractmethod
     def approved(self) -> Mapping[str, object]:
-        """Return every value that recheck tests for equality.
+        """Return every value that recheck tests for equality, and that an approval binds.
 
-        An approval binds them, besides address and request. The plan's digest covers them in this
-        order: another order or name changes every digest.
+        The plan's digest covers them in this order: another order or name changes every digest.
         """
 
     @abstractmethod
     def impact(self) -> Mapping[str, object]:
-        """Return the upper bound of what the action costs, by the field names of the plan file.
-
-        The plan adds up `records_removed_max`, where there is one; None: unbounded.
-        """
+        """Return the most it costs. The plan adds up `records_removed_max`; None: unbounded."""
 
     def check_subject(self, name: str, partition: int = -1) -> None:
         """Raise ValueError where the address names another subject than the request."""
@@ -189,10 +180,7 @@ class Operation(Action):
         """Return request, facts, arithmetic and recheck of the action, for readers who check it."""
 
     def compare_size(self, old: Action) -> SizeChange | None:
-        """Compare with the action at the same address in an older plan.
-
-        None: the size is the same, or an approved value differs, too.
-        """
+        """Compare with the same action in an older plan; None: not just the size differs."""
         return None
 
     # --- plan
@@ -203,10 +191,7 @@ class Operation(Action):
 
     @abstractmethod
     def restrict_to(self, reviewed: Action | None) -> Self | BlockReason:
-        """Return the part of this action that `reviewed` also holds, or why nothing of it is left.
-
-        `reviewed`: the action at the same address in a reviewed plan; None: it holds none.
-        """
+        """Return the part that the `reviewed` action at its address also holds, or why nothing."""
 
     # --- recheck
 
@@ -217,10 +202,7 @@ class Operation(Action):
 
     @abstractmethod
     def check(self, observation: Observation) -> None:
-        """Raise RecheckFailure or BlockReason unless the action holds on these facts.
-
-        The recheck of the whole plan and the check right before each request both call it.
-        """
+        """Raise RecheckFailure or BlockReason unless it holds; every recheck calls it."""
 
     def recheck(self, observation: Observation) -> RecheckFailure | None:
         """Return why the action does not hold on these facts; None: it holds."""
@@ -245,10 +227,7 @@ class Operation(Action):
 
     @classmethod
     def batches(cls, attempts: Sequence[Attempt[Any]], size: int) -> list[list[Sequence[Attempt[Any]]]]:
-        """Return at most LANES lanes for each key, of batches with at most `size` subjects.
-
-        Lanes run side by side, the batches of one lane one after another.
-        """
+        """Return at most LANES parallel lanes for each key, of batches of up to `size` subjects."""
         by_key: dict[Any, list[Attempt[Any]]] = {}
         for attempt in attempts:
             by_key.setdefault(attempt.action.batch_key(attempt), []).append(attempt)
@@ -313,10 +292,7 @@ class Operation(Action):
     def after_done(
         self, attempt: Attempt[Any], failure: RecheckFailure | None, observation: Observation
     ) -> StepResult | None:
-        """Return what becomes of an attempt that a broker called done, after a later recheck.
-
-        None: it goes on.
-        """
+        """Return what a later recheck makes of an attempt that a broker called done, if any."""
         return None
 
     def reached(self, attempt: Attempt[Any], observation: Observation) -> Outcome:

@@ -36,10 +36,7 @@ def known(fact: T | Unknown, what: str, subject: object = "") -> T:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protection:
-    """The protections of one Cluster manifest, at an address and a location.
-
-    The planner and the recheck test them. `journal`: the journal's topic.
-    """
+    """The protections of one Cluster manifest, and its location. `journal`: the journal's topic."""
 
     cluster: Address
     declared_at: SourceLocation
@@ -105,10 +102,7 @@ def system_topic_block(facts: TopicFacts) -> BlockReason | None:
 
 
 def check_records_deletable(facts: TopicFacts) -> None:
-    """Raise BlockReason for Kafka's own topics and where the cleanup policy does not delete.
-
-    Brokers delete no records of compacted topics (KIP-107: POLICY_VIOLATION).
-    """
+    """Raise BlockReason for Kafka's own topics, or without delete in cleanup.policy (KIP-107)."""
     if block := system_topic_block(facts):
         raise block
     policy = known(facts.cleanup_policy, "the cleanup policy of", facts.name)

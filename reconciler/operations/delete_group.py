@@ -46,8 +46,7 @@ class ObservedGroup:
 def check_absence(group: str, facts: GroupFacts | None, snapshot: ClusterSnapshot) -> None:
     """Raise BlockReason where an unlisted group is not proven to be gone.
 
-    Missing rights make a group look absent, and groups of hidden types are never listed. The facts
-    of a group that is not listed come from the commit log or the old list call.
+    Missing rights hide groups, and the commit log or the old list call may still know one.
     """
     if facts is not None:
         check_type(group, facts, REMOVABLE)

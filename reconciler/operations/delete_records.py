@@ -53,10 +53,9 @@ class AcceptedLag:
 class Preconditions:
     """The conditions of a purge, tested again before it is sent.
 
-    `named`: groups of `unreadBy`, each must have a commit at or above the target. `accepted`:
-    readers below the target that the policy lets skip records (`consumers: ignore`, or
-    exceptGroups). `except_groups`: selectors of groups that do not count. `every_ms`: least time
-    between two purges of the partition; None: no clock.
+    `named`: groups of `unreadBy`, which must have committed the target. `accepted`: readers below
+    it that may skip records. `except_groups`: selectors of groups that do not count. `every_ms`:
+    least time between two purges of the partition; None: no clock.
     """
 
     consumers: LagPolicy
@@ -117,10 +116,7 @@ def observe_partition(partition: TopicPartition, facts: PartitionFacts | None) -
 
 
 def _records(snapshot: ClusterSnapshot, topic: str) -> int | Unknown:
-    """Return the records of a topic, or of the cluster where `topic` is empty.
-
-    A total of none contradicts a plan that removes records, and nothing can be divided by it.
-    """
+    """Return the records of a topic, or of the cluster. A plan that removes some needs some."""
     what, records = "the cluster's records", snapshot.cluster_records
     if topic:
         facts = snapshot.topics.get(topic)

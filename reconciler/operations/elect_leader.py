@@ -66,8 +66,7 @@ UNCLEAN_ELECTIONS = Limit(
 class ElectLeader(Operation):
     """Elect the preferred leader, or any live replica of a leaderless partition.
 
-    `leader_wanted` is the first replica for a preferred election and None for an unclean one. Only
-    an unclean election is irreversible.
+    `leader_wanted`: the first replica; None for an unclean election, which alone is irreversible.
     """
 
     OPERATION: ClassVar[str] = "elect_leader"
@@ -75,9 +74,7 @@ class ElectLeader(Operation):
     API: ClassVar[tuple[str, int, int]] = ("ElectLeaders", 43, 1)  # version 0 has no election type (KIP-460)
     LIMITS: ClassVar[tuple[Limit, ...]] = (ELECTIONS, UNCLEAN_ELECTIONS)
     BATCH_SIZE: ClassVar[int] = 5_000
-    """A broker refuses a request that would change more than 10,000 leaders. The metadata takes as
-    long to show the leaders of five batches as of one.
-    """
+    """A broker refuses over 10,000. The metadata shows five batches as soon as one."""
     APPLIED: ClassVar[str] = "leader elected, shown by the metadata"
     SATISFIED: ClassVar[str] = "the leader is already the one wanted"
     ERRORS: ClassVar[ErrorTable] = {

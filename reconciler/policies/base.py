@@ -150,8 +150,7 @@ class ExactClaim:
 class Policy(Envelope, ABC):
     """A manifest that states desired state.
 
-    Its `spec` has the fields `topics` and `exceptTopics`, or `groups` and `exceptGroups`; and
-    `expectAtMost` where patterns are allowed only with a bound.
+    Its `spec` has `topics` and `exceptTopics`, or the same for groups; perhaps `expectAtMost`.
     """
 
     SUBJECTS: ClassVar[str] = "topics"
@@ -240,10 +239,7 @@ class Policy(Envelope, ABC):
         return Selection(self, subjects, matched=sum(name in listed for name in subjects))
 
     def partitions(self, facts: TopicFacts) -> Iterator[tuple[TopicPartition, BlockReason | None]]:
-        """Yield the selected partitions of a topic, each with the block of a missing one.
-
-        Raises BlockReason where their number is not known.
-        """
+        """Yield the selected partitions, and the block of each missing one. Raises BlockReason."""
         count = known(facts.partitions, "the number of partitions of", facts.name)
         selected = self.claimed_partitions(facts.name)
         for number in range(count) if selected is None else sorted(selected):

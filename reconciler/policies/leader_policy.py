@@ -118,8 +118,7 @@ class LeaderPolicy(Policy):
     def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
         """Yield a decision for each selected partition, or for each topic with unknown partitions.
 
-        `tolerance` is measured per broker, over all partitions of these subjects that prefer it:
-        where less than that share is led by another broker, all of them are satisfied.
+        Below `tolerance`, measured per broker, all partitions that prefer it are satisfied.
         """
         leaderships: dict[TopicPartition, ObservedLeadership] = {}
         unknown_count: float = 0
@@ -191,8 +190,7 @@ def _unclean(observed: ObservedLeadership, alive: tuple[int, ...]) -> tuple[bool
 def _brokers_within(tolerance: float, leaderships: Iterable[ObservedLeadership], unknown_count: float) -> set[int]:
     """Return the brokers with less than `tolerance` percent of their partitions led elsewhere.
 
-    Theirs are the partitions that prefer them. Unknown partitions count as led by their preferred
-    leader: less is done, not more.
+    Theirs are those that prefer them. Unknown ones count as well led: less is done, not more.
     """
     if tolerance == 0:
         return set()

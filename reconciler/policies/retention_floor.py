@@ -256,10 +256,9 @@ class RetentionFloor(Policy):
 
 @dataclass(frozen=True, slots=True)
 class RuleOffset:
-    """The first offset that one rule keeps.
+    """The first offset that a rule keeps.
 
-    `before`: its offset `driftAfter` ago, the same for a fixed rule. `words`: a sentence such as
-    `newerThan 7d resolves to offset 98213`.
+    `before`: the one of `driftAfter` ago, the same for a fixed rule. `words`: it in a sentence.
     """
 
     offset: int
@@ -333,10 +332,7 @@ class FloorEvaluator:
         )
 
     def _rules(self, facts: PartitionFacts, observed: ObservedPartition) -> Iterator[RuleOffset]:
-        """Yield the offset of each rule of `keep` on one partition, in the manifest's order.
-
-        None is above the stable end. Raises BlockReason where one has no offset.
-        """
+        """Yield each rule's offset, in the manifest's order, up to the end. Raises BlockReason."""
         keep, end, now_ms = self.keep, observed.stable_end, self.snapshot.observed_at_ms
         lagging_ms = self.policy.spec.lagging_ms(now_ms)
 
@@ -384,10 +380,7 @@ class FloorEvaluator:
     def _respect_consumers(
         self, floor: int, facts: PartitionFacts, log_start: int
     ) -> tuple[int, tuple[AcceptedLag, ...], tuple[str, ...]]:
-        """Return target, consumers that may skip records, and words about a clamp.
-
-        Raises BlockReason where a group is behind that may not be, or is not known.
-        """
+        """Return target, groups that may skip records, words about a clamp. Raises BlockReason."""
         if self.unknown_consumers is not None:
             raise self.unknown_consumers.with_traceback(None)  # raised for many partitions
         readers = checks.known(facts.readers, "the groups that read", facts.partition)
