@@ -1,11 +1,8 @@
 """Reasons not to act on a subject, and their codes with the texts of `explain CODE`.
 
-Planning turns a reason into Blocked or Skipped, recheck into an Outcome. A subject that does not
-qualify is blocked where its exact name selected it, and skipped where a pattern did. A fact that
-could not be read always blocks. Which subjects qualify is decided per kind.
-
-B1xx any policy, B2xx retention floors, B3xx group removals. A code keeps its meaning for ever; a
-new meaning is a new code.
+A subject that does not qualify is blocked where its exact name selected it, and skipped where a
+pattern did; a fact that could not be read always blocks. B1xx any policy, B2xx retention floors,
+B3xx group removals. A code keeps its meaning for ever; a new meaning is a new code.
 """
 
 import re
@@ -18,7 +15,7 @@ from reconciler.model.snapshot import Unknown
 
 
 class BlockReason(Exception):
-    """A reason not to act on a subject. Checks raise it; a plan blocks, the recheck ends the action.
+    """A reason not to act on a subject. Checks raise it; it blocks in plans and ends actions.
 
     `code`: a key of BLOCK_CODES, with a next step unless `next_step` says another. `unread`: a fact
     could not be read.
@@ -189,12 +186,8 @@ B306 a retention floor needs the group's position
 """
 
 
-def _reason(title: str, paragraph: str) -> BlockCode:
-    cause, _, next_step = " ".join(paragraph.split()).partition(" Next: ")
-    return BlockCode(title, cause, next_step)
-
-
 BLOCK_CODES: Mapping[str, BlockCode] = {
-    code: _reason(title, paragraph)
+    code: BlockCode(title, cause, next_step)
     for code, title, paragraph in re.findall(r"^(B\d{3}) (.+)\n((?: .+\n)+)", _TEXTS, re.MULTILINE)
+    for cause, _, next_step in [" ".join(paragraph.split()).partition(" Next: ")]
 }

@@ -39,7 +39,10 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocked:
-    """May not or cannot be acted upon. `code`: of BLOCK_CODES. `unread`: a fact was not read."""
+    """May not or cannot, and what to do next.
+
+    `code`: a key of `block_reason.BLOCK_CODES`. `unread`: a fact could not be read.
+    """
 
     address: Address
     declared_at: SourceLocation

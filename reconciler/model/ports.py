@@ -10,7 +10,10 @@ from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
 
 
 class Election(StrEnum):
-    """PREFERRED elects the first replica, if in sync; UNCLEAN any that is alive (KIP-460)."""
+    """The election types of ElectLeaders (KIP-460).
+
+    PREFERRED: the first replica, if it is in sync. UNCLEAN: any replica that is alive.
+    """
 
     PREFERRED = "preferred"
     UNCLEAN = "unclean"
@@ -40,21 +43,17 @@ class Gateway(Protocol):
         self, partitions: Iterable[TopicPartition], *, offsets: bool
     ) -> Mapping[TopicPartition, PartitionFacts | None]:
         """Current facts; None: provably gone. Log start and high watermark only with `offsets`."""
-        ...
 
     def read_positions(
         self, requested: Mapping[str, Sequence[TopicPartition]]
     ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
         """The committed offset of each group on each partition; None: no commit."""
-        ...
 
     def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
         """Current listing, type, state and commits of each group."""
-        ...
 
     def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         """DeleteRecords for partitions of one leader. Raises ValueError for a target below 1."""
-        ...
 
     def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]: ...
 
@@ -62,8 +61,6 @@ class Gateway(Protocol):
         self, election: Election, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, ItemResult]:
         """ElectLeaders for exactly these partitions; never null, which would mean all."""
-        ...
 
     def refresh(self) -> None:
         """Forget cached leaders and coordinators before a retry."""
-        ...

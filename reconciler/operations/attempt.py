@@ -1,12 +1,9 @@
 """One action that a run tries to carry out, and what the results of its requests mean.
 
-Each operation maps Kafka's errors to what the applier does. The client library's own `retriable()`
-is always false, so the names of errors are the only evidence. An error that no table names is a
-failure if a broker sent it, and is read back if the client did. Neither is success, nor proof that
-the request had no effect.
-
-Once a request may have been carried out, the action never ends as "nothing was done". No later fact
-takes that back.
+Each operation maps names of errors to what the applier does; the client library's `retriable()` is
+always false. An error that no table names is a failure if a broker sent it, and is read back if the
+client did. Neither is success, nor proof that the request had no effect. Once a request may have
+been carried out, no later fact lets the action end as "nothing was done".
 """
 
 from collections.abc import Mapping

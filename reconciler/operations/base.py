@@ -96,7 +96,6 @@ class RunContext(Protocol):
 
     def purges_of_other_runs(self) -> Mapping[TopicPartition, int]:
         """Return when each partition was last purged by another run. Raises JournalUnavailable."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,8 +157,8 @@ class Operation(Action):
 
     @property
     def is_foldable(self) -> bool:
-        """Whether a report may only count the action in its topic. True needs `describe_many`."""
-        return False
+        """Whether a report may only count the action in its topic; partitions by default."""
+        return self.address.partition >= 0
 
     @abstractmethod
     def describe(self) -> Description:

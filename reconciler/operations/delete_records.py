@@ -221,10 +221,6 @@ class DeleteRecords(Operation):
     DRIFT_TYPE: ClassVar[str] = "records"
     DRIFT_TEXT: ClassVar[str] = "records below the floor are still there"
 
-    @property
-    def is_foldable(self) -> bool:
-        return True
-
     def describe(self) -> Description:
         seen = self.seen
         because: Phrase = ("because ", sentence(self.reason))
@@ -474,7 +470,8 @@ class DeleteRecords(Operation):
         read_at_ms = context.clock()
         has_clock = any(action.guard.every_ms is not None for action in actions)
         purges = context.purges_of_other_runs() if has_clock else {}
-        partitions = context.gateway.read_partitions([action.partition for action in actions], offsets=True)
+        present = context.gateway.read_partitions([action.partition for action in actions], offsets=True)
+        partitions = {at: facts and replace(facts, last_purge_ms=purges.get(at)) for at, facts in present.items()}
         requested: defaultdict[str, list[TopicPartition]] = defaultdict(list)
         for action in actions:
             for group in {*action.guard.named, *(reader.group for reader in action.guard.watched)}:
@@ -483,10 +480,7 @@ class DeleteRecords(Operation):
         return Observation.before_request(
             now_ms=context.clock(),
             read_at_ms=read_at_ms,
-            partitions={
-                partition: facts and replace(facts, last_purge_ms=purges.get(partition))
-                for partition, facts in partitions.items()
-            },
+            partitions=partitions,
             positions=positions,
             removed_groups=context.removed_groups,
         )

@@ -281,9 +281,7 @@ class ElectLeader(Operation):
         return Effect(shown, None if reached else f"the metadata shows {shown}")
 
     def _has_wanted_leader(self, facts: PartitionFacts) -> bool:
-        if not isinstance(facts.leader, int):
-            return False
-        return self.leader_wanted is None or facts.leader == self.leader_wanted
+        return isinstance(facts.leader, int) and self.leader_wanted in (None, facts.leader)
 
 
 _LOSS: Phrase = (strong("loss unbounded"), " (records that only the missing replicas hold)")

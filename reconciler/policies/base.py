@@ -35,6 +35,7 @@ class ManifestModel(BaseModel):
         validate_by_name=True,
         validate_by_alias=True,
         hide_input_in_errors=True,
+        use_attribute_docstrings=True,
     )
 
     @model_validator(mode="after")
@@ -72,13 +73,12 @@ _Text = Annotated[str, Field(min_length=1)]
 class ClusterMetadata(ManifestModel):
     """The metadata of a Cluster: its name, its owner and its reason."""
 
-    name: Name = Field(description="The name of this manifest; unique per kind and cluster.")
-    owner: _Text | None = Field(
-        default=None, description="The team that is responsible for it; shown in the plan.", examples=["team-orders"]
-    )
-    reason: _Text | None = Field(
-        default=None, description="Why it exists; shown in the plan.", examples=["erase after 30 days"]
-    )
+    name: Name
+    """The name of this manifest; unique per kind and cluster."""
+    owner: _Text | None = Field(default=None, examples=["team-orders"])
+    """The team that is responsible for it; shown in the plan."""
+    reason: _Text | None = Field(default=None, examples=["erase after 30 days"])
+    """Why it exists; shown in the plan."""
 
 
 class Metadata(ClusterMetadata):
@@ -94,9 +94,8 @@ class Metadata(ClusterMetadata):
 class Envelope(ManifestModel):
     """What all kinds have in common; each kind narrows `kind` and adds `spec`."""
 
-    api_version: Literal["reconciler/v1"] = Field(
-        description="The version of the manifest language.", examples=["reconciler/v1"]
-    )
+    api_version: Literal["reconciler/v1"] = Field(examples=["reconciler/v1"])
+    """The version of the manifest language."""
     kind: str = Field(description="Which kind of manifest this is.")
     metadata: ClusterMetadata = Field(description="The name of this manifest, its owner and its reason.")
 
@@ -163,12 +162,8 @@ class Policy(Envelope, ABC):
     """The operation that its actions are."""
 
     metadata: Metadata = Field(description="The name of this manifest, its owner, its reason and its cluster.")
-    mode: Mode = Field(
-        default=Mode.MERGE,
-        strict=False,
-        description="merge: applied from a reviewed plan only. continuous: also by scheduled applies and watch.",
-        examples=["merge"],
-    )
+    mode: Mode = Field(default=Mode.MERGE, strict=False, examples=["merge"])
+    """merge: applied from a reviewed plan only. continuous: also by scheduled applies and watch."""
     spec: Any
 
     # --- manifest

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
@@ -37,26 +37,16 @@ class LeaderPolicySpec(ManifestModel):
 
     model_config = ConfigDict(json_schema_extra=_SPEC_SCHEMA)
 
-    topics: TopicSelectors | None = Field(
-        default=None,
-        description="For a preferred election: exact names, globs or regex:…; internal topics included.",
-        examples=[["*"]],
-    )
-    except_topics: TopicSelectors | None = Field(
-        default=None, description="Never these, also where topics matches them.", examples=[["payments"]]
-    )
+    topics: TopicSelectors | None = Field(default=None, examples=[["*"]])
+    """For a preferred election: exact names, globs or regex:…; internal topics included."""
+    except_topics: TopicSelectors | None = Field(default=None, examples=[["payments"]])
+    """Never these, also where topics matches them."""
     partitions: Annotated[dict[TopicName, Partitions], Field(min_length=1)] | None = Field(
-        default=None,
-        description="For an unclean election, and only for one: exactly these partitions.",
-        examples=[{"orders": [3]}],
-        json_schema_extra={"propertyNames": {"pattern": TOPIC_TEXT}},
+        default=None, examples=[{"orders": [3]}], json_schema_extra={"propertyNames": {"pattern": TOPIC_TEXT}}
     )
-    election: Election = Field(
-        default=Election.PREFERRED,
-        strict=False,
-        description="preferred: the first replica leads. unclean: any replica alive, records may be lost.",
-        examples=["preferred"],
-    )
+    """For an unclean election, and only for one: exactly these partitions."""
+    election: Election = Field(default=Election.PREFERRED, strict=False, examples=["preferred"])
+    """preferred: the first replica leads. unclean: any replica alive, records may be lost."""
     tolerance: Percent = Field(
         default=0,
         description="Percent, per broker: below this share of its preferred partitions led elsewhere, all is satisfied.",
@@ -187,19 +177,13 @@ def _unclean(observed: ObservedLeadership, alive: tuple[int, ...]) -> tuple[bool
     return True, f"{reason}; alive, but not in sync: {broker_ids(candidates)}; {lost}"
 
 
-def _brokers_within(tolerance: float, leaderships: Iterable[ObservedLeadership], unknown_count: float) -> set[int]:
+def _brokers_within(tolerance: float, leaderships: Collection[ObservedLeadership], unknown_count: float) -> set[int]:
     """Return the brokers with less than `tolerance` percent of their partitions led elsewhere.
 
     Theirs are those that prefer them. Unknown ones count as well led: less is done, not more.
     """
     if tolerance == 0:
         return set()
-    preferring: Counter[int] = Counter()
-    elsewhere: Counter[int] = Counter()
-    for observed in leaderships:
-        preferred = observed.replicas[0]
-        preferring[preferred] += 1
-        elsewhere[preferred] += observed.leader is not None and observed.leader != preferred
-    return {
-        broker for broker, count in preferring.items() if 100 * elsewhere[broker] < tolerance * (count + unknown_count)
-    }
+    preferring = Counter(observed.replicas[0] for observed in leaderships)
+    elsewhere = Counter(seen.replicas[0] for seen in leaderships if seen.leader not in (None, seen.replicas[0]))
+    return {broker for broker, n in preferring.items() if 100 * elsewhere[broker] < tolerance * (n + unknown_count)}

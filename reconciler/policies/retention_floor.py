@@ -54,32 +54,21 @@ class Keep(ManifestModel):
         }
     )
 
-    newer_than: fields.Duration | None = Field(
-        default=None, description="Records younger than this at the time of the scan.", examples=["7d"]
-    )
-    since: fields.Instant | None = Field(
-        default=None,
-        description="Records from this instant on; an instant in the future is refused.",
-        examples=["2026-11-01T00:00:00Z"],
-    )
-    last: fields.AtLeastOne | None = Field(
-        default=None, description="The last N offsets of each partition.", examples=[1_000_000]
-    )
+    newer_than: fields.Duration | None = Field(default=None, examples=["7d"])
+    """Records younger than this at the time of the scan."""
+    since: fields.Instant | None = Field(default=None, examples=["2026-11-01T00:00:00Z"])
+    """Records from this instant on; an instant in the future is refused."""
+    last: fields.AtLeastOne | None = Field(default=None, examples=[1_000_000])
+    """The last N offsets of each partition."""
     from_offset: fields.Offsets | None = Field(
         default=None,
         description="The first offset kept, by partition; exact topic names only. Selects just the partitions it names.",
         examples=[{"0": 1200, "1": 900}],
     )
-    topic_id: TopicId | None = Field(
-        default=None,
-        description="With fromOffset on one topic: the id of the topic that the offsets were read from.",
-        examples=["6J3kzQ5hTgmPq0T9oYfR1w"],
-    )
-    unread_by: fields.GroupNames | None = Field(
-        default=None,
-        description="Records that one of these groups has not read: those from its committed offset on.",
-        examples=[["billing", "shipping"]],
-    )
+    topic_id: TopicId | None = Field(default=None, examples=["6J3kzQ5hTgmPq0T9oYfR1w"])
+    """With fromOffset on one topic: the id of the topic that the offsets were read from."""
+    unread_by: fields.GroupNames | None = Field(default=None, examples=[["billing", "shipping"]])
+    """Records that one of these groups has not read: those from its committed offset on."""
 
     def _issues(self) -> Iterator[ValidationIssue]:
         if all(rule is None for name, rule in self if name != "topic_id"):
@@ -112,39 +101,22 @@ class RetentionFloorSpec(ManifestModel):
         description="Topics that may lose records: exact names, globs or regex:…. No pattern selects a name with a leading _.",
         examples=[["clicks-*"]],
     )
-    except_topics: fields.TopicSelectors | None = Field(
-        default=None, description="Never these, also where topics matches them.", examples=[["clicks-audit"]]
-    )
-    expect_at_most: fields.Count | None = Field(
-        default=None, description="Topics matched; required beside a pattern, more is refused.", examples=[40]
-    )
-    partitions: fields.Partitions | None = Field(
-        default=None, description="Only these; default: all.", examples=[[0, 1]]
-    )
-    keep: Keep = Field(
-        description="What stays: at least one rule. A record may go if no rule keeps it.",
-        examples=[{"newerThan": "7d"}],
-    )
-    consumers: LagPolicy = Field(
-        default=LagPolicy.BLOCK,
-        strict=False,
-        description="When another group is still behind the floor: block, clamp the floor to it, or ignore it.",
-        examples=["block"],
-    )
-    except_groups: fields.Selectors | None = Field(
-        default=None, description="Groups whose positions do not count.", examples=[["console-consumer-*"]]
-    )
-    every: fields.Duration | None = Field(
-        default=None,
-        description="Least time between two purges of a partition; default 30s with unreadBy, none otherwise.",
-        examples=["30s"],
-    )
-    drift_after: fields.Duration = Field(
-        default="24h",
-        validate_default=True,
-        description="How far a moving floor may lag before it counts as drift.",
-        examples=["24h"],
-    )
+    except_topics: fields.TopicSelectors | None = Field(default=None, examples=[["clicks-audit"]])
+    """Never these, also where topics matches them."""
+    expect_at_most: fields.Count | None = Field(default=None, examples=[40])
+    """Topics matched; required beside a pattern, more is refused."""
+    partitions: fields.Partitions | None = Field(default=None, examples=[[0, 1]])
+    """Only these; default: all."""
+    keep: Keep = Field(examples=[{"newerThan": "7d"}])
+    """What stays: at least one rule. A record may go if no rule keeps it."""
+    consumers: LagPolicy = Field(default=LagPolicy.BLOCK, strict=False, examples=["block"])
+    """When another group is still behind the floor: block, clamp the floor to it, or ignore it."""
+    except_groups: fields.Selectors | None = Field(default=None, examples=[["console-consumer-*"]])
+    """Groups whose positions do not count."""
+    every: fields.Duration | None = Field(default=None, examples=["30s"])
+    """Least time between two purges of a partition; default 30s with unreadBy, none otherwise."""
+    drift_after: fields.Duration = Field(default="24h", validate_default=True, examples=["24h"])
+    """How far a moving floor may lag before it counts as drift."""
 
     def lagging_ms(self, observed_at_ms: int) -> int:
         """Return when `driftAfter` began, at least 0: -1 asks for the end, -2 for the start."""
