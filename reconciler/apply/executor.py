@@ -173,7 +173,7 @@ def _recheck_batch(
     ready = []
     for attempt in attempts:
         failure = attempt.action.recheck(observation)
-        step = attempt.action.after_done(attempt, failure, observation) if attempt.done else None
+        step = attempt.action.after_confirmation(attempt, failure, observation) if attempt.confirmed else None
         if step is not None:
             yield step
         elif failure is None:
@@ -192,7 +192,7 @@ def _after_failure(attempt: Attempt[Any], failure: RecheckFailure, observation: 
         # A fact that was not read may be read in the next round. "Waiting" would be untrue of a
         # request that may have been carried out.
         return attempt.retry_later(failure.detail)
-    return attempt.outcome(failure.status, failure.detail, read_back=attempt.action.effect(observation).shown)
+    return attempt.outcome(failure.status, failure.detail, read_back=attempt.action.effect(observation).read_back)
 
 
 def _store_intents(

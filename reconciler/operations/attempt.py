@@ -108,7 +108,7 @@ class Attempt(Generic[A]):
     """An action that this run tries to carry out.
 
     `intended`: this run has stored its intent. `sends`: requests that went out. `possible`: one of
-    them may have been carried out. `done`: the broker said so. `start`: the lowest log start offset
+    them may have been carried out. `confirmed`: the broker said so. `start`: the lowest log start offset
     that was read before a request, the basis of the upper bound. `broker`: the broker that a
     request has to go to, as last read. `last`: the newest response. `reason`: why another try is
     needed.
@@ -118,7 +118,7 @@ class Attempt(Generic[A]):
     intended: bool = False
     sends: int = 0
     possible: bool = False
-    done: bool = False
+    confirmed: bool = False
     start: int | None = None
     broker: int | None = None
     last: Response | None = None
@@ -130,7 +130,7 @@ class Attempt(Generic[A]):
             self,
             sends=self.sends + response.sent,
             possible=self.possible or not response.no_effect,
-            done=self.done or (response.answer is ResponseAction.DONE and not response.no_effect),
+            confirmed=self.confirmed or (response.answer is ResponseAction.DONE and not response.no_effect),
             last=response,
             reason="",
         )

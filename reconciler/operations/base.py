@@ -46,8 +46,8 @@ class Limit:
     @property
     def id(self) -> str:
         """Its name in manifests, such as `groupsPercent`."""
-        first, *others = self.field.split("_")
-        return first + "".join(map(str.capitalize, others))
+        first, *words = self.field.split("_")
+        return first + "".join(map(str.capitalize, words))
 
     @property
     def is_percent(self) -> bool:
@@ -70,7 +70,7 @@ class LimitUsage(NamedTuple):
 class Effect(NamedTuple):
     """What the cluster shows, None: not read; and why that is not as desired, None: it is."""
 
-    shown: str | None
+    read_back: str | None
     missing: str | None
 
 
@@ -179,7 +179,10 @@ class Operation(Action):
         """Return request, facts, arithmetic and recheck of the action, for readers who check it."""
 
     def compare_size(self, old: Action) -> SizeChange | None:
-        """Compare with the same action in an older plan; None: not just the size differs."""
+        """Compare with the action at the same address in an older plan.
+
+        None: the size is the same, or an approved value differs, too.
+        """
         return None
 
     # --- plan
@@ -209,8 +212,8 @@ class Operation(Action):
             self.check(observation)
         except BlockReason as error:
             return RecheckFailure(Status.FAILED if error.unread else Status.STALE, error.reason)
-        except RecheckFailure as failure:
-            return failure
+        except RecheckFailure as error:
+            return error
         return None
 
     def as_observed(self, snapshot: ClusterSnapshot) -> Self:
@@ -283,12 +286,12 @@ class Operation(Action):
         """Return what the response to a request and the cluster afterwards make of the attempt."""
         attempt, effect = attempt.after_response(response), self.effect(observation)
         if (status := _STATUS_OF.get(response.answer)) is not None:
-            return attempt.outcome(status, response.text or response.code, read_back=effect.shown)
+            return attempt.outcome(status, response.text or response.code, read_back=effect.read_back)
         if effect.missing is not None:
             return attempt.retry_later(effect.missing)
         return self.reached(attempt, observation)
 
-    def after_done(
+    def after_confirmation(
         self, attempt: Attempt[Any], failure: RecheckFailure | None, observation: Observation
     ) -> StepResult | None:
         """Return what a later recheck makes of an attempt that a broker called done, if any."""
@@ -297,7 +300,7 @@ class Operation(Action):
     def reached(self, attempt: Attempt[Any], observation: Observation) -> Outcome:
         """End the attempt: the cluster shows the desired state."""
         status, detail = (Status.APPLIED, self.APPLIED) if attempt.possible else (Status.SATISFIED, self.SATISFIED)
-        return attempt.outcome(status, detail, read_back=self.effect(observation).shown)
+        return attempt.outcome(status, detail, read_back=self.effect(observation).read_back)
 
 
 _STATUS_OF = {

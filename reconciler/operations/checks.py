@@ -47,11 +47,8 @@ class Protection:
     def of_topic(self, topic: str) -> BlockReason | None:
         """Return why `topic` may lose no records; None: nothing protects it."""
         if topic == self.journal:
-            return BlockReason(
-                "B201",
-                f"{topic} is the journal of this tool: its records are the audit trail and the clock of `every`",
-                next_step="take it out of topics; its own retention rules it",
-            )
+            reason = f"{topic} is the journal of this tool: its records are the audit trail and the clock of `every`"
+            return BlockReason("B201", reason, next_step="take it out of topics; its own retention rules it")
         return self._protected(f"topic {topic}", topic, self.topics)
 
     def of_group(self, group: str) -> BlockReason | None:

@@ -238,8 +238,8 @@ class DeleteGroup(Operation):
             return Effect("absent", None)
         if isinstance(facts.listed, Unknown):
             return Effect(None, facts.listed.reason)
-        shown = None if isinstance(facts.state, Unknown) else f"listed, {facts.state}"
-        return Effect(shown, "the group is still listed")
+        state = None if isinstance(facts.state, Unknown) else f"listed, {facts.state}"
+        return Effect(state, "the group is still listed")
 
     def verify(self, attempt: Attempt[Any], response: Response, observation: Observation) -> StepResult:
         facts, effect = observation.snapshot.groups[self.group], self.effect(observation)
@@ -248,28 +248,28 @@ class DeleteGroup(Operation):
             return self.reached(attempt.after_response(response), observation)
         if response.answer is not ResponseAction.DONE or facts.listed is not True:
             return super(DeleteGroup, self).verify(attempt, response, observation)
-        was_possible, attempt = attempt.possible, attempt.after_response(response)
+        attempt = attempt.after_response(response)
         has_other_commits = isinstance(facts.fingerprint, str) and facts.fingerprint != self.seen.fingerprint
-        if was_possible or not response.no_effect:
+        if attempt.possible:
             change = "its commits are others" if has_other_commits else None
-            return self._listed_after_done(attempt, observation, change)
+            return self._listed_though_removed(attempt, observation, change)
         if not has_other_commits:
             return attempt.retry_later("the broker knows no such group, and the same one is listed")
         detail = "another client removed it; a group of that name was created since"
-        return attempt.outcome(Status.SATISFIED, detail, read_back=effect.shown)
+        return attempt.outcome(Status.SATISFIED, detail, read_back=effect.read_back)
 
-    def after_done(
+    def after_confirmation(
         self, attempt: Attempt[Any], failure: RecheckFailure | None, observation: Observation
     ) -> StepResult | None:
         if failure is not None and failure.status not in (Status.STALE, Status.BLOCKED):
             return None
-        return self._listed_after_done(attempt, observation, None if failure is None else failure.detail)
+        return self._listed_though_removed(attempt, observation, None if failure is None else failure.detail)
 
-    def _listed_after_done(self, attempt: Attempt[Any], observation: Observation, change: str | None) -> StepResult:
+    def _listed_though_removed(self, attempt: Attempt[Any], observation: Observation, change: str | None) -> StepResult:
         """End an attempt that a broker called done, although a group of that name is listed."""
-        shown = self.effect(observation).shown
+        read_back = self.effect(observation).read_back
         if change is None and observation.snapshot.groups[self.group].state is GroupState.EMPTY:
             detail = "the broker answered NONE, and the same group is still listed"
-            return attempt.outcome(Status.FAILED, detail, read_back=shown)
+            return attempt.outcome(Status.FAILED, detail, read_back=read_back)
         detail = "removed; a group of that name was created since" + (f" ({change})" if change else "")
-        return attempt.outcome(Status.APPLIED, detail, read_back=shown)
+        return attempt.outcome(Status.APPLIED, detail, read_back=read_back)

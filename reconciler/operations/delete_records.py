@@ -116,7 +116,10 @@ def observe_partition(partition: TopicPartition, facts: PartitionFacts | None) -
 
 
 def _records(snapshot: ClusterSnapshot, topic: str) -> int | Unknown:
-    """Return the records of a topic, or of the cluster. A plan that removes some needs some."""
+    """Return the records of a topic, or of the cluster where `topic` is empty.
+
+    A total of none contradicts a plan that removes records, and nothing can be divided by it.
+    """
     what, records = "the cluster's records", snapshot.cluster_records
     if topic:
         facts = snapshot.topics.get(topic)
@@ -231,7 +234,7 @@ class DeleteRecords(Operation):
             loss=_loss(self.records_max, self.partition_percent),
             notes=(because if self.drift else (*because, " (not drift yet: within driftAfter)"),),
             risks=tuple(_skip(group, records) for group, records in self.skips),
-            unknowns=self._excluded_groups(others=bool(self.skips)),
+            unknowns=self._excluded_groups(skips_known=bool(self.skips)),
         )
 
     @classmethod
@@ -241,7 +244,7 @@ class DeleteRecords(Operation):
         records_max = sum(action.records_max for action in actions)
         held = sum(action.seen.high_watermark - action.seen.log_start for action in actions)
         largest = max(actions, key=lambda action: action.records_max)
-        where, start = escaped_name(format_subject(largest.address)), largest.seen.log_start
+        location, start = escaped_name(format_subject(largest.address)), largest.seen.log_start
         move = f": {start} -> {largest.before_offset}, at most {count(largest.records_max, 'record')}, because "
         numbers = span(actions[0].partition.partition, actions[-1].partition.partition)
         records, partitions = Counter[str](), Counter[str]()
@@ -251,16 +254,16 @@ class DeleteRecords(Operation):
                 partitions[group] += 1
         worst = sorted(records, key=lambda group: (-records[group], group))
         risks = [_skip(group, records[group], partitions[group]) for group in worst[:_SKIPPING_MAX]]
-        if others := len(worst) - len(risks):
-            risks.append((f"and {count(others, 'more group')} would skip records (--full lists them)",))
+        if omitted := len(worst) - len(risks):
+            risks.append((f"and {count(omitted, 'more group')} would skip records (--full lists them)",))
         return Description(
             sign="!",
             subject=(name(actions[0].partition.topic), f", {len(actions):,} partitions ({numbers})"),
             change=(f"log start {span(min(starts), max(starts))} -> {span(min(targets), max(targets))}",),
             loss=_loss(records_max, 100.0 * records_max / held if held else 0.0),
-            notes=(("most of it on ", where, move, sentence(largest.reason)),),
+            notes=(("most of it on ", location, move, sentence(largest.reason)),),
             risks=tuple(risks),
-            unknowns=actions[0]._excluded_groups(others=bool(records)),
+            unknowns=actions[0]._excluded_groups(skips_known=bool(records)),
         )
 
     @classmethod
@@ -311,12 +314,12 @@ class DeleteRecords(Operation):
             return None
         return SizeChange(larger=moved > 0 or start < old_start, summary=("; ".join(summary),), details=details)
 
-    def _excluded_groups(self, *, others: bool) -> tuple[Phrase, ...]:
-        """Describe the groups of exceptGroups. `others`: other groups are known to skip records."""
+    def _excluded_groups(self, *, skips_known: bool) -> tuple[Phrase, ...]:
+        """Describe the groups of exceptGroups. `skips_known`: others are known to skip records."""
         if not self.guard.except_groups:
             return ()
         names = escaped_name(first_few([quoted(selector) for selector in self.guard.except_groups]))
-        unknown = f"; what {'more ' if others else ''}they would skip is not known"
+        unknown = f"; what {'more ' if skips_known else ''}they would skip is not known"
         return (("groups of exceptGroups do not count: ", names, unknown),)
 
     # --- plan
@@ -528,8 +531,8 @@ class DeleteRecords(Operation):
         facts = observation.snapshot.partitions.get(self.partition)
         if facts is None or (isinstance(facts.topic_id, str) and facts.topic_id != self.seen.topic_id):
             # Which of the two topics the request met is not known any more.
-            detail, shown = "the topic was deleted while the request was under way", self.effect(observation).shown
-            return attempt.after_response(response).outcome(Status.STALE, detail, read_back=shown)
+            detail, gone = "the topic was deleted while the request was under way", self.effect(observation).read_back
+            return attempt.after_response(response).outcome(Status.STALE, detail, read_back=gone)
         if self.effect(observation).missing is None:
             return self.reached(attempt.after_response(response), observation)
         unmoved = facts.log_start == attempt.start and facts.leader == attempt.broker

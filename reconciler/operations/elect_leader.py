@@ -74,7 +74,9 @@ class ElectLeader(Operation):
     API: ClassVar[tuple[str, int, int]] = ("ElectLeaders", 43, 1)  # version 0 has no election type (KIP-460)
     LIMITS: ClassVar[tuple[Limit, ...]] = (ELECTIONS, UNCLEAN_ELECTIONS)
     BATCH_SIZE: ClassVar[int] = 5_000
-    """A broker refuses over 10,000. The metadata shows five batches as soon as one."""
+    """A broker refuses a request that would change more than 10,000 leaders. The metadata takes as
+    long to show the leaders of five batches as of one.
+    """
     APPLIED: ClassVar[str] = "leader elected, shown by the metadata"
     SATISFIED: ClassVar[str] = "the leader is already the one wanted"
     ERRORS: ClassVar[ErrorTable] = {
@@ -142,8 +144,8 @@ class ElectLeader(Operation):
     def describe_many(cls, actions: Sequence["ElectLeader"]) -> Description:
         moves = sorted(Counter(action._move for action in actions).items(), key=lambda move: (-move[1], move[0]))
         change = ", ".join(f"{move} ({number:,})" for move, number in moves[:_MOVES_MAX])
-        if others := moves[_MOVES_MAX:]:
-            change += f" and {count(len(others), 'more move')} ({sum(number for _, number in others):,})"
+        if omitted := moves[_MOVES_MAX:]:
+            change += f" and {count(len(omitted), 'more move')} ({sum(number for _, number in omitted):,})"
         numbers = span(actions[0].partition.partition, actions[-1].partition.partition)
         return Description(
             sign="~",
@@ -250,12 +252,8 @@ class ElectLeader(Operation):
         partitions = dict(context.gateway.read_partitions(by_partition, offsets=False))
 
         def missing(among: Iterable[TopicPartition]) -> list[TopicPartition]:
-            return [
-                partition
-                for partition in among
-                if (facts := partitions[partition]) is not None
-                and not by_partition[partition]._has_wanted_leader(facts)
-            ]
+            present = ((at, facts) for at in among if (facts := partitions[at]) is not None)
+            return [at for at, facts in present if not by_partition[at]._has_wanted_leader(facts)]
 
         actions_to_await = (ResponseAction.DONE, ResponseAction.READ_BACK)
         pending = missing(partition for partition, response in responses.items() if response.answer in actions_to_await)
@@ -276,9 +274,9 @@ class ElectLeader(Operation):
             return Effect("gone", "the partition is gone")
         if isinstance(facts.leader, Unknown):
             return Effect(None, "the metadata shows nothing that could be read")
-        shown = "leaderless" if facts.leader is None else f"leader {facts.leader}"
+        leader = "leaderless" if facts.leader is None else f"leader {facts.leader}"
         reached = facts.topic_id == self.seen.topic_id and self._has_wanted_leader(facts)
-        return Effect(shown, None if reached else f"the metadata shows {shown}")
+        return Effect(leader, None if reached else f"the metadata shows {leader}")
 
     def _has_wanted_leader(self, facts: PartitionFacts) -> bool:
         return isinstance(facts.leader, int) and self.leader_wanted in (None, facts.leader)

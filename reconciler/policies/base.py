@@ -54,12 +54,8 @@ class ManifestModel(BaseModel):
         """Yield the problem of a pattern without `expectAtMost`."""
         index = first_pattern(selectors)
         if index is not None and expect_at_most is None:
-            yield ValidationIssue(
-                "M201",
-                f"`{selectors[index].text}` is a pattern and `expectAtMost` is missing",
-                (field, index),
-                f"add expectAtMost: how many {field} it may match",
-            )
+            message = f"`{selectors[index].text}` is a pattern and `expectAtMost` is missing"
+            yield ValidationIssue("M201", message, (field, index), f"add expectAtMost: how many {field} it may match")
 
 
 def first_pattern(selectors: Sequence[Selector]) -> int | None:

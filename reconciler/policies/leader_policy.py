@@ -54,15 +54,15 @@ class LeaderPolicySpec(ManifestModel):
     )
 
     def _issues(self) -> Iterator[ValidationIssue]:
-        wrong: dict[str, Any] = {"partitions": self.partitions}
+        misplaced: dict[str, Any] = {"partitions": self.partitions}
         election, hint = "unclean elections", "name topics instead"
         if self.election is Election.UNCLEAN:
-            wrong = {"topics": self.topics, "exceptTopics": self.except_topics}
+            misplaced = {"topics": self.topics, "exceptTopics": self.except_topics}
             election, hint = "preferred elections", "an unclean election names exact partitions"
             if self.partitions is None:
                 message = "an unclean election loses records, so it needs exact `partitions`"
                 yield ValidationIssue("M209", message, ("election",), "partitions: {orders: [3]}")
-        for key, value in wrong.items():
+        for key, value in misplaced.items():
             if value is not None:
                 yield ValidationIssue("M209", f"`{key}` is for {election}", (key,), hint, on_key=True)
         if self.election is Election.PREFERRED and self.topics is None:
@@ -108,7 +108,7 @@ class LeaderPolicy(Policy):
     def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
         """Yield a decision for each selected partition, or for each topic with unknown partitions.
 
-        Below `tolerance`, measured per broker, all partitions that prefer it are satisfied.
+        Where less than `tolerance` of what prefers a broker is led elsewhere, all is satisfied.
         """
         leaderships: dict[TopicPartition, ObservedLeadership] = {}
         unknown_count: float = 0

@@ -283,8 +283,8 @@ class FloorEvaluator:
         before_offset, accepted, clamp = self._respect_consumers(lowest.offset, facts, log_start)
         if before_offset <= log_start:
             return Satisfied(address)
-        others = (f"{rule.name} alone: {rule.offset}" for rule in rules if rule is not lowest)
-        reason = "; ".join((lowest.words, *others, *clamp))
+        higher = (f"{rule.name} alone: {rule.offset}" for rule in rules if rule is not lowest)
+        reason = "; ".join((lowest.words, *higher, *clamp))
         now_ms, every_ms = self.snapshot.observed_at_ms, self.guard.every_ms
         if wait := checks.purge_wait(partition, facts.last_purge_ms, every_ms, now_ms):
             reason = f"{reason}; {wait[0]}"
@@ -361,12 +361,12 @@ class FloorEvaluator:
             reason = f"the scan read positions below offset {readers_below} only, and the floor is {floor}"
             raise BlockReason("B213", reason, unread=True)
         behind = checks.lagging(readers, floor, frozenset(self.guard.named))
-        others = [reader for reader in behind if not self.is_excluded(reader.group)]
+        lagging = [reader for reader in behind if not self.is_excluded(reader.group)]
         target, clamp = floor, tuple[str, ...]()
-        if others and self.guard.consumers is not LagPolicy.IGNORE:
-            last = min(others, key=lambda reader: (reader.committed, reader.group))
+        if lagging and self.guard.consumers is not LagPolicy.IGNORE:
+            last = min(lagging, key=lambda reader: (reader.committed, reader.group))
             if self.guard.consumers is LagPolicy.BLOCK:
-                raise _lag_block(last, len(others) - 1, floor, log_start)
+                raise _lag_block(last, len(lagging) - 1, floor, log_start)
             target = last.committed
             clamp = (f"clamped to {target}, where group {quoted(last.group)} stands",)
         accepted = (AcceptedLag(reader.group, reader.committed) for reader in behind if reader.committed < target)
@@ -386,9 +386,9 @@ def _offset_at(facts: PartitionFacts, instant_ms: int, end: int) -> int | None:
     return answer
 
 
-def _lag_block(last: ConsumerPosition, others: int, floor: int, log_start: int) -> BlockReason:
+def _lag_block(last: ConsumerPosition, more_groups: int, floor: int, log_start: int) -> BlockReason:
     skipped = floor - max(last.committed, log_start)
     position = "has no position here, but reads the topic," if last.implied else f"is at {last.committed}"
-    more = f"; {count(others, 'more group')} {'is' if others == 1 else 'are'} behind" if others else ""
+    more = f"; {count(more_groups, 'more group')} {'is' if more_groups == 1 else 'are'} behind" if more_groups else ""
     reason = f"group {quoted(last.group)} {position} and would skip {skipped:,} records below {floor}{more}"
     return BlockReason("B204", reason)
