@@ -180,7 +180,7 @@ def _unclean(observed: ObservedLeadership, alive: tuple[int, ...]) -> tuple[bool
 def _brokers_within(tolerance: float, leaderships: Collection[ObservedLeadership], unknown_count: float) -> set[int]:
     """Return the brokers with less than `tolerance` percent of their partitions led elsewhere.
 
-    Theirs are those that prefer them. Unknown ones count as well led: less is done, not more.
+    Theirs are those that prefer them; unknown ones count as led by them: less is done, not more.
     """
     if tolerance == 0:
         return set()

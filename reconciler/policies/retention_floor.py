@@ -230,7 +230,7 @@ class RetentionFloor(Policy):
 class RuleOffset:
     """The first offset that a rule keeps.
 
-    `before`: the one of `driftAfter` ago, the same for a fixed rule. `words`: it in a sentence.
+    `before`: the one of `driftAfter` ago, the same for a fixed rule. `words`: why, in a sentence.
     """
 
     offset: int
