@@ -5,9 +5,11 @@ Every file that cannot be read is an error.
 
 import hashlib
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 from reconciler.errors import ManifestsInvalid, UsageError
@@ -110,7 +112,7 @@ def validate_sources(files: Sequence[SourceFile | Diagnostic], *, now_ms: int) -
         raise ManifestsInvalid(diagnostics)
     return ManifestSet(
         by_cluster=tuple(_of_cluster(name, items) for name in sorted(clusters)),
-        files=tuple(_manifest_file(source) for source in sources),
+        files=_manifest_files(sources),
         warnings=tuple(diagnostics),
     )
 
@@ -129,18 +131,18 @@ def source_of(path: str, content: bytes) -> SourceFile | Diagnostic:
 
 def _of_cluster(name: str, items: Sequence[ParsedManifest]) -> ClusterManifests:
     items = [item for item in items if item.cluster == name]
-    manifests = sorted((item.manifest for item in items if item.manifest is not None), key=lambda m: m.address)
+    manifests = sorted((item.manifest for item in items if item.manifest is not None), key=attrgetter("address"))
     sources = {item.source.path: item.source for item in items}
     return ClusterManifests(
         cluster=next(manifest for manifest in manifests if isinstance(manifest, Cluster)),
         policies=tuple(manifest for manifest in manifests if isinstance(manifest, Policy)),
         waivers=tuple(manifest for manifest in manifests if isinstance(manifest, Waiver)),
-        files=tuple(_manifest_file(sources[path]) for path in sorted(sources)),
+        files=_manifest_files(sources[path] for path in sorted(sources)),
     )
 
 
-def _manifest_file(source: SourceFile) -> ManifestFile:
-    return ManifestFile(path=source.path, sha256=source.sha256)
+def _manifest_files(sources: Iterable[SourceFile]) -> tuple[ManifestFile, ...]:
+    return tuple(ManifestFile(path=source.path, sha256=source.sha256) for source in sources)
 
 
 def _in_file_order(diagnostics: Sequence[Diagnostic], files: Sequence[SourceFile | Diagnostic]) -> Iterator[Diagnostic]:
@@ -199,12 +201,9 @@ def _read_below(root: Path, inodes: set[tuple[int, int]]) -> Iterator[SourceFile
 
 
 def _path_hint(path: Path) -> str:
-    try:
-        closest = did_you_mean(path.name, (entry.name for entry in path.parent.iterdir()))
-    except OSError:
-        closest = None
-    if closest:
-        return f"did you mean `{path.parent / closest}`?"
+    with suppress(OSError):
+        if closest := did_you_mean(path.name, (entry.name for entry in path.parent.iterdir())):
+            return f"did you mean `{path.parent / closest}`?"
     return "check the path; it is relative to the current folder"
 
 
