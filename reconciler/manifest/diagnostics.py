@@ -30,7 +30,7 @@ _MASKED = re.compile(r"""[\s:="',]{0,64}\*{1,65536}["']?\s{0,64}(?:$|[,}])""")
 def redact(line: str) -> str:
     """Mask everything after a possible secret in a source line; the length stays the same.
 
-    YAML cannot: a forgotten blank joins property and secret to one key, a forgotten colon to one text.
+    YAML cannot tell: without a blank, property and secret are one key; without a colon, one text.
     """
     for match in LOOKS_SECRET.finditer(line):
         if not _MASKED.match(line, match.end()):

@@ -222,8 +222,8 @@ def model_issue(entry: Mapping[str, Any], node: Node, path: FieldPath) -> Valida
     code, message, hint = _WORDS.get(kind, _OTHER_ERROR)
     if kind in ("int_type", "float_type") and is_text and not node.plain:
         hint = "remove the quotes" if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", node.value) else hint
-    actual = _TYPE_NAMES.get(type(node.value), "text")
-    words = {"actual": actual, "empty": actual.removeprefix("a "), "field": path[-1] if path else "", "msg": entry["msg"]}
+    name = _TYPE_NAMES.get(type(node.value), "text")
+    words = {"actual": name, "empty": name.removeprefix("a "), "field": path[-1] if path else "", "msg": entry["msg"]}
     message, hint = message.format(**words, **context), hint.format(**words, **context)
     return ValidationIssue(code, message, path, hint, on_key=kind == "missing")
 
