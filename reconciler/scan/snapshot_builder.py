@@ -23,7 +23,7 @@ from reconciler.model.snapshot import (
     TopicFacts,
     Unknown,
 )
-from reconciler.scan.requests import PartitionRequest, select_groups
+from reconciler.scan.requests import PartitionRequest, commit_groups, select_groups
 from reconciler.scan.task_rows import COLUMNS, COMMITS, GROUP, PARTITION, RUN, TOPIC
 from reconciler.text.formatting import first_few
 
@@ -69,8 +69,8 @@ def split_rows(table: pa.Table) -> Rows:
 class CommitLog:
     """What is known of the commit log. `partitions` 0: it does not exist, so there are no commits.
 
-    `missing`: why nothing is known. `sizes`: number of offsets of each partition with a leader.
-    `unread`: partitions that were not read to their end. The counts are of records that were read.
+    `missing`: why nothing is known. `sizes`: offsets of each partition with a leader. `unread`:
+    partitions that were not read to their end. The counts are of records that were read.
     """
 
     partitions: int = 0
@@ -250,9 +250,7 @@ def _with_activity(facts: GroupFacts, row: Row, unread: Unknown | None) -> Group
     return replace(facts, last_activity_ms=last, newest_record=(row["log_partition"], row["log_offset"]))
 
 
-def readers_incomplete(
-    request: ScanRequest, commit_groups: frozenset[str], listing: GroupListing, rows: Rows, log: CommitLog
-) -> Unknown | None:
+def readers_incomplete(request: ScanRequest, listing: GroupListing, rows: Rows, log: CommitLog) -> Unknown | None:
     """Why some consumer's position may be unknown; None: every group's position is known."""
     if not request.readers:
         return NOT_ASKED
@@ -266,10 +264,11 @@ def readers_incomplete(
     if listing.hidden_unread is not None and (log.skipped or log.malformed):
         # The log would replace the old list call if every record of it could be decoded.
         return listing.hidden_unread
-    if commit_groups and log.partitions == 0:
-        return Unknown(f"commits of {first_few(sorted(commit_groups))}: the commit log does not exist yet")
+    groups = commit_groups(request, listing)
+    if groups and log.partitions == 0:
+        return Unknown(f"commits of {first_few(sorted(groups))}: the commit log does not exist yet")
     # A listed group that was read and not requested has no row here.
-    errors = {name: rows.groups[name]["error"] for name in commit_groups if name in rows.groups}
+    errors = {name: rows.groups[name]["error"] for name in groups if name in rows.groups}
     failed = sorted(f"{name!r} ({error})" for name, error in errors.items() if error is not None)
     return Unknown(f"commits of {len(failed)} group(s) could not be read: {first_few(failed)}") if failed else None
 
