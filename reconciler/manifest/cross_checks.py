@@ -1,7 +1,6 @@
 """Rules that need the complete set: duplicate names, double claims, unknown clusters and policies.
 
-Refused manifests count with their names, so that a typing mistake in one manifest does not make
-others look wrong.
+Refused manifests count with their names, so that a mistake in one causes no errors in another.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -21,10 +20,7 @@ _NAME: FieldPath = ("metadata", "name")
 
 
 def cross_check(items: Sequence[ParsedManifest], *, complete: bool) -> Iterator[Diagnostic]:
-    """Yield diagnostics in no particular order.
-
-    `complete` False: a file could not be read to its end, so a missing manifest proves nothing.
-    """
+    """Yield diagnostics. `complete` False: after unread text, a missing manifest proves nothing."""
     yield from _duplicates(items)
     yield from _double_claims(items)
     yield from _journal_rules(items)
@@ -51,10 +47,7 @@ def _duplicates(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:
 
 
 def _double_claims(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:
-    """Yield claims by exact names that overlap.
-
-    What patterns match is known only on the live cluster; the planner decides about it.
-    """
+    """Yield claims by exact names that overlap. The planner knows what patterns match."""
     first: dict[tuple[str | None, type, str, object], tuple[ParsedManifest, ExactClaim]] = {}
     for item in items:
         for claim in item.manifest.exact_claims() if isinstance(item.manifest, Policy) else ():

@@ -1,7 +1,4 @@
-"""Reads the files below the paths of a command as a set of manifests.
-
-Every file that cannot be read is an error.
-"""
+"""Reads files and folders as one set of manifests. A file that cannot be read is an error."""
 
 import hashlib
 import stat
@@ -83,10 +80,7 @@ def load(paths: Sequence[Path], *, now_ms: int, cluster: str | None = None) -> M
 
 
 def validate_sources(files: Sequence[SourceFile | Diagnostic], *, now_ms: int) -> ManifestSet:
-    """Validate files that were read. A Diagnostic stands for a file that cannot be read.
-
-    Raises ManifestsInvalid as `load` does.
-    """
+    """Validate files; a Diagnostic stands for one that cannot be read. Raises ManifestsInvalid."""
     diagnostics = [file for file in files if isinstance(file, Diagnostic)]
     sources = [file for file in files if isinstance(file, SourceFile)]
     complete = not diagnostics
@@ -100,10 +94,9 @@ def validate_sources(files: Sequence[SourceFile | Diagnostic], *, now_ms: int) -
             address = address_of(document.root)
             diagnostics.extend(source.diagnostic(error, address) for error in document.errors)
     clusters = {item.name for item in items if item.model is Cluster}
-    if len(clusters) == 1:
-        (only,) = clusters
-        for item in items:
-            item.cluster = item.cluster or only
+    only = next(iter(clusters)) if len(clusters) == 1 else None
+    for item in items:
+        item.cluster = item.cluster or only
     diagnostics.extend(cross_check(items, complete=complete))
     if complete and not items:
         diagnostics.append(_file_error("M005", "", "the paths hold no manifest", "files end in .yaml or .yml"))
@@ -163,10 +156,7 @@ def _in_file_order(diagnostics: Sequence[Diagnostic], files: Sequence[SourceFile
 
 
 def _read_below(root: Path, inodes: set[tuple[int, int]]) -> Iterator[SourceFile | Diagnostic]:
-    """Read the files at or below `root`, sorted by name within each folder.
-
-    `inodes`: of files and folders that were read; a link may lead to one of them again.
-    """
+    """Read `root`, folders by name. `inodes`: of everything read; a link may lead to it again."""
     pending = [root]
     empty = True
     while pending:

@@ -1,7 +1,6 @@
 """Reads one YAML document as one manifest, with a position for every error.
 
-The rules are in policies/; this module finds the kind, corrects misspelt fields, and adds words for
-pydantic's own errors.
+Finds the kind, corrects misspelt fields, and words pydantic's errors. The rules are in policies/.
 """
 
 import json
@@ -80,10 +79,9 @@ def address_of(root: Node | None) -> str:
 class ParsedManifest:
     """A document, its kind and its manifest.
 
-    `model`: the class of the kind, also of a misspelt one; Envelope: unknown. `name`: empty if
-    there is none. `cluster`: the name of the cluster that the manifest belongs to; None: unknown.
-    `manifest` None: it was refused, with errors. `spelling`: path of a known field → the misspelt
-    key in the text.
+    `model`: the class of the kind, also of a misspelt one; Envelope: unknown. `name`: may be empty.
+    `cluster`: the name of the manifest's cluster; None: unknown. `manifest` None: it has errors.
+    `spelling`: path of a known field → the misspelt key in the text.
     """
 
     def __init__(self, source: SourceFile, document: Document, root: Node) -> None:
@@ -92,13 +90,10 @@ class ParsedManifest:
         self.root = root
         self.model = kinds().get(_closest_kind(root) or "", Envelope)
         self.name = _text_at(root, "metadata", "name") or ""
+        self.address = address_of(root)
         self.cluster = self.name if self.model is Cluster else _text_at(root, "metadata", "cluster")
         self.manifest: Envelope | None = None
         self.spelling: dict[FieldPath, str] = {}
-
-    @property
-    def address(self) -> str:
-        return f"{self.model.__name__}/{self.name}"
 
     def diagnostic(
         self, code: str, message: str, path: FieldPath, hint: str, *related: tuple["ParsedManifest", FieldPath, str]

@@ -1,7 +1,6 @@
 """Resolves references to secrets when the program connects; validation needs no secret.
 
-Only the Connection holds the values. Its repr hides them, and errors name only the variable or the
-file.
+Only the Connection holds the values. Its repr hides them; errors name the variable or the file.
 """
 
 import errno

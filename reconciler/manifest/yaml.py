@@ -11,17 +11,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, NamedTuple
 
-from ruamel.yaml import YAML
+from ruamel.yaml import YAML, events
 from ruamel.yaml.error import YAMLError
-from ruamel.yaml.events import (
-    AliasEvent,
-    DocumentEndEvent,
-    DocumentStartEvent,
-    MappingEndEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-)
 
 from reconciler.policies.validation import FieldPath
 from reconciler.text.escape import is_invisible
@@ -153,10 +144,7 @@ def read(text: str) -> list[Document]:
 
 
 class _Reader:
-    """Builds documents from the events of the YAML parser.
-
-    `path`: names of the open collections, that of the root first, also after an exception.
-    """
+    """Builds documents from parser events. `path`: names of open collections, of the root first."""
 
     def __init__(self, text: str) -> None:
         self.lines = lines_of(text)
@@ -175,12 +163,12 @@ class _Reader:
         """Read to the end, or raise at the first syntax error."""
         end_line = 0
         while (event := self._next_event()) is not None:
-            if isinstance(event, DocumentStartEvent):
+            if isinstance(event, events.DocumentStartEvent):
                 for number in range(end_line, event.start_mark.line if event.explicit else 0):
                     if self.lines[number].startswith("%"):
                         self._refuse_directive(number)
                 self.document.root = self._read_node(self._next_event(), "")
-            elif isinstance(event, DocumentEndEvent):
+            elif isinstance(event, events.DocumentEndEvent):
                 root = self.document.root
                 assert root is not None  # every document has a value, if only an empty one
                 if root.is_null:
@@ -233,22 +221,22 @@ class _Reader:
     def _read_node(self, event: Any, name: str | int) -> Node:
         """Read the value that begins with `event`. `name`: its key or list position."""
         span = _span(event.start_mark, event.end_mark)
-        if isinstance(event, AliasEvent):
+        if isinstance(event, events.AliasEvent):
             self._error("M104", "an alias", span, f"write the value out: {_ONE_PLACE}")
             return Node(INVALID, span)
         if event.anchor is not None:
             self._error("M104", "an anchor", span, f"write the value out where it is used: {_ONE_PLACE}")
         if event.ctag is not None:
             self._error("M103", "a tag", span, "remove it; quote the value if it is text")
-        if isinstance(event, ScalarEvent):
+        if isinstance(event, events.ScalarEvent):
             return self._scalar(event, span)
-        node = Node({} if isinstance(event, MappingStartEvent) else [], span)
+        node = Node({} if isinstance(event, events.MappingStartEvent) else [], span)
         self.document.root = self.document.root or node
         self.path.append(name)
         if len(self.path) > DEEPEST:
             raise _TooDeep
-        while not isinstance(child := self._next_event(), MappingEndEvent | SequenceEndEvent):
-            if isinstance(event, MappingStartEvent):
+        while not isinstance(child := self._next_event(), events.MappingEndEvent | events.SequenceEndEvent):
+            if isinstance(event, events.MappingStartEvent):
                 self._read_entry(node, child)
             else:
                 item = self._read_node(child, len(node.value))

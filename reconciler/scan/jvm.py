@@ -108,10 +108,7 @@ class Jvm:
 
 
 def start_jvm(properties: Mapping[str, str], abandoned: threading.Event, *, limit_s: float) -> Jvm:
-    """Start a JVM with these Spark properties. `abandoned` ends the wait. Raises ScanFailed.
-
-    Our own flags get an archive of the classes with them.
-    """
+    """Start a JVM with these Spark properties. `abandoned` ends the wait. Raises ScanFailed."""
     from pyspark.java_gateway import launch_gateway
 
     java = find_java()

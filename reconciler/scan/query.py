@@ -36,8 +36,7 @@ def run_query(
 ) -> pa.Table:
     """One row per subject: partitions with lists of readers and origins, groups, topics, runs.
 
-    The query runs in a thread. Raises ScanFailed after `limit_s` or if Spark gives up. Ctrl-C stops
-    the Spark session, too.
+    Raises ScanFailed after `limit_s` or if Spark gives up. Ctrl-C stops the Spark session, too.
     """
     tag = f"reconciler-{uuid.uuid4().hex}"
     sizes = {

@@ -1,7 +1,4 @@
-"""Resolves a scan request against live names: what is read, in which chunks.
-
-Pure: listings in, chunks out. kafka/ decides how a chunk is read.
-"""
+"""Resolves a scan request against listings into chunks. Pure; kafka/ decides how to read them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -52,10 +49,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRequest:
-    """Partitions of one topic of which the same is requested.
-
-    `full`: their offsets. Everything below it is requested together with the offsets only.
-    """
+    """Partitions of one topic, and what is requested of each. `full`: offsets, also for readers."""
 
     topic: str
     partitions: tuple[PartitionFacts, ...]
@@ -101,16 +95,13 @@ def partition_requests(request: ScanRequest, listing: TopicListing) -> Iterator[
                 by_parts.setdefault(key, []).append(facts)
         for key, partitions in by_parts.items():
             selected = [parts[index] for index in key]
-            instants = sorted({instant for part in selected for instant in part.instants_ms})
-            named = frozenset(group for part in selected for group in part.named_groups)
-            readers = any(part.readers for part in selected)
             yield PartitionRequest(
                 topic=name,
                 partitions=tuple(partitions),
-                full=bool(instants or named or readers or any(part.offsets for part in selected)),
-                instants=tuple(instants),
-                readers=readers,
-                named=named,
+                full=any(p.offsets or p.instants_ms or p.readers or p.named_groups for p in selected),
+                instants=tuple(sorted({instant for part in selected for instant in part.instants_ms})),
+                readers=any(part.readers for part in selected),
+                named=frozenset(group for part in selected for group in part.named_groups),
                 last_purge=any(part.last_purge for part in selected),
             )
 
@@ -128,10 +119,7 @@ def topics_to_count(request: ScanRequest, listing: TopicListing) -> frozenset[st
 
 
 def commit_groups(request: ScanRequest, listing: GroupListing) -> frozenset[str]:
-    """Listed groups whose commits are read: all if readers are requested, else the selected ones.
-
-    Commits of unlisted groups cannot be read.
-    """
+    """Listed groups whose commits are read: all if readers are requested, else the selected ones."""
     listed = [group.group for group in listing.groups.values() if group.listed is True]
     return frozenset(listed) if request.readers else select_groups(request.groups, listed)
 

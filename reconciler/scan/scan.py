@@ -93,10 +93,7 @@ def scan(
 
 @contextmanager
 def start_session(request: ScanRequest, engine: SparkTarget) -> Iterator[PendingSession | None]:
-    """Start a Spark session, if the request needs one, while the block does the first steps.
-
-    An early end of the block neither waits for the session nor leaves a JVM behind.
-    """
+    """Start a session, if needed, while the block does the first steps. Its errors abandon it."""
     start = PendingSession(engine) if request.spark else None
     try:
         yield start

@@ -266,12 +266,11 @@ def _properties(engine: SparkTarget) -> dict[str, str]:
     if local:
         # Without a second number a crashed worker fails the scan; clusters retry.
         master = f"local[{local[1] or 1},4]"
-    properties = dict(_QUIET)
+    properties = {**_QUIET, "spark.pyspark.python": os.environ.get("PYSPARK_PYTHON", sys.executable)}
     if re.match(r"(local|spark://(127\.|localhost))", master):
         properties |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     if master.startswith("local"):
         properties |= {FLAGS_PROPERTY: FLAGS, "spark.driver.memory": "768m"}
-    properties["spark.pyspark.python"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
     return properties | {"spark.master": master} | dict(engine.conf)
 
 
@@ -313,8 +312,8 @@ def first_line(error: BaseException) -> str:
 def add_package(session: "SparkSession") -> None:
     """Put this package's code on the path of every Python worker, as a zip of the running files.
 
-    Executors need confluent-kafka and pyarrow (docs/scan.md), but not this package. The file's name
-    contains a hash of its content: a warm server may still have another version.
+    Executors need confluent-kafka and pyarrow (docs/scan.md). The file's name contains a hash of its
+    content: a warm server may still have another version.
     """
     from pyspark import SparkFiles
     from pyspark.sql.session import SparkSession as Classic

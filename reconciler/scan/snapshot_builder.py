@@ -1,7 +1,4 @@
-"""Builds the snapshot from listings and rows.
-
-Decided here: what makes a fact Unknown (so does a missing row), and when listings are complete.
-"""
+"""Builds the snapshot. Decides what makes a fact Unknown, and when listings are complete."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -54,8 +51,7 @@ def split_rows(table: pa.Table) -> Rows:
 
     def select_rows(subject: int) -> list[Row]:
         columns = [name for name in ("name", "number", *COLUMNS[subject]) if name in table.column_names]
-        rows: list[Row] = table.filter(pc.equal(table["subject"], subject)).select(columns).to_pylist()
-        return rows
+        return list(table.filter(pc.equal(table["subject"], subject)).select(columns).to_pylist())
 
     return Rows(
         partitions={TopicPartition(row["name"], row["number"]): row for row in select_rows(PARTITION)},
@@ -123,18 +119,16 @@ def partition_facts(
     facts: dict[TopicPartition, PartitionFacts] = {}
     for request in requests:
         for listed in request.partitions:
-            purge: int | Unknown | None = NOT_ASKED
+            partition = listed.partition
             if request.last_purge:
-                purge = last_purges if isinstance(last_purges, Unknown) else last_purges.get(listed.partition)
-            facts[listed.partition] = _partition(request, listed, rows.partitions.get(listed.partition), log, purge)
+                purge = last_purges if isinstance(last_purges, Unknown) else last_purges.get(partition)
+                listed = replace(listed, last_purge_ms=purge)
+            row = rows.partitions.get(partition)
+            facts[partition] = _with_offsets(listed, request, row, log) if request.full else listed
     return facts
 
 
-def _partition(
-    request: PartitionRequest, listed: PartitionFacts, row: Row | None, log: CommitLog, purge: int | Unknown | None
-) -> PartitionFacts:
-    if not request.full:
-        return replace(listed, last_purge_ms=purge)
+def _with_offsets(listed: PartitionFacts, request: PartitionRequest, row: Row | None, log: CommitLog) -> PartitionFacts:
     unread = _unread_reason(listed, row)
     row = row or {}
     log_start, stable_end, high_watermark = _values(row, ("log_start", "stable_end", "high_watermark"), unread)
@@ -145,7 +139,6 @@ def _partition(
         offsets_at[instant] = None if offset == -1 else unread if offset is None else offset
     return replace(
         listed,
-        last_purge_ms=purge,
         log_start=log_start,
         stable_end=stable_end,
         high_watermark=high_watermark,
