@@ -143,10 +143,7 @@ def _read_commits(
 
 
 def _readers(task: ScanTask, commits: Mapping[str, Sequence[Commit] | Unknown]) -> pa.RecordBatch:
-    """Each group's position on each requested partition of the topics on which it has commits.
-
-    `committed` is null where the group has no commit on the partition (an implied position).
-    """
+    """Positions on requested partitions of each group's topics; null: without a commit (implied)."""
     names: list[str] = []
     numbers: list[int] = []
     readers: list[tuple[str, int | None, bool]] = []
@@ -163,11 +160,8 @@ def _readers(task: ScanTask, commits: Mapping[str, Sequence[Commit] | Unknown]) 
             readers += [(group, by_number.get(number), named) for number in requested]
     # A row per position: dictionaries would take longer than the reading.
     columns = {"subject": [PARTITION] * len(names), "name": names, "number": numbers, "reader": readers}
-    arrays = [
-        pa.array(columns[field.name], field.type) if field.name in columns else pa.nulls(len(names), field.type)
-        for field in FACTS
-    ]
-    return pa.record_batch(arrays, schema=FACTS)
+    nulls = pa.nulls(len(names))
+    return pa.RecordBatch.from_pydict({name: columns.get(name, nulls) for name in FACTS.names}, schema=FACTS)
 
 
 def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) -> Iterator[pa.RecordBatch]:
