@@ -156,7 +156,7 @@ def _in_file_order(diagnostics: Sequence[Diagnostic], files: Sequence[SourceFile
 
 
 def _read_below(root: Path, inodes: set[tuple[int, int]]) -> Iterator[SourceFile | Diagnostic]:
-    """Read `root`, folders by name. `inodes`: of everything read; a link may lead to it again."""
+    """Read files at or below `root`, by name. `inodes`: of what was read; links may repeat it."""
     pending = [root]
     empty = True
     while pending:

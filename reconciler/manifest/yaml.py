@@ -260,7 +260,7 @@ class _Reader:
             self._error("M105", "a merge key", key.span, f"write the fields out: {_ONE_PLACE}")
             key.value = INVALID
         # Keys that look alike are equal: 0 and "0" would be one key of a JSON object. Python's dict
-        # takes True and 1.0 for 1: such a key is stored as its text, which the field's check refuses.
+        # takes True and 1.0 for 1: such a key is stored as text, which the field's check refuses.
         is_integer = type(key.value) is int
         name = str(key.value) if is_integer else key.text
         if key.value is INVALID:

@@ -42,9 +42,9 @@ class ClassCache:
     """An archive of Spark's classes in the user's cache, which halves the CPU time of a JVM start.
 
     Writing it costs about as much as four runs save (docs/adr/0010). So the first run on a machine
-    only leaves a mark, and the second one writes the archive at its end; a throw-away CI runner never
-    does. The JVM itself ignores an archive of another Java, class path or jars. `option`: for its
-    command line. `written`: where it leaves an archive at its end, for `keep`.
+    only leaves a mark, and the second one writes the archive at its end; a throw-away CI runner
+    never does. The JVM itself ignores an archive of another Java, class path or jars. `option`: for
+    its command line. `written`: where it leaves an archive at its end, for `keep`.
     """
 
     option: str | None = None

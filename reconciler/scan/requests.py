@@ -119,7 +119,7 @@ def topics_to_count(request: ScanRequest, listing: TopicListing) -> frozenset[st
 
 
 def commit_groups(request: ScanRequest, listing: GroupListing) -> frozenset[str]:
-    """Listed groups whose commits are read: all if readers are requested, else the selected ones."""
+    """Listed groups whose commits are read: all if readers are requested, else selected ones."""
     listed = [group.group for group in listing.groups.values() if group.listed is True]
     return frozenset(listed) if request.readers else select_groups(request.groups, listed)
 

@@ -131,7 +131,7 @@ class PendingSession:
 
 @dataclass(slots=True, kw_only=True)
 class SessionHandle:
-    """A session that this module started. `release`: ends it. `has_code`: whether it has our code."""
+    """A session of this module. `release`: ends it. `has_code`: whether our code was added."""
 
     release: TimedCall
     jvm: Jvm | None = None
@@ -312,8 +312,8 @@ def first_line(error: BaseException) -> str:
 def add_package(session: "SparkSession") -> None:
     """Put this package's code on the path of every Python worker, as a zip of the running files.
 
-    Executors need confluent-kafka and pyarrow (docs/scan.md). The file's name contains a hash of its
-    content: a warm server may still have another version.
+    Executors need confluent-kafka and pyarrow (docs/scan.md). The file's name contains a hash,
+    because a warm server may still have another version.
     """
     from pyspark import SparkFiles
     from pyspark.sql.session import SparkSession as Classic

@@ -60,7 +60,7 @@ class ScanTask:
 
     `readers`: partitions whose readers are requested, by topic. `named`: groups whose position is
     requested wherever it is, by topic. `until_s`: epoch seconds at which tasks give up silent
-    brokers; a wrong clock costs patience, not facts. `log_limit_s`: for one chunk of the commit log.
+    brokers; a wrong clock costs time, not facts. `log_limit_s`: for one chunk of the commit log.
     """
 
     connection: Connection
@@ -72,7 +72,7 @@ class ScanTask:
 
 
 def read_chunks(task: ScanTask, chunks: Sequence[Chunk], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow` over a range, in a Python worker of Spark: each id is the number of a chunk."""
+    """For `mapInArrow` over a range, in a Python worker of Spark: an id is a chunk's number."""
     # Garbage collection took a third of the time.
     with gc_paused():
         for batch in batches:
@@ -143,7 +143,7 @@ def _read_commits(
 
 
 def _readers(task: ScanTask, commits: Mapping[str, Sequence[Commit] | Unknown]) -> pa.RecordBatch:
-    """Positions on requested partitions of each group's topics; null: without a commit (implied)."""
+    """Positions on requested partitions of each group's topics; null: no commit (implied)."""
     names: list[str] = []
     numbers: list[int] = []
     readers: list[tuple[str, int | None, bool]] = []
