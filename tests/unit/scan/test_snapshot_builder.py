@@ -349,9 +349,9 @@ def test_readers_incomplete(listing: GroupListing, row: Row | None, log: CommitL
     read.
     """
     rows = Rows({}, {} if row is None else {"g": row}, {}, [])
-    result = snapshot_builder.readers_incomplete(READERS, frozenset(listing.groups), listing, rows, log)
+    result = snapshot_builder.readers_incomplete(READERS, listing, rows, log)
     assert (result is None) if expected is None else expected in reason(result)
-    assert snapshot_builder.readers_incomplete(ScanRequest(), frozenset({"g"}), listing, rows, log) is NOT_ASKED
+    assert snapshot_builder.readers_incomplete(ScanRequest(), listing, rows, log) is NOT_ASKED
 
 
 def run_row(number: int, *, error: str | None = None, records: int = 4) -> Row:
