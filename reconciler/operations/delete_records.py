@@ -6,7 +6,7 @@ here can make it higher, and only the log start offset proves what was done.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
@@ -195,7 +195,11 @@ class DeleteRecords(Operation):
         )
 
     def request(self) -> Mapping[str, str | int]:
-        return {**asdict(self.partition), "before_offset": self.before_offset}
+        return {
+            "topic": self.partition.topic,
+            "partition": self.partition.partition,
+            "before_offset": self.before_offset,
+        }
 
     def records_removed_max(self, start: int | None) -> int:
         log_start = self.seen.log_start if start is None else max(start, self.seen.log_start)

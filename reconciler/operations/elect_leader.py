@@ -6,7 +6,7 @@ the leader that the metadata shows counts.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
@@ -101,7 +101,7 @@ class ElectLeader(Operation):
         return self.election is Election.UNCLEAN
 
     def request(self) -> Mapping[str, str | int]:
-        return {**asdict(self.partition), "election": self.election.value}
+        return {"topic": self.partition.topic, "partition": self.partition.partition, "election": self.election.value}
 
     # --- plan file
 
