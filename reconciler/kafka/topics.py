@@ -182,20 +182,20 @@ def cleanup_policies(session: KafkaSession, names: Iterable[str]) -> dict[str, f
 
     def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in part]
-        answers = client.describe_configs(resources, request_timeout=limit_s)
-        return {resource.name: future for resource, future in answers.items()}
+        futures = client.describe_configs(resources, request_timeout=limit_s)
+        return {resource.name: future for resource, future in futures.items()}
 
-    policies: dict[str, frozenset[str] | Unknown] = {}
-    for name, future in session.read(sorted(set(names)), send, per_call=_PER_CALL).items():
+    def policy(future: Future[Any]) -> frozenset[str] | Unknown:
         failure = failure_of(future, right="DESCRIBE_CONFIGS on the topic", prefix="cleanup.policy: ")
-        entry = future.result().get("cleanup.policy") if failure is None else None
         if failure is not None:
-            policies[name] = failure
-        elif entry is None or entry.value is None:
-            policies[name] = Unknown("cleanup.policy: not among the topic's configs")
-        else:
-            policies[name] = frozenset(word.strip() for word in entry.value.split(",") if word.strip())
-    return policies
+            return failure
+        entry = future.result().get("cleanup.policy")
+        if entry is None or entry.value is None:
+            return Unknown("cleanup.policy: not among the topic's configs")
+        return frozenset(filter(None, map(str.strip, entry.value.split(","))))
+
+    answers = session.read(sorted(set(names)), send, per_call=_PER_CALL)
+    return {name: policy(future) for name, future in answers.items()}
 
 
 def topic_id_text(topic_id: Any) -> str | Unknown:
