@@ -84,10 +84,7 @@ def installed_source() -> str | None:
 
 
 def from_direct_url(record: str) -> str | None:
-    """Read a `direct_url.json`: a commit of a GitHub repository, or the folder of a checkout.
-
-    A checkout counts if its remote `origin` is on GitHub and has the commit.
-    """
+    """Read a `direct_url.json`: a commit on GitHub, or a checkout whose `origin` there has it."""
     document = json.loads(record)
     url, commit = str(document.get("url", "")), str(document.get("vcs_info", {}).get("commit_id", ""))
     if urlparse(url).scheme == "file" and "dir_info" in document:

@@ -1,8 +1,8 @@
-"""The journal of actions over a store of lines: its entries, the purge clock, and what interrupted runs left.
+"""The journal of actions: its entries, the purge clock, and the intents of interrupted runs.
 
 An entry is an intent before a request or an outcome after it, and one line. The stores are a file
-(journal/file.py) and a topic (kafka/journal_topic.py): they append and read lines and know no entry.
-The journal decides no request: the cluster alone says what remains to be done.
+(journal/file.py) and a topic (kafka/journal_topic.py): they append and read lines and know no
+entry. The journal decides no request: the cluster alone says what remains to be done.
 """
 
 import getpass
@@ -31,7 +31,7 @@ FORMAT: Literal[2] = 2
 
 
 class Event(StrEnum):
-    """INTENT: stored before a request is sent, once per attempt. OUTCOME: what became of the action in that run."""
+    """INTENT: stored before each attempt to send. OUTCOME: what became of the action in the run."""
 
     INTENT = "intent"
     OUTCOME = "outcome"
@@ -39,10 +39,10 @@ class Event(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """One event of one action. `at_ms`: epoch milliseconds. `request`: what the request asks for, as in the plan file.
+    """One event of one action. `at_ms`: epoch milliseconds. `request`: as in the plan file.
 
-    `who`: the author of the run; `commit`: of the manifests; None: not known.
-    `status`, `detail`, `code`, `read_back`, `sends`, `removed_max`: of an outcome only, as in `Outcome`.
+    `who`: the author of the run; `commit`: of the manifests; None: not known. `status` and all that
+    follow: of an outcome only, as in `Outcome`.
     """
 
     v: Literal[2] = FORMAT
@@ -62,19 +62,9 @@ class JournalEntry:
     sends: int | None = None
     removed_max: Total | None = None
 
-    @property
-    def partition(self) -> TopicPartition | None:
-        """The partition of a record deletion; None for the other operations."""
-        if self.operation != "delete_records":
-            return None
-        return TopicPartition(self.address.name, self.address.partition)
-
 
 def create(event: Action | Outcome, **run: Any) -> JournalEntry:
-    """Return the intent of an action that is about to be sent, or the entry of an outcome.
-
-    `run`: the fields that are the same in all entries of one call.
-    """
+    """Return the intent of an action, or the entry of an outcome. `run`: fields of the whole call."""
     ended = isinstance(event, Outcome)
     action = event.action if isinstance(event, Outcome) else event
     names = ("status", "detail", "code", "read_back", "sends", "removed_max") if ended else ()
@@ -94,7 +84,7 @@ _CODEC = Codec(JournalEntry, omit_none=True)
 def dump(entry: JournalEntry) -> str:
     """Return one line of ASCII JSON without its newline; what is not known is left out.
 
-    Raises JournalUnavailable for a text that JSON cannot hold: without its intent nothing may be sent.
+    Raises JournalUnavailable for a text that JSON cannot hold.
     """
     try:
         return _CODEC.encode(entry)
@@ -141,62 +131,37 @@ class LineStore(Protocol):
         ...
 
 
-class PurgeClock:
-    """The newest purge of each partition, by run. Takes entries in the order of their storage.
-
-    A purge counts from its outcome, which is stored after the broker answered, and before that from its
-    intent. An outcome that proves that no request was sent removes the intent; an unanswered or refused
-    request is no such proof.
-    """
-
-    def __init__(self) -> None:
-        self._times: dict[TopicPartition, dict[str, int]] = {}
-
-    def update(self, entries: Iterable[JournalEntry]) -> None:
-        for read in entries:
-            if read.partition is None:
-                continue
-            runs = self._times.setdefault(read.partition, {})
-            began_ms = runs.get(read.run_id, read.at_ms)
-            if read.event is Event.OUTCOME and read.sends == 0:
-                runs.pop(read.run_id, None)
-                continue
-            if read.event is Event.OUTCOME:  # forget the runs that ended before: a long watch stays small
-                self._times[read.partition] = runs = {run: at for run, at in runs.items() if at >= began_ms}
-            runs[read.run_id] = max(began_ms, read.at_ms)
-
-    def last_purges(self, *, except_run: str | None = None) -> dict[TopicPartition, int]:
-        """Return the epoch ms of each partition's newest purge, without the purges of `except_run`."""
-        return {
-            partition: max(at for run, at in runs.items() if run != except_run)
-            for partition, runs in self._times.items()
-            if runs.keys() - {except_run}
-        }
-
-
 class ActionJournal:
     """A journal over a store of lines: an intent before each request, an outcome after it.
 
-    Safe between threads. Every method raises JournalUnavailable. A request without a stored intent is
-    not sent. `who`, `commit`: as in its entries.
+    Safe between threads. Every method raises JournalUnavailable. `who`, `commit`: of its entries.
     """
 
     def __init__(self, store: LineStore, *, who: str | None = None, commit: str | None = None) -> None:
         self.store = store
         self._author = {"who": who, "commit": commit}
-        self._clock = PurgeClock()
+        self._purges: dict[TopicPartition, dict[str, int]] = {}
 
-    def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-        self._append(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
-
-    def record_outcomes(self, outcomes: Sequence[Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-        self._append(outcomes, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+    def record(self, events: Sequence[Action | Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
+        """Store the intents of actions that are about to be sent, or outcomes."""
+        run = {"run_id": run_id, "plan_digest": plan_digest, "at_ms": at_ms, **self._author}
+        entries = [create(event, **run) for event in events]
+        if entries:
+            self.store.append([(str(new.address), dump(new).encode("ascii")) for new in entries])
 
     def last_purges(self, *, except_run: str | None = None) -> Mapping[TopicPartition, int]:
-        """Read only what was stored since the last call: a loop may call this before every batch."""
+        """Return the epoch ms of each partition's newest purge, without those of `except_run`.
+
+        Reads only what was stored since the last call: a loop may call this before every batch.
+        """
         with self.store.new_lines() as lines:
-            self._clock.update(self._entries(lines))
-            return self._clock.last_purges(except_run=except_run)
+            for read in self._entries(lines):
+                self._note_purge(read)
+            return {
+                partition: max(at for run, at in runs.items() if run != except_run)
+                for partition, runs in self._purges.items()
+                if runs.keys() - {except_run}
+            }
 
     def entries(self, matching: Callable[[Address], bool] = lambda _address: True) -> Iterator[JournalEntry]:
         """Return the entries of the matching addresses, oldest first."""
@@ -219,10 +184,24 @@ class ActionJournal:
                 by_run[read.run_id] = read
         return {address: list(by_run.values())[-1] for address, by_run in intents.items() if by_run}
 
-    def _append(self, events: Sequence[Action | Outcome], **run: Any) -> None:
-        if events:
-            entries = (create(event, **run, **self._author) for event in events)
-            self.store.append([(str(new.address), dump(new).encode("ascii")) for new in entries])
+    def _note_purge(self, read: JournalEntry) -> None:
+        """Note the newest purge of a partition, by run. Takes entries in the order of storage.
+
+        A purge counts from its outcome, which is stored after the broker answered, and before that
+        from its intent. An outcome that proves that no request was sent removes the intent; an
+        unanswered or refused request is no such proof.
+        """
+        if read.operation != "delete_records":
+            return
+        partition = TopicPartition(read.address.name, read.address.partition)
+        runs = self._purges.setdefault(partition, {})
+        began_ms = runs.get(read.run_id, read.at_ms)
+        if read.event is Event.OUTCOME and read.sends == 0:
+            runs.pop(read.run_id, None)
+            return
+        if read.event is Event.OUTCOME:  # forget the runs that ended before: a long watch stays small
+            self._purges[partition] = runs = {run: at for run, at in runs.items() if at >= began_ms}
+        runs[read.run_id] = max(began_ms, read.at_ms)
 
     def _entries(self, lines: Iterable[Line]) -> Iterator[JournalEntry]:
         def read(line: Line) -> JournalEntry:
@@ -243,15 +222,14 @@ def file_journal(path: Path, *, who: str | None = None, commit: str | None = Non
 def open_journal(cluster: str, topic: LineStore | None, *, commit: str | None = None) -> ActionJournal:
     """Return the journal of a cluster, written in the name of the current user.
 
-    `topic`: store of the topic that the Cluster manifest names; None: the journal is a file below the
-    working directory. `commit`: of the plan's manifests.
+    `topic`: the store; None: a file below the working directory. `commit`: of the plan's manifests.
     """
     store = JournalFile(Path(".reconciler") / f"{cluster}.jsonl") if topic is None else topic
     return ActionJournal(store, who=whoami(), commit=commit)
 
 
 def last_purges(journal: ActionJournal) -> Mapping[TopicPartition, int] | Unknown:
-    """Return when each partition was last purged, in epoch ms; Unknown: the journal cannot be read."""
+    """Return when each partition was last purged, in epoch ms; Unknown: it cannot be read."""
     try:
         return journal.last_purges()
     except JournalUnavailable as error:
@@ -259,10 +237,7 @@ def last_purges(journal: ActionJournal) -> Mapping[TopicPartition, int] | Unknow
 
 
 def interrupted_actions(journal: ActionJournal, plan_digest: str) -> Mapping[Address, JournalEntry]:
-    """Return the open intents of the plan, for messages only; empty: the journal cannot be read.
-
-    No request depends on them, and a journal that cannot be written stops the run at its first intent.
-    """
+    """Return the open intents of the plan, for messages only; empty: the journal cannot be read."""
     try:
         return journal.open_intents(plan_digest)
     except JournalUnavailable as error:

@@ -265,10 +265,7 @@ def decode_key(data: bytes) -> RecordKey:
 
 
 def decode_commit(data: bytes) -> CommitValue:
-    """Decode the value of a commit record, versions 0 to 4.
-
-    Version 4 is flexible: with the layout of version 3 it yields plausible, wrong numbers.
-    """
+    """Decode a commit's value, versions 0 to 4: read as 3, version 4 yields wrong numbers."""
     fields = _Fields(data)
     version = fields.integer(2)
     if not 0 <= version <= 4:
@@ -301,10 +298,7 @@ def decode_protocol_type(data: bytes) -> str:
 
 
 def log_partition(group: str, partitions: int) -> int:
-    """The partition of `__consumer_offsets` of a group; its leader is the coordinator.
-
-    The broker's computation: Java's hash of the id, modulo the number of partitions.
-    """
+    """A group's partition of `__consumer_offsets`: Java's hash of its id, modulo `partitions`."""
     value = 0
     encoded = group.encode("utf-16-be", "surrogatepass")
     for high, low in zip(encoded[::2], encoded[1::2], strict=True):

@@ -27,10 +27,7 @@ _FETCH = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerVersion:
-    """The protocols of one broker. `kafka_4`: 4.0 or later.
-
-    `operations`: version ranges of apply's requests, by name. `lacking`: without a usable one.
-    """
+    """One broker. `operations`: version ranges of apply's requests; `lacking`: none is usable."""
 
     broker: str
     kafka_4: bool
@@ -63,10 +60,7 @@ class DoctorReport:
 
 
 def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
-    """Read everything that planning and applying need.
-
-    Raises ClusterUnreachable. Everything else that fails is in the report.
-    """
+    """Run all checks; their failures are in the report. Raises ClusterUnreachable."""
     listing = list_topics(session)
     groups = list_groups(session, hidden=False)
     names = tuple(sorted(listing.topics))

@@ -23,6 +23,7 @@ from reconciler.kafka.topics import cleanup_policies, describe
 from reconciler.model.snapshot import Unknown
 
 _POLL_S = 0.2
+_CONFIGS = {"cleanup.policy": "delete", "retention.ms": "-1"}
 
 
 class JournalTopic:
@@ -143,19 +144,14 @@ class JournalTopic:
 
 
 def create_command(topic: str) -> str:
-    """The command of Kafka's own tools that creates the topic as `create_topic` does."""
-    return (
-        f"kafka-topics --create --topic {topic} --partitions 1 --config cleanup.policy=delete --config retention.ms=-1"
-    )
+    """Kafka's command for the journal's topic: one partition, no compaction, endless retention."""
+    configs = " ".join(f"--config {name}={value}" for name, value in _CONFIGS.items())
+    return f"kafka-topics --create --topic {topic} --partitions 1 {configs}"
 
 
 def create_topic(session: KafkaSession, topic: str) -> None:
-    """Create the journal's topic: one partition, never compacted, without an end of its retention.
-
-    An existing topic is not changed. Raises JournalUnavailable.
-    """
-    configs = {"cleanup.policy": "delete", "retention.ms": "-1"}
-    request = NewTopic(topic, num_partitions=1, config=configs)
+    """Create the topic as `create_command` does, unless it exists. Raises JournalUnavailable."""
+    request = NewTopic(topic, num_partitions=1, config=_CONFIGS)
     client = session.client("controller")
     deadline = session.deadline()
     answer: Future[Any] = client.create_topics([request], request_timeout=deadline.request_timeout_s)[topic]

@@ -153,10 +153,7 @@ Operations = Mapping[str, frozenset[str] | Unknown]
 def check(
     session: KafkaSession, required: RequiredAccess, *, topics: Sequence[str], groups: Sequence[str]
 ) -> tuple[tuple[Permission, ...], tuple[str, ...]]:
-    """Each required permission, and sentences about permissions beyond those that planning needs.
-
-    `topics`, `groups`: the names that the caller can see.
-    """
+    """Each required permission on the visible names, and sentences about all beyond planning."""
     visible = {"cluster": [""], "topic": topics, "group": groups}
     rows = [(permission, permission.names(visible[permission.resource])) for permission in requirements(required)]
     names: dict[str, set[str]] = {resource: set() for resource in visible}

@@ -77,10 +77,7 @@ class KafkaSession:
         return self.client("reads", connect.read_timeouts(self.connection))
 
     def client(self, purpose: str, settings: connect.Settings | None = None) -> AdminClient:
-        """The client for requests of one purpose, which may take the whole timeout.
-
-        A broker answers a connection's requests in order: those that wait need several.
-        """
+        """The client for one purpose. Its requests wait for the answers to the ones before."""
         with self._lock:
             client = self._clients.get(purpose)
             if client is None:
@@ -160,10 +157,7 @@ class KafkaSession:
         return None
 
     def refresh(self) -> None:
-        """Drop all clients and worker processes, and the leaders that they remember.
-
-        The library has no other way to forget them. Later calls open new clients.
-        """
+        """Drop all clients and workers: the library has no other way to forget moved leaders."""
         with self._lock:
             workers, self._idle_workers = self._idle_workers, []
             self._clients.clear()

@@ -96,20 +96,14 @@ def describe(
     partitions: Mapping[str, Sequence[object]] | None = None,
     deadline: Deadline | None = None,
 ) -> dict[str, Described | Unknown | None]:
-    """Topics as they are now. None: a broker said that there is no such topic.
-
-    `partitions`: as of `send_descriptions`.
-    """
+    """Topics as they are now; None: provably none. `partitions`: as of `send_descriptions`."""
     send = partial(send_descriptions, partitions=partitions)
     answers = session.read(sorted(set(names)), send, deadline=deadline)
     return {name: _description(name, future) for name, future in answers.items()}
 
 
 def describe_topics(session: KafkaSession, listing: TopicListing, names: Iterable[str]) -> TopicListing:
-    """The listing with current topic ids, leaders and in-sync replicas of `names`.
-
-    Missing names are described, too: "no such topic" differs from "you may not know".
-    """
+    """The listing with current facts of `names`, also of missing ones: they may be hidden."""
     topics, partitions = dict(listing.topics), dict(listing.partitions)
     refused: list[str] = []
     for name, answer in describe(session, names, partitions=partitions).items():

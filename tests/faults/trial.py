@@ -323,7 +323,7 @@ def _fill(journal: ActionJournal) -> None:
     action = purge(cluster, TopicPartition("other-topic", 0), 5)
     intent = create(action, run_id="r", plan_digest="other", at_ms=1)
     line = len(dump(intent)) + 1
-    journal.record_intents([action] * (DISK_BYTES // line), run_id="r", plan_digest="other", at_ms=1)
+    journal.record([action] * (DISK_BYTES // line), run_id="r", plan_digest="other", at_ms=1)
 
 
 @contextmanager
