@@ -64,7 +64,7 @@ class JournalEntry:
 
 
 def create(event: Action | Outcome, **run: Any) -> JournalEntry:
-    """Return the intent of an action, or the entry of an outcome. `run`: fields of the whole call."""
+    """Return the intent of an action, or the entry of an outcome. `run`: fields of the call."""
     ended = isinstance(event, Outcome)
     action = event.action if isinstance(event, Outcome) else event
     names = ("status", "detail", "code", "read_back", "sends", "removed_max") if ended else ()
@@ -168,7 +168,7 @@ class ActionJournal:
         return (read for read in self._entries(self.store.lines()) if matching(read.address))
 
     def open_intents(self, plan_digest: str) -> Mapping[Address, JournalEntry]:
-        """Return the newest intent of each action of the plan without a later outcome in any run."""
+        """Return each action's newest intent, where no later outcome of any run decides it."""
         intents: dict[Address, dict[str, JournalEntry]] = {}
         for read in self._entries(self.store.lines(containing=plan_digest.encode())):
             if read.plan_digest != plan_digest:

@@ -1,7 +1,6 @@
 """Builds librdkafka clients: no auto-created topics, no log noise, bounded timeouts.
 
-Decided here: properties that no manifest may override, where the library's log goes, and the
-one-line error for a cluster that does not answer.
+Decided here: properties that no manifest may override, and why a cluster does not answer.
 """
 
 import logging
@@ -98,7 +97,7 @@ def create(client_class: Callable[..., Client], connection: Connection, settings
 
 
 def read_timeouts(connection: Connection) -> dict[str, int]:
-    """Settings for readers: leave a frozen broker after a third of the timeout, learn new leaders."""
+    """Settings for reads: leave a frozen broker after a third of the timeout, learn new leaders."""
     third_ms = max(1_000, int(connection.timeout_s * 1000 / 3))
     return {"socket.timeout.ms": third_ms, "topic.metadata.refresh.interval.ms": max(1_000, third_ms // 2)}
 
@@ -106,8 +105,7 @@ def read_timeouts(connection: Connection) -> dict[str, int]:
 def cluster_id(connection: Connection) -> str:
     """The cluster's id, which also proves that a broker answers.
 
-    Raises ClusterUnreachable within `timeout_s`, in one line: the addresses, the time and the last
-    reason. A failed handshake ends the wait after three seconds.
+    Raises ClusterUnreachable within `timeout_s`, and within three seconds of a failed handshake.
     """
     started = time.monotonic()
     errors = ConnectErrors(Deadline.after(connection.timeout_s))

@@ -89,7 +89,7 @@ def read_commit_log(
     committed under it (`topic_id` None: by a value version without ids). Group only: its newest
     activity, where its newest record is, the type that its records suggest, whether any of its keys
     is still set, and the number of set commit keys. Neither: one partition of the log, with its
-    numbers of records, skipped ones (unknown key types) and malformed ones (`garbled`), or an error.
+    numbers of records, skipped (unknown key types) and malformed ones (`garbled`), or an error.
 
     Never raises for a broker that is away. `origins`: topic ids only of these groups on these
     topics; None: of all. `limit_s`: as of `read_records`.

@@ -44,12 +44,7 @@ class JournalTopic:
         self._read_to: dict[int, int] = {}
 
     def append(self, lines: Sequence[tuple[str, bytes]]) -> None:
-        failures: list[KafkaError] = []
-
-        def on_delivery(error: KafkaError | None, _message: Message) -> None:
-            if error is not None:
-                failures.append(error)
-
+        errors: list[KafkaError | None] = []
         with self._lock:
             try:
                 # A producer creates a missing topic; no client setting forbids it.
@@ -67,16 +62,19 @@ class JournalTopic:
                 for key, line in lines:
                     while True:
                         with contextlib.suppress(BufferError):
-                            self._producer.produce(self._topic, line, key.encode(), on_delivery=on_delivery)
+                            self._producer.produce(
+                                self._topic, line, key.encode(), on_delivery=lambda error, _: errors.append(error)
+                            )
                             break
                         self._producer.poll(_POLL_S)
                 unacknowledged = self._producer.flush(self._session.timeout_s)
             except (KafkaException, ClusterUnreachable) as error:
                 raise self._unavailable("written", reason_of(error)) from None
+            failures = [error.str() for error in errors if error is not None]
             if failures or unacknowledged:
                 # Lines in flight may still arrive; an extra intent is harmless.
                 self._producer = None
-                raise self._unavailable("written", failures[0].str() if failures else "no acknowledgement in time")
+                raise self._unavailable("written", failures[0] if failures else "no acknowledgement in time")
 
     def lines(self, *, containing: bytes = b"") -> Iterator[Line]:
         return (line for line in self._read({}) if containing in line[0])

@@ -27,7 +27,6 @@ from reconciler.model.snapshot import Unknown
 
 ALL = "*"
 _PREFIX_PATTERN = re.compile(r"(?!regex:)([^*?\[]+)\*")
-_LITERAL = re.compile(r"[^*?\[]*")
 _PER_CALL = 500
 _TRIES = 2
 _MAX_NAMES = 2_000
@@ -297,9 +296,8 @@ def _may_except(selection: Selection, prefix: str) -> bool:
     """Whether the selection may leave out a name with this prefix."""
 
     def may_match(selector: Selector) -> bool:
-        literal = _LITERAL.match(selector.text)
-        assert literal is not None
-        overlaps = literal[0].startswith(prefix) or (selector.is_pattern and prefix.startswith(literal[0]))
+        literal = re.split(r"[*?\[]", selector.text)[0]
+        overlaps = literal.startswith(prefix) or (selector.is_pattern and prefix.startswith(literal))
         return overlaps or selector.text.startswith("regex:")
 
     hidden = selection.patterns_skip_underscore and prefix.startswith("_")
