@@ -13,12 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from reconciler.codec import Codec
 from reconciler.errors import JournalUnavailable
-from reconciler.journal.file import JournalFile
 from reconciler.model.action import Action
 from reconciler.model.bounds import EpochMs, Total
 from reconciler.model.names import Address, TopicPartition
@@ -212,20 +210,6 @@ class ActionJournal:
 
         parsed = map(read, lines)
         return parsed if self.store.is_ordered else iter(sorted(parsed, key=lambda read: read.at_ms))
-
-
-def file_journal(path: Path, *, who: str | None = None, commit: str | None = None) -> ActionJournal:
-    """Return a journal in a local file."""
-    return ActionJournal(JournalFile(path), who=who, commit=commit)
-
-
-def open_journal(cluster: str, topic: LineStore | None, *, commit: str | None = None) -> ActionJournal:
-    """Return the journal of a cluster, written in the name of the current user.
-
-    `topic`: the store; None: a file below the working directory. `commit`: of the plan's manifests.
-    """
-    store = JournalFile(Path(".reconciler") / f"{cluster}.jsonl") if topic is None else topic
-    return ActionJournal(store, who=whoami(), commit=commit)
 
 
 def last_purges(journal: ActionJournal) -> Mapping[TopicPartition, int] | Unknown:

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError
 
 from reconciler.apply.results import exit_code
 from reconciler.journal.file import JournalFile
-from reconciler.journal.journal import ActionJournal, file_journal
+from reconciler.journal.journal import ActionJournal
 from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
@@ -246,7 +246,7 @@ def test_a_retry_that_waits_for_another_run_reports_the_first_request(cluster: F
     clock = FakeClock()
     action = purge(cluster, AT, 60, every_ms=3_600_000)
     cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
-    journal = file_journal(tmp_path / "journal.jsonl")
+    journal = ActionJournal(JournalFile(tmp_path / "journal.jsonl"))
     cluster.on_request = lambda _operation: journal.record([action], run_id="other", plan_digest="p", at_ms=clock())
     outcome = run(cluster, [action], tmp_path, journal=journal, clock=clock).only
     assert (outcome.status, outcome.sends, outcome.possible, outcome.removed_max) == (Status.FAILED, 1, True, 60)

@@ -21,7 +21,8 @@ from confluent_kafka import KafkaError
 from reconciler.errors import JournalUnavailable
 from reconciler.journal import file as journal_file
 from reconciler.journal import journal as action_journal
-from reconciler.journal.journal import ActionJournal, Event, file_journal
+from reconciler.journal.file import JournalFile
+from reconciler.journal.journal import ActionJournal, Event
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from tests.fakes.cluster import FakeCluster, Fault
@@ -43,7 +44,7 @@ def cluster() -> FakeCluster:
 
 @pytest.fixture
 def journal(tmp_path: Path) -> ActionJournal:
-    return file_journal(tmp_path / "kept" / "journal.jsonl", who="ann", commit="4f2c9aa")
+    return ActionJournal(JournalFile(tmp_path / "kept" / "journal.jsonl"), who="ann", commit="4f2c9aa")
 
 
 @contextmanager
@@ -140,11 +141,11 @@ def test_a_torn_last_line_is_harmless(
     run(cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal)
     with journal.store.path.open("ab") as file:
         file.write(torn)
-    fresh = file_journal(journal.store.path)
+    fresh = ActionJournal(JournalFile(journal.store.path))
     assert len(list(fresh.entries())) == 2
     assert set(fresh.last_purges()) == {AT}
     fresh.record([purge(cluster, AT, 70)], run_id="run-2", plan_digest=PLAN, at_ms=5)
-    assert len(list(file_journal(journal.store.path).entries())) == 3
+    assert len(list(ActionJournal(JournalFile(journal.store.path)).entries())) == 3
     assert journal.store.path.read_bytes().count(b"\n") == 3
 
 
@@ -153,7 +154,7 @@ def test_damage_elsewhere_is_not_harmless(cluster: FakeCluster, tmp_path: Path, 
     run(cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal)
     lines = journal.store.path.read_bytes().splitlines(keepends=True)
     journal.store.path.write_bytes(lines[0][:40] + b"\n" + lines[1])
-    damaged_journal = file_journal(journal.store.path)
+    damaged_journal = ActionJournal(JournalFile(journal.store.path))
     for _ in range(2):
         with pytest.raises(JournalUnavailable, match="damaged in the line that ends at byte 41"):
             damaged_journal.last_purges()
@@ -210,7 +211,7 @@ def test_disk_full_between_batches_stops_the_rest(cluster: FakeCluster, tmp_path
 def test_unusable_paths_are_in_the_message(cluster: FakeCluster, tmp_path: Path) -> None:
     """A journal below a file cannot be written, and the message names it."""
     (tmp_path / "file").write_text("")
-    journal = file_journal(tmp_path / "file" / "journal.jsonl")
+    journal = ActionJournal(JournalFile(tmp_path / "file" / "journal.jsonl"))
     with pytest.raises(JournalUnavailable, match=r"journal\.jsonl cannot be written"):
         journal.record([purge(cluster, AT, 60)], run_id="r", plan_digest=PLAN, at_ms=1)
     with pytest.raises(JournalUnavailable, match=r"journal\.jsonl cannot be read"):
@@ -236,7 +237,7 @@ def test_only_proof_that_nothing_was_sent_turns_the_clock_back(
     failed = outcome(purge(cluster, AT, 60), sends=sends, status=Status.FAILED)
     journal.record([failed], run_id="b", plan_digest=PLAN, at_ms=201)
     assert journal.last_purges() == {AT: clock}
-    assert file_journal(journal.store.path).last_purges() == {AT: clock}
+    assert ActionJournal(JournalFile(journal.store.path)).last_purges() == {AT: clock}
 
 
 def test_a_run_that_did_nothing_ends_no_intent_of_another(cluster: FakeCluster, journal: ActionJournal) -> None:
@@ -314,7 +315,7 @@ def test_a_lock_that_is_never_released_ends_in_an_error(
 def test_the_clock_follows_another_process(cluster: FakeCluster, journal: ActionJournal) -> None:
     """The next call reads the lines of another run, and only the new ones."""
     assert journal.last_purges() == {}
-    other = file_journal(journal.store.path)
+    other = ActionJournal(JournalFile(journal.store.path))
     other.record([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
     assert journal.last_purges() == {AT: 100}
     other.record([purge(cluster, TopicPartition("orders", 1), 60)], run_id="a", plan_digest=PLAN, at_ms=101)
@@ -340,8 +341,9 @@ def test_two_processes_append_whole_lines(cluster: FakeCluster, tmp_path: Path, 
     script = """
 import pickle, sys
 from pathlib import Path
-from reconciler.journal.journal import ActionJournal, file_journal
-actions, journal = pickle.loads(Path(sys.argv[1]).read_bytes()), file_journal(Path(sys.argv[2]))
+from reconciler.journal.file import JournalFile
+from reconciler.journal.journal import ActionJournal
+actions, journal = pickle.loads(Path(sys.argv[1]).read_bytes()), ActionJournal(JournalFile(Path(sys.argv[2])))
 for at in range(50):
     journal.record(actions, run_id=sys.argv[3], plan_digest="p", at_ms=at)
 """
@@ -376,7 +378,7 @@ def test_outcomes_of_a_later_run_name_the_interrupted_run(tmp_path: Path) -> Non
     cluster.create_topic("orders", 3)
     cluster.produce("orders", {0: 10, 1: 10, 2: 10})
     actions = [purge(cluster, TopicPartition("orders", number), 5) for number in range(3)]
-    journal = file_journal(tmp_path / "journal.jsonl")
+    journal = ActionJournal(JournalFile(tmp_path / "journal.jsonl"))
     journal.record(actions[:2], run_id="killed", plan_digest="sha256:plan", at_ms=1)
     journal.record(actions[2:], run_id="other", plan_digest="sha256:other", at_ms=2)
     intents = journal.open_intents("sha256:plan")
