@@ -162,7 +162,7 @@ def _clock(clock: ClockSkew) -> Item:
 
 def _right(right: Permission, purpose: Role) -> Iterator[Item]:
     needed = right.purpose in (Role.PLAN, purpose)
-    if right.held:
+    if not right.missing and not right.unread:
         resources = "the cluster" if right.resource == "cluster" else count(right.total, right.resource)
         yield _item("ok", f"{right.operation} on {resources}")
     if right.missing:

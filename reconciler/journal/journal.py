@@ -26,6 +26,7 @@ from reconciler.model.snapshot import Unknown
 _LOG = logging.getLogger(__name__)
 
 FORMAT: Literal[2] = 2
+_OF_OUTCOME = ("status", "detail", "code", "read_back", "sends", "removed_max")
 
 
 class Event(StrEnum):
@@ -63,17 +64,13 @@ class JournalEntry:
 
 def create(event: Action | Outcome, **run: Any) -> JournalEntry:
     """Return the intent of an action, or the entry of an outcome. `run`: fields of the call."""
-    ended = isinstance(event, Outcome)
     action = event.action if isinstance(event, Outcome) else event
-    names = ("status", "detail", "code", "read_back", "sends", "removed_max") if ended else ()
-    return JournalEntry(
-        event=Event.OUTCOME if ended else Event.INTENT,
-        address=action.address,
-        operation=action.OPERATION,
-        request=action.request(),
-        **run,
-        **{name: getattr(event, name) for name in names},
+    intent = JournalEntry(
+        event=Event.INTENT, address=action.address, operation=action.OPERATION, request=action.request(), **run
     )
+    if not isinstance(event, Outcome):
+        return intent
+    return replace(intent, event=Event.OUTCOME, **{name: getattr(event, name) for name in _OF_OUTCOME})
 
 
 _CODEC = Codec(JournalEntry, omit_none=True)

@@ -1,8 +1,4 @@
-"""Checks whether manifests can be planned and applied: versions, clock, permissions. Reads only.
-
-Decided here: which facts are checked, and how "fine", "missing" and "could not be read" differ.
-permissions.py reads the permissions. Nothing here prints.
-"""
+"""Reads what planning and applying need of a cluster: versions, clock, permissions."""
 
 import logging
 import re

@@ -36,9 +36,8 @@ _CONNECTIONS_PER_COORDINATOR = 16
 class KafkaGateway:
     """`model.ports.Gateway` over librdkafka. Safe between threads.
 
-    Every call returns within about the session's timeout. A client that cannot be opened is one
-    more kind of missing answer. `cluster_id`: the cluster of the plan; where another cluster
-    answers, a group's absence proves nothing. None: any cluster.
+    Every call returns within about the session's timeout. `cluster_id`: of the plan, because a
+    group's absence from another cluster proves nothing; None: any cluster.
     """
 
     def __init__(self, session: KafkaSession, *, cluster_id: str | None = None) -> None:

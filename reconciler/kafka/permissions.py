@@ -90,11 +90,6 @@ class Permission:
     missing: tuple[str, ...] = ()
     unread: tuple[tuple[str, str], ...] = ()
 
-    @property
-    def held(self) -> bool:
-        """Whether the permission is held for every resource."""
-        return not self.missing and not self.unread
-
     def names(self, visible: Sequence[str]) -> tuple[str, ...]:
         """The selected of the visible names, sorted, and of `EVERY` only the first ones."""
         names: set[str] = set()

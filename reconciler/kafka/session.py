@@ -1,12 +1,8 @@
 """One Kafka session per run: its clients and worker processes, opened when first needed.
 
-The session is opened once per command and handed to the scan, the gateway, the journal topic and
-`doctor`. It decides which client serves which purpose, and how long a call may take.
-
-Worker processes, each with a session of its own, call group coordinators, because the client
-library may crash in these calls: librdkafka's OffsetFetch, DescribeGroups and DeleteGroups
-dereference a null pointer or fail an assertion when a coordinator moves (its issues 5040, 3663,
-4605).
+Decided here: which client serves which purpose, and how long a call may take. Worker processes,
+each with a session of its own, call group coordinators, because librdkafka's OffsetFetch,
+DescribeGroups and DeleteGroups may crash while a coordinator moves (its issues 5040, 3663, 4605).
 """
 
 import contextlib

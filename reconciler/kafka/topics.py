@@ -49,8 +49,7 @@ class TopicListing:
 def list_topics(session: KafkaSession) -> TopicListing:
     """List every topic with its leaders. Topic ids are Unknown until the topics are described.
 
-    One metadata request that names no topic, and so creates none. Raises ClusterUnreachable if no
-    broker answers within the session's timeout.
+    The request names no topic, and so creates none. Raises ClusterUnreachable.
     """
     answer = session.call(lambda client, limit_s: client.list_topics(timeout=limit_s))
     failure = failure_of(answer)
