@@ -150,8 +150,8 @@ class ActionJournal:
         Reads only what was stored since the last call: a loop may call this before every batch.
         """
         with self.store.new_lines() as lines:
-            for read in self._entries(lines):
-                self._note_purge(read)
+            for entry in self._entries(lines):
+                self._note_purge(entry)
             return {
                 partition: max(at for run, at in runs.items() if run != except_run)
                 for partition, runs in self._purges.items()
@@ -160,53 +160,53 @@ class ActionJournal:
 
     def entries(self, matching: Callable[[Address], bool] = lambda _address: True) -> Iterator[JournalEntry]:
         """Return the entries of the matching addresses, oldest first."""
-        return (read for read in self._entries(self.store.lines()) if matching(read.address))
+        return (entry for entry in self._entries(self.store.lines()) if matching(entry.address))
 
     def open_intents(self, plan_digest: str) -> Mapping[Address, JournalEntry]:
         """Return each action's newest intent, where no later outcome of any run decides it."""
         intents: dict[Address, dict[str, JournalEntry]] = {}
-        for read in self._entries(self.store.lines(containing=plan_digest.encode())):
-            if read.plan_digest != plan_digest:
+        for entry in self._entries(self.store.lines(containing=plan_digest.encode())):
+            if entry.plan_digest != plan_digest:
                 continue
-            by_run = intents.setdefault(read.address, {})
+            by_run = intents.setdefault(entry.address, {})
             # an outcome without a request says nothing about the request of another run
-            undecided = read.sends == 0 and read.status in (Status.NOT_ATTEMPTED, Status.WAITING)
-            if read.event is Event.OUTCOME and not undecided:
+            undecided = entry.sends == 0 and entry.status in (Status.NOT_ATTEMPTED, Status.WAITING)
+            if entry.event is Event.OUTCOME and not undecided:
                 by_run.clear()
                 continue
-            by_run.pop(read.run_id, None)
-            if read.event is Event.INTENT:
-                by_run[read.run_id] = read
+            by_run.pop(entry.run_id, None)
+            if entry.event is Event.INTENT:
+                by_run[entry.run_id] = entry
         return {address: list(by_run.values())[-1] for address, by_run in intents.items() if by_run}
 
-    def _note_purge(self, read: JournalEntry) -> None:
+    def _note_purge(self, entry: JournalEntry) -> None:
         """Note the newest purge of a partition, by run. Takes entries in the order of storage.
 
         A purge counts from its outcome, which is stored after the broker answered, and before that
         from its intent. An outcome that proves that no request was sent removes the intent; an
         unanswered or refused request is no such proof.
         """
-        if read.operation != "delete_records":
+        if entry.operation != "delete_records":
             return
-        partition = TopicPartition(read.address.name, read.address.partition)
+        partition = TopicPartition(entry.address.name, entry.address.partition)
         runs = self._purges.setdefault(partition, {})
-        began_ms = runs.get(read.run_id, read.at_ms)
-        if read.event is Event.OUTCOME and read.sends == 0:
-            runs.pop(read.run_id, None)
+        began_ms = runs.get(entry.run_id, entry.at_ms)
+        if entry.event is Event.OUTCOME and entry.sends == 0:
+            runs.pop(entry.run_id, None)
             return
-        if read.event is Event.OUTCOME:  # forget the runs that ended before: a long watch stays small
+        if entry.event is Event.OUTCOME:  # forget the runs that ended before: a long watch stays small
             self._purges[partition] = runs = {run: at for run, at in runs.items() if at >= began_ms}
-        runs[read.run_id] = max(began_ms, read.at_ms)
+        runs[entry.run_id] = max(began_ms, entry.at_ms)
 
     def _entries(self, lines: Iterable[Line]) -> Iterator[JournalEntry]:
-        def read(line: Line) -> JournalEntry:
+        def parse_line(line: Line) -> JournalEntry:
             try:
                 return parse(line[0])
             except ValueError as error:
                 raise self.store.damaged(line[1], error) from None
 
-        parsed = map(read, lines)
-        return parsed if self.store.is_ordered else iter(sorted(parsed, key=lambda read: read.at_ms))
+        parsed = map(parse_line, lines)
+        return parsed if self.store.is_ordered else iter(sorted(parsed, key=lambda entry: entry.at_ms))
 
 
 def last_purges(journal: ActionJournal) -> Mapping[TopicPartition, int] | Unknown:

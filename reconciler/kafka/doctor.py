@@ -66,7 +66,7 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
     connection = session.connection
     debug = replace(connection, properties={**connection.properties, "debug": "feature"})
     with _capture_client_log() as log, closing(KafkaSession(debug)) as debug_session:
-        held, beyond = permissions.check(debug_session, required, topics=names, groups=group_names)
+        rights, beyond = permissions.check(debug_session, required, topics=names, groups=group_names)
         clock = _clock_skew(debug_session, [facts.partition.partition for facts in commit_log])
         debug_session.reader().poll(0)
     return DoctorReport(
@@ -77,7 +77,7 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
         clock=clock,
         topics=names,
         groups=group_names,
-        rights=held,
+        rights=rights,
         beyond=beyond,
         unseen=tuple(fact.reason for fact in (listing.incomplete, groups.incomplete) if fact is not None),
         journal_missing=required.journal_topic is not None and required.journal_topic not in listing.topics,
