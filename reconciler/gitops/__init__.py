@@ -43,7 +43,7 @@ _GITHUB_URL = rf"(?:https://(?:[^/@]*@)?github\.com/|ssh://git@github\.com/|git@
 
 
 def github(source: str | None) -> Mapping[str, str]:
-    """Return path → text. `source`: OWNER/NAME@COMMIT of this program; None: their own folder."""
+    """Return path → text. `source`: OWNER/NAME@COMMIT of this program; None: its own repository."""
     action = f"{source.replace('@', f'/{ACTION}@')} # reconciler {__version__}" if source else OWN_ACTION
     return {
         f".github/{path.relative_to(_FOLDER).as_posix()}": path.read_text(encoding="utf-8").replace(OWN_ACTION, action)

@@ -23,7 +23,7 @@ _FETCH = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerVersion:
-    """One broker. `operations`: version ranges of apply's requests; `lacking`: none is usable."""
+    """Version ranges of apply's requests on a broker; `lacking`: requests without a usable one."""
 
     broker: str
     kafka_4: bool
