@@ -14,6 +14,7 @@ from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply as send_actions
 from reconciler.errors import ExitCode, JournalUnavailable, WrongCluster
 from reconciler.journal import journal
+from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal, JournalEntry
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.journal_topic import JournalTopic
@@ -79,11 +80,14 @@ class Run(AbstractContextManager["Run"]):
         return session
 
     def open_journal(self, *, commit: str | None = None) -> ActionJournal:
-        """Open the journal of the Cluster manifest: a topic, or a local file."""
+        """Open the journal of the Cluster manifest: a topic, or a file below the working directory.
+
+        `commit`: of the plan's manifests. The current user is the author of what is recorded.
+        """
         cluster = self.manifests.cluster
-        topic = cluster.spec.journal.topic
-        store = JournalTopic(self.session, topic) if topic else None
-        return journal.open_journal(cluster.metadata.name, store, commit=commit)
+        topic, path = cluster.spec.journal.topic, Path(".reconciler") / f"{cluster.metadata.name}.jsonl"
+        store = JournalTopic(self.session, topic) if topic else JournalFile(path)
+        return ActionJournal(store, who=journal.whoami(), commit=commit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +160,7 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning | No
     # the journal would otherwise show these actions as open for ever
     ended_intents = [outcome for outcome in rechecked if outcome.action.address in intents]
     with suppress(JournalUnavailable):  # the first intent will fail, too, and nothing is sent then
-        action_journal.record_outcomes(ended_intents, run_id=run.run_id, plan_digest=digest, at_ms=wall_clock_ms())
+        action_journal.record(ended_intents, run_id=run.run_id, plan_digest=digest, at_ms=wall_clock_ms())
     context = ApplyContext(
         gateway=KafkaGateway(run.session, cluster_id=planned.cluster_id),
         journal=action_journal,

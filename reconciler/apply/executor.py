@@ -183,11 +183,10 @@ def _recheck_batch(
     return ready, observation
 
 
-def _after_failure(attempt: Attempt[Any], failure: RecheckFailure, observation: Observation) -> StepResult:
+def _after_failure(attempt: Attempt[Operation], failure: RecheckFailure, observation: Observation) -> StepResult:
     """Return what becomes of an attempt that does not hold right before its request."""
     if failure.status is Status.SATISFIED:
-        reached: Outcome = attempt.action.reached(attempt, observation)
-        return reached
+        return attempt.action.reached(attempt, observation)
     if failure.status is Status.FAILED or (failure.status is Status.WAITING and attempt.possible):
         # A fact that was not read may be read in the next round. "Waiting" would be untrue of a
         # request that may have been carried out.

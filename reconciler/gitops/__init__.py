@@ -1,13 +1,10 @@
 """What `init` writes: the workflows of a user's GitHub repository, and the first manifests.
 
 `github/` has the layout of `.github/`, and this project's own repository runs the same files. They
-read what differs between repositories, such as cluster names, at run time. The exception is the
-program itself: other repositories refer to it by repository and commit. These come from the user,
-the installation's own record (PEP 610) or the checkout that the program runs from. The name of a
-package index is no source, because anyone could register it.
-
-`templates/` has a Cluster, and one example per policy. The examples are harmless: they name topics
-and groups that no cluster has.
+read cluster names at run time. Other repositories install the program from a commit that the user,
+the installation's record (PEP 610) or its checkout names, and never from a package index, where
+anyone could register the name. `templates/` has a Cluster and one example per policy; the examples
+name topics and groups that no cluster has.
 """
 
 import json
@@ -46,10 +43,7 @@ _GITHUB_URL = rf"(?:https://(?:[^/@]*@)?github\.com/|ssh://git@github\.com/|git@
 
 
 def github(source: str | None) -> Mapping[str, str]:
-    """Return path inside the repository → text, sorted.
-
-    `source`: OWNER/NAME@COMMIT, from which they install this program; None: their own repository.
-    """
+    """Return path → text. `source`: OWNER/NAME@COMMIT of this program; None: its own repository."""
     action = f"{source.replace('@', f'/{ACTION}@')} # reconciler {__version__}" if source else OWN_ACTION
     return {
         f".github/{path.relative_to(_FOLDER).as_posix()}": path.read_text(encoding="utf-8").replace(OWN_ACTION, action)
@@ -84,10 +78,7 @@ def installed_source() -> str | None:
 
 
 def from_direct_url(record: str) -> str | None:
-    """Read a `direct_url.json`: a commit of a GitHub repository, or the folder of a checkout.
-
-    A checkout counts if its remote `origin` is on GitHub and has the commit.
-    """
+    """Read a `direct_url.json`: a commit on GitHub, or a checkout whose `origin` there has it."""
     document = json.loads(record)
     url, commit = str(document.get("url", "")), str(document.get("vcs_info", {}).get("commit_id", ""))
     if urlparse(url).scheme == "file" and "dir_info" in document:
@@ -117,10 +108,9 @@ def starter_manifests(
     client: Mapping[str, str] | None = None,
     journal_topic: str | None = None,
 ) -> Mapping[str, str]:
-    """Return path → text, relative to the root of the repository.
+    """Return path → text, relative to the root of the repository. `client`: librdkafka properties.
 
-    `client`: librdkafka properties, with references such as ${env:KAFKA_PASSWORD}. Without them or
-    without a journal topic, the file holds a comment that shows how to add them. All arguments are
+    Without them or without a journal topic, a comment shows how to add them. All arguments are
     written as quoted YAML text; the caller validates them, because the name is also a folder.
     """
     properties = [f"    {_quoted(key)}: {_quoted(value)}" for key, value in (client or {}).items()]
