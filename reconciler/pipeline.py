@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from reconciler import __version__, git_source
+from reconciler import __version__, gitops
 from reconciler.apply import results
 from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply as send_actions
@@ -116,7 +116,7 @@ def plan(
         policies=manifests.policies,
         waivers=manifests.waivers,
         snapshot=snapshot,
-        source=git_source.source(manifests),
+        source=gitops.git_source(manifests.files),
         expires_after_ms=expires_after_ms,
         targets=targets,
         modes=modes,

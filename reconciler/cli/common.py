@@ -33,9 +33,7 @@ def parse_path(word: str) -> Path:
 
 Paths = Annotated[
     list[Path] | None,
-    typer.Argument(
-        parser=parse_path, metavar="PATHS", help="Manifest files and folders. Default: manifests/", show_default=False
-    ),
+    typer.Argument(parser=parse_path, metavar="PATHS", help="Manifest files and folders. Default: manifests/"),
 ]
 PlanAndPaths = Annotated[
     list[Path] | None,
@@ -43,7 +41,6 @@ PlanAndPaths = Annotated[
         parser=parse_path,
         metavar="[PLAN] [PATHS]",
         help="A saved plan (*.json), then manifest files and folders. Default: manifests/",
-        show_default=False,
     ),
 ]
 

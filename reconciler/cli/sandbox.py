@@ -23,7 +23,7 @@ from reconciler.sandbox.tools import run_tool
 
 sandbox = new_app(help="Run local Kafka brokers to try things on.", add_completion=False, no_args_is_help=True)
 
-Name = Annotated[str, typer.Option("--name", help="Name of the sandbox.")]
+Name = Annotated[str, typer.Option(help="Name of the sandbox.")]
 DEFAULT_NAME = "default"
 MANIFESTS = Path(__file__).parents[1] / "sandbox" / "demo"
 
@@ -43,12 +43,11 @@ def _show(cluster: Cluster, settings: Settings) -> None:
 @accepts_settings
 def up(
     settings: Settings,
-    nodes: Annotated[int, typer.Option("--nodes", min=1, max=9, help="Number of brokers.")] = 3,
+    nodes: Annotated[int, typer.Option(min=1, max=9, help="Number of brokers.")] = 3,
     name: Name = DEFAULT_NAME,
     kafka: Annotated[
         str | None,
         typer.Option(
-            "--kafka",
             metavar="VERSION",
             envvar=jars.VERSION_VARIABLE,
             help=f"Kafka version: {' or '.join(jars.versions())}.",

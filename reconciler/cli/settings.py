@@ -61,15 +61,12 @@ class Settings:
 
     cluster: Annotated[
         str | None,
-        typer.Option(
-            "--cluster", envvar="RECONCILER_CLUSTER", metavar="NAME", help="Use only this cluster of the manifests."
-        ),
+        typer.Option(envvar="RECONCILER_CLUSTER", metavar="NAME", help="Use only this cluster of the manifests."),
     ] = None
     output: Annotated[Format, typer.Option("-o", "--output", help="Format of the result on stdout.")] = Format.TEXT
     output_file: Annotated[
         list[OutputFile] | None,
         typer.Option(
-            "--output-file",
             metavar="FORMAT=PATH",
             parser=parse_output_file,
             help="Also write the result in this format to this file.",
@@ -77,34 +74,32 @@ class Settings:
     ] = None
     color: Annotated[
         Literal["auto", "always", "never"],
-        typer.Option("--color", envvar="RECONCILER_COLOR", help="When to use color."),
+        typer.Option(envvar="RECONCILER_COLOR", help="When to use color."),
     ] = "auto"
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print no progress.")] = False
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log every step.")] = False
     log_format: Annotated[
         Literal["text", "json"],
-        typer.Option("--log-format", envvar="RECONCILER_LOG_FORMAT", help="Format of log lines on stderr."),
+        typer.Option(envvar="RECONCILER_LOG_FORMAT", help="Format of log lines on stderr."),
     ] = "text"
     no_input: Annotated[
         bool, typer.Option("--no-input", envvar="RECONCILER_NO_INPUT", help="Never ask for confirmation.")
     ] = False
     timeout: Annotated[
         float,
-        typer.Option("--timeout", envvar="RECONCILER_TIMEOUT", min=1, max=3600, help="Seconds for each broker call."),
+        typer.Option(envvar="RECONCILER_TIMEOUT", min=1, max=3600, help="Seconds for each broker call."),
     ] = 30.0
     spark_master: Annotated[
         str | None,
-        typer.Option("--spark-master", envvar="RECONCILER_SPARK_MASTER", help="Spark master URL. Default: local[*]"),
+        typer.Option(envvar="RECONCILER_SPARK_MASTER", help="Spark master URL. Default: local[*]"),
     ] = None
     spark_remote: Annotated[
         str | None,
-        typer.Option("--spark-remote", envvar="SPARK_REMOTE", help="Spark Connect server to use, as sc://HOST:PORT."),
+        typer.Option(envvar="SPARK_REMOTE", help="Spark Connect server to use, as sc://HOST:PORT."),
     ] = None
     spark_conf: Annotated[
         list[KeyValue] | None,
-        typer.Option(
-            "--spark-conf", metavar="KEY=VALUE", parser=parse_key_value, help="A Spark property. May be repeated."
-        ),
+        typer.Option(metavar="KEY=VALUE", parser=parse_key_value, help="A Spark property. May be repeated."),
     ] = None
 
 

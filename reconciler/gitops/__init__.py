@@ -1,4 +1,4 @@
-"""What `init` writes: the workflows of a user's GitHub repository, and the first manifests.
+"""Git: the commit of a plan's manifests, and the workflows and first manifests that `init` writes.
 
 `github/` has the layout of `.github/`, and this project's own repository runs the same files. They
 read what differs between repositories, such as cluster names, at run time. The exception is the
@@ -14,6 +14,7 @@ import json
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from string import Template
@@ -22,6 +23,7 @@ from urllib.request import url2pathname
 
 from reconciler import __version__
 from reconciler.errors import UsageError
+from reconciler.model.plan import ManifestFile, Source
 
 ACTION = ".github/actions/reconciler"
 OWN_ACTION = f"./{ACTION} # zizmor: ignore[self-repository]"
@@ -46,10 +48,7 @@ _GITHUB_URL = rf"(?:https://(?:[^/@]*@)?github\.com/|ssh://git@github\.com/|git@
 
 
 def github(source: str | None) -> Mapping[str, str]:
-    """Return path inside the repository → text, sorted.
-
-    `source`: OWNER/NAME@COMMIT, from which they install this program; None: their own repository.
-    """
+    """Return sorted paths → texts that install the program from `source`; None: from the repository."""
     action = f"{source.replace('@', f'/{ACTION}@')} # reconciler {__version__}" if source else OWN_ACTION
     return {
         f".github/{path.relative_to(_FOLDER).as_posix()}": path.read_text(encoding="utf-8").replace(OWN_ACTION, action)
@@ -84,10 +83,7 @@ def installed_source() -> str | None:
 
 
 def from_direct_url(record: str) -> str | None:
-    """Read a `direct_url.json`: a commit of a GitHub repository, or the folder of a checkout.
-
-    A checkout counts if its remote `origin` is on GitHub and has the commit.
-    """
+    """Read a `direct_url.json`: of a commit, or of a checkout whose GitHub `origin` has its commit."""
     document = json.loads(record)
     url, commit = str(document.get("url", "")), str(document.get("vcs_info", {}).get("commit_id", ""))
     if urlparse(url).scheme == "file" and "dir_info" in document:
@@ -107,6 +103,39 @@ def run_git(folder: Path, *arguments: str | Path) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return result.stdout.strip() if result.returncode == 0 else None
+
+
+def git_source(manifests: tuple[ManifestFile, ...]) -> Source:
+    """Return the files and the commit of their checkout; dirty unless git confirms that it has them."""
+    paths = [Path(file.path).absolute() for file in manifests]
+    folders = list(dict.fromkeys(path.parent for path in paths))
+    git = partial(run_git, folders[0])
+    commit, top = git("rev-parse", "HEAD"), git("rev-parse", "--show-toplevel")
+    if commit is None or top is None:
+        return Source(manifests=manifests)
+    # A removed manifest is not among the files, so the status covers the YAML files beside them.
+    neighbours = [f":(glob,icase){folder}/*.{ending}" for folder in folders for ending in ("yaml", "yml")]
+    chains = [_resolve_symlinks(path) for path in paths]
+    outside = not all(chain[-1].is_relative_to(top) for chain in chains)
+    resolved_paths = list(dict.fromkeys(path for chain in chains for path in chain if path.is_relative_to(top)))
+    changed = git("status", "--porcelain", "--", *resolved_paths, *neighbours)
+    tracked = git("ls-files", "--error-unmatch", "--", *resolved_paths)
+    return Source(commit=commit, dirty=outside or changed != "" or tracked is None, manifests=manifests)
+
+
+def _resolve_symlinks(path: Path) -> list[Path]:
+    """Return the links on the way to a file, which git tracks by their own paths, and the file."""
+    chain: list[Path] = []
+    current, remaining = Path(path.anchor), list(path.parts[1:])
+    while remaining:  # ends: the file was read, so no link leads to itself
+        part = remaining.pop(0)
+        current = current.parent if part == ".." else current / part
+        if current.is_symlink():
+            chain.append(current)
+            target = current.readlink()
+            remaining = [*target.parts[target.is_absolute() :], *remaining]
+            current = Path(target.anchor) if target.is_absolute() else current.parent
+    return [*chain, current]
 
 
 def starter_manifests(

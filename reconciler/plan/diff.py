@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from reconciler.model.action import Action
 from reconciler.model.description import SizeChange
 from reconciler.model.names import Address
+from reconciler.model.plan import Decision
 from reconciler.operations.base import Operation
 from reconciler.plan.plan_file import SavedPlan, approved_fields
 from reconciler.text.escape import quoted
@@ -95,23 +96,29 @@ def compare(old: SavedPlan, new: SavedPlan) -> Comparison:
 
 def diff_actions(old: Iterable[Action], new: Iterable[Action]) -> Iterator[ActionDiff]:
     """Yield the differences between two lists of actions in address order, in one pass over both."""
-    left, right = iter(old), iter(new)
-    before, after = next(left, None), next(right, None)
+    for before, after in pair_up(old, new):
+        if (change := _change(before, after)) is not None:
+            yield ActionDiff((before or after).address, change, before, after)
+
+
+def pair_up(first: Iterable[Decision], second: Iterable[Action]) -> Iterator[tuple[Any, Any]]:
+    """Yield what two lists in address order have at each address; None: nothing.
+
+    Reads both to the end, where a saved plan proves its digest, and holds one item of each.
+    """
+    firsts, seconds = iter(first), iter(second)
+    before, after = next(firsts, None), next(seconds, None)
     while before is not None or after is not None:
-        if after is None or (before is not None and before.address < after.address):
-            assert before is not None
-            yield ActionDiff(before.address, Change.GONE, before, None)
-            before = next(left, None)
-        elif before is None or after.address < before.address:
-            yield ActionDiff(after.address, Change.NEW, None, after)
-            after = next(right, None)
-        else:
-            if (change := _change(before, after)) is not None:
-                yield ActionDiff(before.address, change, before, after)
-            before, after = next(left, None), next(right, None)
+        has_first = after is None or (before is not None and before.address <= after.address)
+        has_second = before is None or (after is not None and after.address <= before.address)
+        yield before if has_first else None, after if has_second else None
+        before = next(firsts, None) if has_first else before
+        after = next(seconds, None) if has_second else after
 
 
-def _change(old: Action, new: Action) -> Change | None:
+def _change(old: Action | None, new: Action | None) -> Change | None:
+    if old is None or new is None:
+        return Change.NEW if old is None else Change.GONE
     if old == new:
         return None
     if (size_change := _size_change(old, new)) is not None:

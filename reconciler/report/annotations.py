@@ -8,15 +8,7 @@ from reconciler.text.phrase import join, plain
 
 ANNOTATIONS_MAX = 10
 """GitHub shows no more than ten annotations of one level for a step."""
-
-
 _LEVELS = (Severity.ERROR, Severity.WARNING)
-
-
-def problems(report: Report) -> list[Item]:
-    """Return the items of ERROR and WARNING in sections of these severities."""
-    items = (item for section in report.sections if section.severity in _LEVELS for item in section.items)
-    return [item for item in items if item.severity in _LEVELS]
 
 
 def describe(item: Item) -> str:
@@ -25,9 +17,9 @@ def describe(item: Item) -> str:
 
 
 def write_annotations(report: Report, *, limit: int = ANNOTATIONS_MAX) -> str:
-    """Write at most `limit` problems of a severity, the number of the others, and the totals."""
+    """Write the items of ERROR and WARNING in such sections, at most `limit` of each, and the totals."""
     rows = []
-    items = problems(report)
+    items = [item for section in report.sections if section.severity in _LEVELS for item in section.items]
     for severity in _LEVELS:
         of_level = [item for item in items if item.severity is severity]
         for item in of_level[:limit]:
