@@ -24,10 +24,7 @@ def main() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Open /dev/null as each standard stream that is closed.
-
-    Otherwise the next file would get the number of the stream.
-    """
+    """Open /dev/null as each closed standard stream: the next file would get its number."""
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         try:
             os.fstat(number)

@@ -54,10 +54,7 @@ class ClusterCheck:
 
 
 def check_cluster(run: Run, *, elections_only: bool = False) -> ClusterCheck:
-    """Check everything that the manifests require, or only what their elections require.
-
-    Raises ClusterUnreachable and WrongCluster.
-    """
+    """Check what policies, or only elections, require. Raises ClusterUnreachable, WrongCluster."""
     cluster = run.manifests.cluster
     policies = [p for p in run.manifests.policies if not elections_only or p.OPERATION.RIGHT.resource == "cluster"]
     required = required_access(cluster, policies, observed_at_ms=wall_clock_ms())

@@ -33,8 +33,6 @@ from reconciler.scan import export as parquet
 from reconciler.scan import scan
 from reconciler.scan.session import SparkTarget
 
-DEFAULT_EXPIRY_MS = 24 * 3_600_000
-
 
 def wall_clock_ms() -> int:
     """Read the wall clock: epoch milliseconds. A step passes its time on as `observed_at_ms`."""
@@ -101,12 +99,9 @@ def plan(
     modes: Collection[Mode] = planner.ALL_MODES,
     targets: Sequence[str] = (),
     reviewed: SavedPlan | None = None,
-    expires_after_ms: int = DEFAULT_EXPIRY_MS,
+    expires_after_ms: int = planner.DAY_MS,
 ) -> Plan:
-    """Scan and plan. Reads only.
-
-    `modes`: only policies of these modes. `reviewed`: only what that plan contains, too.
-    """
+    """Scan and plan policies of `modes`, bounded by `reviewed` (a reviewed plan). Reads only."""
     manifests, observed_at_ms = run.manifests, wall_clock_ms()
     request = planner.scan_request((policy for policy in manifests.policies if policy.mode in modes), observed_at_ms)
     snapshot = _scan(run, request, observed_at_ms)
@@ -127,10 +122,7 @@ def plan(
 
 
 def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning | None = None) -> ApplyResult:
-    """Recheck every action against a fresh scan, then send those that remain.
-
-    Never does more than the plan. Raises WrongCluster.
-    """
+    """Recheck every action with a fresh scan, then send those that remain. Raises WrongCluster."""
     cluster = run.manifests.cluster
     if planned.cluster_id != cluster.spec.cluster_id:
         raise WrongCluster(
@@ -179,10 +171,7 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning | No
 
 
 def converge(run: Run, *, on_plan: Callable[[Plan], None]) -> ApplyResult:
-    """Plan and apply in one, for policies in `mode: continuous` only.
-
-    The review approved the rules, and the limits bound each run.
-    """
+    """Plan and apply `mode: continuous`: a review approved its rules, limits bound each run."""
     planned = plan(run, modes=(Mode.CONTINUOUS,))
     on_plan(planned)
     if planned.actions and not planned.refused:
@@ -206,10 +195,7 @@ def export(run: Run, out: Path) -> Sequence[Path]:
 def _scan(
     run: Run, request: ScanRequest, observed_at_ms: int, action_journal: ActionJournal | None = None
 ) -> ClusterSnapshot:
-    """Scan, and connect while Spark starts.
-
-    `action_journal`: has the purge times; None: that of the cluster.
-    """
+    """Scan, and connect while Spark starts. `action_journal` None: the journal of the cluster."""
     with scan.start_session(request, run.engine) as start:
         session = run.session
         last_purges: Mapping[TopicPartition, int] | Unknown = NOT_ASKED

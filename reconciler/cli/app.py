@@ -102,10 +102,7 @@ def _root(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and return the exit code of the process.
-
-    Never raises: a bug is a message, a traceback with -v, and exit 1.
-    """
+    """Run one command and return its exit code. Never raises; -v shows the traceback of a bug."""
     try:
         return app(args=list(arguments), prog_name="reconciler", standalone_mode=False) or ExitCode.DONE
     except TyperException as error:
@@ -115,10 +112,9 @@ def run(arguments: Sequence[str]) -> int:
         elif message:
             console.print_error(f"{message} (see reconciler --help)")
         return ExitCode.USAGE
-    except ManifestsInvalid as error:
-        return error.exit_code  # the command has printed the diagnostics
     except ReconcilerError as error:
-        console.print_error(str(error))
+        if not isinstance(error, ManifestsInvalid):  # the command has printed the diagnostics
+            console.print_error(str(error))
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         console.print_error("interrupted before anything was written")

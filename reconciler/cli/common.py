@@ -69,10 +69,7 @@ def load_clusters(paths: Sequence[Path] | None, settings: Settings) -> list[Clus
 def load_cluster(
     paths: Sequence[Path] | None, settings: Settings, *, cluster_id: str | None = None
 ) -> ClusterManifests:
-    """Load the manifests of --cluster, of the cluster with this id, or of the only cluster.
-
-    Raises UsageError if several remain.
-    """
+    """Load the manifests of --cluster, of this cluster id or of the only one. Raises UsageError."""
     manifests = load(paths, settings)
     names = [cluster.metadata.name for cluster in manifests.clusters if cluster.spec.cluster_id == cluster_id]
     return manifests.for_cluster(settings.cluster or (names[0] if len(names) == 1 else None))

@@ -145,11 +145,10 @@ def clusters(
 
     One name per line, or one JSON list with -o json. Connects to no cluster.
     """
-    parts = common.load_clusters(paths, settings)
     names = [
         part.cluster.metadata.name
-        for part in parts
-        if mode is None or any(policy.mode is mode for policy in part.policies)
+        for part in common.load_clusters(paths, settings)
+        if mode in (None, *(policy.mode for policy in part.policies))
     ]
     console.emit(
         settings,

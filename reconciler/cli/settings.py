@@ -104,10 +104,7 @@ class Settings:
 
 
 def accepts_settings(command: Callable[..., int | None]) -> Callable[..., int | None]:
-    """Return `command(settings, …)` as a function that also takes each common option by name.
-
-    The command returns its exit code; None: 0.
-    """
+    """Return `command(settings, …)` with each common option by name. Exit code None: 0."""
 
     def wrapper(**arguments: Any) -> int | None:
         settings = Settings(**{field.name: arguments.pop(field.name) for field in fields(Settings)})

@@ -19,10 +19,7 @@ _CITED_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A subject that other policies of the kind claim, too.
-
-    `partitions`: the numbers that they have in common; None: everything that the policy claims.
-    """
+    """A subject claimed twice. `partitions`: the common numbers; None: all that it claims."""
 
     partitions: frozenset[int] | None
     block: BlockReason
