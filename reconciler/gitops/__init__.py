@@ -11,6 +11,7 @@ and groups that no cluster has.
 """
 
 import json
+import os
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -125,17 +126,12 @@ def git_source(manifests: tuple[ManifestFile, ...]) -> Source:
 
 def _resolve_symlinks(path: Path) -> list[Path]:
     """Return the links on the way to a file, which git tracks by their own paths, and the file."""
-    chain: list[Path] = []
-    current, remaining = Path(path.anchor), list(path.parts[1:])
-    while remaining:  # ends: the file was read, so no link leads to itself
-        part = remaining.pop(0)
-        current = current.parent if part == ".." else current / part
-        if current.is_symlink():
-            chain.append(current)
-            target = current.readlink()
-            remaining = [*target.parts[target.is_absolute() :], *remaining]
-            current = Path(target.anchor) if target.is_absolute() else current.parent
-    return [*chain, current]
+    chain = [path]
+    # The first link from the root; the file was read, so no link leads to itself.
+    while link := next((part for part in (*reversed(path.parents), path) if part.is_symlink()), None):
+        path = link.parent / link.readlink() / path.relative_to(link)
+        chain[-1:] = link, path
+    return [Path(os.path.normpath(part)) for part in chain]  # no link stands before a `..`
 
 
 def starter_manifests(

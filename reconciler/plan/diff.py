@@ -74,10 +74,7 @@ class ActionDiff:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two plans and what differs. Equal actions and facts of the scan that no approval binds are left out.
-
-    `tally`: the number of entries of each change.
-    """
+    """Two plans and the `tally` of their differences. What no approval binds does not count."""
 
     old: SavedPlan
     new: SavedPlan

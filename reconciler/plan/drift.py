@@ -203,11 +203,6 @@ def dumps(reports: Sequence[DriftReport]) -> str:
     return "".join(document(fields | {"clusters": clusters}))
 
 
-def read(path: Path) -> tuple[DriftReport, ...]:
-    """Return the reports of a file that `dumps` wrote. Raises OSError and ValueError."""
-    return parse(path.read_text(encoding="utf-8"))
-
-
 def parse(text: str) -> tuple[DriftReport, ...]:
     """Return what `dumps` wrote. A newer minor version may hold more fields. Raises ValueError."""
     value = _CODEC.validate(text)

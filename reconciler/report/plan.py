@@ -19,7 +19,7 @@ from reconciler.model.description import Fact
 from reconciler.model.names import NOWHERE, Address, format_address, format_location, format_subject
 from reconciler.model.plan import Blocked, Decision, Plan, Satisfied, Skipped, UsedWaiver, Waiting
 from reconciler.operations.base import Operation
-from reconciler.plan.plan_file import digest
+from reconciler.plan.plan_file import digest, section_of
 from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal, format_subjects, group_equal
 from reconciler.text import formatting
 from reconciler.text.escape import display_name
@@ -33,6 +33,7 @@ _EXPLAINED_MAX = 5
 """Decisions of one topic or policy that are explained where the address covers more than one."""
 
 _UNREAD = "unread, so blocked"
+_STATES = {"satisfied": "in sync", "unread": _UNREAD}
 _NOTICES = {"blocked": "Blocked", _UNREAD: "Unread", "waiting": "Waiting", "skipped": "Skipped"}
 """Label of the items of each state other than actions and in sync, in the order of the report."""
 
@@ -87,14 +88,8 @@ def _by_state(decisions: Iterable[Decision]) -> defaultdict[str, list[Any]]:
 
 def format_state(decision: Decision) -> str:
     """Return what reports call a decision: the title of an action, or a state."""
-    match decision:
-        case Action():
-            return cast(Operation, decision).TITLE
-        case Satisfied():
-            return "in sync"
-        case Blocked(unread=True):
-            return _UNREAD
-    return type(decision).__name__.lower()
+    section = section_of(decision)
+    return decision.TITLE if isinstance(decision, Operation) else _STATES.get(section, section)
 
 
 def describe_policy(plan: Plan, policy: Address) -> tuple[tuple[str, Phrase], ...]:
@@ -174,19 +169,16 @@ def _action_item(actions: Sequence[Operation]) -> Item:
     """The item of one action, or of many that are folded."""
     first = actions[0]
     description = type(first).describe_many(actions) if len(actions) > 1 else first.describe()
-    severities = (Severity.PLAIN, Severity.LOSS, Severity.WARNING)
-    texts = (description.notes, description.risks, description.unknowns)
+    children = [Item(text=text) for text in description.notes]
+    children += [Item(text=text, severity=Severity.LOSS) for text in description.risks]
+    children += [Item(text=text, severity=Severity.WARNING) for text in description.unknowns]
     return Item(
         sign=description.sign,
         subject=description.subject,
         text=description.change,
         loss=description.loss,
         severity=Severity.LOSS if first.irreversible else Severity.CHANGE,
-        children=tuple(
-            Item(text=text, severity=severity)
-            for severity, same in zip(severities, texts, strict=True)
-            for text in same
-        ),
+        children=tuple(children),
     )
 
 
@@ -275,8 +267,8 @@ def _facts(plan: Plan, decision: Decision) -> Iterator[Fact]:
             yield "Next", (sentence(decision.next_step),)
             title = f": {BLOCK_CODES[code].title}" if code in BLOCK_CODES else ""
             yield "Code", (name(code), f"{title} (`reconciler explain {display_name(code)}` says more)")
-        case Action():
-            yield from cast(Operation, decision).explain()
+        case Operation():
+            yield from decision.explain()
             yield "Drift", ("counts as drift" if decision.drift else "does not count as drift yet",)
     yield from describe_policy(plan, decision.address.policy_address)
     yield "Seen at", (formatting.format_time(plan.observed_at_ms),)
