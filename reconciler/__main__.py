@@ -10,8 +10,7 @@ from reconciler.cli.console import discard_stdout, unfailing_stderr
 def main() -> None:
     """Run the command line and end the process with its exit code.
 
-    A standard stream that cannot be written must not change the exit code: Python ends with 120
-    if it cannot flush one at exit.
+    Python would end with 120 if it could not flush a standard stream at exit.
     """
     _open_closed_streams()
     sys.stderr = unfailing_stderr()

@@ -63,7 +63,10 @@ def workflows(action: str | None) -> Mapping[str, str]:
     `action`: as `source` of `github`; None: the source of this installation. Raises UsageError if
     that is unknown, and for a branch or a tag, because the owner of the repository can move them.
     """
-    source = action or installed_source()
+    try:
+        source = action or from_direct_url(distribution("kafka-reconciler").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        source = None
     if source is None:
         raise UsageError(
             "the workflows install this program from a commit of its repository on GitHub, and the commit of this "
@@ -72,15 +75,6 @@ def workflows(action: str | None) -> Mapping[str, str]:
     if not re.fullmatch(f"{_REPOSITORY}@{_COMMIT}", source):
         raise UsageError(f"--action {source}: expected OWNER/NAME@COMMIT with all 40 hex digits of the commit")
     return github(source)
-
-
-def installed_source() -> str | None:
-    """Return OWNER/NAME@COMMIT of this installation; None: it is not a commit on GitHub."""
-    try:
-        record = distribution("kafka-reconciler").read_text("direct_url.json")
-    except PackageNotFoundError:
-        return None
-    return record and from_direct_url(record)
 
 
 def from_direct_url(record: str) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from reconciler.model.action import Action
 from reconciler.model.description import SizeChange
@@ -46,13 +46,18 @@ class ActionDiff:
 
     address: Address
     change: Change
-    old: Action | None
-    new: Action | None
+    old: Operation | None
+    new: Operation | None
+
+    @property
+    def latest(self) -> Operation:
+        """The action of the new plan, or of the old one where that has none."""
+        return cast(Operation, self.new or self.old)
 
     @property
     def size_change(self) -> SizeChange | None:
         """How the size differs, where nothing else does."""
-        return None if self.old is None or self.new is None else _size_change(self.old, self.new)
+        return None if self.old is None or self.new is None else self.new.compare_size(self.old)
 
     @property
     def differences(self) -> tuple[Difference, ...]:
@@ -113,18 +118,14 @@ def pair_up(first: Iterable[Decision], second: Iterable[Action]) -> Iterator[tup
         after = next(seconds, None) if has_second else after
 
 
-def _change(old: Action | None, new: Action | None) -> Change | None:
+def _change(old: Operation | None, new: Operation | None) -> Change | None:
     if old is None or new is None:
         return Change.NEW if old is None else Change.GONE
     if old == new:
         return None
-    if (size_change := _size_change(old, new)) is not None:
+    if (size_change := new.compare_size(old)) is not None:
         return Change.LARGER if size_change.larger else Change.SMALLER
     return None if approved_fields(old) == approved_fields(new) else Change.CHANGED
-
-
-def _size_change(old: Action, new: Action) -> SizeChange | None:
-    return new.compare_size(old) if isinstance(new, Operation) else None
 
 
 @lru_cache(maxsize=4096)

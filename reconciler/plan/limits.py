@@ -98,10 +98,7 @@ def _verdict(
     *,
     now_ms: int,
 ) -> LimitVerdict:
-    """Return whether each bucket is within the limit `most`, and why, in words.
-
-    `waivers`: those of this limit. `places`: where each policy that acts was declared.
-    """
+    """Return whether each bucket is within the limit `most`, and why. `places`: of declarations."""
     valid, ignored = _sort_out(waivers, now_ms)
     used: dict[Address, UsedWaiver] = {}
     refused: list[tuple[_Bucket, list[Address]]] = []

@@ -23,10 +23,7 @@ from reconciler.text.formatting import format_instant
 
 @dataclass(frozen=True, slots=True)
 class Recheck:
-    """Actions that still hold, in the plan's order, and how the others ended; nothing was sent.
-
-    `limits`: their verdicts on what remains. The caller ends the run where one is not passed.
-    """
+    """Actions that still hold, in the plan's order, outcomes of the others, and the limits now."""
 
     remaining: tuple[Action, ...]
     outcomes: tuple[Outcome, ...]
@@ -44,8 +41,7 @@ def scan_request(plan: Plan) -> ScanRequest:
 def recheck(plan: Plan, cluster: Cluster, waivers: Iterable[Waiver], snapshot: ClusterSnapshot, now_ms: int) -> Recheck:
     """Compare plan and snapshot, with the present protections, limits and waivers.
 
-    `snapshot` answers `scan_request(plan)`. Raises WrongCluster, and PlanUnusable for a plan that
-    has expired or acts on one subject twice.
+    `snapshot` answers `scan_request(plan)`. Raises WrongCluster, PlanUnusable (expired, doubled).
     """
     operations = [action for action in plan.actions if isinstance(action, Operation)]
     _check_usable(plan, operations, cluster, snapshot, now_ms)

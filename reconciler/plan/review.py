@@ -30,8 +30,7 @@ def restrict_to(plan: Plan, reviewed: SavedPlan) -> Plan:
 def intersect(decisions: Iterable[Decision], reviewed: Iterable[Action]) -> Iterator[Decision]:
     """Yield what `reviewed` leaves of `decisions`, one for one; both are in address order.
 
-    A decision that is within what was reviewed is the same object, so that a bounded plan costs no
-    second plan's memory.
+    A decision within what was reviewed is the same object, so a bounded plan costs no memory.
     """
     for decision, action in pair_up(decisions, reviewed):
         bounded = decision.restrict_to(action) if isinstance(decision, Operation) else decision

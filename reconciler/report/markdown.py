@@ -6,7 +6,7 @@ and the marker say so.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice, pairwise
 
 from reconciler.model.names import format_location
 from reconciler.report.tree import Item, Report, Section
@@ -60,11 +60,7 @@ def _take_fitting(rows: Iterable[str], chars: int) -> tuple[list[str], bool]:
 
 
 def _squeeze_blank_rows(rows: Iterable[str]) -> Iterator[str]:
-    before = None
-    for row in rows:
-        if row or before:
-            yield row
-        before = row
+    return (row for before, row in pairwise(chain([""], rows)) if row or before)
 
 
 def _sections(report: Report) -> Iterator[str]:

@@ -1,7 +1,6 @@
 """Builds the report of a plan, and the explanation of one of its decisions.
 
-More than 20 partitions of one topic become one item. Nothing that apply would read is computed
-here: sums are over the actions that apply walks.
+More than 20 partitions of one topic are one item. Nothing is computed here that apply reads.
 """
 
 from collections import Counter, defaultdict

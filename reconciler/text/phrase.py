@@ -1,7 +1,6 @@
 """Phrases: text in which names, sentences of others and important words stay marked.
 
-A plain string in a phrase is the program's own words and needs no escaping. A writer decides how a
-medium shows the marked parts.
+A plain string is the program's own words, not escaped. A writer decides how to show the others.
 """
 
 from dataclasses import dataclass
