@@ -8,15 +8,12 @@ from reconciler.cli.console import discard_stdout, unfailing_stderr
 
 
 def main() -> None:
-    """Run the command line and end the process with its exit code.
-
-    Python would end with 120 if it could not flush a standard stream at exit.
-    """
+    """Run the command line and end the process with its exit code."""
     _open_closed_streams()
     sys.stderr = unfailing_stderr()
     code = run(sys.argv[1:])
     try:
-        sys.stdout.flush()
+        sys.stdout.flush()  # Python would end with 120 if it failed to flush at exit
     except OSError:
         discard_stdout()
     sys.exit(code)

@@ -94,10 +94,7 @@ def required_access(cluster: Cluster, policies: Sequence[Policy], *, observed_at
 
 
 def doctor_report(check: ClusterCheck, purpose: Role) -> Report:
-    """Build the report of a check for one purpose: facts first, then the rights of each role.
-
-    What the purpose lacks has the severity ERROR, what could not be read WARNING, all else PLAIN.
-    """
+    """Build the report for one purpose: what it lacks is ERROR, what was not read is WARNING."""
     results = check.report
     heading = (
         f"Cluster {display_name(check.cluster)} ({display_name(results.cluster_id)}): "

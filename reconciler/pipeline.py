@@ -118,7 +118,8 @@ def plan(
     )
     if reviewed is None:
         return planned
-    return limits.with_limits(restrict_to(planned, reviewed), manifests.cluster, manifests.waivers, snapshot)
+    bounded = restrict_to(planned, reviewed)  # does less than the limits have counted
+    return replace(bounded, limits=limits.verdicts(bounded.decisions, manifests.cluster, manifests.waivers, snapshot))
 
 
 def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning | None = None) -> ApplyResult:

@@ -43,8 +43,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 """Command → (module of this package, summary), in the order of `--help`.
 
-The function or typer application has the name of the command. A command of two words is hidden; the
-help of the first word mentions it.
+Functions have the names of commands. The help of the first word mentions a command of two words.
 """
 
 new_app = partial(typer.Typer, pretty_exceptions_enable=False, rich_markup_mode=None)

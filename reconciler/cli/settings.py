@@ -1,7 +1,4 @@
-"""The options of every command, declared once. Flags override RECONCILER_* variables and defaults.
-
-`accepts_settings` adds them to a command's signature, so that each command's `--help` lists them.
-"""
+"""The options of every command. Flags override RECONCILER_* variables and defaults."""
 
 import inspect
 from collections.abc import Callable

@@ -135,18 +135,18 @@ def _compare(old: str, new: str) -> tuple[Difference, ...]:
     from deepdiff import DeepDiff
     from deepdiff.helper import NotPresent
 
-    def shown(value: object) -> str:
+    def as_text(value: object) -> str:
         if isinstance(value, dict):
             return str(list(value.values()))
         return "none" if value is None or isinstance(value, NotPresent) else str(value)
 
     # threshold 0: also lists that have nothing in common are compared item by item
-    found = DeepDiff(_named(json.loads(old)), _named(json.loads(new)), view="tree", threshold_to_diff_deeper=0)
+    differences = DeepDiff(_named(json.loads(old)), _named(json.loads(new)), view="tree", threshold_to_diff_deeper=0)
     changes = {
-        tuple(map(str, change.path(output_format="list"))): change for level in found.values() for change in level
+        tuple(map(str, change.path(output_format="list"))): change for level in differences.values() for change in level
     }
     return tuple(
-        Difference(".".join(path), shown(change.t1), shown(change.t2)) for path, change in sorted(changes.items())
+        Difference(".".join(path), as_text(change.t1), as_text(change.t2)) for path, change in sorted(changes.items())
     )
 
 

@@ -1,7 +1,4 @@
-"""Intersects a plan with a reviewed one, which only bounds: its age does not matter.
-
-The caller computes the limits again, since less is done than they counted.
-"""
+"""Intersects a plan with a reviewed one, which only bounds; its age does not matter."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
