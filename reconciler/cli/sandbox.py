@@ -35,8 +35,7 @@ def _show(cluster: Cluster, settings: Settings) -> None:
         f"{brokers}  Kafka's own tools: java -cp '{cluster.jars}/*' org.apache.kafka.tools.TopicCommand "
         f"--bootstrap-server {cluster.bootstrap_servers} --list\n"
     )
-    json = f"{registry.to_json(cluster)}\n"
-    console.emit(settings, "a sandbox", text=lambda: text, json=lambda: json)
+    console.emit(settings, "a sandbox", text=lambda: text, json=lambda: f"{registry.to_json(cluster)}\n")
 
 
 @sandbox.command()

@@ -2,9 +2,8 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -104,13 +103,12 @@ def accepts_settings(command: Callable[..., int | None]) -> Callable[..., int | 
     """Return `command(settings, …)` with each common option by name. Exit code None: 0."""
 
     def wrapper(**arguments: Any) -> int | None:
-        settings = Settings(**{field.name: arguments.pop(field.name) for field in fields(Settings)})
+        settings = Settings(**{name: arguments.pop(name) for name in common})
         return command(settings, **arguments)
 
-    own = list(inspect.signature(command).parameters.values())[1:]
-    keyword = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
-    parameters = [keyword(p.name, default=p.default, annotation=p.annotation) for p in own]
-    parameters += [keyword(f.name, default=f.default, annotation=f.type) for f in fields(Settings)]
+    common = inspect.signature(Settings).parameters
+    _settings, *own = inspect.signature(command).parameters.values()
+    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (*own, *common.values())]
     wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return wrapper

@@ -1,8 +1,7 @@
 """Writes a report as Markdown for a pull request comment, a job summary or an issue.
 
-Lists, no tables, so that it can be read on a phone. The first line is the hidden marker, so that a
-workflow finds its comment and edits it. Text beyond the limit is cut at a line, and both the text
-and the marker say so.
+Lists, no tables, so that it can be read on a phone. A workflow finds its comment by the first line,
+a hidden marker. Text beyond the limit is cut at a line, and both the text and the marker say so.
 """
 
 from collections.abc import Callable, Iterable, Iterator

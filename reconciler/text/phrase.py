@@ -42,11 +42,7 @@ def strong(text: str) -> Span:
 
 def join(separator: str, *phrases: Phrase) -> Phrase:
     """Join the phrases that are not empty."""
-    joined: list[str | Span] = []
-    for phrase in phrases:
-        if phrase:
-            joined += [separator, *phrase] if joined else phrase
-    return tuple(joined)
+    return tuple(part for phrase in phrases if phrase for part in (separator, *phrase))[1:]
 
 
 def plain(phrase: Phrase) -> str:
