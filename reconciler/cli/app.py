@@ -68,10 +68,10 @@ class LazyGroup(TyperGroup):
         """Called by typer before it parses or completes the words of a command."""
         if args[:2] == ["plan", "diff"]:
             args = ["plan diff", *args[2:]]
-        name, command, rest = super().resolve_command(ctx, args)
+        name, command, remaining = super().resolve_command(ctx, args)
         if command is not None and name is not None and name in COMMANDS:
             command = self.commands[name] = load_command(name)
-        return name, command, rest
+        return name, command, remaining
 
 
 app = new_app(

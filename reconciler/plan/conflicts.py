@@ -55,12 +55,12 @@ class ConflictIndex:
             common = frozenset(number for number in numbers if number is not None)
             if not common:
                 return None
-        others = (
+        rivals = (
             other
             for other in self._claims[type(policy), name]
             if other is not policy and _overlap(claimed, other.claimed_partitions(name))
         )
-        cited = list(islice(others, _CITED_MAX + 1))
+        cited = list(islice(rivals, _CITED_MAX + 1))
         subject = f"group {quoted(name)}" if policy.SUBJECTS == "groups" else f"topic {name}"
         block = BlockReason(
             code="B105",

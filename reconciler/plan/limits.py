@@ -181,13 +181,13 @@ def _advice(limit: str, most: float, refused: Iterable[tuple[_Bucket, list[Addre
         f"{{policy: {policy}, limit: {limit}, value: {_number(value)}, expires: …}}"
         for policy, value in list(needed.items())[:_CLAUSES_MAX]
     )
-    others = f" (and {len(needed) - _CLAUSES_MAX} more)" if len(needed) > _CLAUSES_MAX else ""
-    return f"do less at once, or add a Waiver of spec {specs}{others}"
+    more = f" (and {len(needed) - _CLAUSES_MAX} more)" if len(needed) > _CLAUSES_MAX else ""
+    return f"do less at once, or add a Waiver of spec {specs}{more}"
 
 
-def _join_first(clauses: Sequence[str], others: str) -> str:
+def _join_first(clauses: Sequence[str], noun: str) -> str:
     """Join the first clauses and count the others: reports cut a sentence that is too long."""
-    more = f"; {others}: {len(clauses) - _CLAUSES_MAX:,}" if len(clauses) > _CLAUSES_MAX else ""
+    more = f"; {noun}: {len(clauses) - _CLAUSES_MAX:,}" if len(clauses) > _CLAUSES_MAX else ""
     return "".join(clauses[:_CLAUSES_MAX]) + more
 
 

@@ -26,8 +26,8 @@ def write_annotations(report: Report, *, limit: int = ANNOTATIONS_MAX) -> str:
             title = f"{item.label} ({item.code})" if item.code else item.label
             rows.append(_command(severity, describe(item), _position(item) | {"title": title}))
         if len(of_level) > limit:
-            others = f"{len(of_level) - limit:,} more like these; the report lists them"
-            rows.append(_command(severity, others, {"title": "more"}))
+            note = f"{len(of_level) - limit:,} more like these; the report lists them"
+            rows.append(_command(severity, note, {"title": "more"}))
     totals = plain(join(" ", report.summary or report.headline, *report.footer[:1]))
     return "".join([*rows, _command("notice", totals, {"title": report.title})])
 

@@ -143,11 +143,11 @@ def _excerpt(diagnostic: Diagnostic, line: str) -> tuple[str, int, int]:
     start = diagnostic.location.column - 1
     same_line = diagnostic.end_line == diagnostic.location.line
     end = max(start + 1, diagnostic.end_column - 1 if same_line else len(line.rstrip()))
-    cut = max(0, min(start - _LINE_WIDTH // 4, len(line) - _LINE_WIDTH))
-    parts = (line[cut:start], line[start:end][:_LINE_WIDTH], line[end : cut + _LINE_WIDTH])
+    first = max(0, min(start - _LINE_WIDTH // 4, len(line) - _LINE_WIDTH))
+    parts = (line[first:start], line[start:end][:_LINE_WIDTH], line[end : first + _LINE_WIDTH])
     head, span, tail = (escape_invisible(part.replace("\t", " ")) for part in parts)
-    head = f"…{head}" if cut else head
-    if max(end, cut + _LINE_WIDTH) < len(line):
+    head = f"…{head}" if first else head
+    if max(end, first + _LINE_WIDTH) < len(line):
         tail += "…"
     return head + span + tail, cell_len(head), max(1, cell_len(span))
 

@@ -72,10 +72,10 @@ def count_decisions(decisions: Iterable[Decision]) -> str:
     numbers = {state: len(by_state[state]) for state in ("blocked", "waiting", "skipped", "in sync")}
     unread = len(by_state[_UNREAD])
     numbers["blocked"] += unread
-    others = [f"{number:,} {state}" for state, number in numbers.items() if number]
+    counts = [f"{number:,} {state}" for state, number in numbers.items() if number]
     if unread:
-        others[0] += f" ({unread:,} unread)"
-    return "; ".join([", ".join(actions) or "no changes", *others]) + "."
+        counts[0] += f" ({unread:,} unread)"
+    return "; ".join([", ".join(actions) or "no changes", *counts]) + "."
 
 
 def _by_state(decisions: Iterable[Decision]) -> defaultdict[str, list[Any]]:
@@ -237,9 +237,9 @@ def explain_report(plan: Plan, address: Address) -> Report:
         suggestion = did_you_mean(str(address), (str(decision.address) for decision in plan.decisions))
         hint = f"did you mean {display_name(suggestion)}?" if suggestion else "`show --full` lists what it decides"
         raise UsageError(f"the plan decides nothing at {subject.text}; {hint}")
-    others = len(decisions) - _EXPLAINED_MAX
+    left_out = len(decisions) - _EXPLAINED_MAX
     return Report(
-        headline=(subject, f": {count_decisions(decisions)}") if others > 0 else (),
+        headline=(subject, f": {count_decisions(decisions)}") if left_out > 0 else (),
         sections=tuple(
             Section(
                 heading=(escaped_name(format_address(decision.address)), f": {format_state(decision)}"),
@@ -248,7 +248,7 @@ def explain_report(plan: Plan, address: Address) -> Report:
             )
             for decision in decisions[:_EXPLAINED_MAX]
         ),
-        footer=((f"and {others:,} more; name one of them to see it",),) if others > 0 else (),
+        footer=((f"and {left_out:,} more; name one of them to see it",),) if left_out > 0 else (),
     )
 
 
