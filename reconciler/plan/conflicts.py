@@ -19,7 +19,7 @@ _CITED_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A subject claimed twice. `partitions`: the common numbers; None: all that it claims."""
+    """A subject claimed twice. `partitions`: the numbers in common; None: all of the policy."""
 
     partitions: frozenset[int] | None
     block: BlockReason

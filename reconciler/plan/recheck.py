@@ -41,7 +41,8 @@ def scan_request(plan: Plan) -> ScanRequest:
 def recheck(plan: Plan, cluster: Cluster, waivers: Iterable[Waiver], snapshot: ClusterSnapshot, now_ms: int) -> Recheck:
     """Compare plan and snapshot, with the present protections, limits and waivers.
 
-    `snapshot` answers `scan_request(plan)`. Raises WrongCluster, PlanUnusable (expired, doubled).
+    `snapshot` answers `scan_request(plan)`. Raises WrongCluster, and PlanUnusable for a plan that
+    has expired or acts on one subject twice.
     """
     operations = [action for action in plan.actions if isinstance(action, Operation)]
     _check_usable(plan, operations, cluster, snapshot, now_ms)
