@@ -58,7 +58,7 @@ class ClusterCheck:
 
 
 def check_cluster(run: Run, *, elections_only: bool = False) -> ClusterCheck:
-    """Check all, or only what elections need. Raises ClusterUnreachable and WrongCluster."""
+    """Check what policies, or only elections, require. Raises ClusterUnreachable, WrongCluster."""
     cluster = run.manifests.cluster
     policies = [p for p in run.manifests.policies if not elections_only or p.OPERATION.RIGHT.resource == "cluster"]
     required = required_access(cluster, policies, observed_at_ms=wall_clock_ms())
@@ -98,10 +98,7 @@ def required_access(cluster: Cluster, policies: Sequence[Policy], *, observed_at
 
 
 def doctor_report(check: ClusterCheck, purpose: Role) -> Report:
-    """Build the report of a check for one purpose: facts first, then the rights of each role.
-
-    What the purpose lacks has the severity ERROR, what could not be read WARNING, all else PLAIN.
-    """
+    """Build the report for one purpose: what it lacks is ERROR, what was not read is WARNING."""
     results = check.report
     heading = (
         f"Cluster {display_name(check.cluster)} ({display_name(results.cluster_id)}): "

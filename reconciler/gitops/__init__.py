@@ -1,4 +1,4 @@
-"""What `init` writes: the workflows of a user's GitHub repository, and the first manifests.
+"""Git: the commit of a plan's manifests, and the workflows and first manifests that `init` writes.
 
 `github/` has the layout of `.github/`, and this project's own repository runs the same files. They
 read cluster names at run time. Other repositories install the program from a commit that the user,
@@ -8,9 +8,11 @@ name topics and groups that no cluster has.
 """
 
 import json
+import os
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from string import Template
@@ -19,6 +21,7 @@ from urllib.request import url2pathname
 
 from reconciler import __version__
 from reconciler.errors import UsageError
+from reconciler.model.plan import ManifestFile, Source
 
 ACTION = ".github/actions/reconciler"
 OWN_ACTION = f"./{ACTION} # zizmor: ignore[self-repository]"
@@ -57,7 +60,10 @@ def workflows(action: str | None) -> Mapping[str, str]:
     `action`: as `source` of `github`; None: the source of this installation. Raises UsageError if
     that is unknown, and for a branch or a tag, because the owner of the repository can move them.
     """
-    source = action or installed_source()
+    try:
+        source = action or from_direct_url(distribution("kafka-reconciler").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        source = None
     if source is None:
         raise UsageError(
             "the workflows install this program from a commit of its repository on GitHub, and the commit of this "
@@ -68,17 +74,8 @@ def workflows(action: str | None) -> Mapping[str, str]:
     return github(source)
 
 
-def installed_source() -> str | None:
-    """Return OWNER/NAME@COMMIT of this installation; None: it is not a commit on GitHub."""
-    try:
-        record = distribution("kafka-reconciler").read_text("direct_url.json")
-    except PackageNotFoundError:
-        return None
-    return record and from_direct_url(record)
-
-
 def from_direct_url(record: str) -> str | None:
-    """Read a `direct_url.json`: a commit on GitHub, or a checkout whose `origin` there has it."""
+    """Read a `direct_url.json`: of a commit, or of a checkout whose GitHub `origin` has its commit."""
     document = json.loads(record)
     url, commit = str(document.get("url", "")), str(document.get("vcs_info", {}).get("commit_id", ""))
     if urlparse(url).scheme == "file" and "dir_info" in document:
@@ -98,6 +95,34 @@ def run_git(folder: Path, *arguments: str | Path) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return result.stdout.strip() if result.returncode == 0 else None
+
+
+def git_source(manifests: tuple[ManifestFile, ...]) -> Source:
+    """Return the files and the commit of their checkout; dirty unless git confirms that it has them."""
+    paths = [Path(file.path).absolute() for file in manifests]
+    folders = list(dict.fromkeys(path.parent for path in paths))
+    git = partial(run_git, folders[0])
+    commit, top = git("rev-parse", "HEAD"), git("rev-parse", "--show-toplevel")
+    if commit is None or top is None:
+        return Source(manifests=manifests)
+    # A removed manifest is not among the files, so the status covers the YAML files beside them.
+    neighbours = [f":(glob,icase){folder}/*.{ending}" for folder in folders for ending in ("yaml", "yml")]
+    chains = [_resolve_symlinks(path) for path in paths]
+    outside = not all(chain[-1].is_relative_to(top) for chain in chains)
+    resolved_paths = list(dict.fromkeys(path for chain in chains for path in chain if path.is_relative_to(top)))
+    changed = git("status", "--porcelain", "--", *resolved_paths, *neighbours)
+    tracked = git("ls-files", "--error-unmatch", "--", *resolved_paths)
+    return Source(commit=commit, dirty=outside or changed != "" or tracked is None, manifests=manifests)
+
+
+def _resolve_symlinks(path: Path) -> list[Path]:
+    """Return the links on the way to a file, which git tracks by their own paths, and the file."""
+    chain = [path]
+    # The first link from the root; the file was read, so no link leads to itself.
+    while link := next((part for part in (*reversed(path.parents), path) if part.is_symlink()), None):
+        path = link.parent / link.readlink() / path.relative_to(link)
+        chain[-1:] = link, path
+    return [Path(os.path.normpath(part)) for part in chain]  # no link stands before a `..`
 
 
 def starter_manifests(
