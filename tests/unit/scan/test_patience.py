@@ -29,7 +29,6 @@ def planned(partitions: int, log_records: int = 0, timeout_s: float = 30.0) -> t
         policies=Future(),
         partition_requests=tuple(requests.partition_requests(NEEDS, listing)),
         counted=frozenset(),
-        commit_groups=frozenset(),
         log=CommitLog(sizes={0: log_records}, partitions=1),
     )
     before = time.time()

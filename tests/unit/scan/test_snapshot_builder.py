@@ -216,7 +216,7 @@ def group_facts(
     row: Row | None, *, needs: ScanRequest = NEEDS_ACTIVITY, listing: GroupListing | None = None, log: CommitLog = READ
 ) -> Any:
     rows = Rows({}, {} if row is None else {"g": row}, {}, [])
-    result = snapshot_builder.group_facts(needs, frozenset({"g"}), listing or groups("g"), rows, log)
+    result = snapshot_builder.group_facts(needs, listing or groups("g"), rows, log)
     return result.get("g")
 
 
@@ -304,12 +304,12 @@ def test_group_that_is_not_requested_has_its_listing_only() -> None:
 
 
 def test_a_group_whose_consumption_failed_says_so() -> None:
-    """Only that group blocks, and a group that no task was to read is "not asked"."""
+    """Only that group blocks; where no readers are requested, all are "not asked"."""
     rows = Rows({}, {"g": group_row(error="timed out")}, {}, [])
-    facts = snapshot_builder.group_facts(READERS, frozenset("fg"), groups("f", "g", "h"), rows, READ)
+    facts = snapshot_builder.group_facts(READERS, groups("f", "g"), rows, READ)
     assert reason(facts["g"].consumption_unread) == "timed out"
     assert facts["f"].consumption_unread is None
-    assert facts["h"].consumption_unread is NOT_ASKED
+    assert snapshot_builder.group_facts(ScanRequest(), groups("f"), rows, READ)["f"].consumption_unread is NOT_ASKED
 
 
 READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True),))
@@ -355,9 +355,9 @@ def test_readers_incomplete(listing: GroupListing, read: int | None, log: Commit
     """The readers are complete only if every group is listed and the tasks read as many groups. None: all."""
     count = len(listing.groups) if read is None else read
     rows = Rows({}, {}, {}, [{"name": "groups", "records": count}])
-    result = snapshot_builder.readers_incomplete(READERS, frozenset(listing.groups), listing, rows, log)
+    result = snapshot_builder.readers_incomplete(READERS, listing, rows, log)
     assert (result is None) if expected is None else expected in reason(result)
-    assert snapshot_builder.readers_incomplete(ScanRequest(), frozenset({"g"}), listing, rows, log) is NOT_ASKED
+    assert snapshot_builder.readers_incomplete(ScanRequest(), listing, rows, log) is NOT_ASKED
 
 
 def run_row(number: int, *, error: str | None = None, records: int = 4) -> Row:
@@ -462,7 +462,7 @@ def test_rows_keep_every_column_of_the_facts() -> None:
     rows = split_rows(table.append_column("readers", pa.array(readers)).append_column("origins", pa.array(origins)))
 
     everything = ScanRequest(groups=(GroupRequest(groups=(Selector("*"),), activity=True),))
-    result = snapshot_builder.group_facts(everything, frozenset("fgh"), groups("f", "g", "h"), rows, READ)
+    result = snapshot_builder.group_facts(everything, groups("f", "g", "h"), rows, READ)
     assert result["g"] == group_facts(group_row())
     assert (result["s"].listed, result["s"].type) == (False, GroupType.SHARE)
     assert "3 commits of the group" in reason(result["h"].commits)
