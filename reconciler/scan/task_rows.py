@@ -21,8 +21,8 @@ from reconciler.kafka.offsets import STABLE_END, OffsetsRequest, read_offsets
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest
 from reconciler.model.snapshot import Unknown
+from reconciler.scan.chunking import Chunk, select_groups
 from reconciler.scan.columns import columns, struct
-from reconciler.scan.requests import Chunk, select_groups
 
 PARTITION, GROUP, TOPIC, RUN = range(4)
 """The subject of a row."""
