@@ -28,10 +28,10 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import PartitionFacts, Unknown
-from reconciler.scan import requests
+from reconciler.scan import chunking
+from reconciler.scan.chunking import Chunk
 from reconciler.scan.columns import columns
 from reconciler.scan.export import known_or_none
-from reconciler.scan.requests import Chunk
 from reconciler.scan.scan import describe_log
 from reconciler.scan.session import add_package
 from reconciler.scan.task_rows import is_retry
@@ -125,11 +125,11 @@ class KafkaPartitions(KafkaSource):
 
     def chunks(self, session: KafkaSession, options: Options) -> Iterator[tuple[Chunk, list[Row]]]:
         listing = _complete(list_topics(session))
-        names = requests.select_topics(options.request, listing.topics)
+        names = chunking.select_topics(options.request, listing.topics)
         listing = _complete(describe_topics(session, listing, names))
         metadata = {facts.partition: _metadata(facts) for name in names for facts in listing.partitions.get(name, ())}
-        selected = tuple(requests.partition_requests(options.request, listing))
-        for chunk in requests.partition_chunks(selected, (), listing):
+        selected = tuple(chunking.partition_requests(options.request, listing))
+        for chunk in chunking.partition_chunks(selected, (), listing):
             keys = (TopicPartition(part.topic, number) for part in chunk.requests for number in part.partitions)
             yield chunk, [metadata.pop(key) for key in keys]
         if metadata:
@@ -153,7 +153,7 @@ class KafkaGroupCommits(KafkaSource):
 
     def chunks(self, session: KafkaSession, options: Options) -> list[Chunk]:
         listing = _complete(list_groups(session, hidden=False))
-        return requests.commit_chunks(requests.select_groups(options.request.groups, listing.groups))
+        return chunking.commit_chunks(chunking.select_groups(options.request.groups, listing.groups))
 
     def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
         for part in read_consumption(session, chunk.groups, with_members=(), isolated=is_retry()):
@@ -179,7 +179,7 @@ class KafkaCommitLog(KafkaSource):
         if log.missing is not None:
             raise ScanFailed(f"{COMMIT_LOG_TOPIC} could not be read: {log.missing.reason}")
         # The reader of a leaderless partition says so in the partition's row.
-        return requests.log_chunks(dict.fromkeys(range(log.partitions), 0) | dict(log.sizes))
+        return chunking.log_chunks(dict.fromkeys(range(log.partitions), 0) | dict(log.sizes))
 
     def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
         yield read_commit_log(session, chunk.log)

@@ -8,9 +8,9 @@ import sys
 
 from reconciler.errors import ReconcilerError
 from reconciler.kafka.connect import Connection
+from reconciler.scan.chunking import Chunk
 from reconciler.scan.jvm import find_java, spark_home, write_at_next_start
 from reconciler.scan.query import run_query
-from reconciler.scan.requests import Chunk
 from reconciler.scan.session import PendingSession, SparkTarget, close
 from reconciler.scan.task_rows import ScanTask
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from reconciler.errors import ScanFailed
 from reconciler.kafka.futures import Deadline, submit
-from reconciler.scan.requests import Chunk
+from reconciler.scan.chunking import Chunk
 from reconciler.scan.session import TimedCall, close, first_line, log_hint
 from reconciler.scan.task_rows import FACTS, GROUP, KEYS, SUMS, ScanTask, read_chunks
 

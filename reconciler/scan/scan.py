@@ -20,9 +20,9 @@ from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, cleanup_poli
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Unknown
-from reconciler.scan import requests, snapshot_builder
+from reconciler.scan import chunking, snapshot_builder
+from reconciler.scan.chunking import Chunk, PartitionRequest
 from reconciler.scan.query import run_query
-from reconciler.scan.requests import Chunk, PartitionRequest
 from reconciler.scan.session import PendingSession, SparkTarget, close
 from reconciler.scan.snapshot_builder import CommitLog, Rows, split_rows
 from reconciler.scan.task_rows import FACTS, ScanTask, gc_paused, read_chunk
@@ -111,10 +111,10 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
     groups = futures.submit(lambda: list_groups(session, hidden=True) if with_groups else not_listed)
     listed = list_topics(session)
     log = futures.submit(lambda: describe_log(session, listed) if with_groups else CommitLog(missing=NOT_ASKED))
-    names = set(requests.select_topics(request, listed.topics)) | requests.exact_topics(request)
+    names = set(chunking.select_topics(request, listed.topics)) | chunking.exact_topics(request)
     topics = describe_topics(session, listed, names)
     # No task needs the policies, so the scan waits for them after the tasks.
-    policies = futures.submit(lambda: cleanup_policies(session, requests.topics_with_offsets(request, topics)))
+    policies = futures.submit(lambda: cleanup_policies(session, chunking.topics_with_offsets(request, topics)))
     commit_log = log.result()
     group_listing = groups.result()
     if group_listing.incomplete is None:
@@ -123,8 +123,8 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
         topics=topics,
         groups=group_listing,
         policies=policies,
-        partition_requests=tuple(requests.partition_requests(request, topics)),
-        counted=requests.topics_to_count(request, topics),
+        partition_requests=tuple(chunking.partition_requests(request, topics)),
+        counted=chunking.topics_to_count(request, topics),
         log=commit_log,
     )
 
@@ -154,11 +154,11 @@ def _divide(
     log_sizes = listings.log.sizes if request.commit_log else {}
     # The slow chunks first, so that no single task ends late.
     chunks: tuple[Chunk, ...] = (
-        *requests.log_chunks(log_sizes),
-        *requests.partition_chunks(listings.partition_requests, listings.counted, listings.topics),
-        *requests.commit_chunks(
-            () if no_commits else requests.commit_groups(request, listings.groups),
-            requests.groups_with_members(request, listings.groups),
+        *chunking.log_chunks(log_sizes),
+        *chunking.partition_chunks(listings.partition_requests, listings.counted, listings.topics),
+        *chunking.commit_chunks(
+            () if no_commits else chunking.commit_groups(request, listings.groups),
+            chunking.groups_with_members(request, listings.groups),
         ),
     )
     readers: dict[str, list[int]] = {}

@@ -20,7 +20,7 @@ from reconciler.model.snapshot import (
     TopicFacts,
     Unknown,
 )
-from reconciler.scan.requests import PartitionRequest, commit_groups, select_groups
+from reconciler.scan.chunking import PartitionRequest, commit_groups, select_groups
 from reconciler.scan.task_rows import COLUMNS, COMMITS, GROUP, PARTITION, RUN, TOPIC
 from reconciler.text.formatting import first_few
 

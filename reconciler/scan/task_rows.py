@@ -21,7 +21,6 @@ from reconciler.kafka.offsets import STABLE_END, OffsetsRequest, read_offsets
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest
 from reconciler.scan.columns import columns, struct
-from reconciler.scan.requests import Chunk, select_groups
 
 PARTITION, GROUP, TOPIC, RUN = range(4)
 """The subject of a row."""

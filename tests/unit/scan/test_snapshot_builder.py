@@ -13,7 +13,7 @@ from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicReques
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ConsumerPosition, GroupState, GroupType, PartitionFacts, Unknown
 from reconciler.scan import snapshot_builder
-from reconciler.scan.requests import PartitionRequest
+from reconciler.scan.chunking import PartitionRequest
 from reconciler.scan.snapshot_builder import CommitLog, Row, Rows, split_rows
 from reconciler.scan.task_rows import FACTS, GROUP, PARTITION, RUN, TOPIC
 from tests.unit.scan.listings import groups, partition, topic, topics, unknown_topic
