@@ -20,6 +20,7 @@ from reconciler.kafka.groups import Consumption, commit_row, read_consumption
 from reconciler.kafka.offsets import STABLE_END, OffsetsRequest, read_offsets
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest
+from reconciler.scan.chunking import Chunk, select_groups
 from reconciler.scan.columns import columns, struct
 
 PARTITION, GROUP, TOPIC, RUN = range(4)

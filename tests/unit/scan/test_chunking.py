@@ -142,11 +142,7 @@ def test_commit_groups_are_all_groups_where_readers_are_requested() -> None:
     need = GroupRequest(groups=selectors("a", "share"))
     assert chunking.commit_groups(ScanRequest(groups=(need,)), listed) == {"a"}
     with_readers = ScanRequest(topics=(TopicRequest(topics=selectors("t"), readers=True),), groups=(need,))
-<<<<<<< HEAD:tests/unit/scan/test_requests.py
-    assert requests.commit_groups(with_readers, listed) == {"a", "b", "share"}
-=======
-    assert chunking.commit_groups(with_readers, listed) == {"a", "b"}
->>>>>>> merge15b:tests/unit/scan/test_chunking.py
+    assert chunking.commit_groups(with_readers, listed) == {"a", "b", "share"}
 
 
 def test_selected_groups_obey_exceptions() -> None:
