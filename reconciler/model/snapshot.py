@@ -94,7 +94,8 @@ class TopicFacts:
     """One listed topic. A snapshot holds all topics of the cluster.
 
     `cleanup_policy`: `delete`, `compact` or both. `records`: high watermark minus log start, summed
-    over all partitions; an upper bound for compacted topics.
+    over all partitions; an upper bound for compacted topics. `records_min`: over those partitions
+    that were read.
     """
 
     name: str
@@ -103,6 +104,7 @@ class TopicFacts:
     partitions: int | Unknown
     cleanup_policy: frozenset[str] | Unknown = NOT_ASKED
     records: int | Unknown = NOT_ASKED
+    records_min: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,14 +116,14 @@ def observe_partition(partition: TopicPartition, facts: PartitionFacts | None) -
 
 
 def _records(snapshot: ClusterSnapshot, topic: str) -> int | Unknown:
-    """Return the records of a topic, or of the cluster where `topic` is empty.
+    """Return how many records a topic has at least, or the cluster where `topic` is empty.
 
-    A total of none contradicts a plan that removes records, and nothing can be divided by it.
+    What could not be read counts as none, so a share looks larger. Nothing can be divided by none.
     """
     what, records = "the cluster's records", snapshot.cluster_records
     if topic:
         facts = snapshot.topics.get(topic)
-        what, records = f"the records of {topic}", NOT_ASKED if facts is None else facts.records
+        what, records = f"the records of {topic}", NOT_ASKED if facts is None else facts.records_min
     if isinstance(records, Unknown):
         return Unknown(f"{what} could not be counted: {records.reason}")
     return records if records > 0 else Unknown(f"{what} count {records}, although some are to be removed")

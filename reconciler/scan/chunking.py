@@ -111,9 +111,14 @@ def partition_requests(request: ScanRequest, listing: TopicListing) -> Iterator[
 
 
 def topics_with_offsets(request: ScanRequest, listing: TopicListing) -> frozenset[str]:
-    """Topics of which offsets are requested, and with them the cleanup policy."""
+    """Topics of which offsets are requested."""
     selected = select_topics(request, listing.topics)
     return frozenset(name for name, parts in selected.items() if any(part.offsets for part in parts))
+
+
+def topics_with_policy(request: ScanRequest, listing: TopicListing) -> frozenset[str]:
+    """Topics whose cleanup policy is read: compacted ones are no part of the cluster's records."""
+    return topics_with_offsets(request, listing) | topics_to_count(request, listing)
 
 
 def topics_to_count(request: ScanRequest, listing: TopicListing) -> frozenset[str]:

@@ -114,7 +114,7 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
     names = set(chunking.select_topics(request, listed.topics)) | chunking.exact_topics(request)
     topics = describe_topics(session, listed, names)
     # No task needs the policies, so the scan waits for them after the tasks.
-    policies = futures.submit(lambda: cleanup_policies(session, chunking.topics_with_offsets(request, topics)))
+    policies = futures.submit(lambda: cleanup_policies(session, chunking.topics_with_policy(request, topics)))
     commit_log = log.result()
     group_listing = groups.result()
     if group_listing.incomplete is None:

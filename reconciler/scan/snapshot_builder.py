@@ -284,6 +284,7 @@ def topic_facts(
             topic,
             cleanup_policy=policies.get(name, NOT_ASKED),
             records=_records(topic, listing, rows.topics.get(name)) if name in counted else NOT_ASKED,
+            records_min=rows.topics.get(name, {}).get("records") or 0,
         )
         for name, topic in sorted(listing.topics.items())
     }
@@ -302,12 +303,14 @@ def _records(topic: TopicFacts, listing: TopicListing, row: Row | None) -> int |
 
 
 def cluster_records(request: ScanRequest, topics: Iterable[TopicFacts]) -> int | Unknown:
-    """Records of all topics except the broker's own; Unknown if those of any topic are."""
+    """Records of all topics except the broker's own and compacted ones, whose offsets have gaps.
+
+    Only a share is taken of it. What is not known counts as none, so the share looks larger.
+    """
     if not request.cluster_records:
         return NOT_ASKED
-    total = 0
-    for records in (topic.records for topic in topics if not topic.internal):
-        if isinstance(records, Unknown):
-            return records
-        total += records
-    return total
+    return sum(
+        topic.records_min
+        for topic in topics
+        if not topic.internal and isinstance(topic.cleanup_policy, frozenset) and "compact" not in topic.cleanup_policy
+    )

@@ -125,6 +125,8 @@ def _topic(name: str, facts: Mapping[str, Any], partitions: int) -> TopicFacts:
         if offsets_known
         else None
     )
+    read = [row for row in rows if type(row.get("end", 0)) is int and type(row.get("log_start", 0)) is int]
+    records_min = sum(row.get("high_watermark", row.get("end", 0)) - row.get("log_start", 0) for row in read)
     return TopicFacts(
         name=name,
         topic_id=_fact(facts.get("topic_id", topic_id(name))),
@@ -132,6 +134,7 @@ def _topic(name: str, facts: Mapping[str, Any], partitions: int) -> TopicFacts:
         partitions=partitions,
         cleanup_policy=policy if isinstance(policy, Unknown) else frozenset(policy),
         records=_fact(facts.get("records", Unknown("a partition could not be read") if records is None else records)),
+        records_min=facts["records"] if type(facts.get("records")) is int else records_min,
     )
 
 

@@ -1,6 +1,7 @@
 """Invariant 9: a tighter limit adds no action, a further `keep` rule raises no floor.
 
-The intersection with a reviewed plan never adds or enlarges an action.
+The intersection with a reviewed plan never adds or enlarges an action, and a waiver allows no more
+than its value.
 """
 
 from dataclasses import replace
@@ -45,6 +46,15 @@ def with_limits(planner_input: PlannerInput, spec: dict[str, Any]) -> PlannerInp
 
 def _snake_case(name: str) -> str:
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
+
+
+@given(planner_inputs())
+def test_waivers_allow_no_more_than_their_values(planner_input: PlannerInput) -> None:
+    """What a plan does stays within the larger of the limit and the waivers that it rests on."""
+    for verdict in planner_input.plan().limits:
+        if verdict.passed:
+            assert verdict.observed is not None
+            assert verdict.observed <= max(verdict.limit, sum(waiver.value for waiver in verdict.waivers))
 
 
 @given(planner_inputs(), limit_specs, limit_specs)

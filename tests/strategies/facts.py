@@ -129,7 +129,9 @@ def topic(name: str = "orders", partitions: int | Unknown = 1, **facts: Any) -> 
         "cleanup_policy": frozenset({"delete"}),
         "records": 1000,
     }
-    return TopicFacts(name=name, partitions=partitions, **(defaults | facts))
+    fields = defaults | facts
+    fields.setdefault("records_min", 0 if isinstance(fields["records"], Unknown) else fields["records"])
+    return TopicFacts(name=name, partitions=partitions, **fields)
 
 
 def group(name: str = "old-etl", *, idle: int | Unknown = 6 * DAY, **facts: Any) -> GroupFacts:

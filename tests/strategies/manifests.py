@@ -185,7 +185,7 @@ def _cluster(draw: st.DrawFn) -> dict[str, Any]:
             "client.id": st.sampled_from(("x ${env:H}", "plain", 7, True)),
         }
     )
-    limits = _optional(topics=_counts, recordsPercent=_percents, uncleanElections=_counts)
+    limits = _optional(topics=_counts, recordsPercent=_percents, uncleanElections=st.just(0))
     protect = _optional(
         topics=_unique_list(st.one_of(_words, _patterns)), groups=_unique_list(st.text("a*", min_size=1))
     )

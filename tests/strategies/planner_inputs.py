@@ -195,7 +195,7 @@ def limit_spec(r: Random) -> dict[str, int]:
         "groups": 4,
         "groupsPercent": 100,
         "elections": 6,
-        "uncleanElections": 2,
+        "uncleanElections": 0,
     }
     return {name: r.randint(0, bound) for name, bound in max_count.items() if chance(r, 2)}
 

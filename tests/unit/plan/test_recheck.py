@@ -565,7 +565,7 @@ def test_an_unclean_election(
         action,
         payments(**({"leader": None, "in_sync": (2,)} | facts)),
         brokers=brokers,
-        spec={"limits": {"uncleanElections": 1}},
+        spec={},
     )
     if status is None:
         assert result.remaining == (action,)

@@ -411,17 +411,19 @@ def test_topic_records() -> None:
 
 
 def test_cluster_records() -> None:
-    """The broker's own topics do not count, and one unknown topic makes the cluster's records
-    Unknown.
-    """
+    """The broker's own topics and compacted ones do not count, and neither does what was not read."""
     internal, one, two = topic("__consumer_offsets"), topic("a"), topic("b")
-    rows = Rows({}, {}, {"a": {"records": 5, "unread": 0}, "b": {"records": 6, "unread": 0}}, [])
+    rows = Rows({}, {}, {"a": {"records": 5, "unread": 0}, "b": {"records": 6, "unread": 3}}, [])
     counted = frozenset({"a", "b"})
-    result = list(snapshot_builder.topic_facts(topics(internal, one, two), {}, rows, counted).values())
+    delete = {"a": frozenset({"delete"}), "b": frozenset({"delete"})}
+    result = list(snapshot_builder.topic_facts(topics(internal, one, two), delete, rows, counted).values())
     assert snapshot_builder.cluster_records(ScanRequest(cluster_records=True), result) == 11
+    for policy in (frozenset({"compact"}), frozenset({"compact", "delete"}), Unknown("no right")):
+        compacted = snapshot_builder.topic_facts(topics(internal, one, two), delete | {"b": policy}, rows, counted)
+        assert snapshot_builder.cluster_records(ScanRequest(cluster_records=True), compacted.values()) == 5
     assert snapshot_builder.cluster_records(ScanRequest(), result) is NOT_ASKED
-    short = list(snapshot_builder.topic_facts(topics(internal, one, two), {}, Rows({}, {}, {}, []), counted).values())
-    assert "no answer" in reason(snapshot_builder.cluster_records(ScanRequest(cluster_records=True), short))
+    short = snapshot_builder.topic_facts(topics(internal, one, two), delete, Rows({}, {}, {}, []), counted)
+    assert snapshot_builder.cluster_records(ScanRequest(cluster_records=True), short.values()) == 0
 
 
 def test_rows_by_subject() -> None:
