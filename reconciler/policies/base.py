@@ -117,6 +117,12 @@ class Envelope(ManifestModel):
         return ()
 
 
+def reviewed_only_schema(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema that refuses `mode: continuous` with a spec that matches this one."""
+    continuous = {"properties": {"mode": {"const": Mode.CONTINUOUS.value}}, "required": ["mode"]}
+    return {"if": continuous, "then": {"properties": {"spec": {"not": spec}}}}
+
+
 Subjects = Mapping[str, bool]
 """Topics or groups in order, each with whether an exact selector named it.
 
@@ -163,6 +169,15 @@ class Policy(Envelope, ABC):
     spec: Any
 
     # --- manifest
+
+    def _issues(self) -> Iterator[ValidationIssue]:
+        if self.mode is Mode.CONTINUOUS:
+            for field, message, hint in self.reviewed_only():
+                yield ValidationIssue("M216", f"`mode: continuous` acts without a review, and {message}", field, hint)
+
+    def reviewed_only(self) -> Iterator[tuple[FieldPath, str, str]]:
+        """Yield what needs a review each time: the field, what it does, and what to write instead."""
+        yield from ()
 
     @property
     def selectors(self) -> tuple[Selector, ...]:

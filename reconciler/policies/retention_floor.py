@@ -26,13 +26,16 @@ from reconciler.operations.delete_records import (
     observe_partition,
 )
 from reconciler.policies import fields
-from reconciler.policies.base import ManifestModel, Policy, Subjects, first_pattern
-from reconciler.policies.validation import ValidationIssue
+from reconciler.policies.base import ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
+from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import count, format_duration, format_instant
 
 DEFAULT_EVERY_MS = 30_000
 """Kafka Streams' `repartition.purge.interval.ms`."""
+
+_NAME_OF_NO_GROUP = "\N{SNOWMAN} no group has this name"
+"""A pattern that matches it matches every name."""
 
 _RULES = ("newerThan", "since", "last", "fromOffset", "unreadBy")
 
@@ -51,6 +54,7 @@ class Keep(ManifestModel):
         json_schema_extra={
             "anyOf": [{"required": [rule]} for rule in _RULES],
             "dependentRequired": {"topicId": ["fromOffset"]},
+            "not": {"properties": {"newerThan": {"pattern": fields.ZERO_TEXT}}, "required": ["newerThan"]},
         }
     )
 
@@ -74,6 +78,9 @@ class Keep(ManifestModel):
         if all(rule is None for name, rule in self if name != "topic_id"):
             hint = f"say what stays: {', '.join(_RULES)}"
             yield ValidationIssue("M214", "`keep` holds no rule, so nothing would stay", hint=hint)
+        if self.newer_than == 0:
+            message = "`newerThan: 0s` keeps nothing: every record is older than now"
+            yield ValidationIssue("M217", message, ("newerThan",), "how old a record may become, such as 7d")
         if self.topic_id is not None and self.from_offset is None:
             message = "`topicId` pins the offsets of `fromOffset`, and there are none"
             yield ValidationIssue("M204", message, ("topicId",), "add fromOffset or leave topicId out")
@@ -82,6 +89,14 @@ class Keep(ManifestModel):
 _ANY_PATTERN = {"properties": {"topics": {"contains": {"pattern": fields.PATTERN_TEXT}}}, "required": ["topics"]}
 _FROM_OFFSET = {"properties": {"keep": {"required": ["fromOffset"]}}, "required": ["keep"]}
 _TOPIC_ID = {"properties": {"keep": {"required": ["topicId"]}}, "required": ["keep"]}
+_UNPINNED = {
+    "properties": {"keep": {"required": ["fromOffset"], "not": {"required": ["topicId"]}}},
+    "required": ["keep"],
+}
+_EXCEPTS_ALL = {
+    "properties": {"exceptGroups": {"contains": {"pattern": r"^(\*+|regex:\.\*)$"}}},
+    "required": ["exceptGroups"],
+}
 _SPEC_SCHEMA: dict[str, Any] = {
     "allOf": [
         {"if": _ANY_PATTERN, "then": {"required": ["expectAtMost"], "not": _FROM_OFFSET}},
@@ -158,6 +173,8 @@ class RetentionFloorSpec(ManifestModel):
 class RetentionFloor(Policy):
     """Which records of which topics stay; the rest may go."""
 
+    model_config = ConfigDict(json_schema_extra=reviewed_only_schema({"anyOf": [_UNPINNED, _EXCEPTS_ALL]}))
+
     NEEDS: ClassVar[frozenset[str]] = frozenset({"topics", "groups", "consumers"})
     OPERATION: ClassVar[type[Operation]] = DeleteRecords
     PATTERNS_SKIP_UNDERSCORE: ClassVar[bool] = True
@@ -173,6 +190,15 @@ class RetentionFloor(Policy):
     @property
     def awaited_groups(self) -> tuple[str, ...]:
         return self.spec.keep.unread_by or ()
+
+    def reviewed_only(self) -> Iterator[tuple[FieldPath, str, str]]:
+        keep = self.spec.keep
+        if keep.from_offset is not None and keep.topic_id is None:
+            yield ("spec", "keep", "fromOffset"), "a new topic of that name has the same offsets", "add topicId"
+        for index, selector in enumerate(self.spec.except_groups or ()):
+            if selector.is_pattern and selector.matches(_NAME_OF_NO_GROUP):
+                where = ("spec", "exceptGroups", index)
+                yield where, f"`{selector.text}` excepts every group", "name the groups that may skip records"
 
     def problems_at(self, now_ms: int) -> Iterator[ValidationIssue]:
         if self.spec.keep.since is not None and self.spec.keep.since > now_ms:

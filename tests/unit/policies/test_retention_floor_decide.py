@@ -786,13 +786,6 @@ def test_a_short_log_was_not_due_a_day_ago() -> None:
     assert (action.before_offset, action.drift) == (40, False)
 
 
-def test_newer_than_zero_keeps_no_record_of_the_scan() -> None:
-    """`newerThan: 0s` keeps records that arrive after the scan."""
-    action = acted({"newerThan": "0s"}, partition(at={0: None, DAY: 3}))
-    assert action.before_offset == 100
-    assert mentions(action.reason, "newerThan 0s", "100")
-
-
 def test_a_clamped_floor_is_due_only_from_its_clamp() -> None:
     """The log starts at the clamp, so nothing is due, although the rule alone was due long ago."""
     facts = partition(at={DAY: None}, log_start=10, readers=(reader("a", 11),))
