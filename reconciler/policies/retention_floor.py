@@ -307,10 +307,14 @@ class FloorEvaluator:
         if lowest.offset <= log_start:
             return Satisfied(address)
         before_offset, accepted, clamp = self._respect_consumers(lowest.offset, facts, observed)
-        if before_offset <= log_start:
-            return Satisfied(address)
         higher = (f"{rule.name} alone: {rule.offset}" for rule in rules if rule is not lowest)
         reason = "; ".join((lowest.words, *higher, *clamp))
+        if before_offset <= log_start:
+            # Only a clamp lowers the target: nothing may go until that group has read more.
+            if log_start < min(rule.before for rule in rules):
+                next_step = "let it catch up, or name it in exceptGroups"
+                raise BlockReason("B204", f"{reason}, and nothing may go below that", next_step=next_step)
+            return Waiting(address=address, declared_at=policy.declared_at, reason=reason)
         now_ms, every_ms = self.snapshot.observed_at_ms, self.guard.every_ms
         if wait := checks.purge_wait(partition, facts.last_purge_ms, every_ms, now_ms):
             reason = f"{reason}; {wait[0]}"

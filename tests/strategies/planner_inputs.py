@@ -117,15 +117,16 @@ def duration(r: Random) -> str:
     return r.choice(("0s", "30s", "1h", "7d"))
 
 
-def mode(r: Random) -> dict[str, str]:
-    return {"mode": r.choice(("merge", "continuous"))}
+def mode(r: Random, *, reviewed_only: bool = False) -> dict[str, str]:
+    """A mode that such a policy may have."""
+    return {"mode": "merge" if reviewed_only else r.choice(("merge", "continuous"))}
 
 
 def keep(r: Random, *, exact: bool) -> dict[str, Any]:
     """Any valid combination of `keep` rules."""
     rules: dict[str, Any] = {}
     if chance(r, 2):
-        rules["newerThan"] = duration(r)
+        rules["newerThan"] = r.choice(("30s", "1h", "7d"))
     if chance(r, 4):
         rules["since"] = r.choice(("2026-11-14T10:00:00Z", "2026-11-21T10:00:00Z", "1960-01-01T00:00:00Z"))
     if chance(r, 3):
@@ -154,7 +155,9 @@ def floor(r: Random, name: str = "f") -> RetentionFloor:
     if chance(r, 2):
         spec["every"] = duration(r)
     spec["driftAfter"] = duration(r)
-    return facts.floor(*topics, name=name, envelope=mode(r), **spec)
+    unpinned = "fromOffset" in spec["keep"] and "topicId" not in spec["keep"]
+    reviewed_only = unpinned or "*" in spec.get("exceptGroups", ())
+    return facts.floor(*topics, name=name, envelope=mode(r, reviewed_only=reviewed_only), **spec)
 
 
 def removal(r: Random, name: str = "g") -> GroupRemoval:
@@ -168,7 +171,8 @@ def removal(r: Random, name: str = "g") -> GroupRemoval:
         spec["exceptGroups"] = sample(r, GROUP_SELECTORS, 1)
     if chance(r, 4):
         spec["types"] = sample(r, ("classic", "consumer"), 1)
-    return facts.removal(*groups, name=name, envelope=mode(r), **spec)
+    envelope = mode(r, reviewed_only=spec["idleFor"] == "0s")
+    return facts.removal(*groups, name=name, envelope=envelope, **spec)
 
 
 def leader_policy(r: Random, name: str = "l") -> LeaderPolicy:
@@ -176,7 +180,7 @@ def leader_policy(r: Random, name: str = "l") -> LeaderPolicy:
     tolerance = r.choice((0, 0, 30, 50, 100))
     if chance(r, 4):
         exact = {topic: sample(r, range(3)) for topic in sample(r, ("orders", "clicks", "journal", "gone"))}
-        return facts.leaders(name=name, envelope=mode(r), tolerance=tolerance, election="unclean", partitions=exact)
+        return facts.leaders(name=name, tolerance=tolerance, election="unclean", partitions=exact)
     return facts.leaders(*sample(r, TOPIC_SELECTORS), name=name, envelope=mode(r), tolerance=tolerance)
 
 

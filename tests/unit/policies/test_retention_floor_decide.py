@@ -467,10 +467,17 @@ def test_clamp_without_a_slow_group_changes_nothing() -> None:
     assert action.reason == acted({"last": 60}, partition(at={DAY: 100})).reason, "no clamp is named"
 
 
-def test_clamp_down_to_the_log_start_is_satisfied() -> None:
-    """A group that has read nothing keeps all records."""
-    facts = partition(at={DAY: 100}, log_start=10, readers=(reader("a", 10, implied=True),))
-    assert decide_partition({"last": 60}, facts, consumers="clamp") == Satisfied(ADDRESS)
+def test_a_floor_that_a_group_holds_back_waits_and_drifts_once_overdue() -> None:
+    """A group that has read nothing keeps all records: that is not in sync."""
+    readers = (reader("a", 10, implied=True),)
+    held = decide_partition({"last": 60}, partition(at={DAY: 50}, log_start=10, readers=readers), consumers="clamp")
+    assert isinstance(held, Waiting)
+    assert mentions(held.reason, "last 60", "40", '"a"', "10")
+    assert held.until_ms is None
+    overdue = blocked({"last": 60}, partition(at={DAY: 100}, log_start=10, readers=readers), consumers="clamp")
+    assert overdue.code == "B204"
+    assert mentions(overdue.reason, "last 60", "40", '"a"', "10")
+    assert "exceptGroups" in overdue.next_step
 
 
 def test_ignore_accepts_slow_groups_and_shows_their_loss() -> None:
