@@ -43,7 +43,8 @@ from bench.apply_cluster import (
 from bench.sizes import FULL, QUICK, Apply
 from reconciler.apply.context import ApplyContext
 from reconciler.apply.executor import apply
-from reconciler.journal.journal import file_journal
+from reconciler.journal.file import JournalFile
+from reconciler.journal.journal import ActionJournal
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
@@ -418,7 +419,7 @@ def batches(items: Sequence[Any], size: int = PARTITIONS_PER_REQUEST) -> Iterato
 
 def execute(cluster: ApplyCluster, actions: Sequence[Operation], folder: Path) -> None:
     """Apply the actions with the executor; each of them must succeed."""
-    journal = file_journal(folder / f"{time.monotonic_ns()}.jsonl")
+    journal = ActionJournal(JournalFile(folder / f"{time.monotonic_ns()}.jsonl"))
     with closing(KafkaSession(connection(cluster))) as session:
         gateway = KafkaGateway(session)
         outcomes = apply(

@@ -19,7 +19,8 @@ from bench.processes import memory_mib
 from reconciler.apply import results
 from reconciler.apply.context import ApplyContext
 from reconciler.apply.executor import apply
-from reconciler.journal.journal import file_journal
+from reconciler.journal.file import JournalFile
+from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Election, ItemResult
@@ -104,7 +105,7 @@ def measure(path: Path, size: int) -> dict[str, Any]:
             plan.actions,
             ApplyContext(
                 gateway=FakeGateway(size),
-                journal=file_journal(path.with_name("journal.jsonl")),
+                journal=ActionJournal(JournalFile(path.with_name("journal.jsonl"))),
                 run_id="bench",
                 plan_digest="bench",
                 clock=lambda: time.time_ns() // 1_000_000,

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from bench import results
 from bench.scan_cluster import COMMITS_PER_GROUP
-from reconciler.scan import requests
+from reconciler.scan import chunking
 from reconciler.scan.task_rows import FACTS, PARTITION
 
 FIGURES = Path(__file__).with_name("scan.json")
@@ -140,10 +140,10 @@ def _column(unit: UnitCosts, target: ClusterSize, cores: Sequence[int]) -> dict[
         "log": unit.record_us / 1e6 * target.records,
     }
     log_tasks = len(
-        requests.log_chunks(dict.fromkeys(range(target.log_partitions), target.records // target.log_partitions))
+        chunking.log_chunks(dict.fromkeys(range(target.log_partitions), target.records // target.log_partitions))
     )
     chunks = math.ceil(target.partitions / target.brokers / PER_CHUNK) * target.brokers
-    tasks = (chunks, len(requests.commit_chunks(map(str, range(target.groups)))), log_tasks)
+    tasks = (chunks, len(chunking.commit_chunks(map(str, range(target.groups)))), log_tasks)
     list_offsets = OFFSETS_PER_PARTITION * math.ceil(target.partitions / target.brokers / PER_REQUEST)
     offset_fetches = math.ceil(target.groups / target.brokers)
     column = {

@@ -34,8 +34,8 @@ from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicReques
 from reconciler.model.selector import Selector
 from reconciler.plan import planner
 from reconciler.sandbox import client
-from reconciler.scan import requests
-from reconciler.scan.requests import Chunk
+from reconciler.scan import chunking
+from reconciler.scan.chunking import Chunk
 from reconciler.scan.scan import SparkTarget, close, scan
 from reconciler.scan.session import PendingSession
 from reconciler.scan.task_rows import RUN, ScanTask, gc_paused, read_chunk
@@ -129,9 +129,9 @@ def measure_chunks(servers: str, runs: int, manifests: str) -> dict[str, list[fl
     session = KafkaSession(Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S))
     request = scan_request(manifests)
     topics = list_topics(session)
-    topics = describe_topics(session, topics, requests.select_topics(request, topics.topics))
+    topics = describe_topics(session, topics, chunking.select_topics(request, topics.topics))
     groups = list_groups(session, hidden=True)
-    partition_requests = list(requests.partition_requests(request, topics))
+    partition_requests = list(chunking.partition_requests(request, topics))
     task = ScanTask(
         connection=session.connection,
         readers={
@@ -145,11 +145,11 @@ def measure_chunks(servers: str, runs: int, manifests: str) -> dict[str, list[fl
         log_limit_s=math.inf,
     )
     first_chunks: dict[str, Chunk] = {
-        "partition": requests.partition_chunks(partition_requests, requests.topics_to_count(request, topics), topics)[
+        "partition": chunking.partition_chunks(partition_requests, chunking.topics_to_count(request, topics), topics)[
             0
         ],
-        "commit": requests.commit_chunks(requests.commit_groups(request, groups))[0],
-        "record": requests.log_chunks(log_sizes(servers))[0],
+        "commit": chunking.commit_chunks(chunking.commit_groups(request, groups))[0],
+        "record": chunking.log_chunks(log_sizes(servers))[0],
     }
     costs: dict[str, list[float]] = {name: [] for name in first_chunks}
     for _ in range(runs + 1):

@@ -8,26 +8,19 @@ from reconciler.cli.console import discard_stdout, unfailing_stderr
 
 
 def main() -> None:
-    """Run the command line and end the process with its exit code.
-
-    A standard stream that cannot be written must not change the exit code: Python ends with 120
-    if it cannot flush one at exit.
-    """
+    """Run the command line and end the process with its exit code."""
     _open_closed_streams()
     sys.stderr = unfailing_stderr()
     code = run(sys.argv[1:])
     try:
-        sys.stdout.flush()
+        sys.stdout.flush()  # Python would end with 120 if it failed to flush at exit
     except OSError:
         discard_stdout()
     sys.exit(code)
 
 
 def _open_closed_streams() -> None:
-    """Open /dev/null as each standard stream that is closed.
-
-    Otherwise the next file would get the number of the stream.
-    """
+    """Open /dev/null as each closed standard stream: the next file would get its number."""
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         try:
             os.fstat(number)

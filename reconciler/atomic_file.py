@@ -8,10 +8,7 @@ from pathlib import Path
 
 
 def write_file(path: Path, pieces: Iterable[str], *, mode: int) -> None:
-    """Write an ASCII file completely or not at all, and flush it to the disk. Raises OSError.
-
-    A link stays a link. A pipe or a device is written to as it is.
-    """
+    """Write and flush ASCII. A link stays one; pipes and devices are written to. Raises OSError."""
     path = path.resolve()
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
         with path.open("w", encoding="ascii", newline="\n") as stream:

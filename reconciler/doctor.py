@@ -19,6 +19,10 @@ from reconciler.text.escape import display_name, escape_sentence, quoted
 from reconciler.text.formatting import approximate_duration, count, first_few
 
 _NAMES_SHOWN = 5
+_AHEAD_MS = 5_000
+"""A broker's timestamp further in our future is no network delay."""
+_STALE_MS = 60_000
+"""Without a timestamp younger than this, our clock may be ahead."""
 _COMMENTS = {
     Role.PLAN: "reads: plan, drift, and pull requests",
     Role.APPLY: "also deletes these records and groups, without elections",
@@ -54,10 +58,7 @@ class ClusterCheck:
 
 
 def check_cluster(run: Run, *, elections_only: bool = False) -> ClusterCheck:
-    """Check everything that the manifests require, or only what their elections require.
-
-    Raises ClusterUnreachable and WrongCluster.
-    """
+    """Check what policies, or only elections, require. Raises ClusterUnreachable, WrongCluster."""
     cluster = run.manifests.cluster
     policies = [p for p in run.manifests.policies if not elections_only or p.OPERATION.RIGHT.resource == "cluster"]
     required = required_access(cluster, policies, observed_at_ms=wall_clock_ms())
@@ -97,10 +98,7 @@ def required_access(cluster: Cluster, policies: Sequence[Policy], *, observed_at
 
 
 def doctor_report(check: ClusterCheck, purpose: Role) -> Report:
-    """Build the report of a check for one purpose: facts first, then the rights of each role.
-
-    What the purpose lacks has the severity ERROR, what could not be read WARNING, all else PLAIN.
-    """
+    """Build the report for one purpose: what it lacks is ERROR, what was not read is WARNING."""
     results = check.report
     heading = (
         f"Cluster {display_name(check.cluster)} ({display_name(results.cluster_id)}): "
@@ -148,12 +146,12 @@ def _clock(clock: ClockSkew) -> Item:
     age_ms = clock.age_ms
     if isinstance(age_ms, Unknown):
         return _item("clock", f"not compared: {escape_sentence(age_ms.reason)}")
-    if clock.behind:
+    if age_ms < -_AHEAD_MS:
         behind = approximate_duration(-age_ms)
         return _item("MISSING", f"this machine's clock is at least {behind} behind a broker's: set it")
     verdict = (
         "the clocks agree"
-        if clock.proven
+        if age_ms <= _STALE_MS
         else "no group has committed since, or this machine's clock is ahead, which makes groups look idle: compare it"
     )
     return _item("clock", f"a broker's newest timestamp is {approximate_duration(max(0, age_ms))} old: {verdict}")
@@ -161,7 +159,7 @@ def _clock(clock: ClockSkew) -> Item:
 
 def _right(right: Permission, purpose: Role) -> Iterator[Item]:
     needed = right.purpose in (Role.PLAN, purpose)
-    if right.held:
+    if not right.missing and not right.unread:
         resources = "the cluster" if right.resource == "cluster" else count(right.total, right.resource)
         yield _item("ok", f"{right.operation} on {resources}")
     if right.missing:

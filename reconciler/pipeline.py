@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from reconciler import __version__, git_source
+from reconciler import __version__, gitops
 from reconciler.apply import results
 from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply as send_actions
 from reconciler.errors import ExitCode, JournalUnavailable, WrongCluster
 from reconciler.journal import journal
+from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal, JournalEntry
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.journal_topic import JournalTopic
@@ -32,8 +33,6 @@ from reconciler.plan.review import restrict_to
 from reconciler.scan import export as parquet
 from reconciler.scan import scan
 from reconciler.scan.session import SparkTarget
-
-DEFAULT_EXPIRY_MS = 24 * 3_600_000
 
 
 def wall_clock_ms() -> int:
@@ -79,11 +78,14 @@ class Run(AbstractContextManager["Run"]):
         return session
 
     def open_journal(self, *, commit: str | None = None) -> ActionJournal:
-        """Open the journal of the Cluster manifest: a topic, or a local file."""
+        """Open the journal of the Cluster manifest: a topic, or a file below the working directory.
+
+        `commit`: of the plan's manifests. The current user is the author of what is recorded.
+        """
         cluster = self.manifests.cluster
-        topic = cluster.spec.journal.topic
-        store = JournalTopic(self.session, topic) if topic else None
-        return journal.open_journal(cluster.metadata.name, store, commit=commit)
+        topic, path = cluster.spec.journal.topic, Path(".reconciler") / f"{cluster.metadata.name}.jsonl"
+        store = JournalTopic(self.session, topic) if topic else JournalFile(path)
+        return ActionJournal(store, who=journal.whoami(), commit=commit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,12 +103,9 @@ def plan(
     modes: Collection[Mode] = planner.ALL_MODES,
     targets: Sequence[str] = (),
     reviewed: SavedPlan | None = None,
-    expires_after_ms: int = DEFAULT_EXPIRY_MS,
+    expires_after_ms: int = planner.DAY_MS,
 ) -> Plan:
-    """Scan and plan. Reads only.
-
-    `modes`: only policies of these modes. `reviewed`: only what that plan contains, too.
-    """
+    """Scan and plan policies of `modes`, bounded by `reviewed` (a reviewed plan). Reads only."""
     manifests, observed_at_ms = run.manifests, wall_clock_ms()
     request = planner.scan_request((policy for policy in manifests.policies if policy.mode in modes), observed_at_ms)
     snapshot = _scan(run, request, observed_at_ms)
@@ -116,21 +115,19 @@ def plan(
         policies=manifests.policies,
         waivers=manifests.waivers,
         snapshot=snapshot,
-        source=git_source.source(manifests),
+        source=gitops.git_source(manifests.files),
         expires_after_ms=expires_after_ms,
         targets=targets,
         modes=modes,
     )
     if reviewed is None:
         return planned
-    return limits.with_limits(restrict_to(planned, reviewed), manifests.cluster, manifests.waivers, snapshot)
+    bounded = restrict_to(planned, reviewed)  # does less than the limits have counted
+    return replace(bounded, limits=limits.verdicts(bounded.decisions, manifests.cluster, manifests.waivers, snapshot))
 
 
 def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning | None = None) -> ApplyResult:
-    """Recheck every action against a fresh scan, then send those that remain.
-
-    Never does more than the plan. Raises WrongCluster.
-    """
+    """Recheck every action with a fresh scan, then send those that remain. Raises WrongCluster."""
     cluster = run.manifests.cluster
     if planned.cluster_id != cluster.spec.cluster_id:
         raise WrongCluster(
@@ -156,7 +153,7 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning | No
     # the journal would otherwise show these actions as open for ever
     ended_intents = [outcome for outcome in rechecked if outcome.action.address in intents]
     with suppress(JournalUnavailable):  # the first intent will fail, too, and nothing is sent then
-        action_journal.record_outcomes(ended_intents, run_id=run.run_id, plan_digest=digest, at_ms=wall_clock_ms())
+        action_journal.record(ended_intents, run_id=run.run_id, plan_digest=digest, at_ms=wall_clock_ms())
     context = ApplyContext(
         gateway=KafkaGateway(run.session, cluster_id=planned.cluster_id),
         journal=action_journal,
@@ -179,10 +176,7 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning | No
 
 
 def converge(run: Run, *, on_plan: Callable[[Plan], None]) -> ApplyResult:
-    """Plan and apply in one, for policies in `mode: continuous` only.
-
-    The review approved the rules, and the limits bound each run.
-    """
+    """Plan and apply `mode: continuous`: a review approved its rules, limits bound each run."""
     planned = plan(run, modes=(Mode.CONTINUOUS,))
     on_plan(planned)
     if planned.actions and not planned.refused:
@@ -206,10 +200,7 @@ def export(run: Run, out: Path) -> Sequence[Path]:
 def _scan(
     run: Run, request: ScanRequest, observed_at_ms: int, action_journal: ActionJournal | None = None
 ) -> ClusterSnapshot:
-    """Scan, and connect while Spark starts.
-
-    `action_journal`: has the purge times; None: that of the cluster.
-    """
+    """Scan, and connect while Spark starts. `action_journal` None: the journal of the cluster."""
     with scan.start_session(request, run.engine) as start:
         session = run.session
         last_purges: Mapping[TopicPartition, int] | Unknown = NOT_ASKED

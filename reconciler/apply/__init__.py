@@ -1,4 +1,1 @@
-"""Carries out a plan: rechecks each action, sends it, reads back and records the outcome.
-
-An action is sent as it was planned, or not at all.
-"""
+"""Rechecks each action, sends it as planned or not at all, reads back, records the outcome."""

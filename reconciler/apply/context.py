@@ -103,7 +103,7 @@ class ApplyContext:
     def record_intents(self, attempts: Sequence[Attempt[Any]]) -> bool:
         """Store the intents. False: the journal took none; the run stops and sends nothing."""
         actions = [attempt.action for attempt in attempts]
-        if not self._record(self.journal.record_intents, actions):
+        if not self._record(actions):
             return False
         self._sent.update((action.address, False) for action in actions)
         return True
@@ -129,7 +129,7 @@ class ApplyContext:
         """Store outcomes. What was done stays done if that fails, but nothing more is sent."""
         recordable = [o for o in outcomes if o.sends or o.intended or o.status is not Status.NOT_ATTEMPTED]
         if recordable:
-            self._record(self.journal.record_outcomes, recordable)
+            self._record(recordable)
 
     def note_removed_groups(self, outcomes: Iterable[Outcome]) -> None:
         """Remember the groups that are gone by these outcomes, which ended in this run."""
@@ -147,9 +147,9 @@ class ApplyContext:
             self.sleep(part / 1000)
             wait_ms -= part
 
-    def _record(self, store: Callable[..., None], values: Sequence[Any]) -> bool:
+    def _record(self, events: Sequence[Any]) -> bool:
         try:
-            store(values, run_id=self.run_id, plan_digest=self.plan_digest, at_ms=self.clock())
+            self.journal.record(events, run_id=self.run_id, plan_digest=self.plan_digest, at_ms=self.clock())
         except JournalUnavailable as error:
             self.halt(str(error))
             return False

@@ -173,7 +173,7 @@ def _recheck_batch(
     ready = []
     for attempt in attempts:
         failure = attempt.action.recheck(observation)
-        step = attempt.action.after_done(attempt, failure, observation) if attempt.done else None
+        step = attempt.action.after_confirmation(attempt, failure, observation) if attempt.confirmed else None
         if step is not None:
             yield step
         elif failure is None:
@@ -183,16 +183,15 @@ def _recheck_batch(
     return ready, observation
 
 
-def _after_failure(attempt: Attempt[Any], failure: RecheckFailure, observation: Observation) -> StepResult:
+def _after_failure(attempt: Attempt[Operation], failure: RecheckFailure, observation: Observation) -> StepResult:
     """Return what becomes of an attempt that does not hold right before its request."""
     if failure.status is Status.SATISFIED:
-        reached: Outcome = attempt.action.reached(attempt, observation)
-        return reached
+        return attempt.action.reached(attempt, observation)
     if failure.status is Status.FAILED or (failure.status is Status.WAITING and attempt.possible):
         # A fact that was not read may be read in the next round. "Waiting" would be untrue of a
         # request that may have been carried out.
         return attempt.retry_later(failure.detail)
-    return attempt.outcome(failure.status, failure.detail, read_back=attempt.action.effect(observation).shown)
+    return attempt.outcome(failure.status, failure.detail, read_back=attempt.action.effect(observation).read_back)
 
 
 def _store_intents(

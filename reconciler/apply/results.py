@@ -1,7 +1,4 @@
-"""results.json: what became of each action, and the exit code that sums it up.
-
-The file is written whole or not at all. `schema()` describes it; the outcomes themselves are made in the applier.
-"""
+"""Writes results.json, what became of each action, and chooses the exit code that sums it up."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -24,7 +21,9 @@ _UNDONE = {Status.FAILED: 1, Status.NOT_ATTEMPTED: 1, Status.BLOCKED: 3, Status.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultsHeader:
-    """What became of a plan: the run, the process's `exit_code`, and the limits and protections that refuse the plan by now."""
+    """What became of a plan: the run, the process's `exit_code`, and the limits and protections
+    that refuse the plan by now.
+    """
 
     format_version: str = FORMAT_VERSION
     kind: Literal["Results"] = "Results"
@@ -43,10 +42,10 @@ class ResultsHeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultRow:
-    """What became of one action: why in words, the broker's error name, and what the cluster showed afterwards (null: not read).
+    """What became of one action: why in words, the broker's error name, and what the cluster showed
+    afterwards (null: not read).
 
-    `sends`: how often the request went out; `possible`: one may have been carried out, whatever the status; `removed_max`: upper
-    bound of the records removed by this run.
+    `sends`, `possible`, `removed_max`: as in `Outcome`.
     """
 
     address: Address
@@ -67,10 +66,9 @@ _OF_OUTCOME = ("status", "detail", "code", "read_back", "sends", "possible", "re
 
 
 def exit_code(outcomes: Collection[Outcome]) -> int:
-    """0: all applied, satisfied or waiting. 5: something was, or may have been, written and something was not done.
+    """0: all is done or waiting. 5: something may have been written, and something was not done.
 
-    Nothing written: 1 where anything failed or was not attempted, else 3 where anything is blocked,
-    else 4 where anything is stale, else 0.
+    Nothing written: 1 where anything failed or was not attempted, else 3: blocked, else 4: stale.
     """
     statuses = {outcome.status for outcome in outcomes}
     undone = [code for status, code in _UNDONE.items() if status in statuses]
@@ -86,7 +84,7 @@ def may_have_written(outcome: Outcome) -> bool:
 
 
 def lines(outcomes: Iterable[Outcome], header: ResultsHeader) -> Iterator[str]:
-    """Yield the document as pieces of text: header first, then one outcome per line in address order."""
+    """Yield the document: the header, then one outcome per line, sorted by address."""
     ended = sorted(outcomes, key=lambda outcome: outcome.action.address)
     tally = Counter(outcome.status for outcome in ended)
     summary = {status.value: tally[status] for status in Status}

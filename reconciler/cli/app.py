@@ -43,8 +43,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 """Command → (module of this package, summary), in the order of `--help`.
 
-The function or typer application has the name of the command. A command of two words is hidden; the
-help of the first word mentions it.
+Functions have the names of commands. The help of the first word mentions a command of two words.
 """
 
 new_app = partial(typer.Typer, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -69,10 +68,10 @@ class LazyGroup(TyperGroup):
         """Called by typer before it parses or completes the words of a command."""
         if args[:2] == ["plan", "diff"]:
             args = ["plan diff", *args[2:]]
-        name, command, rest = super().resolve_command(ctx, args)
+        name, command, remaining = super().resolve_command(ctx, args)
         if command is not None and name is not None and name in COMMANDS:
             command = self.commands[name] = load_command(name)
-        return name, command, rest
+        return name, command, remaining
 
 
 app = new_app(
@@ -102,10 +101,7 @@ def _root(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and return the exit code of the process.
-
-    Never raises: a bug is a message, a traceback with -v, and exit 1.
-    """
+    """Run one command and return its exit code. Never raises; -v shows the traceback of a bug."""
     try:
         return app(args=list(arguments), prog_name="reconciler", standalone_mode=False) or ExitCode.DONE
     except TyperException as error:
@@ -115,10 +111,9 @@ def run(arguments: Sequence[str]) -> int:
         elif message:
             console.print_error(f"{message} (see reconciler --help)")
         return ExitCode.USAGE
-    except ManifestsInvalid as error:
-        return error.exit_code  # the command has printed the diagnostics
     except ReconcilerError as error:
-        console.print_error(str(error))
+        if not isinstance(error, ManifestsInvalid):  # the command has printed the diagnostics
+            console.print_error(str(error))
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         console.print_error("interrupted before anything was written")

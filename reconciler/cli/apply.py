@@ -36,14 +36,12 @@ _DEFAULT_EVERY_MS = 30_000
 def apply(
     settings: Settings,
     words: PlanAndPaths = None,
-    expect_digest: Annotated[
-        str | None, typer.Option("--expect-digest", help="Refuse a plan with another digest.")
-    ] = None,
-    results: Annotated[Path | None, typer.Option("--results", help="Write the results as JSON to this file.")] = None,
+    expect_digest: Annotated[str | None, typer.Option(help="Refuse a plan with another digest.")] = None,
+    results: Annotated[Path | None, typer.Option(help="Write the results as JSON to this file.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Recheck all actions, and send no request.")] = False,
     batch: Annotated[
         int | None,
-        typer.Option("--batch", min=1, metavar="N", help="Most subjects in one request.", show_default=False),
+        typer.Option(min=1, metavar="N", help="Most subjects in one request."),
     ] = None,
 ) -> int:
     """Carry out a saved plan, or plan and ask for confirmation.
@@ -140,9 +138,9 @@ def watch(
     paths: Paths = None,
     every: Annotated[
         str | None,
-        typer.Option("--every", help="Time between two rounds. Default: the shortest `every` of the policies."),
+        typer.Option(help="Time between two rounds. Default: the shortest `every` of the policies."),
     ] = None,
-    rounds: Annotated[int | None, typer.Option("--rounds", min=1, help="Stop after this number of rounds.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Stop after this number of rounds.")] = None,
 ) -> int:
     """Converge at regular intervals until Ctrl-C or SIGTERM."""
     manifests = common.load_cluster(paths, settings)

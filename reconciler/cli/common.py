@@ -33,9 +33,7 @@ def parse_path(word: str) -> Path:
 
 Paths = Annotated[
     list[Path] | None,
-    typer.Argument(
-        parser=parse_path, metavar="PATHS", help="Manifest files and folders. Default: manifests/", show_default=False
-    ),
+    typer.Argument(parser=parse_path, metavar="PATHS", help="Manifest files and folders. Default: manifests/"),
 ]
 PlanAndPaths = Annotated[
     list[Path] | None,
@@ -43,7 +41,6 @@ PlanAndPaths = Annotated[
         parser=parse_path,
         metavar="[PLAN] [PATHS]",
         help="A saved plan (*.json), then manifest files and folders. Default: manifests/",
-        show_default=False,
     ),
 ]
 
@@ -72,10 +69,7 @@ def load_clusters(paths: Sequence[Path] | None, settings: Settings) -> list[Clus
 def load_cluster(
     paths: Sequence[Path] | None, settings: Settings, *, cluster_id: str | None = None
 ) -> ClusterManifests:
-    """Load the manifests of --cluster, of the cluster with this id, or of the only cluster.
-
-    Raises UsageError if several remain.
-    """
+    """Load the manifests of --cluster, of this cluster id or of the only one. Raises UsageError."""
     manifests = load(paths, settings)
     names = [cluster.metadata.name for cluster in manifests.clusters if cluster.spec.cluster_id == cluster_id]
     return manifests.for_cluster(settings.cluster or (names[0] if len(names) == 1 else None))

@@ -1,7 +1,4 @@
-"""Prints results to stdout, and progress, errors and logs to stderr.
-
-Only this module decides about color, terminals and NO_COLOR.
-"""
+"""Prints to stdout and stderr; nothing else decides about color, terminals and NO_COLOR."""
 
 import errno
 import io
@@ -38,10 +35,7 @@ def use_color(settings: Settings, stream: TextIO) -> bool:
 
 
 def write(text: str) -> None:
-    """Write text to stdout as UTF-8, whatever the terminal's encoding.
-
-    Raises OutputUnwritten, and BrokenPipeError if the reader closed the pipe.
-    """
+    """Write UTF-8 to stdout. Raises OutputUnwritten, and BrokenPipeError if nothing reads it."""
     with write_errors("standard output"):
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
@@ -62,11 +56,9 @@ class _UnfailingFile(io.FileIO):
     """A file that drops what it cannot write."""
 
     def write(self, data: Any, /) -> int:
-        try:
-            written = super().write(data)
-        except OSError:  # a closed pipe or a full disk
-            return len(data)
-        return len(data) if written is None else written  # None: a pipe in non-blocking mode is full
+        with suppress(OSError):  # a closed pipe or a full disk
+            return super().write(data) or len(data)  # None: a pipe in non-blocking mode is full
+        return len(data)
 
 
 def unfailing_stderr() -> TextIO:
@@ -138,10 +130,7 @@ def write_errors(target: str) -> Iterator[None]:
 
 @contextmanager
 def report_write_errors() -> Iterator[None]:
-    """Print an error if the results of apply cannot be written.
-
-    The exit code still says what apply did.
-    """
+    """Print an error if the results are not written; the exit code still says what apply did."""
     try:
         yield
     except (OSError, OutputUnwritten) as error:
@@ -159,10 +148,7 @@ def discard_stdout() -> None:
 
 
 def prepare(settings: Settings, *files: Path | None) -> None:
-    """Check output formats and files before a command does anything. Raises UsageError.
-
-    `files`: other files that the command will write.
-    """
+    """Check formats, output files and `files` before a command does anything. Raises UsageError."""
     outputs = settings.output_file or ()
     if Format.SARIF in (settings.output, *(file.output for file in outputs)):
         raise UsageError("-o sarif: only validate has this format; results have text, md, json, github")
@@ -177,10 +163,7 @@ def prepare(settings: Settings, *files: Path | None) -> None:
 
 @contextmanager
 def progress(settings: Settings) -> Iterator[Callable[[str], None]]:
-    """Yield a function that shows progress.
-
-    On a terminal it updates one line; otherwise it prints a line per step; with -q it does nothing.
-    """
+    """Yield a function that shows progress: one line on a terminal, otherwise a line per step."""
     if settings.quiet:
         yield lambda _message: None
         return

@@ -36,7 +36,7 @@ def doctor(
         bool, typer.Option("--acls", help="Print only the kafka-acls commands for least-privilege principals.")
     ] = False,
     principal: Annotated[
-        str, typer.Option("--principal", help="Prefix of the principals' names in those commands.")
+        str, typer.Option(help="Prefix of the principals' names in those commands.")
     ] = "User:reconciler",
 ) -> int:
     """Check versions, clock and rights of a cluster.
@@ -95,12 +95,11 @@ def drift(
     previous: Annotated[
         Path | None,
         typer.Option(
-            "--previous",
             help="The previous report (-o json), which dates the drift. The file may be missing on the first run.",
         ),
     ] = None,
     metrics: Annotated[
-        Path | None, typer.Option("--metrics", help="Write metrics in the Prometheus text format to this file.")
+        Path | None, typer.Option(help="Write metrics in the Prometheus text format to this file.")
     ] = None,
 ) -> int:
     """Report drift for schedules, and change nothing. Exit 2 on drift.
@@ -147,7 +146,7 @@ def drift(
 def _read(previous: Path | None) -> Sequence[DriftReport]:
     """Read the previous report. An unreadable one costs only the dates; a schedule recovers."""
     try:
-        return drift_reports.read(previous) if previous else ()
+        return drift_reports.parse(previous.read_text(encoding="utf-8")) if previous else ()
     except FileNotFoundError:
         return ()
     except (OSError, ValueError) as error:
@@ -160,7 +159,7 @@ def _read(previous: Path | None) -> Sequence[DriftReport]:
 @accepts_settings
 def scan(
     settings: Settings,
-    out: Annotated[Path, typer.Option("--out", help="Folder for partitions/, topics/, groups/ and run.json.")],
+    out: Annotated[Path, typer.Option(help="Folder for partitions/, topics/, groups/ and run.json.")],
     paths: Paths = None,
 ) -> None:
     """Write the facts that the policies need as Parquet.
@@ -176,7 +175,7 @@ def scan(
 def journal(
     settings: Settings,
     paths: Paths = None,
-    address: Annotated[str | None, typer.Option("--address", help="Only this address, or this prefix of one.")] = None,
+    address: Annotated[str | None, typer.Option(help="Only this address, or this prefix of one.")] = None,
 ) -> None:
     """Print the intents and outcomes of all runs, oldest first."""
     with common.open_run(settings, common.load_cluster(paths, settings)) as run:

@@ -33,17 +33,15 @@ def init(
     bootstrap_server: Annotated[
         str,
         typer.Option(
-            "--bootstrap-server",
             envvar="KAFKA_BOOTSTRAP_SERVERS",
             help="Addresses of some brokers as HOST:PORT, separated by commas.",
         ),
     ],
     directory: Annotated[Path, typer.Argument(help="The root of the repository.")] = Path(),
-    name: Annotated[str, typer.Option("--name", help="Name of the Cluster manifest.")] = "my-cluster",
+    name: Annotated[str, typer.Option(help="Name of the Cluster manifest.")] = "my-cluster",
     client: Annotated[
         list[KeyValue] | None,
         typer.Option(
-            "--client",
             metavar="KEY=VALUE",
             parser=parse_key_value,
             help="A librdkafka property; a secret as '${env:NAME}'. May be repeated.",
@@ -59,7 +57,6 @@ def init(
     action: Annotated[
         str | None,
         typer.Option(
-            "--action",
             metavar="OWNER/NAME@COMMIT",
             help="GitHub repository and commit of this program for the workflows. Default: the source of this installation.",
         ),
@@ -142,17 +139,16 @@ def validate(settings: Settings, paths: Paths = None) -> None:
 def clusters(
     settings: Settings,
     paths: Paths = None,
-    mode: Annotated[Mode | None, typer.Option("--mode", help="List only clusters with a policy in this mode.")] = None,
+    mode: Annotated[Mode | None, typer.Option(help="List only clusters with a policy in this mode.")] = None,
 ) -> None:
     """List the clusters of the manifests.
 
     One name per line, or one JSON list with -o json. Connects to no cluster.
     """
-    parts = common.load_clusters(paths, settings)
     names = [
         part.cluster.metadata.name
-        for part in parts
-        if mode is None or any(policy.mode is mode for policy in part.policies)
+        for part in common.load_clusters(paths, settings)
+        if mode in (None, *(policy.mode for policy in part.policies))
     ]
     console.emit(
         settings,

@@ -51,17 +51,13 @@ def exit_code(plan: Plan, *, detailed: bool) -> ExitCode:
 def plan(
     settings: Settings,
     paths: Paths = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Save the plan to this file, for apply.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Save the plan to this file, for apply.")] = None,
     detailed_exitcode: DetailedExitcode = False,
     within: Annotated[
-        Path | None, typer.Option("--within", help="Plan only actions that this reviewed plan holds as well.")
+        Path | None, typer.Option(help="Plan only actions that this reviewed plan holds as well.")
     ] = None,
-    target: Annotated[
-        list[str] | None, typer.Option("--target", help="Plan only this address. May be repeated.")
-    ] = None,
-    expires_after: Annotated[
-        str, typer.Option("--expires-after", help="How long a saved plan may be applied.")
-    ] = "24h",
+    target: Annotated[list[str] | None, typer.Option(help="Plan only this address. May be repeated.")] = None,
+    expires_after: Annotated[str, typer.Option(help="How long a saved plan may be applied.")] = "24h",
     full: Full = False,
 ) -> int:
     """Show what would change on the cluster, and why.

@@ -23,7 +23,7 @@ from reconciler.sandbox.tools import run_tool
 
 sandbox = new_app(help="Run local Kafka brokers to try things on.", add_completion=False, no_args_is_help=True)
 
-Name = Annotated[str, typer.Option("--name", help="Name of the sandbox.")]
+Name = Annotated[str, typer.Option(help="Name of the sandbox.")]
 DEFAULT_NAME = "default"
 MANIFESTS = Path(__file__).parents[1] / "sandbox" / "demo"
 
@@ -35,20 +35,18 @@ def _show(cluster: Cluster, settings: Settings) -> None:
         f"{brokers}  Kafka's own tools: java -cp '{cluster.jars}/*' org.apache.kafka.tools.TopicCommand "
         f"--bootstrap-server {cluster.bootstrap_servers} --list\n"
     )
-    json = f"{registry.to_json(cluster)}\n"
-    console.emit(settings, "a sandbox", text=lambda: text, json=lambda: json)
+    console.emit(settings, "a sandbox", text=lambda: text, json=lambda: f"{registry.to_json(cluster)}\n")
 
 
 @sandbox.command()
 @accepts_settings
 def up(
     settings: Settings,
-    nodes: Annotated[int, typer.Option("--nodes", min=1, max=9, help="Number of brokers.")] = 3,
+    nodes: Annotated[int, typer.Option(min=1, max=9, help="Number of brokers.")] = 3,
     name: Name = DEFAULT_NAME,
     kafka: Annotated[
         str | None,
         typer.Option(
-            "--kafka",
             metavar="VERSION",
             envvar=jars.VERSION_VARIABLE,
             help=f"Kafka version: {' or '.join(jars.versions())}.",

@@ -1,13 +1,9 @@
-"""The options of every command, declared once. Flags override RECONCILER_* variables and defaults.
-
-`accepts_settings` adds them to a command's signature, so that each command's `--help` lists them.
-"""
+"""The options of every command. Flags override RECONCILER_* variables and defaults."""
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -61,15 +57,12 @@ class Settings:
 
     cluster: Annotated[
         str | None,
-        typer.Option(
-            "--cluster", envvar="RECONCILER_CLUSTER", metavar="NAME", help="Use only this cluster of the manifests."
-        ),
+        typer.Option(envvar="RECONCILER_CLUSTER", metavar="NAME", help="Use only this cluster of the manifests."),
     ] = None
     output: Annotated[Format, typer.Option("-o", "--output", help="Format of the result on stdout.")] = Format.TEXT
     output_file: Annotated[
         list[OutputFile] | None,
         typer.Option(
-            "--output-file",
             metavar="FORMAT=PATH",
             parser=parse_output_file,
             help="Also write the result in this format to this file.",
@@ -77,51 +70,45 @@ class Settings:
     ] = None
     color: Annotated[
         Literal["auto", "always", "never"],
-        typer.Option("--color", envvar="RECONCILER_COLOR", help="When to use color."),
+        typer.Option(envvar="RECONCILER_COLOR", help="When to use color."),
     ] = "auto"
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print no progress.")] = False
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log every step.")] = False
     log_format: Annotated[
         Literal["text", "json"],
-        typer.Option("--log-format", envvar="RECONCILER_LOG_FORMAT", help="Format of log lines on stderr."),
+        typer.Option(envvar="RECONCILER_LOG_FORMAT", help="Format of log lines on stderr."),
     ] = "text"
     no_input: Annotated[
         bool, typer.Option("--no-input", envvar="RECONCILER_NO_INPUT", help="Never ask for confirmation.")
     ] = False
     timeout: Annotated[
         float,
-        typer.Option("--timeout", envvar="RECONCILER_TIMEOUT", min=1, max=3600, help="Seconds for each broker call."),
+        typer.Option(envvar="RECONCILER_TIMEOUT", min=1, max=3600, help="Seconds for each broker call."),
     ] = 30.0
     spark_master: Annotated[
         str | None,
-        typer.Option("--spark-master", envvar="RECONCILER_SPARK_MASTER", help="Spark master URL. Default: local[*]"),
+        typer.Option(envvar="RECONCILER_SPARK_MASTER", help="Spark master URL. Default: local[*]"),
     ] = None
     spark_remote: Annotated[
         str | None,
-        typer.Option("--spark-remote", envvar="SPARK_REMOTE", help="Spark Connect server to use, as sc://HOST:PORT."),
+        typer.Option(envvar="SPARK_REMOTE", help="Spark Connect server to use, as sc://HOST:PORT."),
     ] = None
     spark_conf: Annotated[
         list[KeyValue] | None,
-        typer.Option(
-            "--spark-conf", metavar="KEY=VALUE", parser=parse_key_value, help="A Spark property. May be repeated."
-        ),
+        typer.Option(metavar="KEY=VALUE", parser=parse_key_value, help="A Spark property. May be repeated."),
     ] = None
 
 
 def accepts_settings(command: Callable[..., int | None]) -> Callable[..., int | None]:
-    """Return `command(settings, …)` as a function that also takes each common option by name.
-
-    The command returns its exit code; None: 0.
-    """
+    """Return `command(settings, …)` with each common option by name. Exit code None: 0."""
 
     def wrapper(**arguments: Any) -> int | None:
-        settings = Settings(**{field.name: arguments.pop(field.name) for field in fields(Settings)})
+        settings = Settings(**{name: arguments.pop(name) for name in common})
         return command(settings, **arguments)
 
-    own = list(inspect.signature(command).parameters.values())[1:]
-    keyword = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
-    parameters = [keyword(p.name, default=p.default, annotation=p.annotation) for p in own]
-    parameters += [keyword(f.name, default=f.default, annotation=f.type) for f in fields(Settings)]
+    common = inspect.signature(Settings).parameters
+    _settings, *own = inspect.signature(command).parameters.values()
+    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (*own, *common.values())]
     wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return wrapper

@@ -1,19 +1,18 @@
-"""What `init` writes: the workflows of a user's GitHub repository, and the first manifests.
+"""Git: the commit of a plan's manifests, and the workflows and first manifests that `init` writes.
 
 `github/` has the layout of `.github/`, and this project's own repository runs the same files. They
-read what differs between repositories, such as cluster names, at run time. The exception is the
-program itself: other repositories refer to it by repository and commit. These come from the user,
-the installation's own record (PEP 610) or the checkout that the program runs from. The name of a
-package index is no source, because anyone could register it.
-
-`templates/` has a Cluster, and one example per policy. The examples are harmless: they name topics
-and groups that no cluster has.
+read cluster names at run time. Other repositories install the program from a commit that the user,
+the installation's record (PEP 610) or its checkout names, and never from a package index, where
+anyone could register the name. `templates/` has a Cluster and one example per policy; the examples
+name topics and groups that no cluster has.
 """
 
 import json
+import os
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from string import Template
@@ -22,6 +21,7 @@ from urllib.request import url2pathname
 
 from reconciler import __version__
 from reconciler.errors import UsageError
+from reconciler.model.plan import ManifestFile, Source
 
 ACTION = ".github/actions/reconciler"
 OWN_ACTION = f"./{ACTION} # zizmor: ignore[self-repository]"
@@ -46,10 +46,7 @@ _GITHUB_URL = rf"(?:https://(?:[^/@]*@)?github\.com/|ssh://git@github\.com/|git@
 
 
 def github(source: str | None) -> Mapping[str, str]:
-    """Return path inside the repository → text, sorted.
-
-    `source`: OWNER/NAME@COMMIT, from which they install this program; None: their own repository.
-    """
+    """Return path → text. `source`: OWNER/NAME@COMMIT of this program; None: its own repository."""
     action = f"{source.replace('@', f'/{ACTION}@')} # reconciler {__version__}" if source else OWN_ACTION
     return {
         f".github/{path.relative_to(_FOLDER).as_posix()}": path.read_text(encoding="utf-8").replace(OWN_ACTION, action)
@@ -63,7 +60,10 @@ def workflows(action: str | None) -> Mapping[str, str]:
     `action`: as `source` of `github`; None: the source of this installation. Raises UsageError if
     that is unknown, and for a branch or a tag, because the owner of the repository can move them.
     """
-    source = action or installed_source()
+    try:
+        source = action or from_direct_url(distribution("kafka-reconciler").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        source = None
     if source is None:
         raise UsageError(
             "the workflows install this program from a commit of its repository on GitHub, and the commit of this "
@@ -74,20 +74,8 @@ def workflows(action: str | None) -> Mapping[str, str]:
     return github(source)
 
 
-def installed_source() -> str | None:
-    """Return OWNER/NAME@COMMIT of this installation; None: it is not a commit on GitHub."""
-    try:
-        record = distribution("kafka-reconciler").read_text("direct_url.json")
-    except PackageNotFoundError:
-        return None
-    return record and from_direct_url(record)
-
-
 def from_direct_url(record: str) -> str | None:
-    """Read a `direct_url.json`: a commit of a GitHub repository, or the folder of a checkout.
-
-    A checkout counts if its remote `origin` is on GitHub and has the commit.
-    """
+    """Read a `direct_url.json`: of a commit, or of a checkout whose GitHub `origin` has its commit."""
     document = json.loads(record)
     url, commit = str(document.get("url", "")), str(document.get("vcs_info", {}).get("commit_id", ""))
     if urlparse(url).scheme == "file" and "dir_info" in document:
@@ -109,6 +97,34 @@ def run_git(folder: Path, *arguments: str | Path) -> str | None:
     return result.stdout.strip() if result.returncode == 0 else None
 
 
+def git_source(manifests: tuple[ManifestFile, ...]) -> Source:
+    """Return the files and the commit of their checkout; dirty unless git confirms that it has them."""
+    paths = [Path(file.path).absolute() for file in manifests]
+    folders = list(dict.fromkeys(path.parent for path in paths))
+    git = partial(run_git, folders[0])
+    commit, top = git("rev-parse", "HEAD"), git("rev-parse", "--show-toplevel")
+    if commit is None or top is None:
+        return Source(manifests=manifests)
+    # A removed manifest is not among the files, so the status covers the YAML files beside them.
+    neighbours = [f":(glob,icase){folder}/*.{ending}" for folder in folders for ending in ("yaml", "yml")]
+    chains = [_resolve_symlinks(path) for path in paths]
+    outside = not all(chain[-1].is_relative_to(top) for chain in chains)
+    resolved_paths = list(dict.fromkeys(path for chain in chains for path in chain if path.is_relative_to(top)))
+    changed = git("status", "--porcelain", "--", *resolved_paths, *neighbours)
+    tracked = git("ls-files", "--error-unmatch", "--", *resolved_paths)
+    return Source(commit=commit, dirty=outside or changed != "" or tracked is None, manifests=manifests)
+
+
+def _resolve_symlinks(path: Path) -> list[Path]:
+    """Return the links on the way to a file, which git tracks by their own paths, and the file."""
+    chain = [path]
+    # The first link from the root; the file was read, so no link leads to itself.
+    while link := next((part for part in (*reversed(path.parents), path) if part.is_symlink()), None):
+        path = link.parent / link.readlink() / path.relative_to(link)
+        chain[-1:] = link, path
+    return [Path(os.path.normpath(part)) for part in chain]  # no link stands before a `..`
+
+
 def starter_manifests(
     cluster_id: str,
     servers: Sequence[str],
@@ -117,10 +133,9 @@ def starter_manifests(
     client: Mapping[str, str] | None = None,
     journal_topic: str | None = None,
 ) -> Mapping[str, str]:
-    """Return path → text, relative to the root of the repository.
+    """Return path → text, relative to the root of the repository. `client`: librdkafka properties.
 
-    `client`: librdkafka properties, with references such as ${env:KAFKA_PASSWORD}. Without them or
-    without a journal topic, the file holds a comment that shows how to add them. All arguments are
+    Without them or without a journal topic, a comment shows how to add them. All arguments are
     written as quoted YAML text; the caller validates them, because the name is also a folder.
     """
     properties = [f"    {_quoted(key)}: {_quoted(value)}" for key, value in (client or {}).items()]

@@ -1,7 +1,6 @@
-"""Lines in a local file, appended and flushed to disk before a request goes out.
+"""Lines in a local file that several runs share, flushed to disk before a request goes out.
 
-Decided here: how two runs share the file, and that a last line without its end does not count. The
-request behind such a line was never sent.
+A last line without its end does not count: the request behind it was never sent.
 """
 
 import fcntl
@@ -22,8 +21,8 @@ _PAUSE_S = 0.01
 class JournalFile:
     """`journal.LineStore` in one file. Safe between threads and between processes.
 
-    The file and its folder are created at the first append. An append is complete or has no effect: a
-    failed one is cut off again, and the next append cuts off what a crash left of a line.
+    The first append creates the file and its folder. An append is complete or has no effect: it
+    cuts off what a crash left of a line, and itself where it fails.
     """
 
     is_ordered = True
@@ -79,7 +78,7 @@ class JournalFile:
 
     @contextmanager
     def _locked_file(self, lock: int, flags: int, until_s: float) -> Iterator[int]:
-        """A descriptor under an advisory lock. Other runs hold it for milliseconds, unless they are frozen in an append."""
+        """A descriptor under an advisory lock, which only a frozen run holds for long."""
         if flags & os.O_CREAT:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.path, flags | os.O_CLOEXEC, 0o644)
@@ -99,13 +98,10 @@ class JournalFile:
             os.close(descriptor)
 
     def _read(self, start: int, until_s: float, containing: bytes = b"") -> Iterator[tuple[bytes, str, int]]:
-        """Lines from byte `start` on, with their location and the offset after them.
-
-        Lines without the bytes `containing` are skipped: most lines of an old journal are of other plans.
-        """
+        """Lines from byte `start` on, with their location and the offset after them."""
         try:
             with self._locked_file(fcntl.LOCK_SH, os.O_RDONLY, until_s) as descriptor:
-                # No append cuts off what lies before this point, so the lines are read without the lock.
+                # No append cuts off what lies before it, so the lines are read without the lock.
                 end = _end_of_last_line(descriptor)
             with self.path.open("rb") as file:
                 file.seek(start)

@@ -1,8 +1,8 @@
-"""The journal of actions over a store of lines: its entries, the purge clock, and what interrupted runs left.
+"""The journal of actions: its entries, the purge clock, and the intents of interrupted runs.
 
 An entry is an intent before a request or an outcome after it, and one line. The stores are a file
-(journal/file.py) and a topic (kafka/journal_topic.py): they append and read lines and know no entry.
-The journal decides no request: the cluster alone says what remains to be done.
+(journal/file.py) and a topic (kafka/journal_topic.py): they append and read lines and know no
+entry. The journal decides no request: the cluster alone says what remains to be done.
 """
 
 import getpass
@@ -13,12 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from reconciler.codec import Codec
 from reconciler.errors import JournalUnavailable
-from reconciler.journal.file import JournalFile
 from reconciler.model.action import Action
 from reconciler.model.bounds import EpochMs, Total
 from reconciler.model.names import Address, TopicPartition
@@ -28,10 +26,11 @@ from reconciler.model.snapshot import Unknown
 _LOG = logging.getLogger(__name__)
 
 FORMAT: Literal[2] = 2
+_OF_OUTCOME = ("status", "detail", "code", "read_back", "sends", "removed_max")
 
 
 class Event(StrEnum):
-    """INTENT: stored before a request is sent, once per attempt. OUTCOME: what became of the action in that run."""
+    """INTENT: stored before each attempt to send. OUTCOME: what became of the action in the run."""
 
     INTENT = "intent"
     OUTCOME = "outcome"
@@ -39,10 +38,10 @@ class Event(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """One event of one action. `at_ms`: epoch milliseconds. `request`: what the request asks for, as in the plan file.
+    """One event of one action. `at_ms`: epoch milliseconds. `request`: as in the plan file.
 
-    `who`: the author of the run; `commit`: of the manifests; None: not known.
-    `status`, `detail`, `code`, `read_back`, `sends`, `removed_max`: of an outcome only, as in `Outcome`.
+    `who`: the author of the run; `commit`: of the manifests; None: not known. `status` and all that
+    follow: of an outcome only, as in `Outcome`.
     """
 
     v: Literal[2] = FORMAT
@@ -62,30 +61,16 @@ class JournalEntry:
     sends: int | None = None
     removed_max: Total | None = None
 
-    @property
-    def partition(self) -> TopicPartition | None:
-        """The partition of a record deletion; None for the other operations."""
-        if self.operation != "delete_records":
-            return None
-        return TopicPartition(self.address.name, self.address.partition)
-
 
 def create(event: Action | Outcome, **run: Any) -> JournalEntry:
-    """Return the intent of an action that is about to be sent, or the entry of an outcome.
-
-    `run`: the fields that are the same in all entries of one call.
-    """
-    ended = isinstance(event, Outcome)
+    """Return the intent of an action, or the entry of an outcome. `run`: fields of the call."""
     action = event.action if isinstance(event, Outcome) else event
-    names = ("status", "detail", "code", "read_back", "sends", "removed_max") if ended else ()
-    return JournalEntry(
-        event=Event.OUTCOME if ended else Event.INTENT,
-        address=action.address,
-        operation=action.OPERATION,
-        request=action.request(),
-        **run,
-        **{name: getattr(event, name) for name in names},
+    intent = JournalEntry(
+        event=Event.INTENT, address=action.address, operation=action.OPERATION, request=action.request(), **run
     )
+    if not isinstance(event, Outcome):
+        return intent
+    return replace(intent, event=Event.OUTCOME, **{name: getattr(event, name) for name in _OF_OUTCOME})
 
 
 _CODEC = Codec(JournalEntry, omit_none=True)
@@ -94,7 +79,7 @@ _CODEC = Codec(JournalEntry, omit_none=True)
 def dump(entry: JournalEntry) -> str:
     """Return one line of ASCII JSON without its newline; what is not known is left out.
 
-    Raises JournalUnavailable for a text that JSON cannot hold: without its intent nothing may be sent.
+    Raises JournalUnavailable for a text that JSON cannot hold.
     """
     try:
         return _CODEC.encode(entry)
@@ -141,117 +126,91 @@ class LineStore(Protocol):
         ...
 
 
-class PurgeClock:
-    """The newest purge of each partition, by run. Takes entries in the order of their storage.
-
-    A purge counts from its outcome, which is stored after the broker answered, and before that from its
-    intent. An outcome that proves that no request was sent removes the intent; an unanswered or refused
-    request is no such proof.
-    """
-
-    def __init__(self) -> None:
-        self._times: dict[TopicPartition, dict[str, int]] = {}
-
-    def update(self, entries: Iterable[JournalEntry]) -> None:
-        for read in entries:
-            if read.partition is None:
-                continue
-            runs = self._times.setdefault(read.partition, {})
-            began_ms = runs.get(read.run_id, read.at_ms)
-            if read.event is Event.OUTCOME and read.sends == 0:
-                runs.pop(read.run_id, None)
-                continue
-            if read.event is Event.OUTCOME:  # forget the runs that ended before: a long watch stays small
-                self._times[read.partition] = runs = {run: at for run, at in runs.items() if at >= began_ms}
-            runs[read.run_id] = max(began_ms, read.at_ms)
-
-    def last_purges(self, *, except_run: str | None = None) -> dict[TopicPartition, int]:
-        """Return the epoch ms of each partition's newest purge, without the purges of `except_run`."""
-        return {
-            partition: max(at for run, at in runs.items() if run != except_run)
-            for partition, runs in self._times.items()
-            if runs.keys() - {except_run}
-        }
-
-
 class ActionJournal:
     """A journal over a store of lines: an intent before each request, an outcome after it.
 
-    Safe between threads. Every method raises JournalUnavailable. A request without a stored intent is
-    not sent. `who`, `commit`: as in its entries.
+    Safe between threads. Every method raises JournalUnavailable. `who`, `commit`: of its entries.
     """
 
     def __init__(self, store: LineStore, *, who: str | None = None, commit: str | None = None) -> None:
         self.store = store
         self._author = {"who": who, "commit": commit}
-        self._clock = PurgeClock()
+        self._purges: dict[TopicPartition, dict[str, int]] = {}
 
-    def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-        self._append(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
-
-    def record_outcomes(self, outcomes: Sequence[Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-        self._append(outcomes, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+    def record(self, events: Sequence[Action | Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
+        """Store the intents of actions that are about to be sent, or outcomes."""
+        run = {"run_id": run_id, "plan_digest": plan_digest, "at_ms": at_ms, **self._author}
+        entries = [create(event, **run) for event in events]
+        if entries:
+            self.store.append([(str(new.address), dump(new).encode("ascii")) for new in entries])
 
     def last_purges(self, *, except_run: str | None = None) -> Mapping[TopicPartition, int]:
-        """Read only what was stored since the last call: a loop may call this before every batch."""
+        """Return the epoch ms of each partition's newest purge, without those of `except_run`.
+
+        Reads only what was stored since the last call: a loop may call this before every batch.
+        """
         with self.store.new_lines() as lines:
-            self._clock.update(self._entries(lines))
-            return self._clock.last_purges(except_run=except_run)
+            for entry in self._entries(lines):
+                self._note_purge(entry)
+            return {
+                partition: max(at for run, at in runs.items() if run != except_run)
+                for partition, runs in self._purges.items()
+                if runs.keys() - {except_run}
+            }
 
     def entries(self, matching: Callable[[Address], bool] = lambda _address: True) -> Iterator[JournalEntry]:
         """Return the entries of the matching addresses, oldest first."""
-        return (read for read in self._entries(self.store.lines()) if matching(read.address))
+        return (entry for entry in self._entries(self.store.lines()) if matching(entry.address))
 
     def open_intents(self, plan_digest: str) -> Mapping[Address, JournalEntry]:
-        """Return the newest intent of each action of the plan without a later outcome in any run."""
+        """Return each action's newest intent, where no later outcome of any run decides it."""
         intents: dict[Address, dict[str, JournalEntry]] = {}
-        for read in self._entries(self.store.lines(containing=plan_digest.encode())):
-            if read.plan_digest != plan_digest:
+        for entry in self._entries(self.store.lines(containing=plan_digest.encode())):
+            if entry.plan_digest != plan_digest:
                 continue
-            by_run = intents.setdefault(read.address, {})
+            by_run = intents.setdefault(entry.address, {})
             # an outcome without a request says nothing about the request of another run
-            undecided = read.sends == 0 and read.status in (Status.NOT_ATTEMPTED, Status.WAITING)
-            if read.event is Event.OUTCOME and not undecided:
+            undecided = entry.sends == 0 and entry.status in (Status.NOT_ATTEMPTED, Status.WAITING)
+            if entry.event is Event.OUTCOME and not undecided:
                 by_run.clear()
                 continue
-            by_run.pop(read.run_id, None)
-            if read.event is Event.INTENT:
-                by_run[read.run_id] = read
+            by_run.pop(entry.run_id, None)
+            if entry.event is Event.INTENT:
+                by_run[entry.run_id] = entry
         return {address: list(by_run.values())[-1] for address, by_run in intents.items() if by_run}
 
-    def _append(self, events: Sequence[Action | Outcome], **run: Any) -> None:
-        if events:
-            entries = (create(event, **run, **self._author) for event in events)
-            self.store.append([(str(new.address), dump(new).encode("ascii")) for new in entries])
+    def _note_purge(self, entry: JournalEntry) -> None:
+        """Note the newest purge of a partition, by run. Takes entries in the order of storage.
+
+        A purge counts from its outcome, which is stored after the broker answered, and before that
+        from its intent. An outcome that proves that no request was sent removes the intent; an
+        unanswered or refused request is no such proof.
+        """
+        if entry.operation != "delete_records":
+            return
+        partition = TopicPartition(entry.address.name, entry.address.partition)
+        runs = self._purges.setdefault(partition, {})
+        began_ms = runs.get(entry.run_id, entry.at_ms)
+        if entry.event is Event.OUTCOME and entry.sends == 0:
+            runs.pop(entry.run_id, None)
+            return
+        if entry.event is Event.OUTCOME:  # forget the runs that ended before: a long watch stays small
+            self._purges[partition] = runs = {run: at for run, at in runs.items() if at >= began_ms}
+        runs[entry.run_id] = max(began_ms, entry.at_ms)
 
     def _entries(self, lines: Iterable[Line]) -> Iterator[JournalEntry]:
-        def read(line: Line) -> JournalEntry:
+        def parse_line(line: Line) -> JournalEntry:
             try:
                 return parse(line[0])
             except ValueError as error:
                 raise self.store.damaged(line[1], error) from None
 
-        parsed = map(read, lines)
-        return parsed if self.store.is_ordered else iter(sorted(parsed, key=lambda read: read.at_ms))
-
-
-def file_journal(path: Path, *, who: str | None = None, commit: str | None = None) -> ActionJournal:
-    """Return a journal in a local file."""
-    return ActionJournal(JournalFile(path), who=who, commit=commit)
-
-
-def open_journal(cluster: str, topic: LineStore | None, *, commit: str | None = None) -> ActionJournal:
-    """Return the journal of a cluster, written in the name of the current user.
-
-    `topic`: store of the topic that the Cluster manifest names; None: the journal is a file below the
-    working directory. `commit`: of the plan's manifests.
-    """
-    store = JournalFile(Path(".reconciler") / f"{cluster}.jsonl") if topic is None else topic
-    return ActionJournal(store, who=whoami(), commit=commit)
+        parsed = map(parse_line, lines)
+        return parsed if self.store.is_ordered else iter(sorted(parsed, key=lambda entry: entry.at_ms))
 
 
 def last_purges(journal: ActionJournal) -> Mapping[TopicPartition, int] | Unknown:
-    """Return when each partition was last purged, in epoch ms; Unknown: the journal cannot be read."""
+    """Return when each partition was last purged, in epoch ms; Unknown: it cannot be read."""
     try:
         return journal.last_purges()
     except JournalUnavailable as error:
@@ -259,10 +218,7 @@ def last_purges(journal: ActionJournal) -> Mapping[TopicPartition, int] | Unknow
 
 
 def interrupted_actions(journal: ActionJournal, plan_digest: str) -> Mapping[Address, JournalEntry]:
-    """Return the open intents of the plan, for messages only; empty: the journal cannot be read.
-
-    No request depends on them, and a journal that cannot be written stops the run at its first intent.
-    """
+    """Return the open intents of the plan, for messages only; empty: the journal cannot be read."""
     try:
         return journal.open_intents(plan_digest)
     except JournalUnavailable as error:

@@ -1,4 +1,1 @@
-"""Talks to the brokers. The only package that imports the Kafka client; decides no policy.
-
-No client object and no client error leaves this package.
-"""
+"""Talks to the brokers; decides no policy. No object or error of the Kafka client leaves it."""

@@ -1,7 +1,6 @@
 """Builds librdkafka clients: no auto-created topics, no log noise, bounded timeouts.
 
-Decided here: properties that no manifest may override, where the library's log goes, and the
-one-line error for a cluster that does not answer.
+Decided here: properties that no manifest may override, and why a cluster does not answer.
 """
 
 import logging
@@ -12,7 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -23,7 +22,8 @@ from reconciler.kafka.futures import Deadline, failure_of, reason_of, submit
 _LOG = logging.getLogger("reconciler.kafka.client")
 
 Client = TypeVar("Client", Consumer, Producer, AdminClient)
-Tuning = Mapping[str, str | int | float]
+Settings = Mapping[str, Any]
+"""Properties of librdkafka for one client, and their values."""
 
 _SLICE_S = 0.05
 _GRACE_S = 3.0
@@ -35,16 +35,13 @@ _HANDSHAKES = {
 """Errors that no waiting mends: their kind, and what to check."""
 _KINDS = {"refused": "connection refused", "resolve": "name not found", "timed out": "timed out"}
 """Kinds of the other errors, by a word of their text."""
-# X509_V_ERR_… of OpenSSL: not yet valid, expired; host name mismatch, IP address mismatch.
-_PROBLEMS = dict.fromkeys(
-    (9, 10), ("the certificate of {} has expired or is not valid yet", "renew it, or set this machine's clock")
-) | dict.fromkeys(
-    (62, 64),
-    (
-        "the certificate of {} is for another name ({})",
-        "use a name of the certificate in bootstrapServers, and check that the brokers advertise such names",
-    ),
+_EXPIRED = "the certificate of {} has expired or is not valid yet", "renew it, or set this machine's clock"
+_OTHER_NAME = (
+    "the certificate of {} is for another name ({})",
+    "use a name of the certificate in bootstrapServers, and check that the brokers advertise such names",
 )
+# X509_V_ERR_… of OpenSSL: not yet valid, expired; host name mismatch, IP address mismatch.
+_PROBLEMS = {9: _EXPIRED, 10: _EXPIRED, 62: _OTHER_NAME, 64: _OTHER_NAME}
 _UNTRUSTED = (
     "the certificate of {} is not trusted ({})",
     "check ssl.ca.location in the Cluster's spec.client: it must contain the authority that signed the certificate",
@@ -53,10 +50,9 @@ _UNTRUSTED = (
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """How to reach one cluster. It is picklable, so that Spark tasks can open their own clients.
+    """How to reach one cluster, also from Spark tasks. `timeout_s`: upper bound of every exchange.
 
     `properties`: librdkafka's names and values. They include secrets, so repr hides them.
-    `timeout_s`: upper bound of every exchange with the brokers.
     """
 
     bootstrap_servers: tuple[str, ...]
@@ -64,13 +60,8 @@ class Connection:
     timeout_s: float = 30.0
 
 
-def create(
-    client_class: Callable[..., Client],
-    connection: Connection,
-    tuning: Tuning | None = None,
-    settings: Mapping[str, object] | None = None,
-) -> Client:
-    """Open a client. `settings` win over the connection's properties and the tuning.
+def create(client_class: Callable[..., Client], connection: Connection, settings: Settings | None = None) -> Client:
+    """Open a client. `settings` win over the connection's properties.
 
     Raises ClusterUnreachable where a property is refused. Futures of an admin client finish without
     `poll`; the library's log and errors need it. A producer asks brokers to create a missing topic,
@@ -84,7 +75,6 @@ def create(
         "socket.connection.setup.timeout.ms": min(30_000, timeout_ms),
         **connection.properties,
         "socket.timeout.ms": min(300_000, timeout_ms),
-        **(tuning or {}),
         "bootstrap.servers": ",".join(connection.bootstrap_servers),
         "error_cb": lambda error: _LOG.debug("client_error=%s text=%s", error.name(), error.str()),
         # Without it AdminClient.list_topics("x") creates the topic x. Producers have none.
@@ -106,8 +96,8 @@ def create(
         raise ClusterUnreachable(f"no client for {servers}: {text}; correct the Cluster's spec.client") from None
 
 
-def read_timeouts(connection: Connection) -> Tuning:
-    """Tuning for readers: leave a frozen broker after a third of the timeout, learn new leaders."""
+def read_timeouts(connection: Connection) -> dict[str, int]:
+    """Settings for reads: leave a frozen broker after a third of the timeout, learn new leaders."""
     third_ms = max(1_000, int(connection.timeout_s * 1000 / 3))
     return {"socket.timeout.ms": third_ms, "topic.metadata.refresh.interval.ms": max(1_000, third_ms // 2)}
 
@@ -115,12 +105,11 @@ def read_timeouts(connection: Connection) -> Tuning:
 def cluster_id(connection: Connection) -> str:
     """The cluster's id, which also proves that a broker answers.
 
-    Raises ClusterUnreachable within `timeout_s`, in one line: the addresses, the time and the last
-    reason. A failed handshake ends the wait after three seconds.
+    Raises ClusterUnreachable within `timeout_s`, and within three seconds of a failed handshake.
     """
     started = time.monotonic()
     errors = ConnectErrors(Deadline.after(connection.timeout_s))
-    client = create(AdminClient, connection, read_timeouts(connection), {"error_cb": errors.add})
+    client = create(AdminClient, connection, {**read_timeouts(connection), "error_cb": errors.add})
     # Not describe_cluster: that waits for the controller, and brokers may name a frozen one.
     answer = submit(lambda: client.cluster_id(timeout=connection.timeout_s))
     while not answer.done() and not errors.deadline.passed:
@@ -132,18 +121,16 @@ def cluster_id(connection: Connection) -> str:
         return str(answer.result())
     servers = ", ".join(connection.bootstrap_servers)
     waited_s = time.monotonic() - started
-    reason, next_step = errors.reason, errors.next_step
-    if errors.certificate:
-        reason, next_step = _diagnose_certificate(connection) or (reason, next_step)
+    diagnosis = _diagnose_certificate(connection) if errors.certificate else None
+    reason, next_step = diagnosis or (errors.reason, errors.next_step)
     raise ClusterUnreachable(f"no broker of {servers} answered in {waited_s:.0f} s: {reason}; {next_step}")
 
 
 def _diagnose_certificate(connection: Connection) -> tuple[str, str] | None:
     """What is wrong with the first certificate that fails the client's checks, and what to do.
 
-    The client library has one message for all reasons, so the handshake is repeated with Python's
-    own TLS. The result only improves an error message; the client library alone decides whether to
-    connect. None: no certificate fails, no server answers, or the client checks nothing.
+    The client library has one message for all reasons, so Python's own TLS repeats the handshake,
+    for the error message only. None: no certificate fails, or no server answers, or no check is on.
     """
     properties = connection.properties
     if properties.get("enable.ssl.certificate.verification") == "false":

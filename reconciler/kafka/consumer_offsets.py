@@ -1,17 +1,17 @@
 """Reads `__consumer_offsets` with a plain consumer, decodes its records and reduces them per group.
 
-Decided here: which records count as activity (all). Uncommitted records are read on purpose: a
-commit in an open transaction is activity, and the transaction must not make the groups behind it
-look idle. Bytes that do not fit their layout exactly raise ValueError; the reader counts them.
+Decided here: every record counts as activity. Uncommitted records are read on purpose: an open
+transaction is activity, and must not make the groups behind it look idle. Bytes that do not fit
+their layout exactly raise ValueError; the reader counts them.
 
-Layouts: Apache Kafka, group-coordinator/src/main/resources/common/message (OffsetCommitKey,
-OffsetCommitValue, GroupMetadataKey, GroupMetadataValue, the Consumer-, Share-, StreamsGroup*Key
-files).
+Layouts: Apache Kafka, group-coordinator/src/main/resources/common/message (OffsetCommit*,
+GroupMetadata*, and the Consumer-, Share-, StreamsGroup*Key files).
 """
 
 import base64
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Any, NamedTuple
 
 from confluent_kafka import Message
@@ -65,6 +65,9 @@ class RecordKey(NamedTuple):
     partition: int = -1
 
 
+_MALFORMED = RecordKey(-1 << 16, None)
+
+
 class CommitValue(NamedTuple):
     """A committed offset. `topic_id`: 16 bytes; NO_TOPIC_ID: the record has none."""
 
@@ -82,12 +85,11 @@ def read_commit_log(
 ) -> list[dict[str, Any]]:
     """Everything that these partitions of the log say, reduced per group, in three shapes of rows.
 
-    Group and topic: a topic id that the group's commits on the partition were made for, with the
-    newest offset committed under it (`topic_id` None: by a value version without ids). Group only:
-    its newest activity, where its newest record is, the type that its records suggest, whether any
-    of its keys is still set, and the number of set commit keys. Neither: one partition of the log,
-    with its numbers of records, skipped ones (unknown key types) and malformed ones (`garbled`), or
-    an error.
+    Group and topic: a topic id of the group's commits on the partition, with the newest offset
+    committed under it (`topic_id` None: by a value version without ids). Group only: its newest
+    activity, where its newest record is, the type that its records suggest, whether any of its keys
+    is still set, and the number of set commit keys. Neither: one partition of the log, with its
+    numbers of records, skipped (unknown key types) and malformed ones (`garbled`), or an error.
 
     Never raises for a broker that is away. `origins`: topic ids only of these groups on these
     topics; None: of all. `limit_s`: as of `read_records`.
@@ -112,8 +114,7 @@ def read_commit_log(
 class KeyState:
     """All records of one key. `newest_ms`: of records, and of commits of an unusual shape."""
 
-    key: RecordKey | None
-    """None: malformed."""
+    key: RecordKey
     is_commit: bool
     newest_ms: int = -1
     offset: int = -1
@@ -125,7 +126,7 @@ class KeyState:
     @property
     def is_known(self) -> bool:
         """Whether it proves its group: a commit, or a known key type."""
-        return self.is_commit or (self.key is not None and self.key.version in GROUP_TYPES)
+        return self.is_commit or self.key.version in GROUP_TYPES
 
 
 @dataclass(slots=True)
@@ -151,17 +152,16 @@ class Reduction:
         if state is None:
             try:
                 decoded = decode_key(key)
-                state = KeyState(decoded, decoded.version in (0, 1))
             except ValueError:
-                state = KeyState(None, False)
-            self._states[key] = state
+                decoded = _MALFORMED
+            state = self._states[key] = KeyState(decoded, decoded.version in (0, 1))
         state.offset = offset
         state.value = value
         if timestamp_ms > state.newest_ms:
             state.newest_ms = timestamp_ms
         if not state.is_commit:
-            self.malformed += state.key is None
-            self.skipped += state.key is not None and not state.is_known
+            self.malformed += state.key is _MALFORMED
+            self.skipped += state.key is not _MALFORMED and not state.is_known
         elif value is None:
             # A tombstone: only later commits count for the group.
             state.committed.clear()
@@ -190,7 +190,7 @@ class Reduction:
         """One row per group of a known key. Records of its unknown key types are activity, too."""
         by_group: dict[str, list[KeyState]] = {}
         for state in self._states.values():
-            if state.key is not None and state.key.group is not None:
+            if state.key.group is not None:
                 by_group.setdefault(state.key.group, []).append(state)
         for group, states in by_group.items():
             known = [state for state in states if state.is_known]
@@ -211,11 +211,8 @@ class Reduction:
     def origins(self, requested: Mapping[str, Collection[str]] | None) -> Iterator[dict[str, Any]]:
         """One row per topic id of the commits of requested groups on their topics; None: of all."""
         for state in self._states.values():
-            if state.key is None or not state.is_commit:
-                continue
             _, group, topic, partition = state.key
-            assert group is not None
-            if requested is None or topic in requested.get(group, ()):
+            if state.is_commit and (requested is None or topic in requested.get(group or "", ())):
                 for topic_id, value in state.committed.items():
                     yield {
                         "group": group,
@@ -230,11 +227,10 @@ def _group_type(states: Sequence[KeyState]) -> GroupType:
     """The type by set keys, else by tombstones; with commits only, a standalone consumer."""
     types: dict[bool, set[GroupType]] = {True: set(), False: set()}
     for state in states:
-        if state.key is not None and not state.is_commit:
+        if not state.is_commit:
             group_type = GROUP_TYPES[state.key.version] or _classic_type(state.value)
             types[state.value is not None].add(group_type)
-    candidates = types[True] or types[False] or {GroupType.CLASSIC}
-    return next(group_type for group_type in _BY_EVIDENCE if group_type in candidates)
+    return min(types[True] or types[False] or {GroupType.CLASSIC}, key=_BY_EVIDENCE.index)
 
 
 def _classic_type(value: bytes | None) -> GroupType:
@@ -269,10 +265,7 @@ def decode_key(data: bytes) -> RecordKey:
 
 
 def decode_commit(data: bytes) -> CommitValue:
-    """Decode the value of a commit record, versions 0 to 4.
-
-    Version 4 is flexible: with the layout of version 3 it yields plausible, wrong numbers.
-    """
+    """Decode a commit's value, versions 0 to 4: read as 3, version 4 yields wrong numbers."""
     fields = _Fields(data)
     version = fields.integer(2)
     if not 0 <= version <= 4:
@@ -305,10 +298,7 @@ def decode_protocol_type(data: bytes) -> str:
 
 
 def log_partition(group: str, partitions: int) -> int:
-    """The partition of `__consumer_offsets` of a group; its leader is the coordinator.
-
-    The broker's computation: Java's hash of the id, modulo the number of partitions.
-    """
+    """A group's partition of `__consumer_offsets`: Java's hash of its id, modulo `partitions`."""
     value = 0
     encoded = group.encode("utf-16-be", "surrogatepass")
     for high, low in zip(encoded[::2], encoded[1::2], strict=True):
@@ -323,18 +313,13 @@ def topic_id_text(topic_id: bytes) -> str | None:
     return None if topic_id == NO_TOPIC_ID else base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 
-class _Fields:
+class _Fields(BytesIO):
     """Takes the fields of a record one after another."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
     def take(self, size: int) -> bytes:
-        field = self._data[self._at : self._at + size] if size >= 0 else b""
+        field = self.read(max(0, size))
         if len(field) != size:
             raise ValueError("a field is null, or ends after the record")
-        self._at += size
         return field
 
     def integer(self, size: int) -> int:
@@ -354,5 +339,5 @@ class _Fields:
         return self.take(self.varint() - 1 if compact else self.integer(2)).decode()
 
     def end(self) -> None:
-        if self._at != len(self._data):
+        if self.read():
             raise ValueError("bytes after the record")

@@ -1,17 +1,11 @@
-"""Checks whether manifests can be planned and applied: versions, clock, permissions. Reads only.
-
-Decided here: which facts are checked, and how "fine", "missing" and "could not be read" differ.
-permissions.py reads the permissions. Nothing here prints.
-"""
+"""Reads what planning and applying need of a cluster: versions, clock, permissions."""
 
 import logging
 import re
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from logging.handlers import BufferingHandler
 
 import confluent_kafka
 
@@ -23,22 +17,13 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, describe_topics, list_topics
 from reconciler.model.snapshot import Unknown
 
-AHEAD_S = 5
-"""A broker's timestamp further in our future is no network delay."""
-STALE_S = 60
-"""Without a timestamp younger than this, our clock may be ahead."""
-
 _API = re.compile(r"([^\s/]+)/(\d+|bootstrap):\s+ApiKey \S+ \((\d+)\) Versions (\d+)\.\.(\d+)")
 _FETCH = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerVersion:
-    """The protocols of one broker. `kafka_4`: 4.0 or later.
-
-    `operations`: version ranges of apply's requests, by name. `lacking`: those without a usable
-    one.
-    """
+    """Version ranges of apply's requests on a broker; `lacking`: requests without a usable one."""
 
     broker: str
     kafka_4: bool
@@ -52,23 +37,10 @@ class ClockSkew:
 
     age_ms: int | Unknown
 
-    @property
-    def behind(self) -> bool:
-        """Whether our clock is behind a broker's: records look younger, which is harmless."""
-        return not isinstance(self.age_ms, Unknown) and self.age_ms < -AHEAD_S * 1000
-
-    @property
-    def proven(self) -> bool:
-        """Whether a broker wrote a timestamp so recently that our clock cannot be far ahead."""
-        return not isinstance(self.age_ms, Unknown) and -AHEAD_S * 1000 <= self.age_ms <= STALE_S * 1000
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorReport:
-    """The results of all checks.
-
-    `unseen`: sentences about incomplete listings. `beyond`: permissions beyond planning.
-    """
+    """All results. `unseen`: about incomplete listings. `beyond`: permissions beyond planning."""
 
     cluster_id: str
     brokers: tuple[int, ...]
@@ -84,10 +56,7 @@ class DoctorReport:
 
 
 def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
-    """Read everything that planning and applying need.
-
-    Raises ClusterUnreachable. Everything else that fails is in the report.
-    """
+    """Run all checks; their failures are in the report. Raises ClusterUnreachable."""
     listing = list_topics(session)
     groups = list_groups(session, hidden=False)
     names = tuple(sorted(listing.topics))
@@ -97,18 +66,18 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
     connection = session.connection
     debug = replace(connection, properties={**connection.properties, "debug": "feature"})
     with _capture_client_log() as log, closing(KafkaSession(debug)) as debug_session:
-        held, beyond = permissions.check(debug_session, required, topics=names, groups=group_names)
+        rights, beyond = permissions.check(debug_session, required, topics=names, groups=group_names)
         clock = _clock_skew(debug_session, [facts.partition.partition for facts in commit_log])
         debug_session.reader().poll(0)
     return DoctorReport(
         cluster_id=listing.cluster_id or session.cluster_id or "",
         brokers=listing.brokers,
         client=f"confluent-kafka {confluent_kafka.version()}, librdkafka {confluent_kafka.libversion()[0]}",
-        versions=versions([record.getMessage() for record in log.buffer], required.requests),
+        versions=versions(log, required.requests),
         clock=clock,
         topics=names,
         groups=group_names,
-        rights=held,
+        rights=rights,
         beyond=beyond,
         unseen=tuple(fact.reason for fact in (listing.incomplete, groups.incomplete) if fact is not None),
         journal_missing=required.journal_topic is not None and required.journal_topic not in listing.topics,
@@ -135,19 +104,23 @@ def versions(lines: Sequence[str], requests: Sequence[tuple[str, int, int]]) -> 
 
 
 @contextmanager
-def _capture_client_log() -> Iterator[BufferingHandler]:
+def _capture_client_log() -> Iterator[list[str]]:
     """Keeps the lines that clients log during the block from the terminal."""
+    lines: list[str] = []
     log = logging.getLogger("reconciler.kafka.client")
-    capture, level, propagate = BufferingHandler(sys.maxsize), log.level, log.propagate
-    log.addHandler(capture)
+    level = log.level
+
+    def capture(record: logging.LogRecord) -> bool:
+        lines.append(record.getMessage())
+        return False
+
+    log.addFilter(capture)
     log.setLevel(logging.DEBUG)
-    log.propagate = False
     try:
-        yield capture
+        yield lines
     finally:
-        log.removeHandler(capture)
+        log.removeFilter(capture)
         log.setLevel(level)
-        log.propagate = propagate
 
 
 def _clock_skew(session: KafkaSession, partitions: Sequence[int]) -> ClockSkew:

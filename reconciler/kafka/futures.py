@@ -1,7 +1,4 @@
-"""Deadlines, interruptible waits and failures of admin futures.
-
-The client library's futures and calls have no common deadline and do not let Ctrl-C through.
-"""
+"""Deadlines and failures of the library's futures, and waits that let Ctrl-C through."""
 
 import errno
 import threading
@@ -65,10 +62,7 @@ class Deadline:
 
 
 def wait_all(client: AdminClient, futures: Iterable[Future[Any]], deadline: Deadline) -> None:
-    """Wait until all futures are done or the deadline has passed. Ctrl-C comes through.
-
-    Also drains the client's log.
-    """
+    """Wait for all futures, or for the deadline. Drains the client's log; Ctrl-C comes through."""
     for future in futures:
         while not future.done() and not deadline.passed:
             # The poll only delivers logs and errors, so it must not be what waits.
@@ -138,8 +132,5 @@ def submit(call: Callable[[], Result]) -> Future[Result]:
 
 
 def batched(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    """Consecutive parts of at most `size` items.
-
-    The library merges the answers of one call in quadratic time, so several calls are faster.
-    """
+    """Parts of at most `size` items: the library merges a call's answers in quadratic time."""
     return (items[start : start + size] for start in range(0, len(items), size))

@@ -4,9 +4,10 @@ Decided here: that no request is sent with an invalid target, and that every ite
 What an error means is decided in operations/, how often and in which batches to try in apply/.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeout
+from threading import current_thread
 from typing import Any
 
 from confluent_kafka import ElectionType, KafkaError, KafkaException
@@ -25,10 +26,8 @@ from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
 # The broker gives up first: REQUEST_TIMED_OUT from a leader says more than silence.
 _BROKER_SHARE = 0.6
 
+# The library looks for overdue requests once a second, so results come more than a second late.
 _GRACE_S = 3.0
-"""How long to wait beyond the library's own deadline. The library looks for overdue requests once a
-second, so the results of the brokers that did answer may come more than a second late.
-"""
 
 _CONNECTIONS_PER_COORDINATOR = 16
 """The group removals of one call are spread over so many connections to each coordinator."""
@@ -37,9 +36,8 @@ _CONNECTIONS_PER_COORDINATOR = 16
 class KafkaGateway:
     """`model.ports.Gateway` over librdkafka. Safe between threads.
 
-    Every call returns within about the session's timeout. A client that cannot be opened is one
-    more kind of missing answer. `cluster_id`: the cluster of the plan; where another cluster
-    answers, a group's absence proves nothing. None: any cluster.
+    Every call returns within about the session's timeout. `cluster_id`: of the plan, because a
+    group's absence from another cluster proves nothing; None: any cluster.
     """
 
     def __init__(self, session: KafkaSession, *, cluster_id: str | None = None) -> None:
@@ -63,13 +61,12 @@ class KafkaGateway:
     ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
         by_group = {group: sorted(set(partitions)) for group, partitions in requested.items() if partitions}
         fetched = fetch(self.session, by_group, timeout_s=self.session.timeout_s)
-        positions: dict[tuple[str, TopicPartition], int | Unknown | None] = {}
         missing = Unknown("the answer lacks this partition")
-        for group, partitions in by_group.items():
-            read, _is_final = fetched[group]
-            for p in partitions:
-                positions[group, p] = read if isinstance(read, Unknown) else read.get((p.topic, p.partition), missing)
-        return positions
+        return {
+            (group, p): read if isinstance(read, Unknown) else read.get((p.topic, p.partition), missing)
+            for group, (read, _is_final) in fetched.items()
+            for p in by_group[group]
+        }
 
     def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
         requested = sorted(set(groups))
@@ -87,23 +84,18 @@ class KafkaGateway:
                 raise ValueError(
                     f"{partition}: {before_offset} is no target; -1 would delete up to the high watermark at that moment"
                 )
-        if not before_offsets:
-            return {}
         request = [ClientPartition(p.topic, p.partition, offset) for p, offset in before_offsets.items()]
         timeout_s = self.session.timeout_s
-        deadline = self.session.deadline()
 
         def send() -> Mapping[Any, Future[Any]]:
+            # A client per thread: a second call would wait behind the answer to the first one.
+            client = self.session.client(f"deletions of {current_thread().name}")
             futures: Mapping[Any, Future[Any]] = client.delete_records(
                 request, request_timeout=timeout_s, operation_timeout=timeout_s * _BROKER_SHARE
             )
             return {TopicPartition(key.topic, key.partition): future for key, future in futures.items()}
 
-        try:
-            with self.session.borrow_deleter() as client:
-                return _results(before_offsets, send, deadline)
-        except ClusterUnreachable as error:
-            return dict.fromkeys(before_offsets, _result(error))
+        return _results(before_offsets, send, self.session.deadline())
 
     def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]:
         request = sorted(set(groups))
@@ -140,36 +132,33 @@ class KafkaGateway:
 def _delete_in_worker(session: KafkaSession, groups: Sequence[str], deadline: Deadline) -> dict[str, ItemResult]:
     """Send a request per group; a coordinator answers it when its followers have the tombstones."""
 
+    count = min(_CONNECTIONS_PER_COORDINATOR, len(groups))
+    # All of them first: what is already sent must not count as unsent.
+    clients = [session.client(f"removals {index}") for index in range(count)]
+
     def send() -> Mapping[Any, Future[Any]]:
         futures: dict[Any, Future[Any]] = {}
-        for index in range(min(_CONNECTIONS_PER_COORDINATOR, len(groups))):
-            share = list(groups[index::_CONNECTIONS_PER_COORDINATOR])
-            futures |= session.client(f"removals {index}").delete_consumer_groups(
-                share, request_timeout=max(0.1, deadline.remaining_s)
-            )
+        for index, client in enumerate(clients):
+            limit_s = max(0.1, deadline.remaining_s)
+            futures |= client.delete_consumer_groups(list(groups[index::count]), request_timeout=limit_s)
         return futures
 
     return _results(groups, send, deadline)
 
 
 def _results(
-    items: Iterable[Any], send: Callable[[], Mapping[Any, Future[Any]]], deadline: Deadline
+    items: Collection[Any], send: Callable[[], Mapping[Any, Future[Any]]], deadline: Deadline
 ) -> dict[Any, ItemResult]:
     """Return the result of each item; a call that is refused as a whole is that of all."""
-    items = tuple(items)
+    if not items:
+        return {}
     try:
         futures = send()
-    except KafkaException as error:
+    except (ClusterUnreachable, KafkaException) as error:
         return dict.fromkeys(items, _result(error))
-    results = {}
-    last_deadline = Deadline.after(deadline.remaining_s + _GRACE_S)
-    for item in items:
-        try:
-            futures[item].result(timeout=last_deadline.remaining_s)
-            results[item] = _result(None)
-        except (KafkaException, FutureTimeout) as error:
-            results[item] = _result(error)
-    return results
+    answered, _ = wait(futures.values(), timeout=deadline.remaining_s + _GRACE_S)
+    errors = {item: future.exception() if future in answered else FutureTimeout() for item, future in futures.items()}
+    return {item: _result(errors[item]) for item in items}
 
 
 def _result(error: object) -> ItemResult:
@@ -180,7 +169,7 @@ def _result(error: object) -> ItemResult:
         return ItemResult("_TRANSPORT", str(error), sent=False)
     inner = kafka_error(error)
     if inner is None:
-        return ItemResult("_TIMED_OUT", "no answer within the deadline")
+        return ItemResult("_TIMED_OUT", str(error) or "no answer within the deadline")
     return ItemResult(error_name(inner.code()), str(inner.str()))
 
 

@@ -23,6 +23,7 @@ from reconciler.kafka.topics import cleanup_policies, describe
 from reconciler.model.snapshot import Unknown
 
 _POLL_S = 0.2
+_CONFIGS = {"cleanup.policy": "delete", "retention.ms": "-1"}
 
 
 class JournalTopic:
@@ -43,12 +44,7 @@ class JournalTopic:
         self._read_to: dict[int, int] = {}
 
     def append(self, lines: Sequence[tuple[str, bytes]]) -> None:
-        failures: list[KafkaError] = []
-
-        def on_delivery(error: KafkaError | None, _message: Message) -> None:
-            if error is not None:
-                failures.append(error)
-
+        errors: list[KafkaError | None] = []
         with self._lock:
             try:
                 # A producer creates a missing topic; no client setting forbids it.
@@ -66,16 +62,19 @@ class JournalTopic:
                 for key, line in lines:
                     while True:
                         with contextlib.suppress(BufferError):
-                            self._producer.produce(self._topic, line, key.encode(), on_delivery=on_delivery)
+                            self._producer.produce(
+                                self._topic, line, key.encode(), on_delivery=lambda error, _: errors.append(error)
+                            )
                             break
                         self._producer.poll(_POLL_S)
                 unacknowledged = self._producer.flush(self._session.timeout_s)
             except (KafkaException, ClusterUnreachable) as error:
                 raise self._unavailable("written", reason_of(error)) from None
+            failures = [error.str() for error in errors if error is not None]
             if failures or unacknowledged:
                 # Lines in flight may still arrive; an extra intent is harmless.
                 self._producer = None
-                raise self._unavailable("written", failures[0].str() if failures else "no acknowledgement in time")
+                raise self._unavailable("written", failures[0] if failures else "no acknowledgement in time")
 
     def lines(self, *, containing: bytes = b"") -> Iterator[Line]:
         return (line for line in self._read({}) if containing in line[0])
@@ -143,19 +142,14 @@ class JournalTopic:
 
 
 def create_command(topic: str) -> str:
-    """The command of Kafka's own tools that creates the topic as `create_topic` does."""
-    return (
-        f"kafka-topics --create --topic {topic} --partitions 1 --config cleanup.policy=delete --config retention.ms=-1"
-    )
+    """Kafka's command for the journal's topic: one partition, no compaction, endless retention."""
+    configs = " ".join(f"--config {name}={value}" for name, value in _CONFIGS.items())
+    return f"kafka-topics --create --topic {topic} --partitions 1 {configs}"
 
 
 def create_topic(session: KafkaSession, topic: str) -> None:
-    """Create the journal's topic: one partition, never compacted, without an end of its retention.
-
-    An existing topic is not changed. Raises JournalUnavailable.
-    """
-    configs = {"cleanup.policy": "delete", "retention.ms": "-1"}
-    request = NewTopic(topic, num_partitions=1, config=configs)
+    """Create the topic as `create_command` does, unless it exists. Raises JournalUnavailable."""
+    request = NewTopic(topic, num_partitions=1, config=_CONFIGS)
     client = session.client("controller")
     deadline = session.deadline()
     answer: Future[Any] = client.create_topics([request], request_timeout=deadline.request_timeout_s)[topic]

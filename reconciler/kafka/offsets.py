@@ -1,7 +1,4 @@
-"""Reads offsets of partitions, and the records between two of them.
-
-Offsets: log start, stable end, high watermark, first offset at an instant. Records: with a plain
-consumer that never commits.
+"""Reads offsets of partitions, and the records between two of them, and never commits.
 
 Decided here: the order of queries, what counts as an answer, how long to retry, and when a
 partition counts as read: up to the first high watermark, or not at all. A negative offset is never
@@ -28,21 +25,19 @@ NO_RECORD = -1
 """The answer to a query by timestamp if every record is older. DeleteRecords takes it for "all"."""
 
 UNKNOWN_LEADER = -1
-LOG_START, STABLE_END, HIGH_WATERMARK = "log_start", "stable_end", "high_watermark"
+LOG_START, HIGH_WATERMARK, STABLE_END = "log_start", "high_watermark", "stable_end"
 
 _PARTITIONS_PER_CALL = 1_000
 _UNKNOWN_TO_CLIENT = frozenset({KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError._NOENT})
 _GONE_PATIENCE_S = 5.0
 _BATCH = 10_000
 _SLICE_S = 0.05
-_FETCH: Mapping[str, str | int | float] = {
+_SETTINGS = {
     "fetch.wait.max.ms": 100,
     "fetch.max.bytes": 64 * 1024 * 1024,
     "max.partition.fetch.bytes": 8 * 1024 * 1024,
     "queued.max.messages.kbytes": 128 * 1024,
     "queued.min.messages": 200_000,
-}
-_SETTINGS = {
     # The library requires one. No client joins or commits under it, so the group never exists.
     "group.id": "kafka-reconciler-reader",
     "enable.auto.commit": False,
@@ -72,7 +67,7 @@ class OffsetsRequest:
     @property
     def ends(self) -> tuple[str, ...]:
         """The offsets that are requested by name."""
-        return (LOG_START, HIGH_WATERMARK, STABLE_END) if self.full else (LOG_START, HIGH_WATERMARK)
+        return (*Watermarks._fields, STABLE_END) if self.full else Watermarks._fields
 
     def query(self, what: str | int, number: int) -> "OffsetQuery":
         """The query for one offset of one partition, by name or (int) by timestamp."""
@@ -114,33 +109,32 @@ def read_offsets(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> l
 
     `offsets_at`: the offset at each of `instants`. Never raises for a broker that is away.
     """
-    answers = _query_ends(session, requests)
+    partitions = [(request, number) for request in requests for number in request.partitions]
+    answers = _query(session, [request.query(end, number) for request, number in partitions for end in request.ends])
     # Only now: "no record at or after" refers to the ends that were just answered (traps 2 and 12).
     by_time = [
         request.query(instant, number)
-        for request in requests
-        for number in request.partitions
+        for request, number in partitions
         if isinstance(answers.get(request.query(STABLE_END, number)), int)
         for instant in request.instants
     ]
     answers |= _query(session, by_time, lowest=NO_RECORD)
     rows = []
-    for request in requests:
-        for number in request.partitions:
-            ends = {end: answers[request.query(end, number)] for end in request.ends}
-            at = [answers.get(request.query(instant, number)) for instant in request.instants]
-            facts = (*ends.items(), *(("offset at an instant", fact) for fact in at))
-            errors = [f"{what.replace('_', ' ')}: {fact.reason}" for what, fact in facts if isinstance(fact, Unknown)]
-            rows.append(
-                {
-                    "topic": request.topic,
-                    "partition": number,
-                    **{end: _known(fact) for end, fact in ends.items()},
-                    "instants": request.instants,
-                    "offsets_at": [_known(fact) for fact in at],
-                    "error": f"{errors[0]} (leader {request.leader})" if errors else None,
-                }
-            )
+    for request, number in partitions:
+        ends = {end: answers[request.query(end, number)] for end in request.ends}
+        at = [answers.get(request.query(instant, number)) for instant in request.instants]
+        facts = (*ends.items(), *(("offset at an instant", fact) for fact in at))
+        errors = [f"{what.replace('_', ' ')}: {fact.reason}" for what, fact in facts if isinstance(fact, Unknown)]
+        rows.append(
+            {
+                "topic": request.topic,
+                "partition": number,
+                **{end: _known(fact) for end, fact in ends.items()},
+                "instants": request.instants,
+                "offsets_at": [_known(fact) for fact in at],
+                "error": f"{errors[0]} (leader {request.leader})" if errors else None,
+            }
+        )
     return rows
 
 
@@ -152,14 +146,13 @@ def read_watermarks(
     session: KafkaSession, requests: Sequence[OffsetsRequest], *, deadline: Deadline | None = None
 ) -> dict[TopicPartition, Watermarks]:
     """Log start and high watermark of each partition. Never raises for an absent broker."""
-    requests = [replace(request, full=False) for request in requests]
-    answers = _query_ends(session, requests, deadline)
+    ends = Watermarks._fields
+    partitions = [(request, number) for request in requests for number in request.partitions]
+    queries = [request.query(end, number) for request, number in partitions for end in ends]
+    answers = _query(session, queries, deadline=deadline)
     return {
-        TopicPartition(request.topic, number): Watermarks(
-            *(answers[request.query(end, number)] for end in request.ends)
-        )
-        for request in requests
-        for number in request.partitions
+        TopicPartition(request.topic, number): Watermarks(*(answers[request.query(end, number)] for end in ends))
+        for request, number in partitions
     }
 
 
@@ -168,10 +161,12 @@ def with_watermarks(
 ) -> dict[TopicPartition, PartitionFacts | None]:
     """The same facts with current log start and high watermark. A leaderless partition has none."""
     watermarks = read_watermarks(session, requests_by_leader(facts.values()), deadline=deadline)
+    no_leader = Unknown("the partition has no leader")
     completed = dict(facts)
     for partition, known in facts.items():
         if known is not None and not isinstance(known.leader, Unknown):
-            completed[partition] = replace(known, **watermarks.get(partition, _LEADERLESS)._asdict())
+            ends = watermarks.get(partition, Watermarks(no_leader, no_leader))
+            completed[partition] = replace(known, **ends._asdict())
     return completed
 
 
@@ -189,7 +184,7 @@ def requests_by_leader(partitions: Iterable[PartitionFacts | None]) -> list[Offs
 
 def read_ends(session: KafkaSession, topic: str, partitions: Sequence[int]) -> dict[int, Watermarks]:
     """The current ends of some partitions whose leaders are not known."""
-    request = OffsetsRequest(topic, partitions, UNKNOWN_LEADER, full=False)
+    request = OffsetsRequest(topic, partitions, UNKNOWN_LEADER)
     return {partition.partition: ends for partition, ends in read_watermarks(session, [request]).items()}
 
 
@@ -209,7 +204,7 @@ def read_records(
     ClusterUnreachable and KafkaException.
     """
     errors: dict[int, str] = {}
-    starts: dict[int, int] = {}
+    assignment: list[ClientPartition] = []
     unfinished: dict[int, int] = {}
     for number, (start, end) in ends.items():
         if isinstance(start, Unknown):
@@ -217,14 +212,15 @@ def read_records(
         elif isinstance(end, Unknown):
             errors[number] = f"high watermark: {end.reason}"
         elif (start := max(start, (read_to or {}).get(number, 0))) < end:
-            starts[number], unfinished[number] = start, end
+            assignment.append(ClientPartition(topic, number, start))
+            unfinished[number] = end
     if not unfinished:
         return errors
-    client = create(Consumer, session.connection, {**read_timeouts(session.connection), **_FETCH}, _SETTINGS)
+    client = create(Consumer, session.connection, read_timeouts(session.connection) | _SETTINGS)
     idle = session.deadline()
     limit = Deadline.after(float("inf") if limit_s is None else limit_s)
     try:
-        client.assign([ClientPartition(topic, number, start) for number, start in starts.items()])
+        client.assign(assignment)
         while unfinished and not idle.passed and not limit.passed:
             messages = client.consume(_BATCH, _SLICE_S)
             if messages:
@@ -266,16 +262,6 @@ def newest_timestamps(session: KafkaSession, topic: str, partitions: Sequence[in
 
     answers = session.read(partitions, send, is_final=_is_final(NO_RECORD))
     return [int(future.result().timestamp) for future in answers.values() if future.done() and not future.exception()]
-
-
-_LEADERLESS = Watermarks(Unknown("the partition has no leader"), Unknown("the partition has no leader"))
-
-
-def _query_ends(
-    session: KafkaSession, requests: Sequence[OffsetsRequest], deadline: Deadline | None = None
-) -> dict[OffsetQuery, int | Unknown]:
-    ends = ((request, end, number) for request in requests for number in request.partitions for end in request.ends)
-    return _query(session, [request.query(end, number) for request, end, number in ends], deadline=deadline)
 
 
 def _query(

@@ -27,7 +27,6 @@ from reconciler.model.snapshot import Unknown
 
 ALL = "*"
 _PREFIX_PATTERN = re.compile(r"(?!regex:)([^*?\[]+)\*")
-_LITERAL = re.compile(r"[^*?\[]*")
 _PER_CALL = 500
 _TRIES = 2
 _MAX_NAMES = 2_000
@@ -91,11 +90,6 @@ class Permission:
     missing: tuple[str, ...] = ()
     unread: tuple[tuple[str, str], ...] = ()
 
-    @property
-    def held(self) -> bool:
-        """Whether the permission is held for every resource."""
-        return not self.missing and not self.unread
-
     def names(self, visible: Sequence[str]) -> tuple[str, ...]:
         """The selected of the visible names, sorted, and of `EVERY` only the first ones."""
         names: set[str] = set()
@@ -153,23 +147,20 @@ Operations = Mapping[str, frozenset[str] | Unknown]
 def check(
     session: KafkaSession, required: RequiredAccess, *, topics: Sequence[str], groups: Sequence[str]
 ) -> tuple[tuple[Permission, ...], tuple[str, ...]]:
-    """Each required permission, and sentences about permissions beyond those that planning needs.
-
-    `topics`, `groups`: the names that the caller can see.
-    """
+    """Each required permission on the visible names, and sentences about all beyond planning."""
     visible = {"cluster": [""], "topic": topics, "group": groups}
     rows = [(permission, permission.names(visible[permission.resource])) for permission in requirements(required)]
     names: dict[str, set[str]] = {resource: set() for resource in visible}
     for permission, selected in rows:
         names[permission.resource].update(selected)
-    held = {
+    by_resource = {
         "cluster": _operations(session.read(sorted(names["cluster"]), _send_cluster)),
         "topic": _operations(session.read(sorted(names["topic"]), partial(send_descriptions, permissions=True))),
         "group": _read_groups(session, sorted(names["group"])),
     }
     permissions: list[Permission] = []
     for permission, selected in rows:
-        operations = held[permission.resource]
+        operations = by_resource[permission.resource]
         existing = [(name, operations[name]) for name in selected if name in operations]
         unread = tuple((name, fact.reason) for name, fact in existing if isinstance(fact, Unknown))
         missing = (
@@ -177,21 +168,21 @@ def check(
         )
         if existing:
             permissions.append(replace(permission, total=len(existing), missing=tuple(missing), unread=unread))
-    return tuple(permissions), tuple(_beyond(held, required.journal_topic))
+    return tuple(permissions), tuple(_beyond(by_resource, required.journal_topic))
 
 
-def _beyond(held: Mapping[str, Operations], journal: str | None) -> Iterator[str]:
-    cluster = held["cluster"].get("", frozenset())
+def _beyond(by_resource: Mapping[str, Operations], journal: str | None) -> Iterator[str]:
+    cluster = by_resource["cluster"].get("", frozenset())
     if not isinstance(cluster, Unknown) and "ALTER" in cluster:
         yield "ALTER on the cluster: this principal can grant every permission to itself and to others"
     for resource, operation in (("topic", "DELETE"), ("topic", "WRITE"), ("topic", "ALTER"), ("group", "DELETE")):
         count = sum(
             operation in operations
-            for name, operations in held[resource].items()
+            for name, operations in by_resource[resource].items()
             if not isinstance(operations, Unknown) and (resource, name) != ("topic", journal)
         )
         if count:
-            yield f"{operation} on {count} of {len(held[resource])} {resource}s"
+            yield f"{operation} on {count} of {len(by_resource[resource])} {resource}s"
 
 
 def _send_cluster(client: AdminClient, names: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
@@ -220,8 +211,8 @@ def _operations(answers: Mapping[str, Future[Any]]) -> Operations:
         failure = failure_of(answer)
         if failure is None:
             # None, for the cluster: the caller may not describe it, and holds nothing.
-            held = answer.result().authorized_operations or ()
-            operations[name] = frozenset(operation.name for operation in held)
+            authorized = answer.result().authorized_operations or ()
+            operations[name] = frozenset(operation.name for operation in authorized)
         elif not failed_with(answer, GONE):
             operations[name] = frozenset() if failed_with(answer, DENIED) else failure
     return operations
@@ -300,9 +291,8 @@ def _may_except(selection: Selection, prefix: str) -> bool:
     """Whether the selection may leave out a name with this prefix."""
 
     def may_match(selector: Selector) -> bool:
-        literal = _LITERAL.match(selector.text)
-        assert literal is not None
-        overlaps = literal[0].startswith(prefix) or (selector.is_pattern and prefix.startswith(literal[0]))
+        literal = re.split(r"[*?\[]", selector.text)[0]
+        overlaps = literal.startswith(prefix) or (selector.is_pattern and prefix.startswith(literal))
         return overlaps or selector.text.startswith("regex:")
 
     hidden = selection.patterns_skip_underscore and prefix.startswith("_")

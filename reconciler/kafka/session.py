@@ -1,12 +1,8 @@
 """One Kafka session per run: its clients and worker processes, opened when first needed.
 
-The session is opened once per command and handed to the scan, the gateway, the journal topic and
-`doctor`. It decides which client serves which purpose, and how long a call may take.
-
-Worker processes, each with a session of its own, call group coordinators, because the client
-library may crash in these calls: librdkafka's OffsetFetch, DescribeGroups and DeleteGroups
-dereference a null pointer or fail an assertion when a coordinator moves (its issues 5040, 3663,
-4605).
+Decided here: which client serves which purpose, and how long a call may take. Worker processes,
+each with a session of its own, call group coordinators, because librdkafka's OffsetFetch,
+DescribeGroups and DeleteGroups may crash while a coordinator moves (its issues 5040, 3663, 4605).
 """
 
 import contextlib
@@ -19,9 +15,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection as PipeEnd
 from typing import Any, TypeVar
@@ -58,7 +53,6 @@ class KafkaSession:
         self.cluster_id = cluster_id
         self._lock = threading.Lock()
         self._clients: dict[str, AdminClient] = {}
-        self._idle_deleters: list[AdminClient] = []
         self._idle_workers: list[_Worker] = []
 
     @classmethod
@@ -78,31 +72,14 @@ class KafkaSession:
         """The client for reads."""
         return self.client("reads", connect.read_timeouts(self.connection))
 
-    def client(self, purpose: str, tuning: connect.Tuning | None = None) -> AdminClient:
-        """The client for requests of one purpose, which may take the whole timeout.
-
-        A broker answers a connection's requests in order: those that wait need several.
-        """
+    def client(self, purpose: str, settings: connect.Settings | None = None) -> AdminClient:
+        """The client for one purpose. Its requests wait for the answers to the ones before."""
         with self._lock:
             client = self._clients.get(purpose)
             if client is None:
-                client = self._clients[purpose] = connect.create(AdminClient, self.connection, tuning)
+                client = self._clients[purpose] = connect.create(AdminClient, self.connection, settings)
             client.poll(0)
             return client
-
-    @contextlib.contextmanager
-    def borrow_deleter(self) -> Iterator[AdminClient]:
-        """A client for one DeleteRecords call; a second one would wait behind its answer."""
-        with self._lock:
-            client = self._idle_deleters.pop() if self._idle_deleters else None
-        if client is None:
-            client = connect.create(AdminClient, self.connection)
-        client.poll(0)
-        try:
-            yield client
-        finally:
-            with self._lock:
-                self._idle_deleters.append(client)
 
     def read(
         self,
@@ -140,7 +117,7 @@ class KafkaSession:
         """The last answer of a blocking call with a client and seconds, with retries."""
 
         def send(client: AdminClient, items: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
-            return dict.fromkeys(items, submit(partial(call, client, limit_s)))
+            return dict.fromkeys(items, submit(lambda: call(client, limit_s)))
 
         return self.read(("call",), send)["call"]
 
@@ -167,24 +144,19 @@ class KafkaSession:
                 _LOG.warning("a worker process could not be started: %s", error)
             finally:
                 # A late answer would be taken for the answer to the next request.
-                if answer is not None and worker is not None:
-                    with self._lock:
-                        self._idle_workers.append(worker)
-                elif worker is not None:
+                if answer is None and worker is not None:
                     worker.end()
-            if answer is not None:
+            if answer is not None and worker is not None:
+                with self._lock:
+                    self._idle_workers.append(worker)
                 return answer
         return None
 
     def refresh(self) -> None:
-        """Drop all clients and worker processes, and the leaders that they remember.
-
-        The library has no other way to forget them. Later calls open new clients.
-        """
+        """Drop all clients and workers: the library has no other way to forget moved leaders."""
         with self._lock:
             workers, self._idle_workers = self._idle_workers, []
             self._clients.clear()
-            self._idle_deleters.clear()
         for worker in workers:
             worker.end()
 

@@ -49,8 +49,7 @@ class TopicListing:
 def list_topics(session: KafkaSession) -> TopicListing:
     """List every topic with its leaders. Topic ids are Unknown until the topics are described.
 
-    One metadata request that names no topic, and so creates none. Raises ClusterUnreachable if no
-    broker answers within the session's timeout.
+    The request names no topic, and so creates none. Raises ClusterUnreachable.
     """
     answer = session.call(lambda client, limit_s: client.list_topics(timeout=limit_s))
     failure = failure_of(answer)
@@ -96,20 +95,14 @@ def describe(
     partitions: Mapping[str, Sequence[object]] | None = None,
     deadline: Deadline | None = None,
 ) -> dict[str, Described | Unknown | None]:
-    """Topics as they are now. None: a broker said that there is no such topic.
-
-    `partitions`: as of `send_descriptions`.
-    """
+    """Topics as they are now; None: provably none. `partitions`: as of `send_descriptions`."""
     send = partial(send_descriptions, partitions=partitions)
     answers = session.read(sorted(set(names)), send, deadline=deadline)
     return {name: _description(name, future) for name, future in answers.items()}
 
 
 def describe_topics(session: KafkaSession, listing: TopicListing, names: Iterable[str]) -> TopicListing:
-    """The listing with current topic ids, leaders and in-sync replicas of `names`.
-
-    Missing names are described, too: "no such topic" differs from "you may not know".
-    """
+    """The listing with current facts of `names`, also of missing ones: they may be hidden."""
     topics, partitions = dict(listing.topics), dict(listing.partitions)
     refused: list[str] = []
     for name, answer in describe(session, names, partitions=partitions).items():
@@ -182,20 +175,20 @@ def cleanup_policies(session: KafkaSession, names: Iterable[str]) -> dict[str, f
 
     def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in part]
-        answers = client.describe_configs(resources, request_timeout=limit_s)
-        return {resource.name: future for resource, future in answers.items()}
+        futures = client.describe_configs(resources, request_timeout=limit_s)
+        return {resource.name: future for resource, future in futures.items()}
 
-    policies: dict[str, frozenset[str] | Unknown] = {}
-    for name, future in session.read(sorted(set(names)), send, per_call=_PER_CALL).items():
+    def policy(future: Future[Any]) -> frozenset[str] | Unknown:
         failure = failure_of(future, right="DESCRIBE_CONFIGS on the topic", prefix="cleanup.policy: ")
-        entry = future.result().get("cleanup.policy") if failure is None else None
         if failure is not None:
-            policies[name] = failure
-        elif entry is None or entry.value is None:
-            policies[name] = Unknown("cleanup.policy: not among the topic's configs")
-        else:
-            policies[name] = frozenset(word.strip() for word in entry.value.split(",") if word.strip())
-    return policies
+            return failure
+        entry = future.result().get("cleanup.policy")
+        if entry is None or entry.value is None:
+            return Unknown("cleanup.policy: not among the topic's configs")
+        return frozenset(filter(None, map(str.strip, entry.value.split(","))))
+
+    answers = session.read(sorted(set(names)), send, per_call=_PER_CALL)
+    return {name: policy(future) for name, future in answers.items()}
 
 
 def topic_id_text(topic_id: Any) -> str | Unknown:

@@ -1,7 +1,6 @@
 """Rules that need the complete set: duplicate names, double claims, unknown clusters and policies.
 
-Refused manifests count with their names, so that a typing mistake in one manifest does not make
-others look wrong.
+Refused manifests count with their names, so that a mistake in one causes no errors in another.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -21,18 +20,13 @@ _NAME: FieldPath = ("metadata", "name")
 
 
 def cross_check(items: Sequence[ParsedManifest], *, complete: bool) -> Iterator[Diagnostic]:
-    """Yield diagnostics in no particular order.
-
-    `complete` False: a file could not be read to its end, so a missing manifest proves nothing.
-    """
+    """Yield diagnostics. `complete` False: after unread text, a missing manifest proves nothing."""
     yield from _duplicates(items)
     yield from _double_claims(items)
     yield from _journal_rules(items)
     if complete:
-        names = sorted({item.name for item in items if item.model is Cluster})
-        yield from _cluster_references(items, names)
+        yield from _cluster_references(items)
         yield from _waived_policies(items)
-        yield from _clusters_without_policy(items, names)
 
 
 def _duplicates(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:
@@ -53,26 +47,19 @@ def _duplicates(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:
 
 
 def _double_claims(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:
-    """Yield claims by exact names that overlap.
-
-    What patterns match is known only on the live cluster; the planner decides about it.
-    """
+    """Yield claims by exact names that overlap. The planner knows what patterns match."""
     first: dict[tuple[str | None, type, str, object], tuple[ParsedManifest, ExactClaim]] = {}
     for item in items:
         for claim in item.manifest.exact_claims() if isinstance(item.manifest, Policy) else ():
             subject = (item.cluster, item.model, claim.subject)
             # "all" stands for a claim without partitions, "any" for every claim.
             rivals = ("any",) if claim.partitions is None else (*claim.partitions, "all")
-            earlier = [first[key] for part in rivals if (key := (*subject, part)) in first]
+            earlier = (first.get((*subject, part), (item, claim)) for part in rivals)
             other, other_claim = next((pair for pair in earlier if pair[0] is not item), (item, claim))
             if other is not item:
-                yield item.diagnostic(
-                    "M302",
-                    f"two policies claim `{claim.subject}`, so neither may act on it",
-                    claim.path,
-                    "remove it from one of the two",
-                    (other, other_claim.path, f"`{other.address}` claims it first"),
-                )
+                message = f"two policies claim `{claim.subject}`, so neither may act on it"
+                related = (other, other_claim.path, f"`{other.address}` claims it first")
+                yield item.diagnostic("M302", message, claim.path, "remove it from one of the two", related)
             for part in ("all", "any") if claim.partitions is None else (*claim.partitions, "any"):
                 first.setdefault((*subject, part), (item, claim))
 
@@ -86,33 +73,35 @@ def _journal_rules(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:
             continue
         cluster, manifest = clusters[item.cluster]
         topic = manifest.spec.journal.topic
-        if topic is not None and policy.OPERATION.RIGHT.resource == "topic":
-            for claim in policy.exact_claims():
-                if claim.subject == topic:
-                    yield item.diagnostic(
-                        "M207",
-                        f"`{topic}` is the journal of `{cluster.address}` and may never lose records",
-                        claim.path,
-                        "remove it from the list",
-                        (cluster, ("spec", "journal", "topic"), "the journal of the cluster"),
-                    )
+        for claim in policy.exact_claims() if policy.OPERATION.RIGHT.resource == "topic" else ():
+            if claim.subject == topic:
+                message = f"`{topic}` is the journal of `{cluster.address}` and may never lose records"
+                related = (cluster, ("spec", "journal", "topic"), "the journal of the cluster")
+                yield item.diagnostic("M207", message, claim.path, "remove it from the list", related)
         if topic is None and policy.mode is Mode.CONTINUOUS and policy.every_ms is not None:
             message = "a continuous policy with `every` needs a journal topic: a CI runner loses the journal file"
             yield item.diagnostic("M401", message, ("mode",), f"add spec.journal.topic to {cluster.address}")
 
 
-def _cluster_references(items: Sequence[ParsedManifest], names: Sequence[str]) -> Iterator[Diagnostic]:
+def _cluster_references(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:
+    """Yield manifests without a known cluster, and Clusters without a policy."""
+    names = sorted({item.name for item in items if item.model is Cluster})
+    if items and not names:
+        message = "the manifests hold no Cluster, so the cluster is unknown"
+        yield items[0].diagnostic("M306", message, _NAME, "add the folder of the Cluster manifest to the command")
+        return
+    used = {item.cluster for item in items if issubclass(item.model, Policy)}
     for item in items:
-        if not names:
-            message = "the manifests hold no Cluster, so the cluster is unknown"
-            yield item.diagnostic("M306", message, _NAME, "add the folder of the Cluster manifest to the command")
-            return
         if item.cluster is None:
             message = f"the manifests hold {len(names)} clusters, and this one does not name its cluster"
             yield item.diagnostic("M304", message, _NAME, f"add cluster: {' or '.join(names[:_NAMES_SHOWN])}")
         elif item.cluster not in names:
             hint = suggestion(item.cluster, names, otherwise=f"known clusters: {', '.join(names[:_NAMES_SHOWN])}")
             yield item.diagnostic("M303", f"no Cluster named `{item.cluster}`", ("metadata", "cluster"), hint)
+        # An unknown name may be the misspelt one of a Cluster that seems to have no policy.
+        elif item.model is Cluster and item.name not in used and used.issubset(names):
+            message = f"no policy for `{item.address}`: its plan is empty"
+            yield item.diagnostic("M403", message, _NAME, "add the folder of the policies to the command")
 
 
 def _waived_policies(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:
@@ -133,16 +122,5 @@ def _closest_policy(address: str, known: Collection[str]) -> str | None:
     """Compare names within the kind first: long names of kinds make all addresses look alike."""
     kind, _, name = address.partition("/")
     closest = did_you_mean(name, (other.partition("/")[2] for other in known if other.startswith(f"{kind}/")))
-    if closest is not None:
-        return f"{kind}/{closest}"
-    return next((other for other in sorted(known) if other.partition("/")[2] == name), None)
-
-
-def _clusters_without_policy(items: Sequence[ParsedManifest], names: Collection[str]) -> Iterator[Diagnostic]:
-    used = {item.cluster for item in items if issubclass(item.model, Policy)}
-    if not used.issubset(names):  # another error reports the policy without a cluster
-        return
-    for item in items:
-        if item.model is Cluster and item.name not in used:
-            message = f"no policy for `{item.address}`: its plan is empty"
-            yield item.diagnostic("M403", message, _NAME, "add the folder of the policies to the command")
+    same_name = (other for other in sorted(known) if other.partition("/")[2] == name)
+    return f"{kind}/{closest}" if closest else next(same_name, None)

@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
 from reconciler.manifest.yaml import Document, ManifestError, Span, lines_of, read
 from reconciler.model.names import SourceLocation
 from reconciler.policies.client_properties import holds_credentials, is_reference, is_secret_property
-from reconciler.policies.validation import FieldPath
 from reconciler.text.suggest import did_you_mean
 
 _REFERENCE = r"""\s{0,64}["']?\$\{[^}$]{0,256}\}["']?\s{0,64}(?:$|[,}#])"""
@@ -31,8 +30,7 @@ _MASKED = re.compile(r"""[\s:="',]{0,64}\*{1,65536}["']?\s{0,64}(?:$|[,}])""")
 def redact(line: str) -> str:
     """Mask everything after a possible secret in a source line; the length stays the same.
 
-    YAML's own reading does not help: a forgotten blank makes property and secret one key, and a
-    forgotten colon makes them one text.
+    YAML cannot tell: without a blank, property and secret are one key; without a colon, one text.
     """
     for match in LOOKS_SECRET.finditer(line):
         if not _MASKED.match(line, match.end()):
@@ -44,13 +42,6 @@ def suggestion(word: str, known: Iterable[str], *, otherwise: str) -> str:
     """Return a hint that names the closest known word, or `otherwise`."""
     closest = did_you_mean(word, known)
     return f"did you mean `{closest}`?" if closest else otherwise
-
-
-def context_text(address: str, path: FieldPath) -> str:
-    """Return `in RetentionFloor/orders, spec.keep`."""
-    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
-    parts = [part for part in (address, field) if part]
-    return f"in {', '.join(parts)}" if parts else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +78,7 @@ class Diagnostic:
         # Keys, too, are text that an author typed.
         for name in ("message", "context", "hint"):
             object.__setattr__(self, name, redact(getattr(self, name)))
-        related = tuple(Related(other.location, redact(other.message)) for other in self.related)
+        related = tuple(replace(position, message=redact(position.message)) for position in self.related)
         object.__setattr__(self, "related", related)
 
     @property
@@ -119,6 +110,8 @@ class SourceFile:
 
     def diagnostic(self, error: ManifestError, address: str, related: Iterable[Related] = ()) -> Diagnostic:
         """Return an error of the manifest at `address` with its line and context."""
+        field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.path).removeprefix(".")
+        place = ", ".join(filter(None, (address, field)))
         return Diagnostic(
             code=error.code,
             message=error.message,
@@ -126,7 +119,7 @@ class SourceFile:
             end_line=error.span.end_line,
             end_column=error.span.end_column,
             source_line=self._masked_lines[error.span.line - 1],
-            context=context_text(address, error.path),
+            context=f"in {place}" if place else "",
             hint=error.hint,
             related=(*(Related(self.location(span), message) for span, message in error.related), *related),
         )
@@ -139,8 +132,7 @@ class SourceFile:
             for span in _secrets(document):
                 _mask(lines, span)
         if not all(document.complete for document in self.documents):
-            # Secrets behind a syntax error have no known position: hide all lines from the first
-            # suspect one on.
+            # Secrets behind a syntax error have no known position.
             lines[suspect:] = ["(not shown: the file may hold a secret)"] * (len(lines) - suspect)
         return [redact(line) for line in lines]
 

@@ -1,13 +1,12 @@
-"""Reads the files below the paths of a command as a set of manifests.
-
-Every file that cannot be read is an error.
-"""
+"""Reads files and folders as one set of manifests. A file that cannot be read is an error."""
 
 import hashlib
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 from reconciler.errors import ManifestsInvalid, UsageError
@@ -81,10 +80,7 @@ def load(paths: Sequence[Path], *, now_ms: int, cluster: str | None = None) -> M
 
 
 def validate_sources(files: Sequence[SourceFile | Diagnostic], *, now_ms: int) -> ManifestSet:
-    """Validate files that were read. A Diagnostic stands for a file that cannot be read.
-
-    Raises ManifestsInvalid as `load` does.
-    """
+    """Validate files; a Diagnostic stands for one that cannot be read. Raises ManifestsInvalid."""
     diagnostics = [file for file in files if isinstance(file, Diagnostic)]
     sources = [file for file in files if isinstance(file, SourceFile)]
     complete = not diagnostics
@@ -98,10 +94,9 @@ def validate_sources(files: Sequence[SourceFile | Diagnostic], *, now_ms: int) -
             address = address_of(document.root)
             diagnostics.extend(source.diagnostic(error, address) for error in document.errors)
     clusters = {item.name for item in items if item.model is Cluster}
-    if len(clusters) == 1:
-        (only,) = clusters
-        for item in items:
-            item.cluster = item.cluster or only
+    only = next(iter(clusters)) if len(clusters) == 1 else None
+    for item in items:
+        item.cluster = item.cluster or only
     diagnostics.extend(cross_check(items, complete=complete))
     if complete and not items:
         diagnostics.append(_file_error("M005", "", "the paths hold no manifest", "files end in .yaml or .yml"))
@@ -110,7 +105,7 @@ def validate_sources(files: Sequence[SourceFile | Diagnostic], *, now_ms: int) -
         raise ManifestsInvalid(diagnostics)
     return ManifestSet(
         by_cluster=tuple(_of_cluster(name, items) for name in sorted(clusters)),
-        files=tuple(_manifest_file(source) for source in sources),
+        files=_manifest_files(sources),
         warnings=tuple(diagnostics),
     )
 
@@ -129,18 +124,18 @@ def source_of(path: str, content: bytes) -> SourceFile | Diagnostic:
 
 def _of_cluster(name: str, items: Sequence[ParsedManifest]) -> ClusterManifests:
     items = [item for item in items if item.cluster == name]
-    manifests = sorted((item.manifest for item in items if item.manifest is not None), key=lambda m: m.address)
+    manifests = sorted((item.manifest for item in items if item.manifest is not None), key=attrgetter("address"))
     sources = {item.source.path: item.source for item in items}
     return ClusterManifests(
         cluster=next(manifest for manifest in manifests if isinstance(manifest, Cluster)),
         policies=tuple(manifest for manifest in manifests if isinstance(manifest, Policy)),
         waivers=tuple(manifest for manifest in manifests if isinstance(manifest, Waiver)),
-        files=tuple(_manifest_file(sources[path]) for path in sorted(sources)),
+        files=_manifest_files(sources[path] for path in sorted(sources)),
     )
 
 
-def _manifest_file(source: SourceFile) -> ManifestFile:
-    return ManifestFile(path=source.path, sha256=source.sha256)
+def _manifest_files(sources: Iterable[SourceFile]) -> tuple[ManifestFile, ...]:
+    return tuple(ManifestFile(path=source.path, sha256=source.sha256) for source in sources)
 
 
 def _in_file_order(diagnostics: Sequence[Diagnostic], files: Sequence[SourceFile | Diagnostic]) -> Iterator[Diagnostic]:
@@ -161,10 +156,7 @@ def _in_file_order(diagnostics: Sequence[Diagnostic], files: Sequence[SourceFile
 
 
 def _read_below(root: Path, inodes: set[tuple[int, int]]) -> Iterator[SourceFile | Diagnostic]:
-    """Read the files at or below `root`, sorted by name within each folder.
-
-    `inodes`: of files and folders that were read; a link may lead to one of them again.
-    """
+    """Read files at or below `root`, by name. `inodes`: of what was read; links may repeat it."""
     pending = [root]
     empty = True
     while pending:
@@ -199,12 +191,9 @@ def _read_below(root: Path, inodes: set[tuple[int, int]]) -> Iterator[SourceFile
 
 
 def _path_hint(path: Path) -> str:
-    try:
-        closest = did_you_mean(path.name, (entry.name for entry in path.parent.iterdir()))
-    except OSError:
-        closest = None
-    if closest:
-        return f"did you mean `{path.parent / closest}`?"
+    with suppress(OSError):
+        if closest := did_you_mean(path.name, (entry.name for entry in path.parent.iterdir())):
+            return f"did you mean `{path.parent / closest}`?"
     return "check the path; it is relative to the current folder"
 
 

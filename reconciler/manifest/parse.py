@@ -1,7 +1,6 @@
 """Reads one YAML document as one manifest, with a position for every error.
 
-The rules are in policies/; this module finds the kind, corrects misspelt fields, and adds words for
-pydantic's own errors.
+Finds the kind, corrects misspelt fields, and words pydantic's errors. The rules are in policies/.
 """
 
 import json
@@ -35,7 +34,7 @@ _EXPECTED = {
 """Errors about the type of a value → the expected type."""
 _EMPTY = ("M116", "empty {empty}", "remove the field, or add a value")
 _WORDS: Mapping[str, tuple[str, str, str]] = {
-    **{kind: ("M114", f"expected {expected}, found {{found}}", "") for kind, expected in _EXPECTED.items()},
+    **{kind: ("M114", f"expected {expected}, found {{actual}}", "") for kind, expected in _EXPECTED.items()},
     "too_short": _EMPTY,
     "string_too_short": _EMPTY,
     "missing": ("M113", "missing field `{field}`", ""),
@@ -80,10 +79,9 @@ def address_of(root: Node | None) -> str:
 class ParsedManifest:
     """A document, its kind and its manifest.
 
-    `model`: the class of the kind, also of a misspelt one; Envelope: unknown. `name`: empty if
-    there is none. `cluster`: the name of the cluster that the manifest belongs to; None: unknown.
-    `manifest` None: it was refused, with errors. `spelling`: path of a known field → the misspelt
-    key in the text.
+    `model`: the class of the kind, also of a misspelt one; Envelope: unknown. `name`: may be empty.
+    `cluster`: the name of the manifest's cluster; None: unknown. `manifest` None: it has errors.
+    `spelling`: path of a known field → the misspelt key in the text.
     """
 
     def __init__(self, source: SourceFile, document: Document, root: Node) -> None:
@@ -92,21 +90,18 @@ class ParsedManifest:
         self.root = root
         self.model = kinds().get(_closest_kind(root) or "", Envelope)
         self.name = _text_at(root, "metadata", "name") or ""
+        self.address = address_of(root)
         self.cluster = self.name if self.model is Cluster else _text_at(root, "metadata", "cluster")
         self.manifest: Envelope | None = None
         self.spelling: dict[FieldPath, str] = {}
-
-    @property
-    def address(self) -> str:
-        return f"{self.model.__name__}/{self.name}"
 
     def diagnostic(
         self, code: str, message: str, path: FieldPath, hint: str, *related: tuple["ParsedManifest", FieldPath, str]
     ) -> Diagnostic:
         """Return a diagnostic about the value at `path`. `related`: manifest, path, message."""
         error = ManifestError(code, message, self._span(path), hint, path[:-1])
-        others = (Related(other.source.location(other._span(at)), text) for other, at, text in related)
-        return self.source.diagnostic(error, self.address, others)
+        positions = (Related(other.source.location(other._span(at)), text) for other, at, text in related)
+        return self.source.diagnostic(error, self.address, positions)
 
     def check_kind(self) -> None:
         """Report a kind that is missing, unknown or no text."""
@@ -169,8 +164,7 @@ class ParsedManifest:
         key, node = self._find(path)
         if node.value is INVALID or (kind == "too_short" and node.entries):
             return  # the error was reported, also for a list without its invalid items
-        if key is not None and on_key:
-            node = key
+        node = key if on_key else node
         if kind in ("problems", "broken_rules"):
             parent, issues = path, entry["ctx"]["problems"]
         else:
@@ -188,8 +182,7 @@ class ParsedManifest:
         key, node = self._find(path)
         # A rule about a complete mapping points at its key, not at all its lines.
         about_mapping = not issue.at and isinstance(node.value, dict)
-        if key is not None and (on_key or issue.on_key or about_mapping):
-            node = key
+        node = key if on_key or issue.on_key or about_mapping else node
         span = node.span
         if node.entries and span.end_line > span.line:  # of a block, its first character
             span = Span(span.line, span.column, span.line, span.column + 1)
@@ -200,18 +193,17 @@ class ParsedManifest:
     def _span(self, path: FieldPath) -> Span:
         """Return the span of the value at `path`. A list or mapping has that of its key."""
         key, node = self._find(path)
-        return key.span if key is not None and node.entries else node.span
+        return key.span if node.entries else node.span
 
-    def _find(self, path: FieldPath) -> tuple[Node | None, Node]:
+    def _find(self, path: FieldPath) -> tuple[Node, Node]:
         """Return the key and value at `path` or at its closest existing parent."""
-        key: Node | None = None
-        node = self.root
+        entry = self.root, self.root
         for depth, part in enumerate(path, 1):
-            entry = node.entries.get(self.spelling.get(path[:depth], str(part)))
-            if entry is None:
+            name = self.spelling.get(path[:depth], str(part))
+            if name not in entry[1].entries:
                 break
-            key, node = entry
-        return key, node
+            entry = entry[1].entries[name]
+        return entry
 
 
 def model_issue(entry: Mapping[str, Any], node: Node, path: FieldPath) -> ValidationIssue:
@@ -225,8 +217,8 @@ def model_issue(entry: Mapping[str, Any], node: Node, path: FieldPath) -> Valida
     code, message, hint = _WORDS.get(kind, _OTHER_ERROR)
     if kind in ("int_type", "float_type") and is_text and not node.plain:
         hint = "remove the quotes" if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", node.value) else hint
-    found = _TYPE_NAMES.get(type(node.value), "text")
-    words = {"found": found, "empty": found.removeprefix("a "), "field": path[-1] if path else "", "msg": entry["msg"]}
+    name = _TYPE_NAMES.get(type(node.value), "text")
+    words = {"actual": name, "empty": name.removeprefix("a "), "field": path[-1] if path else "", "msg": entry["msg"]}
     message, hint = message.format(**words, **context), hint.format(**words, **context)
     return ValidationIssue(code, message, path, hint, on_key=kind == "missing")
 

@@ -34,10 +34,7 @@ def _text(name: str, schema: Mapping[str, Any], definitions: Mapping[str, Any]) 
 
 
 def _any_manifest(models: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one branch per kind, selected by `kind`.
-
-    With a plain union, editors would show the errors of all kinds.
-    """
+    """Return one branch per kind: of a plain union, editors would show the errors of all kinds."""
     names = list(models)
     return {
         "title": "Manifest",

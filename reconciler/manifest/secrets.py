@@ -1,7 +1,6 @@
 """Resolves references to secrets when the program connects; validation needs no secret.
 
-Only the Connection holds the values. Its repr hides them, and errors name only the variable or the
-file.
+Only the Connection holds the values. Its repr hides them; errors name the variable or the file.
 """
 
 import errno
@@ -18,13 +17,12 @@ from reconciler.policies.cluster import Cluster
 _LARGEST_BYTES = 1_048_576
 
 
-def resolve(cluster: Cluster, *, timeout_s: float = 30.0, environment: Mapping[str, str] | None = None) -> Connection:
+def resolve(cluster: Cluster, *, timeout_s: float = 30.0, environment: Mapping[str, str] = os.environ) -> Connection:
     """Return the connection of a Cluster, with every `${env:…}` and `${file:…}` resolved.
 
     Files are relative to the manifest's folder. `environment`: by default that of the process.
     Raises SecretMissing (M501), which names every unresolved reference.
     """
-    variables = os.environ if environment is None else environment
     folder = Path(cluster.declared_at.path).parent
     missing: list[str] = []
 
@@ -33,7 +31,7 @@ def resolve(cluster: Cluster, *, timeout_s: float = 30.0, environment: Mapping[s
             variable, file = match["env"], match["file"]
             resolved, problem = "", "is empty"
             try:
-                resolved = variables[variable] if variable else _content(folder / file)
+                resolved = environment[variable] if variable else _content(folder / file)
             except KeyError:
                 problem = "is not set"
             except UnicodeDecodeError:  # its message quotes the bytes

@@ -1,27 +1,18 @@
 """Reads YAML text into nodes with positions, and decides which parts of YAML are refused.
 
 The language is the part of YAML 1.2 that all readers understand alike and that can be reviewed line
-by line: no tags, anchors, aliases, merge keys or directives, no null, no duplicate keys, no
-invisible characters. This module does not know the fields of manifests.
+by line: no tags, anchors, aliases, merge keys, directives, nulls, duplicate keys or invisible
+characters. This module does not know the fields of manifests.
 """
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, NamedTuple
 
-from ruamel.yaml import YAML
+from ruamel.yaml import YAML, events
 from ruamel.yaml.error import YAMLError
-from ruamel.yaml.events import (
-    AliasEvent,
-    DocumentEndEvent,
-    DocumentStartEvent,
-    MappingEndEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-)
 
 from reconciler.policies.validation import FieldPath
 from reconciler.text.escape import is_invisible
@@ -79,15 +70,15 @@ class Span(NamedTuple):
 class Node:
     """A value and its position. `value`: str, int, float, bool, list, dict, or INVALID.
 
-    `entries` of a mapping: key as text → (key node, value node); of a sequence: position as text →
-    (None, value node). `plain`: an unquoted scalar, whose text is `text`.
+    `entries`: key as text → key and value; of a sequence: position as text → the item, twice.
+    `plain`: an unquoted scalar, whose text is `text`.
     """
 
     value: Any
     span: Span
     text: str = ""
     plain: bool = False
-    entries: dict[str, tuple["Node | None", "Node"]] = field(default_factory=dict)
+    entries: dict[str, tuple["Node", "Node"]] = field(default_factory=dict)
 
     @property
     def is_null(self) -> bool:
@@ -96,11 +87,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class ManifestError:
-    """An error at a position of a file.
-
-    `path`: from the root of the document to the surrounding mapping or list. `related`: other
-    positions in the file, each with a message.
-    """
+    """An error in a file. `path`: to the surrounding mapping or list. `related`: with messages."""
 
     code: str
     message: str
@@ -114,10 +101,9 @@ class ManifestError:
 class Document:
     """One YAML document and its errors; `root.value` is a dict unless an error says otherwise.
 
-    `root` None: the errors are outside of all documents, or before the first value. `complete`
-    False: reading ended here. `partial`: an invalid key was dropped with its value, so a field that
-    seems to be missing may be in the text. `dropped`: such keys (as far as they are text) and
-    values; they may hold secrets.
+    `root` None: all errors are before the first value. `complete` False: reading ended here.
+    `partial`: an invalid key was dropped, so a field that seems to be missing may be in the text.
+    `dropped`: dropped values and their keys (as far as they are text); they may hold secrets.
     """
 
     root: Node | None = None
@@ -158,10 +144,7 @@ def read(text: str) -> list[Document]:
 
 
 class _Reader:
-    """Builds documents from the events of the YAML parser.
-
-    `path`: from the root of the open document to its innermost collection, also after an exception.
-    """
+    """Builds documents from parser events. `path`: names of open collections, of the root first."""
 
     def __init__(self, text: str) -> None:
         self.lines = lines_of(text)
@@ -180,12 +163,12 @@ class _Reader:
         """Read to the end, or raise at the first syntax error."""
         end_line = 0
         while (event := self._next_event()) is not None:
-            if isinstance(event, DocumentStartEvent):
+            if isinstance(event, events.DocumentStartEvent):
                 for number in range(end_line, event.start_mark.line if event.explicit else 0):
                     if self.lines[number].startswith("%"):
                         self._refuse_directive(number)
-                self.document.root = self._read_node(self._next_event(), None)
-            elif isinstance(event, DocumentEndEvent):
+                self.document.root = self._read_node(self._next_event(), "")
+            elif isinstance(event, events.DocumentEndEvent):
                 root = self.document.root
                 assert root is not None  # every document has a value, if only an empty one
                 if root.is_null:
@@ -225,48 +208,44 @@ class _Reader:
         if event is not None:
             self.position = _span(event.end_mark, event.end_mark)
         while self.invisible and (event is None or self.invisible[0].span < self.position):
-            error = self.invisible.pop(0)
-            self._error(error.code, error.message, error.span, error.hint)
+            self.document.errors.append(replace(self.invisible.pop(0), path=tuple(self.path[1:])))
         return event
 
     def _error(self, code: str, message: str, span: Span, hint: str, *related: tuple[Span, str]) -> None:
-        self.document.errors.append(ManifestError(code, message, span, hint, tuple(self.path), related))
+        self.document.errors.append(ManifestError(code, message, span, hint, tuple(self.path[1:]), related))
 
     def _refuse_directive(self, number: int) -> None:
         span = Span(number + 1, 1, number + 1, len(self.lines[number]) + 1)
         self._error("M102", "a directive", span, "remove it: manifests are YAML 1.2")
 
-    def _read_node(self, event: Any, name: str | int | None) -> Node:
-        """Read the value that begins with `event`. `name`: key or list position; None: the root."""
+    def _read_node(self, event: Any, name: str | int) -> Node:
+        """Read the value that begins with `event`. `name`: its key or list position."""
         span = _span(event.start_mark, event.end_mark)
-        if isinstance(event, AliasEvent):
+        if isinstance(event, events.AliasEvent):
             self._error("M104", "an alias", span, f"write the value out: {_ONE_PLACE}")
             return Node(INVALID, span)
         if event.anchor is not None:
             self._error("M104", "an anchor", span, f"write the value out where it is used: {_ONE_PLACE}")
         if event.ctag is not None:
             self._error("M103", "a tag", span, "remove it; quote the value if it is text")
-        if isinstance(event, ScalarEvent):
+        if isinstance(event, events.ScalarEvent):
             return self._scalar(event, span)
-        node = Node({} if isinstance(event, MappingStartEvent) else [], span)
-        if name is None:
-            self.document.root = node
-        else:
-            self.path.append(name)
-        if len(self.path) >= DEEPEST:
+        node = Node({} if isinstance(event, events.MappingStartEvent) else [], span)
+        self.document.root = self.document.root or node
+        self.path.append(name)
+        if len(self.path) > DEEPEST:
             raise _TooDeep
-        while not isinstance(child := self._next_event(), MappingEndEvent | SequenceEndEvent):
-            if isinstance(event, MappingStartEvent):
+        while not isinstance(child := self._next_event(), events.MappingEndEvent | events.SequenceEndEvent):
+            if isinstance(event, events.MappingStartEvent):
                 self._read_entry(node, child)
             else:
                 item = self._read_node(child, len(node.value))
                 if item.is_null:
                     self._error("M116", "a list entry without a value", item.span, "remove it, or add a value")
-                node.entries[str(len(node.value))] = (None, item)
+                node.entries[str(len(node.value))] = (item, item)
                 node.value.append(item.value)
         node.span = _span(event.start_mark, child.end_mark)
-        if name is not None:
-            self.path.pop()
+        self.path.pop()
         return node
 
     def _read_entry(self, mapping: Node, event: Any) -> None:
@@ -280,15 +259,14 @@ class _Reader:
         elif key.plain and key.text == "<<":
             self._error("M105", "a merge key", key.span, f"write the fields out: {_ONE_PLACE}")
             key.value = INVALID
-        # Keys that look alike are equal: 0 and "0" would be one key of a JSON object. To Python's
-        # dict, True and 1.0 equal 1: such a key is stored as its text, which the field's own check
-        # refuses.
+        # Keys that look alike are equal: 0 and "0" would be one key of a JSON object. Python's dict
+        # takes True and 1.0 for 1: such a key is stored as text, which the field's check refuses.
         is_integer = type(key.value) is int
         name = str(key.value) if is_integer else key.text
         if key.value is INVALID:
             self.document.partial = True
-        elif (first := mapping.entries.get(name)) is not None and first[0] is not None:
-            related = (first[0].span, "the first one")
+        elif name in mapping.entries:
+            related = (mapping.entries[name][0].span, "the first one")
             self._error("M107", f"duplicate key `{name}`", key.span, "remove one of the two", related)
             key.value = INVALID
         value = self._read_node(self._next_event(), name)

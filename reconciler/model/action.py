@@ -18,10 +18,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action(ABC):
-    """One change to the cluster that a policy asks for, with all that apply and the reports need.
-
-    `drift`: whether the subject counts as drift until the change is done.
-    """
+    """One change to the cluster. `drift`: whether the subject counts as drift until it is done."""
 
     OPERATION: ClassVar[str]
     """The operation's name in files: `delete_records`."""
@@ -33,15 +30,12 @@ class Action(ABC):
     drift: bool = True
 
     @property
-    @abstractmethod
     def irreversible(self) -> bool:
         """Whether the change cannot be undone."""
+        return True
 
     def records_removed_max(self, start: int | None) -> int:  # noqa: ARG002  most remove none
-        """Return how many records the request may have removed at most.
-
-        `start`: the lowest log start offset that was read before it; None: it was not read.
-        """
+        """Return the most records it may have removed; `start`: lowest log start read, or None."""
         return 0
 
     @abstractmethod

@@ -1,40 +1,36 @@
 """Reasons not to act on a subject, and their codes with the texts of `explain CODE`.
 
-Planning turns a reason into Blocked or Skipped, recheck into an Outcome. A subject that does not
-qualify is blocked where its exact name selected it, and skipped where a pattern did. A fact that
-could not be read always blocks. Which subjects qualify is decided per kind.
-
-B1xx any policy, B2xx retention floors, B3xx group removals. A code keeps its meaning for ever; a
-new meaning is a new code.
+A subject that does not qualify is blocked where its exact name selected it, and skipped where a
+pattern did; a fact that could not be read always blocks. B1xx any policy, B2xx retention floors,
+B3xx group removals. A code keeps its meaning for ever; a new meaning is a new code.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Self
+from dataclasses import dataclass
 
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import Blocked, Skipped
 from reconciler.model.snapshot import Unknown
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockReason:
-    """One reason not to act. `code`: a key of BLOCK_CODES. `unread`: a fact could not be read."""
+class BlockReason(Exception):
+    """A reason not to act on a subject. Checks raise it; it blocks in plans and ends actions.
 
-    code: str
-    reason: str
-    next_step: str
-    unread: bool = False
+    `code`: a key of BLOCK_CODES, with a next step unless `next_step` says another. `unread`: a fact
+    could not be read.
+    """
 
-    @classmethod
-    def of(cls, code: str, reason: str, *, next_step: str = "", unread: bool = False) -> Self:
-        """Return the reason, with the next step of its code unless it has one of its own."""
-        return cls(code=code, reason=reason, next_step=next_step or BLOCK_CODES[code].next_step, unread=unread)
+    def __init__(self, code: str, reason: str, *, next_step: str = "", unread: bool = False) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+        self.next_step = next_step or BLOCK_CODES[code].next_step
+        self.unread = unread
 
     def blocked(self, address: Address, declared_at: SourceLocation) -> Blocked:
         """Return the decision that the subject may not or cannot be acted upon."""
-        return Blocked(address=address, declared_at=declared_at, **asdict(self))
+        return Blocked(address=address, declared_at=declared_at, **vars(self))
 
     def blocked_or_skipped(self, address: Address, declared_at: SourceLocation, *, exact: bool) -> Blocked | Skipped:
         """Return that the subject does not qualify. `exact`: an exact name selected it."""
@@ -45,20 +41,17 @@ class BlockReason:
 
 def unknown_fact(what: str, fact: Unknown) -> BlockReason:
     """Return the reason that a needed fact is unknown. `what`: its name, such as `log start`."""
-    return BlockReason.of("B103", f"{what} could not be read: {fact.reason}", unread=True)
+    return BlockReason("B103", f"{what} could not be read: {fact.reason}", unread=True)
 
 
 def contradiction(what: str) -> BlockReason:
     """Return the reason that facts of one scan cannot all be true, such as an end below zero."""
-    return BlockReason.of("B104", f"the scan contradicts itself: {what}")
+    return BlockReason("B104", f"the scan contradicts itself: {what}")
 
 
 @dataclass(frozen=True, slots=True)
 class BlockCode:
-    """A code's title, its cause in a paragraph, and what a plan tells the reader to do next.
-
-    `next_step` is empty where it depends on the subject.
-    """
+    """A code's title, its cause, and what to do next; empty where that depends on the subject."""
 
     title: str
     cause: str
@@ -193,12 +186,8 @@ B306 a retention floor needs the group's position
 """
 
 
-def _reason(title: str, paragraph: str) -> BlockCode:
-    cause, _, next_step = " ".join(paragraph.split()).partition(" Next: ")
-    return BlockCode(title, cause, next_step)
-
-
 BLOCK_CODES: Mapping[str, BlockCode] = {
-    code: _reason(title, paragraph)
+    code: BlockCode(title, cause, next_step)
     for code, title, paragraph in re.findall(r"^(B\d{3}) (.+)\n((?: .+\n)+)", _TEXTS, re.MULTILINE)
+    for cause, _, next_step in [" ".join(paragraph.split()).partition(" Next: ")]
 }

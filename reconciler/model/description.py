@@ -29,10 +29,7 @@ class Description:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeChange:
-    """How the size of an action differs from that of the same action in another plan.
-
-    `details`: one line for each number that moved, named as in the plan file.
-    """
+    """How an action's size differs from another plan's. `details`: a line for each moved number."""
 
     larger: bool
     summary: Phrase

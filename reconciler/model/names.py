@@ -51,8 +51,8 @@ class Address:
     @classmethod
     def parse(cls, text: str) -> "Address":
         """The inverse of `str()`; group ids may hold slashes. Raises ValueError for other text."""
-        kind, _, rest = text.partition("/")
-        policy, _, name = rest.partition("/")
+        kind, _, path = text.partition("/")
+        policy, _, name = path.partition("/")
         if not kind or not policy:
             raise ValueError(f"not an address: {text!r}; expected KIND/POLICY or KIND/POLICY/SUBJECT")
         if kind not in GROUP_KINDS and (match := _PARTITION.fullmatch(name)):

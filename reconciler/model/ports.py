@@ -33,32 +33,27 @@ class ItemResult:
 
 
 class Gateway(Protocol):
-    """The cluster for the applier.
+    """The cluster for the applier, which retries.
 
-    Every call answers for every item within its deadline, and never raises for one item. An empty
-    request answers empty without touching the network. No call creates anything. The applier
-    retries.
+    Every call answers for every item within its deadline, never raises for one item, and creates
+    nothing. An empty request does not touch the network.
     """
 
     def read_partitions(
         self, partitions: Iterable[TopicPartition], *, offsets: bool
     ) -> Mapping[TopicPartition, PartitionFacts | None]:
         """Current facts; None: provably gone. Log start and high watermark only with `offsets`."""
-        ...
 
     def read_positions(
         self, requested: Mapping[str, Sequence[TopicPartition]]
     ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
         """The committed offset of each group on each partition; None: no commit."""
-        ...
 
     def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
         """Current listing, type, state and commits of each group."""
-        ...
 
     def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         """DeleteRecords for partitions of one leader. Raises ValueError for a target below 1."""
-        ...
 
     def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]: ...
 
@@ -66,8 +61,6 @@ class Gateway(Protocol):
         self, election: Election, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, ItemResult]:
         """ElectLeaders for exactly these partitions; never null, which would mean all."""
-        ...
 
     def refresh(self) -> None:
         """Forget cached leaders and coordinators before a retry."""
-        ...

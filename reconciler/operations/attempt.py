@@ -1,12 +1,9 @@
 """One action that a run tries to carry out, and what the results of its requests mean.
 
-Each operation maps Kafka's errors to what the applier does. The client library's own `retriable()`
-is always false, so the names of errors are the only evidence. An error that no table names is a
-failure if a broker sent it, and is read back if the client did. Neither is success, nor proof that
-the request had no effect.
-
-Once a request may have been carried out, the action never ends as "nothing was done". No later fact
-takes that back.
+Each operation maps names of errors to what the applier does; the client library's `retriable()` is
+always false. An error that no table names is a failure if a broker sent it, and is read back if the
+client did. Neither is success, nor proof that the request had no effect. Once a request may have
+been carried out, no later fact lets the action end as "nothing was done".
 """
 
 from collections.abc import Mapping
@@ -94,10 +91,7 @@ class Right(NamedTuple):
 
 
 def interpret(result: ItemResult, errors: ErrorTable, right: Right) -> Response:
-    """Return what a result means by `errors` and COMMON_ERRORS.
-
-    The text of an authorization error names the right that the request needs: a broker's does not.
-    """
+    """Return what a result means. The text of an authorization error names the missing right."""
     code, text = result.code, result.text
     meaning = ErrorMeaning.READ_BACK if code.startswith("_") else ErrorMeaning.FAILED
     for table in (COMMON_ERRORS, errors):
@@ -114,7 +108,7 @@ class Attempt(Generic[A]):
     """An action that this run tries to carry out.
 
     `intended`: this run has stored its intent. `sends`: requests that went out. `possible`: one of
-    them may have been carried out. `done`: the broker said so. `start`: the lowest log start offset
+    them may have been carried out. `confirmed`: the broker said so. `start`: the lowest log start offset
     that was read before a request, the basis of the upper bound. `broker`: the broker that a
     request has to go to, as last read. `last`: the newest response. `reason`: why another try is
     needed.
@@ -124,7 +118,7 @@ class Attempt(Generic[A]):
     intended: bool = False
     sends: int = 0
     possible: bool = False
-    done: bool = False
+    confirmed: bool = False
     start: int | None = None
     broker: int | None = None
     last: Response | None = None
@@ -136,7 +130,7 @@ class Attempt(Generic[A]):
             self,
             sends=self.sends + response.sent,
             possible=self.possible or not response.no_effect,
-            done=self.done or (response.answer is ResponseAction.DONE and not response.no_effect),
+            confirmed=self.confirmed or (response.answer is ResponseAction.DONE and not response.no_effect),
             last=response,
             reason="",
         )
@@ -148,8 +142,7 @@ class Attempt(Generic[A]):
     def outcome(self, status: Status, detail: str, *, read_back: str | None = None) -> Outcome:
         """End the attempt.
 
-        STALE, BLOCKED and NOT_ATTEMPTED promise that nothing was done. Where a request may have
-        been carried out, the outcome is FAILED instead.
+        FAILED replaces "nothing was done" where a request may have been carried out.
         """
         if self.possible and status in (Status.STALE, Status.BLOCKED, Status.NOT_ATTEMPTED):
             detail = f"sent, and it is not known whether it was carried out; then: {detail}"

@@ -18,7 +18,6 @@ from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.operations.attempt import Attempt, ErrorTable, Response, ResponseAction, Right, StepResult, interpret
-from reconciler.operations.checks import SubjectBlocked
 from reconciler.operations.observation import Observation, RecheckFailure
 
 Subject = TopicPartition | str
@@ -35,8 +34,7 @@ Total = Callable[[ClusterSnapshot, str], int | Unknown]
 class Limit:
     """One limit of a Cluster manifest: a share in percent if it has a `total`, otherwise a count.
 
-    `field`: its name in Python. `words` complete a sentence such as "groups removed: 3".
-    `waiver_max_ms`: how far ahead a waiver of it may expire.
+    `words` complete "groups removed: 3". `waiver_max_ms`: how far ahead a waiver of it may expire.
     """
 
     field: str
@@ -48,8 +46,8 @@ class Limit:
     @property
     def id(self) -> str:
         """Its name in manifests, such as `groupsPercent`."""
-        first, *others = self.field.split("_")
-        return first + "".join(map(str.capitalize, others))
+        first, *words = self.field.split("_")
+        return first + "".join(map(str.capitalize, words))
 
     @property
     def is_percent(self) -> bool:
@@ -70,13 +68,9 @@ class LimitUsage(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """What the cluster shows of a desired state.
+    """What the cluster shows, None: not read; and why that is not as desired, None: it is."""
 
-    `shown`: as a short text; None: it could not be read. `missing`: why the state is not reached;
-    None: it is.
-    """
-
-    shown: str | None
+    read_back: str | None
     missing: str | None
 
 
@@ -102,7 +96,6 @@ class RunContext(Protocol):
 
     def purges_of_other_runs(self) -> Mapping[TopicPartition, int]:
         """Return when each partition was last purged by another run. Raises JournalUnavailable."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,18 +134,14 @@ class Operation(Action):
 
     @abstractmethod
     def approved(self) -> Mapping[str, object]:
-        """Return every value that recheck tests for equality.
+        """Return every value that recheck tests for equality, and that an approval binds.
 
-        An approval binds them, besides address and request. The plan's digest covers them in this
-        order: another order or name changes every digest.
+        The plan's digest covers them in this order: another order or name changes every digest.
         """
 
     @abstractmethod
     def impact(self) -> Mapping[str, object]:
-        """Return the upper bound of what the action costs, by the field names of the plan file.
-
-        The plan adds up `records_removed_max`, where there is one; None: unbounded.
-        """
+        """Return the most it costs. The plan adds up `records_removed_max`; None: unbounded."""
 
     def check_subject(self, name: str, partition: int = -1) -> None:
         """Raise ValueError where the address names another subject than the request."""
@@ -168,8 +157,8 @@ class Operation(Action):
 
     @property
     def is_foldable(self) -> bool:
-        """Whether a report may only count the action in its topic. True needs `describe_many`."""
-        return False
+        """Whether a report may only count the action in its topic; partitions by default."""
+        return self.address.partition >= 0
 
     @abstractmethod
     def describe(self) -> Description:
@@ -186,7 +175,7 @@ class Operation(Action):
         return ""
 
     @abstractmethod
-    def explain(self) -> tuple[Fact, ...]:
+    def explain(self) -> Iterable[Fact]:
         """Return request, facts, arithmetic and recheck of the action, for readers who check it."""
 
     def compare_size(self, old: Action) -> SizeChange | None:
@@ -204,10 +193,7 @@ class Operation(Action):
 
     @abstractmethod
     def restrict_to(self, reviewed: Action | None) -> Self | BlockReason:
-        """Return the part of this action that `reviewed` also holds, or why nothing of it is left.
-
-        `reviewed`: the action at the same address in a reviewed plan; None: it holds none.
-        """
+        """Return the part that the `reviewed` action at its address also holds, or why nothing."""
 
     # --- recheck
 
@@ -218,19 +204,16 @@ class Operation(Action):
 
     @abstractmethod
     def check(self, observation: Observation) -> None:
-        """Raise RecheckFailure or SubjectBlocked unless the action holds on these facts.
-
-        The recheck of the whole plan and the check right before each request both call it.
-        """
+        """Raise RecheckFailure or BlockReason unless it holds; every recheck calls it."""
 
     def recheck(self, observation: Observation) -> RecheckFailure | None:
         """Return why the action does not hold on these facts; None: it holds."""
         try:
             self.check(observation)
-        except SubjectBlocked as error:
-            return RecheckFailure(Status.FAILED if error.block.unread else Status.STALE, error.block.reason)
-        except RecheckFailure as failure:
-            return failure
+        except BlockReason as error:
+            return RecheckFailure(Status.FAILED if error.unread else Status.STALE, error.reason)
+        except RecheckFailure as error:
+            return error
         return None
 
     def as_observed(self, snapshot: ClusterSnapshot) -> Self:
@@ -246,10 +229,7 @@ class Operation(Action):
 
     @classmethod
     def batches(cls, attempts: Sequence[Attempt[Any]], size: int) -> list[list[Sequence[Attempt[Any]]]]:
-        """Return at most LANES lanes for each key, of batches with at most `size` subjects.
-
-        Lanes run side by side, the batches of one lane one after another.
-        """
+        """Return at most LANES parallel lanes for each key, of batches of up to `size` subjects."""
         by_key: dict[Any, list[Attempt[Any]]] = {}
         for attempt in attempts:
             by_key.setdefault(attempt.action.batch_key(attempt), []).append(attempt)
@@ -306,24 +286,21 @@ class Operation(Action):
         """Return what the response to a request and the cluster afterwards make of the attempt."""
         attempt, effect = attempt.after_response(response), self.effect(observation)
         if (status := _STATUS_OF.get(response.answer)) is not None:
-            return attempt.outcome(status, response.text or response.code, read_back=effect.shown)
+            return attempt.outcome(status, response.text or response.code, read_back=effect.read_back)
         if effect.missing is not None:
             return attempt.retry_later(effect.missing)
         return self.reached(attempt, observation)
 
-    def after_done(
+    def after_confirmation(
         self, attempt: Attempt[Any], failure: RecheckFailure | None, observation: Observation
     ) -> StepResult | None:
-        """Return what becomes of an attempt that a broker called done, after a later recheck.
-
-        None: it goes on.
-        """
+        """Return what a later recheck makes of an attempt that a broker called done, if any."""
         return None
 
     def reached(self, attempt: Attempt[Any], observation: Observation) -> Outcome:
         """End the attempt: the cluster shows the desired state."""
         status, detail = (Status.APPLIED, self.APPLIED) if attempt.possible else (Status.SATISFIED, self.SATISFIED)
-        return attempt.outcome(status, detail, read_back=self.effect(observation).shown)
+        return attempt.outcome(status, detail, read_back=self.effect(observation).read_back)
 
 
 _STATUS_OF = {
@@ -337,4 +314,4 @@ _STATUS_OF = {
 
 def beyond_review(reason: str) -> BlockReason:
     """Return the block of what a reviewed plan does not hold."""
-    return BlockReason.of("B108", f"beyond review: {reason}")
+    return BlockReason("B108", f"beyond review: {reason}")

@@ -1,20 +1,20 @@
 """Checks that policies and the recheck share.
 
-A check raises SubjectBlocked, or returns why a subject is blocked. Which subjects an operation may
+A check raises BlockReason, or returns the reason. Which subjects an operation may
 act on is decided in the policies and in the operation.
 """
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from reconciler.model.block_reason import BlockReason, unknown_fact
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, ConsumerPosition, GroupType, PartitionFacts, TopicFacts, Unknown
 from reconciler.text.escape import quoted
-from reconciler.text.formatting import count
+from reconciler.text.formatting import count, format_duration, format_instant
 from reconciler.text.suggest import did_you_mean
 
 T = TypeVar("T")
@@ -27,32 +27,16 @@ _READABLE = frozenset({GroupType.CLASSIC, GroupType.CONSUMER})
 GroupExcluder = Callable[[str], bool]
 
 
-class SubjectBlocked(Exception):
-    """A subject does not pass a check. A plan blocks it; the recheck ends its action."""
-
-    def __init__(self, block: BlockReason) -> None:
-        super().__init__(block.reason)
-        self.block = block
-
-    @classmethod
-    def because(cls, code: str, reason: str, *, next_step: str = "", unread: bool = False) -> Self:
-        """Return the exception for a block code; the arguments are those of `BlockReason.of`."""
-        return cls(BlockReason.of(code, reason, next_step=next_step, unread=unread))
-
-
 def known(fact: T | Unknown, what: str, subject: object = "") -> T:
-    """Return a fact. Raises SubjectBlocked for Unknown, named by `what` and `subject`."""
+    """Return a fact. Raises BlockReason for Unknown, named by `what` and `subject`."""
     if isinstance(fact, Unknown):
-        raise SubjectBlocked(unknown_fact(f"{what} {subject}".rstrip(), fact))
+        raise unknown_fact(f"{what} {subject}".rstrip(), fact)
     return fact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protection:
-    """The protections of one Cluster manifest, at an address and a location.
-
-    The planner and the recheck test them. `journal`: the journal's topic.
-    """
+    """The protections of one Cluster manifest, and its location. `journal`: the journal's topic."""
 
     cluster: Address
     declared_at: SourceLocation
@@ -63,11 +47,8 @@ class Protection:
     def of_topic(self, topic: str) -> BlockReason | None:
         """Return why `topic` may lose no records; None: nothing protects it."""
         if topic == self.journal:
-            return BlockReason.of(
-                "B201",
-                f"{topic} is the journal of this tool: its records are the audit trail and the clock of `every`",
-                next_step="take it out of topics; its own retention rules it",
-            )
+            reason = f"{topic} is the journal of this tool: its records are the audit trail and the clock of `every`"
+            return BlockReason("B201", reason, next_step="take it out of topics; its own retention rules it")
         return self._protected(f"topic {topic}", topic, self.topics)
 
     def of_group(self, group: str) -> BlockReason | None:
@@ -79,7 +60,7 @@ class Protection:
             # A pattern protects also the name that is written like it: that can only protect more.
             if selector.matches(name) or selector.text == name:
                 reason = f"{subject} is protected by {self.cluster} ({self.declared_at}): {selector.text}"
-                return BlockReason.of("B106", reason)
+                return BlockReason("B106", reason)
         return None
 
 
@@ -93,22 +74,20 @@ def suggestion(word: str, names: Collection[str]) -> str:
 
 
 def listed_topic(topic: str, snapshot: ClusterSnapshot) -> TopicFacts:
-    """Return the facts of a topic. Raises SubjectBlocked if it is absent or hidden by ACLs."""
+    """Return the facts of a topic. Raises BlockReason if it is absent or hidden by ACLs."""
     facts = snapshot.topics.get(topic)
     if facts is not None:
         return facts
     hidden = snapshot.topics_incomplete
     state = "not on the cluster, or hidden from this principal" if hidden is None else f"not listed: {hidden.reason}"
     reason = f"topic {topic} is {state}{suggestion(topic, snapshot.topics)}"
-    raise SubjectBlocked.because("B101", reason, unread=hidden is not None)
+    raise BlockReason("B101", reason, unread=hidden is not None)
 
 
 def missing_partition(partition: TopicPartition, partitions: int) -> BlockReason:
     """Return the block of a partition number beyond the last one."""
-    number = partition.partition
-    return BlockReason.of(
-        "B102", f"{partition.topic} has {count(partitions, 'partition')}, so none with number {number}"
-    )
+    number = f"so none with number {partition.partition}"
+    return BlockReason("B102", f"{partition.topic} has {count(partitions, 'partition')}, {number}")
 
 
 def system_topic_block(facts: TopicFacts) -> BlockReason | None:
@@ -116,20 +95,32 @@ def system_topic_block(facts: TopicFacts) -> BlockReason | None:
     if not facts.internal and not facts.name.startswith("__"):
         return None
     reason = f"{facts.name} belongs to Kafka itself: losing records of it can destroy a cluster's state"
-    return BlockReason.of("B201", reason)
+    return BlockReason("B201", reason)
 
 
 def check_records_deletable(facts: TopicFacts) -> None:
-    """Raise SubjectBlocked for Kafka's own topics and where the cleanup policy does not delete.
-
-    Brokers delete no records of compacted topics (KIP-107: POLICY_VIOLATION).
-    """
-    if (block := system_topic_block(facts)) is not None:
-        raise SubjectBlocked(block)
+    """Raise BlockReason for Kafka's own topics, or without delete in cleanup.policy (KIP-107)."""
+    if block := system_topic_block(facts):
+        raise block
     policy = known(facts.cleanup_policy, "the cleanup policy of", facts.name)
     if "delete" not in policy:
         reason = f"cleanup.policy of {facts.name} is {','.join(sorted(policy)) or 'empty'}"
-        raise SubjectBlocked.because("B202", f"{reason}: brokers delete no records of it")
+        raise BlockReason("B202", f"{reason}: brokers delete no records of it")
+
+
+def purge_wait(
+    partition: TopicPartition, last_purge_ms: int | Unknown | None, every_ms: int | None, now_ms: int
+) -> tuple[str, int] | None:
+    """Return why a partition may not be purged yet, and from when on it may; None: it may now.
+
+    More than `every` has to pass, as with the purge interval of Kafka Streams
+    (`repartition.purge.interval.ms`). Raises BlockReason where the last purge is not known.
+    """
+    last_ms = None if every_ms is None else known(last_purge_ms, f"when {partition} was last purged")
+    if last_ms is None or every_ms is None or now_ms - last_ms > every_ms:
+        return None
+    last, every = format_instant(last_ms), format_duration(every_ms)
+    return f"last purged at {last}, and purges of a partition are at least {every} apart", last_ms + every_ms + 1
 
 
 # --- consumers: which groups count, whether all are known, and what a commit proves
@@ -149,7 +140,7 @@ def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> 
     ):
         if incomplete is not None:
             reason = f"{what}: {incomplete.reason}, so it is not known which groups would miss records"
-            return BlockReason.of("B212", reason, unread=True)
+            return BlockReason("B212", reason, unread=True)
     # Not listed: hidden, or created since the listing. The commits of such a group were not read.
     unreadable = [
         (name, group.type)
@@ -170,13 +161,13 @@ def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> 
         kind = f"a {type_} group"
     more = f" (and {len(unreadable) - 1} more)" if len(unreadable) > 1 else ""
     reason = f"{quoted(name)}{more} is {kind}, whose position cannot be read, so it may miss records"
-    return BlockReason.of("B211", reason)
+    return BlockReason("B211", reason)
 
 
 def verified_offset(
     group: str, reader: ConsumerPosition | None, facts: PartitionFacts, topic_id: str, high_watermark: int
 ) -> int:
-    """Return the offset below which `group` has read all. Raises SubjectBlocked without proof.
+    """Return the offset below which `group` has read all. Raises BlockReason without proof.
 
     Commits outlive a topic that is deleted and created again, and the broker takes any number: a
     position above the end, or one that was committed for another topic id, proves nothing.
@@ -186,14 +177,14 @@ def verified_offset(
         return f"group {quoted(group)} of unreadBy has {what}"
 
     if reader is None or reader.implied or reader.committed < 0:
-        raise SubjectBlocked.because("B205", has(f"no committed position on {facts.partition}"))
+        raise BlockReason("B205", has(f"no committed position on {facts.partition}"))
     if reader.committed > high_watermark:
-        raise SubjectBlocked.because("B206", has(f"committed {reader.committed}, above the end {high_watermark}"))
+        raise BlockReason("B206", has(f"committed {reader.committed}, above the end {high_watermark}"))
     if isinstance(reader.topic_id, Unknown):
-        raise SubjectBlocked(unknown_fact(f"for which topic {has('committed')}", reader.topic_id))
+        raise unknown_fact(f"for which topic {has('committed')}", reader.topic_id)
     if reader.topic_id not in (None, topic_id):
         committed = f"committed {reader.committed} for topic id {reader.topic_id}"
-        raise SubjectBlocked.because("B207", has(f"{committed}, and {facts.partition.topic} is {topic_id} by now"))
+        raise BlockReason("B207", has(f"{committed}, and {facts.partition.topic} is {topic_id} by now"))
     return reader.committed
 
 

@@ -4,6 +4,7 @@ The request goes to the group's coordinator. A group that was created again unde
 another group: its commits tell, and it is never removed in the place of the first.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -19,7 +20,7 @@ from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, GroupType, Unknown
 from reconciler.operations.attempt import Attempt, ErrorMeaning, ErrorTable, Response, ResponseAction, Right, StepResult
 from reconciler.operations.base import Effect, Limit, LimitUsage, Operation, RunContext, beyond_review
-from reconciler.operations.checks import SubjectBlocked, known, suggestion
+from reconciler.operations.checks import known, suggestion
 from reconciler.operations.observation import Observation, RecheckFailure, check_unprotected
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import approximate_duration, count, format_duration, format_time
@@ -43,10 +44,9 @@ class ObservedGroup:
 
 
 def check_absence(group: str, facts: GroupFacts | None, snapshot: ClusterSnapshot) -> None:
-    """Raise SubjectBlocked where an unlisted group is not proven to be gone.
+    """Raise BlockReason where an unlisted group is not proven to be gone.
 
-    Missing rights make a group look absent, and groups of hidden types are never listed. The facts
-    of a group that is not listed come from the commit log or the old list call.
+    Missing rights hide groups, and the commit log or the old list call may still know one.
     """
     if facts is not None:
         check_type(group, facts, REMOVABLE)
@@ -56,11 +56,11 @@ def check_absence(group: str, facts: GroupFacts | None, snapshot: ClusterSnapsho
     else:
         hint = suggestion(group, snapshot.groups)
         state = f"is not listed, but the list is incomplete: {snapshot.groups_incomplete.reason}{hint}"
-    raise SubjectBlocked.because("B301", f"group {quoted(group)} {state}", unread=True)
+    raise BlockReason("B301", f"group {quoted(group)} {state}", unread=True)
 
 
 def check_type(group: str, facts: GroupFacts, types: Collection[str]) -> GroupType:
-    """Return the type of a group that may be removed. Raises SubjectBlocked for another one."""
+    """Return the type of a group that may be removed. Raises BlockReason for another one."""
     type_ = known(facts.type, "the type of group", quoted(group))
     if type_ in types:
         return type_
@@ -68,7 +68,7 @@ def check_type(group: str, facts: GroupFacts, types: Collection[str]) -> GroupTy
     allowed, next_step = f"only {' and '.join(sorted(REMOVABLE))} groups are ever removed", ""
     if type_ in REMOVABLE:
         allowed, next_step = f"types allows {' and '.join(types)} only", "take it out of groups, or correct types"
-    raise SubjectBlocked.because("B302", f"{quoted(group)} is {kind}; {allowed}", next_step=next_step)
+    raise BlockReason("B302", f"{quoted(group)} is {kind}; {allowed}", next_step=next_step)
 
 
 def _groups_of_cluster(snapshot: ClusterSnapshot, _bucket: str) -> int | Unknown:
@@ -110,10 +110,6 @@ class DeleteGroup(Operation):
     seen: ObservedGroup
 
     @property
-    def irreversible(self) -> bool:
-        return True
-
-    @property
     def removed_group(self) -> str:
         return self.group
 
@@ -152,24 +148,22 @@ class DeleteGroup(Operation):
             notes=(("because ", sentence(self.reason)),),
         )
 
-    def explain(self) -> tuple[Fact, ...]:
+    def explain(self) -> Iterator[Fact]:
         seen = self.seen
         commits, topics = count(seen.commits, "committed offset"), count(seen.commit_topics, "topic")
-        facts: list[Fact] = [
-            ("Request", ("DeleteGroups ", escaped_name(quoted(self.group)))),
-            ("Facts", (f"{seen.type} group, {seen.state}",)),
-            ("", (f"{commits} on {topics}, all lost",)),
-            ("", ("fingerprint of its commits ", name(seen.fingerprint))),
-        ]
+        yield "Request", ("DeleteGroups ", escaped_name(quoted(self.group)))
+        yield "Facts", (f"{seen.type} group, {seen.state}",)
+        yield "", (f"{commits} on {topics}, all lost",)
+        yield "", ("fingerprint of its commits ", name(seen.fingerprint))
         if seen.last_activity_ms is None or seen.newest_record is None:
-            facts.append(("Idle", ("no evidence was asked for: idleFor is 0s",)))
+            yield "Idle", ("no evidence was asked for: idleFor is 0s",)
         else:
             partition, offset = seen.newest_record
             since, limit = format_time(seen.last_activity_ms), approximate_duration(self.idle_for_ms)
-            facts.append(("Idle", (f"since {since}; idleFor asks for {limit}",)))
-            facts.append(("", (f"its newest record is __consumer_offsets[{partition}] offset {offset}",)))
-        conditions = "still listed, same type, EMPTY, same commits, no newer record in the commit log"
-        return (*facts, ("Rechecked", (conditions,)), ("Undo", ("impossible",)))
+            yield "Idle", (f"since {since}; idleFor asks for {limit}",)
+            yield "", (f"its newest record is __consumer_offsets[{partition}] offset {offset}",)
+        yield "Rechecked", ("still listed, same type, EMPTY, same commits, no newer record in the commit log",)
+        yield "Undo", ("impossible",)
 
     # --- plan
 
@@ -191,15 +185,11 @@ class DeleteGroup(Operation):
 
     @classmethod
     def scan_request(cls, actions: Iterable["DeleteGroup"]) -> ScanRequest:
-        by_evidence: dict[bool, list[str]] = {}
+        by_evidence: defaultdict[bool, list[Selector]] = defaultdict(list)
         for action in actions:
-            by_evidence.setdefault(action.seen.newest_record is not None, []).append(action.group)
-        return ScanRequest(
-            groups=tuple(
-                GroupRequest(groups=tuple(map(Selector.literal, groups)), activity=activity)
-                for activity, groups in by_evidence.items()
-            )
-        )
+            by_evidence[action.seen.newest_record is not None].append(Selector.literal(action.group))
+        requests = [GroupRequest(groups=tuple(groups), activity=has) for has, groups in by_evidence.items()]
+        return ScanRequest(groups=tuple(requests))
 
     def check(self, observation: Observation) -> None:
         """Test that it is listed and EMPTY, with the same type and commits, and no newer record."""
@@ -248,8 +238,8 @@ class DeleteGroup(Operation):
             return Effect("absent", None)
         if isinstance(facts.listed, Unknown):
             return Effect(None, facts.listed.reason)
-        shown = None if isinstance(facts.state, Unknown) else f"listed, {facts.state}"
-        return Effect(shown, "the group is still listed")
+        state = None if isinstance(facts.state, Unknown) else f"listed, {facts.state}"
+        return Effect(state, "the group is still listed")
 
     def verify(self, attempt: Attempt[Any], response: Response, observation: Observation) -> StepResult:
         facts, effect = observation.snapshot.groups[self.group], self.effect(observation)
@@ -258,28 +248,28 @@ class DeleteGroup(Operation):
             return self.reached(attempt.after_response(response), observation)
         if response.answer is not ResponseAction.DONE or facts.listed is not True:
             return super(DeleteGroup, self).verify(attempt, response, observation)
-        was_possible, attempt = attempt.possible, attempt.after_response(response)
+        attempt = attempt.after_response(response)
         has_other_commits = isinstance(facts.fingerprint, str) and facts.fingerprint != self.seen.fingerprint
-        if was_possible or not response.no_effect:
+        if attempt.possible:
             change = "its commits are others" if has_other_commits else None
-            return self._listed_after_done(attempt, observation, change)
+            return self._listed_though_removed(attempt, observation, change)
         if not has_other_commits:
             return attempt.retry_later("the broker knows no such group, and the same one is listed")
         detail = "another client removed it; a group of that name was created since"
-        return attempt.outcome(Status.SATISFIED, detail, read_back=effect.shown)
+        return attempt.outcome(Status.SATISFIED, detail, read_back=effect.read_back)
 
-    def after_done(
+    def after_confirmation(
         self, attempt: Attempt[Any], failure: RecheckFailure | None, observation: Observation
     ) -> StepResult | None:
         if failure is not None and failure.status not in (Status.STALE, Status.BLOCKED):
             return None
-        return self._listed_after_done(attempt, observation, None if failure is None else failure.detail)
+        return self._listed_though_removed(attempt, observation, None if failure is None else failure.detail)
 
-    def _listed_after_done(self, attempt: Attempt[Any], observation: Observation, change: str | None) -> StepResult:
+    def _listed_though_removed(self, attempt: Attempt[Any], observation: Observation, change: str | None) -> StepResult:
         """End an attempt that a broker called done, although a group of that name is listed."""
-        shown = self.effect(observation).shown
+        read_back = self.effect(observation).read_back
         if change is None and observation.snapshot.groups[self.group].state is GroupState.EMPTY:
             detail = "the broker answered NONE, and the same group is still listed"
-            return attempt.outcome(Status.FAILED, detail, read_back=shown)
+            return attempt.outcome(Status.FAILED, detail, read_back=read_back)
         detail = "removed; a group of that name was created since" + (f" ({change})" if change else "")
-        return attempt.outcome(Status.APPLIED, detail, read_back=shown)
+        return attempt.outcome(Status.APPLIED, detail, read_back=read_back)

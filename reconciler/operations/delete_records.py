@@ -6,7 +6,7 @@ here can make it higher, and only the log start offset proves what was done.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
@@ -26,16 +26,7 @@ from reconciler.operations.base import Effect, Limit, LimitUsage, Operation, Run
 from reconciler.operations.elect_leader import observe_leadership
 from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers, check_unprotected
 from reconciler.text.escape import quoted
-from reconciler.text.formatting import (
-    approximate_duration,
-    broker_ids,
-    count,
-    first_few,
-    format_duration,
-    format_instant,
-    percent,
-    span,
-)
+from reconciler.text.formatting import approximate_duration, broker_ids, count, first_few, percent, span
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
 
 _SKIPPING_MAX = 10
@@ -62,10 +53,9 @@ class AcceptedLag:
 class Preconditions:
     """The conditions of a purge, tested again before it is sent.
 
-    `named`: groups of `unreadBy`, each must have a commit at or above the target. `accepted`:
-    readers below the target that the policy lets skip records (`consumers: ignore`, or
-    exceptGroups). `except_groups`: selectors of groups that do not count. `every_ms`: least time
-    between two purges of the partition; None: no clock.
+    `named`: groups of `unreadBy`, which must have committed the target. `accepted`: readers below
+    it that may skip records. `except_groups`: selectors of groups that do not count. `every_ms`:
+    least time between two purges of the partition; None: no clock.
     """
 
     consumers: LagPolicy
@@ -102,17 +92,17 @@ class ObservedPartition:
 
 
 def observe_partition(partition: TopicPartition, facts: PartitionFacts | None) -> ObservedPartition:
-    """Return what an action shows about its partition. Raises SubjectBlocked for Unknown."""
+    """Return what an action shows about its partition. Raises BlockReason for Unknown."""
     leadership = observe_leadership(partition, facts)
     assert facts is not None
     if leadership.leader is None:
-        raise checks.SubjectBlocked.because("B203", f"{partition} has no leader, and only a leader deletes records")
+        raise BlockReason("B203", f"{partition} has no leader, and only a leader deletes records")
     log_start = checks.known(facts.log_start, "the log start of", partition)
     stable_end = checks.known(facts.stable_end, "the end of", partition)
     high_watermark = checks.known(facts.high_watermark, "the high watermark of", partition)
     if min(log_start, stable_end, high_watermark) < 0:
         offsets = f"log start {log_start}, end {stable_end}, high watermark {high_watermark}"
-        raise checks.SubjectBlocked(contradiction(f"{partition} has {offsets}"))
+        raise contradiction(f"{partition} has {offsets}")
     return ObservedPartition(
         topic_id=leadership.topic_id,
         log_start=log_start,
@@ -123,18 +113,6 @@ def observe_partition(partition: TopicPartition, facts: PartitionFacts | None) -
         replicas=leadership.replicas,
         in_sync=leadership.in_sync,
     )
-
-
-def purge_wait(last_purge_ms: int | None, every_ms: int | None, now_ms: int) -> str | None:
-    """Return why a partition may not be purged again yet; None: it may.
-
-    More than `every` has to pass, as with the purge interval of Kafka Streams
-    (`repartition.purge.interval.ms`).
-    """
-    if last_purge_ms is None or every_ms is None or now_ms - last_purge_ms > every_ms:
-        return None
-    last, every = format_instant(last_purge_ms), format_duration(every_ms)
-    return f"last purged at {last}, and purges of a partition are at least {every} apart"
 
 
 def _records(snapshot: ClusterSnapshot, topic: str) -> int | Unknown:
@@ -197,10 +175,6 @@ class DeleteRecords(Operation):
     drift: bool
 
     @property
-    def irreversible(self) -> bool:
-        return True
-
-    @property
     def records_max(self) -> int:
         """Upper bound of the records removed: offsets from the scan's log start to the target."""
         return self.before_offset - self.seen.log_start
@@ -221,7 +195,11 @@ class DeleteRecords(Operation):
         )
 
     def request(self) -> Mapping[str, str | int]:
-        return {**asdict(self.partition), "before_offset": self.before_offset}
+        return {
+            "topic": self.partition.topic,
+            "partition": self.partition.partition,
+            "before_offset": self.before_offset,
+        }
 
     def records_removed_max(self, start: int | None) -> int:
         log_start = self.seen.log_start if start is None else max(start, self.seen.log_start)
@@ -250,10 +228,6 @@ class DeleteRecords(Operation):
     DRIFT_TYPE: ClassVar[str] = "records"
     DRIFT_TEXT: ClassVar[str] = "records below the floor are still there"
 
-    @property
-    def is_foldable(self) -> bool:
-        return True
-
     def describe(self) -> Description:
         seen = self.seen
         because: Phrase = ("because ", sentence(self.reason))
@@ -264,7 +238,7 @@ class DeleteRecords(Operation):
             loss=_loss(self.records_max, self.partition_percent),
             notes=(because if self.drift else (*because, " (not drift yet: within driftAfter)"),),
             risks=tuple(_skip(group, records) for group, records in self.skips),
-            unknowns=self._excluded_groups(others=bool(self.skips)),
+            unknowns=self._excluded_groups(skips_known=bool(self.skips)),
         )
 
     @classmethod
@@ -274,7 +248,7 @@ class DeleteRecords(Operation):
         records_max = sum(action.records_max for action in actions)
         held = sum(action.seen.high_watermark - action.seen.log_start for action in actions)
         largest = max(actions, key=lambda action: action.records_max)
-        where, start = escaped_name(format_subject(largest.address)), largest.seen.log_start
+        location, start = escaped_name(format_subject(largest.address)), largest.seen.log_start
         move = f": {start} -> {largest.before_offset}, at most {count(largest.records_max, 'record')}, because "
         numbers = span(actions[0].partition.partition, actions[-1].partition.partition)
         records, partitions = Counter[str](), Counter[str]()
@@ -284,55 +258,48 @@ class DeleteRecords(Operation):
                 partitions[group] += 1
         worst = sorted(records, key=lambda group: (-records[group], group))
         risks = [_skip(group, records[group], partitions[group]) for group in worst[:_SKIPPING_MAX]]
-        if others := len(worst) - len(risks):
-            risks.append((f"and {count(others, 'more group')} would skip records (--full lists them)",))
+        if omitted := len(worst) - len(risks):
+            risks.append((f"and {count(omitted, 'more group')} would skip records (--full lists them)",))
         return Description(
             sign="!",
             subject=(name(actions[0].partition.topic), f", {len(actions):,} partitions ({numbers})"),
             change=(f"log start {span(min(starts), max(starts))} -> {span(min(targets), max(targets))}",),
             loss=_loss(records_max, 100.0 * records_max / held if held else 0.0),
-            notes=(("most of it on ", where, move, sentence(largest.reason)),),
+            notes=(("most of it on ", location, move, sentence(largest.reason)),),
             risks=tuple(risks),
-            unknowns=actions[0]._excluded_groups(others=bool(records)),
+            unknowns=actions[0]._excluded_groups(skips_known=bool(records)),
         )
 
     @classmethod
     def total_loss(cls, actions: Sequence["DeleteRecords"]) -> str:
         return f"at most {count(sum(action.records_max for action in actions), 'record')}"
 
-    def explain(self) -> tuple[Fact, ...]:
-        seen, guard, target = self.seen, self.guard, self.before_offset
-        ends = f"log start {seen.log_start}, stable end {seen.stable_end}, high watermark {seen.high_watermark}"
+    def explain(self) -> Iterator[Fact]:
+        seen, guard, start, target = self.seen, self.guard, self.seen.log_start, self.before_offset
         leader, replicas, in_sync = seen.leader, broker_ids(seen.replicas), broker_ids(seen.in_sync)
-        held, share = seen.high_watermark - seen.log_start, percent(self.partition_percent)
-        facts: list[Fact] = [
-            ("Request", (f"DeleteRecords {self.partition}: the first offset kept is {target}",)),
-            ("Facts", (ends,)),
-            ("", ("topic id ", name(seen.topic_id), f"; leader {leader}, replicas {replicas}, in sync {in_sync}")),
-            (
-                "Bounds",
-                (f"{seen.log_start} < {target} <= {seen.stable_end}: above the log start, up to the stable end",),
-            ),
-            ("Records", (f"{target} - {seen.log_start} = {self.records_max:,} at most",)),
-            ("", (f"{self.records_max:,} / {held:,} = {share} of the partition",)),
-        ]
+        held, share = seen.high_watermark - start, percent(self.partition_percent)
+        yield "Request", (f"DeleteRecords {self.partition}: the first offset kept is {target}",)
+        yield "Facts", (f"log start {start}, stable end {seen.stable_end}, high watermark {seen.high_watermark}",)
+        yield "", ("topic id ", name(seen.topic_id), f"; leader {leader}, replicas {replicas}, in sync {in_sync}")
+        yield "Bounds", (f"{start} < {target} <= {seen.stable_end}: above the log start, up to the stable end",)
+        yield "Records", (f"{target} - {start} = {self.records_max:,} at most",)
+        yield "", (f"{self.records_max:,} / {held:,} = {share} of the partition",)
         if self.vouched:
-            facts.append(("", ("the groups of unreadBy have read them, so the record limits do not count them",)))
+            yield "", ("the groups of unreadBy have read them, so the record limits do not count them",)
         for group in guard.named:
-            facts.append(("Readers", (escaped_name(quoted(group)), f" must have a commit at or above {target}")))
-        facts.append(("Readers", (_LAG_TEXT[guard.consumers],)))
+            yield "Readers", (escaped_name(quoted(group)), f" must have a commit at or above {target}")
+        yield "Readers", (_LAG_TEXT[guard.consumers],)
         for selector in guard.except_groups:
-            facts.append(("", ("groups ", escaped_name(quoted(selector)), " do not count")))
+            yield "", ("groups ", escaped_name(quoted(selector)), " do not count")
         positions = {reader.group: reader.committed for reader in guard.accepted}
         for group, records in self.skips:
-            skipped = f"{target} - {max(positions[group], seen.log_start)} = {records:,} records skipped at most"
-            facts.append(("", (escaped_name(quoted(group)), f" was at {positions[group]}: {skipped}")))
+            skipped = f"{target} - {max(positions[group], start)} = {records:,} records skipped at most"
+            yield "", (escaped_name(quoted(group)), f" was at {positions[group]}: {skipped}")
         if guard.every_ms is not None:
-            facts.append(("Every", (f"at least {approximate_duration(guard.every_ms)} between two purges",)))
-        conditions = (
-            "same topic id, policy still deletes, log begins and ends no lower, no reader new or further behind"
-        )
-        return (*facts, ("Rechecked", (conditions,)), ("Undo", ("impossible",)))
+            yield "Every", (f"at least {approximate_duration(guard.every_ms)} between two purges",)
+        same = "same topic id, policy still deletes, log begins and ends no lower, no reader new or further behind"
+        yield "Rechecked", (same,)
+        yield "Undo", ("impossible",)
 
     def compare_size(self, old: Action) -> SizeChange | None:
         if not isinstance(old, DeleteRecords) or (old.address, old.approved()) != (self.address, self.approved()):
@@ -351,12 +318,12 @@ class DeleteRecords(Operation):
             return None
         return SizeChange(larger=moved > 0 or start < old_start, summary=("; ".join(summary),), details=details)
 
-    def _excluded_groups(self, *, others: bool) -> tuple[Phrase, ...]:
-        """Describe the groups of exceptGroups. `others`: other groups are known to skip records."""
+    def _excluded_groups(self, *, skips_known: bool) -> tuple[Phrase, ...]:
+        """Describe the groups of exceptGroups. `skips_known`: others are known to skip records."""
         if not self.guard.except_groups:
             return ()
         names = escaped_name(first_few([quoted(selector) for selector in self.guard.except_groups]))
-        unknown = f"; what {'more ' if others else ''}they would skip is not known"
+        unknown = f"; what {'more ' if skips_known else ''}they would skip is not known"
         return (("groups of exceptGroups do not count: ", names, unknown),)
 
     # --- plan
@@ -375,7 +342,7 @@ class DeleteRecords(Operation):
         before_offset = min(self.before_offset, reviewed.before_offset)
         accepted = tuple(reader for reader in self.guard.accepted if reader.committed < before_offset)
         positions = {reader.group: reader.committed for reader in reviewed.guard.accepted}
-        further_behind = [r for r in accepted if r.committed < positions.get(r.group, before_offset)]
+        further_behind = next((r for r in accepted if r.committed < positions.get(r.group, before_offset)), None)
         if before.topic_id != now.topic_id:
             reason = f"the reviewed plan is about topic id {before.topic_id}, the topic is {now.topic_id} by now"
         elif replace(self.guard, accepted=()) != replace(reviewed.guard, accepted=()):
@@ -387,9 +354,9 @@ class DeleteRecords(Operation):
         elif now.high_watermark < before.high_watermark:
             ends = f"it ends at {now.high_watermark}, it ended at {before.high_watermark} in the reviewed plan"
             reason = f"the log was cut: {ends}, so its offsets may mean other records"
-        elif further_behind:
-            reader, name = further_behind[0], quoted(further_behind[0].group)
-            reason = f"larger: the reviewed plan does not let group {name} skip records from {reader.committed}"
+        elif further_behind is not None:
+            skipped = f"group {quoted(further_behind.group)} skip records from {further_behind.committed}"
+            reason = f"larger: the reviewed plan does not let {skipped}"
         elif before_offset == self.before_offset and accepted == self.guard.accepted:
             return self
         else:
@@ -441,18 +408,16 @@ class DeleteRecords(Operation):
             self._check_scanned_readers(facts, high_watermark, observation)
         else:
             self._check_positions(observation)
-        if self.guard.every_ms is not None:
-            last_ms = checks.known(facts.last_purge_ms, f"when {self.partition} was last purged")
-            if (wait := purge_wait(last_ms, self.guard.every_ms, observation.now_ms)) is not None:
-                raise RecheckFailure(Status.WAITING, wait)
+        if wait := checks.purge_wait(self.partition, facts.last_purge_ms, self.guard.every_ms, observation.now_ms):
+            raise RecheckFailure(Status.WAITING, wait[0])
 
     def _ends(self, facts: PartitionFacts, *, complete: bool) -> tuple[int, int]:
         """Return log start and high watermark."""
         if complete:
             try:
                 observed = observe_partition(self.partition, facts)
-            except checks.SubjectBlocked as error:
-                raise RecheckFailure(Status.FAILED, error.block.reason) from None
+            except BlockReason as error:
+                raise RecheckFailure(Status.FAILED, error.reason) from None
             return observed.log_start, observed.high_watermark
         log_start = checks.known(facts.log_start, "the log start")
         if log_start >= self.before_offset:
@@ -466,7 +431,7 @@ class DeleteRecords(Operation):
         """Test that below the target there are only readers that the plan accepted there."""
         is_excluded, blind_spot = observation.excluder(self.guard.except_groups)
         if blind_spot is not None:
-            raise checks.SubjectBlocked(blind_spot)
+            raise blind_spot.with_traceback(None)  # raised for many partitions
         readers = checks.known(facts.readers, "the consumers of", self.partition)
         if isinstance(facts.readers_below, Unknown) or facts.readers_below < self.before_offset:
             raise RecheckFailure(Status.FAILED, f"consumers were not looked for up to {self.before_offset}")
@@ -512,7 +477,8 @@ class DeleteRecords(Operation):
         read_at_ms = context.clock()
         has_clock = any(action.guard.every_ms is not None for action in actions)
         purges = context.purges_of_other_runs() if has_clock else {}
-        partitions = context.gateway.read_partitions([action.partition for action in actions], offsets=True)
+        present = context.gateway.read_partitions([action.partition for action in actions], offsets=True)
+        partitions = {at: facts and replace(facts, last_purge_ms=purges.get(at)) for at, facts in present.items()}
         requested: defaultdict[str, list[TopicPartition]] = defaultdict(list)
         for action in actions:
             for group in {*action.guard.named, *(reader.group for reader in action.guard.watched)}:
@@ -521,10 +487,7 @@ class DeleteRecords(Operation):
         return Observation.before_request(
             now_ms=context.clock(),
             read_at_ms=read_at_ms,
-            partitions={
-                partition: facts and replace(facts, last_purge_ms=purges.get(partition))
-                for partition, facts in partitions.items()
-            },
+            partitions=partitions,
             positions=positions,
             removed_groups=context.removed_groups,
         )
@@ -537,8 +500,8 @@ class DeleteRecords(Operation):
         clocked = {action.partition: action.guard.every_ms for action in actions if action.guard.every_ms is not None}
         purges = context.purges_of_other_runs() if clocked else {}
         now_ms = context.clock()
-        waits = ((at, purge_wait(purges.get(at), every_ms, now_ms)) for at, every_ms in clocked.items())
-        return {at: RecheckFailure(Status.WAITING, wait) for at, wait in waits if wait is not None}
+        waits = ((at, checks.purge_wait(at, purges.get(at), every_ms, now_ms)) for at, every_ms in clocked.items())
+        return {at: RecheckFailure(Status.WAITING, wait[0]) for at, wait in waits if wait}
 
     def prepare(self, attempt: Attempt[Any], observation: Observation) -> Attempt[Any]:
         facts = observation.snapshot.partitions[self.partition]
@@ -572,8 +535,8 @@ class DeleteRecords(Operation):
         facts = observation.snapshot.partitions.get(self.partition)
         if facts is None or (isinstance(facts.topic_id, str) and facts.topic_id != self.seen.topic_id):
             # Which of the two topics the request met is not known any more.
-            detail, shown = "the topic was deleted while the request was under way", self.effect(observation).shown
-            return attempt.after_response(response).outcome(Status.STALE, detail, read_back=shown)
+            detail, gone = "the topic was deleted while the request was under way", self.effect(observation).read_back
+            return attempt.after_response(response).outcome(Status.STALE, detail, read_back=gone)
         if self.effect(observation).missing is None:
             return self.reached(attempt.after_response(response), observation)
         unmoved = facts.log_start == attempt.start and facts.leader == attempt.broker

@@ -6,7 +6,7 @@ the leader that the metadata shows counts.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
@@ -20,7 +20,7 @@ from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import PartitionFacts, Unknown
 from reconciler.operations.attempt import Attempt, ErrorMeaning, ErrorTable, Response, ResponseAction, Right
 from reconciler.operations.base import DAY_MS, Effect, Limit, LimitUsage, Operation, RunContext, beyond_review
-from reconciler.operations.checks import SubjectBlocked, known
+from reconciler.operations.checks import known
 from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers, check_unprotected
 from reconciler.text.formatting import broker_ids, count, span
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
@@ -42,9 +42,9 @@ class ObservedLeadership:
 
 
 def observe_leadership(partition: TopicPartition, facts: PartitionFacts | None) -> ObservedLeadership:
-    """Return the metadata of a partition. Raises SubjectBlocked where not all of it is known."""
+    """Return the metadata of a partition. Raises BlockReason where not all of it is known."""
     if facts is None:
-        raise SubjectBlocked(unknown_fact(f"{partition}", Unknown("the scan has no facts about it")))
+        raise unknown_fact(f"{partition}", Unknown("the scan has no facts about it"))
     observed = ObservedLeadership(
         topic_id=known(facts.topic_id, "the topic id of", partition),
         leader=known(facts.leader, "the leader of", partition),
@@ -52,7 +52,7 @@ def observe_leadership(partition: TopicPartition, facts: PartitionFacts | None) 
         in_sync=known(facts.in_sync, "the in-sync replicas of", partition),
     )
     if not observed.replicas:
-        raise SubjectBlocked(contradiction(f"{partition} has no replicas"))
+        raise contradiction(f"{partition} has no replicas")
     return observed
 
 
@@ -66,8 +66,7 @@ UNCLEAN_ELECTIONS = Limit(
 class ElectLeader(Operation):
     """Elect the preferred leader, or any live replica of a leaderless partition.
 
-    `leader_wanted` is the first replica for a preferred election and None for an unclean one. Only
-    an unclean election is irreversible.
+    `leader_wanted`: the first replica; None for an unclean election, which alone is irreversible.
     """
 
     OPERATION: ClassVar[str] = "elect_leader"
@@ -102,7 +101,7 @@ class ElectLeader(Operation):
         return self.election is Election.UNCLEAN
 
     def request(self) -> Mapping[str, str | int]:
-        return {**asdict(self.partition), "election": self.election.value}
+        return {"topic": self.partition.topic, "partition": self.partition.partition, "election": self.election.value}
 
     # --- plan file
 
@@ -145,8 +144,8 @@ class ElectLeader(Operation):
     def describe_many(cls, actions: Sequence["ElectLeader"]) -> Description:
         moves = sorted(Counter(action._move for action in actions).items(), key=lambda move: (-move[1], move[0]))
         change = ", ".join(f"{move} ({number:,})" for move, number in moves[:_MOVES_MAX])
-        if others := moves[_MOVES_MAX:]:
-            change += f" and {count(len(others), 'more move')} ({sum(number for _, number in others):,})"
+        if omitted := moves[_MOVES_MAX:]:
+            change += f" and {count(len(omitted), 'more move')} ({sum(number for _, number in omitted):,})"
         numbers = span(actions[0].partition.partition, actions[-1].partition.partition)
         return Description(
             sign="~",
@@ -159,22 +158,16 @@ class ElectLeader(Operation):
         unclean = sum(action.irreversible for action in actions)
         return f"{unclean:,} unclean, loss unbounded" if unclean else ""
 
-    def explain(self) -> tuple[Fact, ...]:
-        seen = self.seen
-        replicas: Phrase = (
-            f"replicas {broker_ids(seen.replicas)}, in sync {broker_ids(seen.in_sync)}; topic id ",
-            name(seen.topic_id),
-        )
-        loss: tuple[Fact, ...] = (("Loss", _LOSS),) if self.irreversible else ()
-        condition = "still leaderless" if self.irreversible else "the first replica is in sync"
-        undo = "impossible" if self.irreversible else "possible: another election moves the leader back"
-        return (
-            ("Request", (f"ElectLeaders {self.partition}, {self.election}: leader {self._move}",)),
-            ("Facts", replicas),
-            *loss,
-            ("Rechecked", (f"same topic id and replicas; {condition}",)),
-            ("Undo", (undo,)),
-        )
+    def explain(self) -> Iterator[Fact]:
+        replicas = f"replicas {broker_ids(self.seen.replicas)}, in sync {broker_ids(self.seen.in_sync)}"
+        condition, undo = "the first replica is in sync", "possible: another election moves the leader back"
+        yield "Request", (f"ElectLeaders {self.partition}, {self.election}: leader {self._move}",)
+        yield "Facts", (f"{replicas}; topic id ", name(self.seen.topic_id))
+        if self.irreversible:
+            yield "Loss", _LOSS
+            condition, undo = "still leaderless", "impossible"
+        yield "Rechecked", (f"same topic id and replicas; {condition}",)
+        yield "Undo", (undo,)
 
     @property
     def _move(self) -> str:
@@ -259,12 +252,8 @@ class ElectLeader(Operation):
         partitions = dict(context.gateway.read_partitions(by_partition, offsets=False))
 
         def missing(among: Iterable[TopicPartition]) -> list[TopicPartition]:
-            return [
-                partition
-                for partition in among
-                if (facts := partitions[partition]) is not None
-                and not by_partition[partition]._has_wanted_leader(facts)
-            ]
+            present = ((at, facts) for at in among if (facts := partitions[at]) is not None)
+            return [at for at, facts in present if not by_partition[at]._has_wanted_leader(facts)]
 
         actions_to_await = (ResponseAction.DONE, ResponseAction.READ_BACK)
         pending = missing(partition for partition, response in responses.items() if response.answer in actions_to_await)
@@ -285,14 +274,12 @@ class ElectLeader(Operation):
             return Effect("gone", "the partition is gone")
         if isinstance(facts.leader, Unknown):
             return Effect(None, "the metadata shows nothing that could be read")
-        shown = "leaderless" if facts.leader is None else f"leader {facts.leader}"
+        leader = "leaderless" if facts.leader is None else f"leader {facts.leader}"
         reached = facts.topic_id == self.seen.topic_id and self._has_wanted_leader(facts)
-        return Effect(shown, None if reached else f"the metadata shows {shown}")
+        return Effect(leader, None if reached else f"the metadata shows {leader}")
 
     def _has_wanted_leader(self, facts: PartitionFacts) -> bool:
-        if not isinstance(facts.leader, int):
-            return False
-        return self.leader_wanted is None or facts.leader == self.leader_wanted
+        return isinstance(facts.leader, int) and self.leader_wanted in (None, facts.leader)
 
 
 _LOSS: Phrase = (strong("loss unbounded"), " (records that only the missing replicas hold)")

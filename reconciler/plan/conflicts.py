@@ -19,10 +19,7 @@ _CITED_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A subject that other policies of the kind claim, too.
-
-    `partitions`: the numbers that they have in common; None: everything that the policy claims.
-    """
+    """A subject claimed twice. `partitions`: the numbers in common; None: all of the policy."""
 
     partitions: frozenset[int] | None
     block: BlockReason
@@ -58,12 +55,12 @@ class ConflictIndex:
             common = frozenset(number for number in numbers if number is not None)
             if not common:
                 return None
-        others = (
+        rivals = (
             other
             for other in self._claims[type(policy), name]
             if other is not policy and _overlap(claimed, other.claimed_partitions(name))
         )
-        cited = list(islice(others, _CITED_MAX + 1))
+        cited = list(islice(rivals, _CITED_MAX + 1))
         subject = f"group {quoted(name)}" if policy.SUBJECTS == "groups" else f"topic {name}"
         block = BlockReason(
             code="B105",

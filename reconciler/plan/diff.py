@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from reconciler.model.action import Action
 from reconciler.model.description import SizeChange
 from reconciler.model.names import Address
+from reconciler.model.plan import Decision
 from reconciler.operations.base import Operation
 from reconciler.plan.plan_file import SavedPlan, approved_fields
 from reconciler.text.escape import quoted
@@ -45,13 +46,18 @@ class ActionDiff:
 
     address: Address
     change: Change
-    old: Action | None
-    new: Action | None
+    old: Operation | None
+    new: Operation | None
+
+    @property
+    def latest(self) -> Operation:
+        """The action of the new plan, or of the old one where that has none."""
+        return cast(Operation, self.new or self.old)
 
     @property
     def size_change(self) -> SizeChange | None:
         """How the size differs, where nothing else does."""
-        return None if self.old is None or self.new is None else _size_change(self.old, self.new)
+        return None if self.old is None or self.new is None else self.new.compare_size(self.old)
 
     @property
     def differences(self) -> tuple[Difference, ...]:
@@ -73,10 +79,7 @@ class ActionDiff:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two plans and what differs. Equal actions and facts of the scan that no approval binds are left out.
-
-    `tally`: the number of entries of each change.
-    """
+    """Two plans and the `tally` of their differences. What no approval binds does not count."""
 
     old: SavedPlan
     new: SavedPlan
@@ -95,32 +98,34 @@ def compare(old: SavedPlan, new: SavedPlan) -> Comparison:
 
 def diff_actions(old: Iterable[Action], new: Iterable[Action]) -> Iterator[ActionDiff]:
     """Yield the differences between two lists of actions in address order, in one pass over both."""
-    left, right = iter(old), iter(new)
-    before, after = next(left, None), next(right, None)
+    for before, after in pair_up(old, new):
+        if (change := _change(before, after)) is not None:
+            yield ActionDiff((before or after).address, change, before, after)
+
+
+def pair_up(first: Iterable[Decision], second: Iterable[Action]) -> Iterator[tuple[Any, Any]]:
+    """Yield what two lists in address order have at each address; None: nothing.
+
+    Reads both to the end, where a saved plan proves its digest, and holds one item of each.
+    """
+    firsts, seconds = iter(first), iter(second)
+    before, after = next(firsts, None), next(seconds, None)
     while before is not None or after is not None:
-        if after is None or (before is not None and before.address < after.address):
-            assert before is not None
-            yield ActionDiff(before.address, Change.GONE, before, None)
-            before = next(left, None)
-        elif before is None or after.address < before.address:
-            yield ActionDiff(after.address, Change.NEW, None, after)
-            after = next(right, None)
-        else:
-            if (change := _change(before, after)) is not None:
-                yield ActionDiff(before.address, change, before, after)
-            before, after = next(left, None), next(right, None)
+        has_first = after is None or (before is not None and before.address <= after.address)
+        has_second = before is None or (after is not None and after.address <= before.address)
+        yield before if has_first else None, after if has_second else None
+        before = next(firsts, None) if has_first else before
+        after = next(seconds, None) if has_second else after
 
 
-def _change(old: Action, new: Action) -> Change | None:
+def _change(old: Operation | None, new: Operation | None) -> Change | None:
+    if old is None or new is None:
+        return Change.NEW if old is None else Change.GONE
     if old == new:
         return None
-    if (size_change := _size_change(old, new)) is not None:
+    if (size_change := new.compare_size(old)) is not None:
         return Change.LARGER if size_change.larger else Change.SMALLER
     return None if approved_fields(old) == approved_fields(new) else Change.CHANGED
-
-
-def _size_change(old: Action, new: Action) -> SizeChange | None:
-    return new.compare_size(old) if isinstance(new, Operation) else None
 
 
 @lru_cache(maxsize=4096)
@@ -130,18 +135,18 @@ def _compare(old: str, new: str) -> tuple[Difference, ...]:
     from deepdiff import DeepDiff
     from deepdiff.helper import NotPresent
 
-    def shown(value: object) -> str:
+    def as_text(value: object) -> str:
         if isinstance(value, dict):
             return str(list(value.values()))
         return "none" if value is None or isinstance(value, NotPresent) else str(value)
 
     # threshold 0: also lists that have nothing in common are compared item by item
-    found = DeepDiff(_named(json.loads(old)), _named(json.loads(new)), view="tree", threshold_to_diff_deeper=0)
+    differences = DeepDiff(_named(json.loads(old)), _named(json.loads(new)), view="tree", threshold_to_diff_deeper=0)
     changes = {
-        tuple(map(str, change.path(output_format="list"))): change for level in found.values() for change in level
+        tuple(map(str, change.path(output_format="list"))): change for level in differences.values() for change in level
     }
     return tuple(
-        Difference(".".join(path), shown(change.t1), shown(change.t2)) for path, change in sorted(changes.items())
+        Difference(".".join(path), as_text(change.t1), as_text(change.t2)) for path, change in sorted(changes.items())
     )
 
 

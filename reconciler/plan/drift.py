@@ -84,14 +84,14 @@ class DriftReport:
     unread: tuple[Subject, ...] = ()
 
     @property
-    def unseen(self) -> bool:
+    def has_unknowns(self) -> bool:
         """Whether something that the policies need could not be read."""
         return bool(self.unread or self.incomplete)
 
     @property
     def in_sync(self) -> bool:
-        """Nothing drifts and everything was seen."""
-        return not self.subjects and not self.unseen
+        """Whether nothing drifts and everything could be read."""
+        return not self.subjects and not self.has_unknowns
 
 
 def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
@@ -152,7 +152,7 @@ def exit_code(reports: Sequence[DriftReport]) -> int:
     """Return 2 where anything drifts, else 1 where too little could be seen to tell, else 0."""
     if any(report.subjects for report in reports):
         return ExitCode.ACTIONS
-    return ExitCode.ERROR if any(report.unseen for report in reports) else ExitCode.DONE
+    return ExitCode.ERROR if any(report.has_unknowns for report in reports) else ExitCode.DONE
 
 
 def _subjects_before(previous: Iterable[DriftReport], cluster_id: str) -> dict[Address, Subject]:
@@ -165,8 +165,8 @@ def _subject(decision: Operation | Blocked, now_ms: int) -> Subject:
     if isinstance(decision, Blocked):
         sort, code, next_step = section_of(decision), decision.code, decision.next_step
     else:
-        late = "converge should have done this: see its last run"
-        next_step = late if decision.mode is Mode.CONTINUOUS else "apply a reviewed plan"
+        overdue = "converge should have done this: see its last run"
+        next_step = overdue if decision.mode is Mode.CONTINUOUS else "apply a reviewed plan"
         sort, code = decision.DRIFT_TYPE, None
     return Subject(
         address=decision.address, sort=sort, code=code, detail=decision.reason, next_step=next_step, since_ms=now_ms
@@ -203,11 +203,6 @@ def dumps(reports: Sequence[DriftReport]) -> str:
     return "".join(document(fields | {"clusters": clusters}))
 
 
-def read(path: Path) -> tuple[DriftReport, ...]:
-    """Return the reports of a file that `dumps` wrote. Raises OSError and ValueError."""
-    return parse(path.read_text(encoding="utf-8"))
-
-
 def parse(text: str) -> tuple[DriftReport, ...]:
     """Return what `dumps` wrote. A newer minor version may hold more fields. Raises ValueError."""
     value = _CODEC.validate(text)
@@ -240,10 +235,10 @@ def write_metrics(reports: Sequence[DriftReport], path: Path) -> None:
     drifting = gauge("drift_subjects", "Subjects that drift.", of_policy)
     unread = gauge("unread_subjects", "Subjects that could not be read.", of_policy)
     text = "Subjects that do not drift: pending, waiting, skipped, satisfied."
-    others = gauge("subjects", text, (*of_policy, "decision"))
+    not_drifting = gauge("subjects", text, (*of_policy, "decision"))
     for report in reports:
         in_sync.labels(report.cluster).set(report.in_sync)
-        complete.labels(report.cluster).set(not report.unseen)
+        complete.labels(report.cluster).set(not report.has_unknowns)
         observed.labels(report.cluster).set(report.observed_at_ms / 1000)
         refusing.labels(report.cluster).set(len(report.refused))
         if report.subjects:
@@ -253,5 +248,5 @@ def write_metrics(reports: Sequence[DriftReport], path: Path) -> None:
             drifting.labels(*names).set(tally.drift)
             unread.labels(*names).set(tally.unread)
             for decision in ("pending", "waiting", "skipped", "satisfied"):
-                others.labels(*names, decision).set(getattr(tally, decision))
+                not_drifting.labels(*names, decision).set(getattr(tally, decision))
     write_to_textfile(str(path), registry)

@@ -7,10 +7,10 @@ action counts towards each, the Cluster sets their values, and the caller ends t
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from reconciler.model.names import Address, SourceLocation
-from reconciler.model.plan import Decision, LimitVerdict, Plan, UsedWaiver
+from reconciler.model.plan import Decision, LimitVerdict, UsedWaiver
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.operations import Operation
 from reconciler.operations.base import Limit
@@ -26,7 +26,7 @@ def verdicts(
 ) -> tuple[LimitVerdict, ...]:
     """Return one verdict for each limit, in the manifest's order.
 
-    A share whose whole is not known refuses, but only where there are actions that it would bound.
+    A share of an unknown total refuses, but only where there are actions that it would bound.
     With a waiver, the actions of its policy keep the waiver's value and all others together keep
     the limit.
     """
@@ -38,8 +38,8 @@ def verdicts(
             places.setdefault(policy, decision.declared_at)
             for limit, amount, name, counted in decision.limit_usage():
                 if name not in buckets[limit.id]:
-                    whole = None if limit.total is None else limit.total(snapshot, name)
-                    buckets[limit.id][name] = _Bucket(name, whole)
+                    total = None if limit.total is None else limit.total(snapshot, name)
+                    buckets[limit.id][name] = _Bucket(name, total)
                 buckets[limit.id][name].amounts[policy][counted] += amount
     ordered = sorted(waivers, key=lambda waiver: waiver.address)
     return tuple(
@@ -55,21 +55,16 @@ def verdicts(
     )
 
 
-def with_limits(plan: Plan, cluster: Cluster, waivers: Iterable[Waiver], snapshot: ClusterSnapshot) -> Plan:
-    """Return the plan with the verdicts on its present decisions, as after a review."""
-    return replace(plan, limits=verdicts(plan.decisions, cluster, waivers, snapshot))
-
-
 @dataclass(slots=True)
 class _Bucket:
     """What one limit bounds as one number: everything, or the records of one topic.
 
-    `whole`: what a share is taken of; None: a count. `amounts`: by policy and by name, where a limit
+    `total`: what a share is taken of; None: a count. `amounts`: by policy and by name, where a limit
     counts distinct names: two policies that take partitions of one topic lose one topic.
     """
 
     name: str
-    whole: int | Unknown | None
+    total: int | Unknown | None
     amounts: defaultdict[Address, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
     def amount(self, policies: Iterable[Address]) -> int:
@@ -80,9 +75,9 @@ class _Bucket:
         return totals[""] if "" in totals else len(totals)
 
     def value(self, policies: Iterable[Address]) -> float:
-        """Return `amount`, or its share of the whole in percent."""
+        """Return `amount`, or its share of the total in percent."""
         amount = float(self.amount(policies))
-        return min(100.0, 100.0 * amount / self.whole) if isinstance(self.whole, int) else amount
+        return min(100.0, 100.0 * amount / self.total) if isinstance(self.total, int) else amount
 
     def by_amount(self, policies: Iterable[Address]) -> list[Address]:
         """Return the policies, those that cause most first."""
@@ -98,10 +93,7 @@ def _verdict(
     *,
     now_ms: int,
 ) -> LimitVerdict:
-    """Return whether each bucket is within the limit `most`, and why, in words.
-
-    `waivers`: those of this limit. `places`: where each policy that acts was declared.
-    """
+    """Return whether each bucket is within the limit `most`, and why. `places`: of declarations."""
     valid, ignored = _sort_out(waivers, now_ms)
     used: dict[Address, UsedWaiver] = {}
     refused: list[tuple[_Bucket, list[Address]]] = []
@@ -109,7 +101,7 @@ def _verdict(
     worst = None
     unit = " %" if limit.is_percent else ""
     bound = _number(most) + unit
-    unknown = [(bucket, bucket.whole.reason) for bucket in buckets if isinstance(bucket.whole, Unknown)]
+    unknown = [(bucket, bucket.total.reason) for bucket in buckets if isinstance(bucket.total, Unknown)]
     if unknown:
         bucket, reason = unknown[0]
         observed, worst = None, bucket.by_amount(bucket.amounts)[0]
@@ -189,13 +181,13 @@ def _advice(limit: str, most: float, refused: Iterable[tuple[_Bucket, list[Addre
         f"{{policy: {policy}, limit: {limit}, value: {_number(value)}, expires: …}}"
         for policy, value in list(needed.items())[:_CLAUSES_MAX]
     )
-    others = f" (and {len(needed) - _CLAUSES_MAX} more)" if len(needed) > _CLAUSES_MAX else ""
-    return f"do less at once, or add a Waiver of spec {specs}{others}"
+    more = f" (and {len(needed) - _CLAUSES_MAX} more)" if len(needed) > _CLAUSES_MAX else ""
+    return f"do less at once, or add a Waiver of spec {specs}{more}"
 
 
-def _join_first(clauses: Sequence[str], others: str) -> str:
+def _join_first(clauses: Sequence[str], noun: str) -> str:
     """Join the first clauses and count the others: reports cut a sentence that is too long."""
-    more = f"; {others}: {len(clauses) - _CLAUSES_MAX:,}" if len(clauses) > _CLAUSES_MAX else ""
+    more = f"; {noun}: {len(clauses) - _CLAUSES_MAX:,}" if len(clauses) > _CLAUSES_MAX else ""
     return "".join(clauses[:_CLAUSES_MAX]) + more
 
 

@@ -1,7 +1,4 @@
-"""Makes the plan of policies and one snapshot, with protections and conflicts.
-
-The policy decides what a subject needs; limits.py decides whether the whole plan is too much.
-"""
+"""Makes the plan of policies and one snapshot; limits.py decides whether it is too much."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence

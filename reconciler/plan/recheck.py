@@ -23,10 +23,7 @@ from reconciler.text.formatting import format_instant
 
 @dataclass(frozen=True, slots=True)
 class Recheck:
-    """Actions that still hold, in the plan's order, and how the others ended; nothing was sent.
-
-    `limits`: their verdicts on what remains. The caller ends the run where one is not passed.
-    """
+    """Actions that still hold, in the plan's order, outcomes of the others, and the limits now."""
 
     remaining: tuple[Action, ...]
     outcomes: tuple[Outcome, ...]
@@ -50,16 +47,11 @@ def recheck(plan: Plan, cluster: Cluster, waivers: Iterable[Waiver], snapshot: C
     operations = [action for action in plan.actions if isinstance(action, Operation)]
     _check_usable(plan, operations, cluster, snapshot, now_ms)
     observation = Observation(snapshot=snapshot, now_ms=now_ms, complete=True, protection=cluster.protection)
-    remaining: list[Operation] = []
-    outcomes: list[Outcome] = []
-    for action in operations:
-        failure = action.recheck(observation)
-        if failure is None:
-            remaining.append(action)
-        else:
-            outcomes.append(Outcome(action=action, status=failure.status, detail=failure.detail))
+    rechecked = [(action, action.recheck(observation)) for action in operations]
+    remaining = tuple(action for action, failure in rechecked if failure is None)
+    outcomes = (Outcome(action=a, status=failure.status, detail=failure.detail) for a, failure in rechecked if failure)
     observed = (action.as_observed(snapshot) for action in remaining)
-    return Recheck(tuple(remaining), tuple(outcomes), limits.verdicts(observed, cluster, waivers, snapshot))
+    return Recheck(remaining, tuple(outcomes), limits.verdicts(observed, cluster, waivers, snapshot))
 
 
 def _check_usable(

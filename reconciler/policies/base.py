@@ -35,6 +35,7 @@ class ManifestModel(BaseModel):
         validate_by_name=True,
         validate_by_alias=True,
         hide_input_in_errors=True,
+        use_attribute_docstrings=True,
     )
 
     @model_validator(mode="after")
@@ -53,12 +54,8 @@ class ManifestModel(BaseModel):
         """Yield the problem of a pattern without `expectAtMost`."""
         index = first_pattern(selectors)
         if index is not None and expect_at_most is None:
-            yield ValidationIssue(
-                "M201",
-                f"`{selectors[index].text}` is a pattern and `expectAtMost` is missing",
-                (field, index),
-                f"add expectAtMost: how many {field} it may match",
-            )
+            message = f"`{selectors[index].text}` is a pattern and `expectAtMost` is missing"
+            yield ValidationIssue("M201", message, (field, index), f"add expectAtMost: how many {field} it may match")
 
 
 def first_pattern(selectors: Sequence[Selector]) -> int | None:
@@ -72,13 +69,12 @@ _Text = Annotated[str, Field(min_length=1)]
 class ClusterMetadata(ManifestModel):
     """The metadata of a Cluster: its name, its owner and its reason."""
 
-    name: Name = Field(description="The name of this manifest; unique per kind and cluster.")
-    owner: _Text | None = Field(
-        default=None, description="The team that is responsible for it; shown in the plan.", examples=["team-orders"]
-    )
-    reason: _Text | None = Field(
-        default=None, description="Why it exists; shown in the plan.", examples=["erase after 30 days"]
-    )
+    name: Name
+    """The name of this manifest; unique per kind and cluster."""
+    owner: _Text | None = Field(default=None, examples=["team-orders"])
+    """The team that is responsible for it; shown in the plan."""
+    reason: _Text | None = Field(default=None, examples=["erase after 30 days"])
+    """Why it exists; shown in the plan."""
 
 
 class Metadata(ClusterMetadata):
@@ -94,9 +90,8 @@ class Metadata(ClusterMetadata):
 class Envelope(ManifestModel):
     """What all kinds have in common; each kind narrows `kind` and adds `spec`."""
 
-    api_version: Literal["reconciler/v1"] = Field(
-        description="The version of the manifest language.", examples=["reconciler/v1"]
-    )
+    api_version: Literal["reconciler/v1"] = Field(examples=["reconciler/v1"])
+    """The version of the manifest language."""
     kind: str = Field(description="Which kind of manifest this is.")
     metadata: ClusterMetadata = Field(description="The name of this manifest, its owner and its reason.")
 
@@ -150,8 +145,7 @@ class ExactClaim:
 class Policy(Envelope, ABC):
     """A manifest that states desired state.
 
-    Its `spec` has the fields `topics` and `exceptTopics`, or `groups` and `exceptGroups`; and
-    `expectAtMost` where patterns are allowed only with a bound.
+    Its `spec` has `topics` and `exceptTopics`, or the same for groups; perhaps `expectAtMost`.
     """
 
     SUBJECTS: ClassVar[str] = "topics"
@@ -164,12 +158,8 @@ class Policy(Envelope, ABC):
     """The operation that its actions are."""
 
     metadata: Metadata = Field(description="The name of this manifest, its owner, its reason and its cluster.")
-    mode: Mode = Field(
-        default=Mode.MERGE,
-        strict=False,
-        description="merge: applied from a reviewed plan only. continuous: also by scheduled applies and watch.",
-        examples=["merge"],
-    )
+    mode: Mode = Field(default=Mode.MERGE, strict=False, examples=["merge"])
+    """merge: applied from a reviewed plan only. continuous: also by scheduled applies and watch."""
     spec: Any
 
     # --- manifest
@@ -240,10 +230,7 @@ class Policy(Envelope, ABC):
         return Selection(self, subjects, matched=sum(name in listed for name in subjects))
 
     def partitions(self, facts: TopicFacts) -> Iterator[tuple[TopicPartition, BlockReason | None]]:
-        """Yield the selected partitions of a topic, each with the block of a missing one.
-
-        Raises SubjectBlocked where their number is not known.
-        """
+        """Yield the selected partitions, and the block of each missing one. Raises BlockReason."""
         count = known(facts.partitions, "the number of partitions of", facts.name)
         selected = self.claimed_partitions(facts.name)
         for number in range(count) if selected is None else sorted(selected):

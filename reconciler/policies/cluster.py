@@ -16,10 +16,10 @@ from reconciler.policies.fields import Count, Percent, Selectors, TopicName, Top
 class Protect(ManifestModel):
     """Subjects that no policy may make lose anything."""
 
-    topics: TopicSelectors | None = Field(
-        default=None, description="Topics that never lose records.", examples=[["payments.*"]]
-    )
-    groups: Selectors | None = Field(default=None, description="Groups that are never removed.", examples=[["billing"]])
+    topics: TopicSelectors | None = Field(default=None, examples=[["payments.*"]])
+    """Topics that never lose records."""
+    groups: Selectors | None = Field(default=None, examples=[["billing"]])
+    """Groups that are never removed."""
 
 
 LIMITS: tuple[Limit, ...] = tuple(limit for operation in reversed(OPERATIONS) for limit in operation.LIMITS)
@@ -44,11 +44,8 @@ Limits: type[BaseModel] = create_model(
 class JournalSpec(ManifestModel):
     """Where intents and outcomes are kept."""
 
-    topic: TopicName | None = Field(
-        default=None,
-        description="A Kafka topic; where it is left out, a file, .reconciler/NAME.jsonl.",
-        examples=["_reconciler.journal"],
-    )
+    topic: TopicName | None = Field(default=None, examples=["_reconciler.journal"])
+    """A Kafka topic; where it is left out, a file, .reconciler/NAME.jsonl."""
 
 
 _SERVER_SCHEMA = {"pattern": SERVER_TEXT, "examples": ["broker-1:9093"]}
@@ -58,31 +55,24 @@ _Server = Annotated[str, AfterValidator(validate_server), Field(json_schema_extr
 class ClusterSpec(ManifestModel):
     """The body of a Cluster."""
 
-    cluster_id: Annotated[str, Field(min_length=1)] = Field(
-        description="The cluster id of the brokers: plan and apply refuse any other cluster.",
-        examples=["5L6g3nShT-eMCtK--X86sw"],
-    )
+    cluster_id: Annotated[str, Field(min_length=1)] = Field(examples=["5L6g3nShT-eMCtK--X86sw"])
+    """The cluster id of the brokers: plan and apply refuse any other cluster."""
     bootstrap_servers: Annotated[tuple[_Server, ...], Field(min_length=1, max_length=1000, strict=False)] = Field(
-        description="host:port of some brokers; ${env:…} and ${file:…} are filled in on connecting.",
-        examples=[["broker-1:9093", "broker-2:9093"]],
+        examples=[["broker-1:9093", "broker-2:9093"]]
     )
+    """host:port of some brokers; ${env:…} and ${file:…} are filled in on connecting."""
     client: Annotated[dict[str, ClientValue], AfterValidator(validate_properties)] = Field(
         default_factory=dict,
-        description="librdkafka properties, passed through. Secrets as ${env:…} or ${file:…}, never literally.",
         examples=[{"security.protocol": "SASL_SSL", "sasl.password": "${env:KAFKA_PASSWORD}"}],
         json_schema_extra=CLIENT_SCHEMA,
     )
-    protect: Protect = Field(
-        default_factory=Protect, description="Topics and groups that may lose nothing.", examples=[{"groups": ["a"]}]
-    )
-    limits: Limits = Field(  # made of the limits of all operations
-        default_factory=Limits, description="Bounds of one plan; only a Waiver allows more.", examples=[{"groups": 20}]
-    )
-    journal: JournalSpec = Field(
-        default_factory=JournalSpec,
-        description="Where intents and outcomes are kept; it gives `every` its clock.",
-        examples=[{"topic": "_reconciler.journal"}],
-    )
+    """librdkafka properties, passed through. Secrets as ${env:…} or ${file:…}, never literally."""
+    protect: Protect = Field(default_factory=Protect, examples=[{"groups": ["a"]}])
+    """Topics and groups that may lose nothing."""
+    limits: Limits = Field(default_factory=Limits, examples=[{"groups": 20}])  # the limits of all operations
+    """Bounds of one plan; only a Waiver allows more."""
+    journal: JournalSpec = Field(default_factory=JournalSpec, examples=[{"topic": "_reconciler.journal"}])
+    """Where intents and outcomes are kept; it gives `every` its clock."""
 
 
 class Cluster(Envelope):

@@ -9,11 +9,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 
+from reconciler.model.block_reason import BlockReason
 from reconciler.model.plan import Decision, Satisfied
 from reconciler.model.scan_request import GroupRequest, ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, Unknown
 from reconciler.operations import Operation
-from reconciler.operations.checks import SubjectBlocked, known
+from reconciler.operations.checks import known
 from reconciler.operations.delete_group import DeleteGroup, ObservedGroup, check_absence, check_type
 from reconciler.policies.base import ManifestModel, Policy, Subjects, first_pattern
 from reconciler.policies.fields import LIST, PATTERN_TEXT, Count, Duration, Selectors, unique
@@ -33,25 +34,20 @@ class GroupRemovalSpec(ManifestModel):
 
     model_config = ConfigDict(json_schema_extra=_SPEC_SCHEMA)
 
-    groups: Selectors = Field(
-        description="Groups that must be gone: exact names, globs or regex:….",
-        examples=[["old-etl", "regex:^console-consumer-[0-9]+$"]],
-    )
-    except_groups: Selectors | None = Field(
-        default=None, description="Never these, also where groups matches them.", examples=[["console-consumer-1"]]
-    )
+    groups: Selectors = Field(examples=[["old-etl", "regex:^console-consumer-[0-9]+$"]])
+    """Groups that must be gone: exact names, globs or regex:…."""
+    except_groups: Selectors | None = Field(default=None, examples=[["console-consumer-1"]])
+    """Never these, also where groups matches them."""
     idle_for: Duration = Field(
         description="Without any activity in the commit log for this long; 0s needs no evidence, exact names only.",
         examples=["3d"],
     )
     types: Annotated[tuple[Literal["classic", "consumer"], ...], LIST, AfterValidator(unique)] = Field(
-        default=("classic", "consumer"),
-        description="Group types that may be removed; share, streams and connect groups never are.",
-        examples=[["classic", "consumer"]],
+        default=("classic", "consumer"), examples=[["classic", "consumer"]]
     )
-    expect_at_most: Count | None = Field(
-        default=None, description="Groups matched; required beside a pattern, more is refused.", examples=[200]
-    )
+    """Group types that may be removed; share, streams and connect groups never are."""
+    expect_at_most: Count | None = Field(default=None, examples=[200])
+    """Groups matched; required beside a pattern, more is refused."""
 
     def _issues(self) -> Iterator[ValidationIssue]:
         yield from self._unbounded_pattern("groups", self.groups, self.expect_at_most)
@@ -84,8 +80,8 @@ class GroupRemoval(Policy):
         for group, exact in subjects.items():
             try:
                 yield self._decide(group, snapshot, exact=exact)
-            except SubjectBlocked as error:
-                yield error.block.blocked_or_skipped(self.address_of(group), self.declared_at, exact=exact)
+            except BlockReason as error:
+                yield error.blocked_or_skipped(self.address_of(group), self.declared_at, exact=exact)
 
     def _decide(self, group: str, snapshot: ClusterSnapshot, *, exact: bool) -> Decision:
         address = self.address_of(group)
@@ -98,7 +94,7 @@ class GroupRemoval(Policy):
         unknown = Unknown("its coordinator says UNKNOWN")
         state = known(unknown if facts.state is GroupState.UNKNOWN else facts.state, "the state of group", name)
         if state is not GroupState.EMPTY:
-            raise SubjectBlocked.because("B303", f"group {name} is {state}, not EMPTY: it is in use")
+            raise BlockReason("B303", f"group {name} is {state}, not EMPTY: it is in use")
         words, last_activity_ms, newest_record = self._evidence(facts, snapshot.observed_at_ms, exact=exact)
         return DeleteGroup(
             address=address,
@@ -119,7 +115,7 @@ class GroupRemoval(Policy):
         )
 
     def _evidence(self, facts: GroupFacts, observed_at_ms: int, *, exact: bool) -> IdleEvidence:
-        """Return the evidence that a group is idle for long enough. Raises SubjectBlocked."""
+        """Return the evidence that a group is idle for long enough. Raises BlockReason."""
         group, idle_for_ms = quoted(facts.group), self.spec.idle_for
         if idle_for_ms == 0:
             if exact:
@@ -127,11 +123,11 @@ class GroupRemoval(Policy):
                 words = "and idleFor 0s asks for no evidence that it is idle; commits on topics that this principal "
                 return words + "may not describe go, too, and are not counted", None, None
             reason = f"idleFor 0s gives up the evidence that {group} is idle, and a pattern selected it"
-            raise SubjectBlocked.because("B305", reason)
+            raise BlockReason("B305", reason)
         last_ms = known(facts.last_activity_ms, f"when group {group} was last active")
         newest_record = known(facts.newest_record, f"the newest record of group {group} in the commit log")
         last = format_instant(last_ms)
         if observed_at_ms - last_ms < idle_for_ms:
             reason = f"group {group} was active at {last}, and idleFor is {format_duration(idle_for_ms)}"
-            raise SubjectBlocked.because("B304", reason)
+            raise BlockReason("B304", reason)
         return f"no activity since {last}", last_ms, newest_record

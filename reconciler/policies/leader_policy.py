@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
@@ -15,7 +15,7 @@ from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.operations import Operation
-from reconciler.operations.checks import Protection, SubjectBlocked, listed_topic
+from reconciler.operations.checks import Protection, listed_topic
 from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership, observe_leadership
 from reconciler.policies.base import ExactClaim, ManifestModel, Policy, Subjects
 from reconciler.policies.fields import TOPIC_TEXT, Partitions, Percent, TopicName, TopicSelectors
@@ -37,26 +37,16 @@ class LeaderPolicySpec(ManifestModel):
 
     model_config = ConfigDict(json_schema_extra=_SPEC_SCHEMA)
 
-    topics: TopicSelectors | None = Field(
-        default=None,
-        description="For a preferred election: exact names, globs or regex:…; internal topics included.",
-        examples=[["*"]],
-    )
-    except_topics: TopicSelectors | None = Field(
-        default=None, description="Never these, also where topics matches them.", examples=[["payments"]]
-    )
+    topics: TopicSelectors | None = Field(default=None, examples=[["*"]])
+    """For a preferred election: exact names, globs or regex:…; internal topics included."""
+    except_topics: TopicSelectors | None = Field(default=None, examples=[["payments"]])
+    """Never these, also where topics matches them."""
     partitions: Annotated[dict[TopicName, Partitions], Field(min_length=1)] | None = Field(
-        default=None,
-        description="For an unclean election, and only for one: exactly these partitions.",
-        examples=[{"orders": [3]}],
-        json_schema_extra={"propertyNames": {"pattern": TOPIC_TEXT}},
+        default=None, examples=[{"orders": [3]}], json_schema_extra={"propertyNames": {"pattern": TOPIC_TEXT}}
     )
-    election: Election = Field(
-        default=Election.PREFERRED,
-        strict=False,
-        description="preferred: the first replica leads. unclean: any replica alive, records may be lost.",
-        examples=["preferred"],
-    )
+    """For an unclean election, and only for one: exactly these partitions."""
+    election: Election = Field(default=Election.PREFERRED, strict=False, examples=["preferred"])
+    """preferred: the first replica leads. unclean: any replica alive, records may be lost."""
     tolerance: Percent = Field(
         default=0,
         description="Percent, per broker: below this share of its preferred partitions led elsewhere, all is satisfied.",
@@ -64,15 +54,15 @@ class LeaderPolicySpec(ManifestModel):
     )
 
     def _issues(self) -> Iterator[ValidationIssue]:
-        wrong: dict[str, Any] = {"partitions": self.partitions}
+        misplaced: dict[str, Any] = {"partitions": self.partitions}
         election, hint = "unclean elections", "name topics instead"
         if self.election is Election.UNCLEAN:
-            wrong = {"topics": self.topics, "exceptTopics": self.except_topics}
+            misplaced = {"topics": self.topics, "exceptTopics": self.except_topics}
             election, hint = "preferred elections", "an unclean election names exact partitions"
             if self.partitions is None:
                 message = "an unclean election loses records, so it needs exact `partitions`"
                 yield ValidationIssue("M209", message, ("election",), "partitions: {orders: [3]}")
-        for key, value in wrong.items():
+        for key, value in misplaced.items():
             if value is not None:
                 yield ValidationIssue("M209", f"`{key}` is for {election}", (key,), hint, on_key=True)
         if self.election is Election.PREFERRED and self.topics is None:
@@ -118,24 +108,23 @@ class LeaderPolicy(Policy):
     def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
         """Yield a decision for each selected partition, or for each topic with unknown partitions.
 
-        `tolerance` is measured per broker, over all partitions of these subjects that prefer it:
-        where less than that share is led by another broker, all of them are satisfied.
+        Where less than `tolerance` of what prefers a broker is led elsewhere, all is satisfied.
         """
         leaderships: dict[TopicPartition, ObservedLeadership] = {}
         unknown_count: float = 0
         for topic in subjects:
             try:
                 partitions = list(self.partitions(listed_topic(topic, snapshot)))
-            except SubjectBlocked as error:
-                unknown_count += math.inf if error.block.unread else 0
-                yield error.block.blocked(self.address_of(topic), self.declared_at)
+            except BlockReason as error:
+                unknown_count += math.inf if error.unread else 0
+                yield error.blocked(self.address_of(topic), self.declared_at)
                 continue
             for partition, block in partitions:
                 if block is None:
                     try:
                         leaderships[partition] = observe_leadership(partition, snapshot.partitions.get(partition))
-                    except SubjectBlocked as error:
-                        block = error.block
+                    except BlockReason as error:
+                        block = error
                 if block is not None:
                     unknown_count += block.unread
                     yield block.blocked(self.address_of(topic, partition.partition), self.declared_at)
@@ -188,20 +177,13 @@ def _unclean(observed: ObservedLeadership, alive: tuple[int, ...]) -> tuple[bool
     return True, f"{reason}; alive, but not in sync: {broker_ids(candidates)}; {lost}"
 
 
-def _brokers_within(tolerance: float, leaderships: Iterable[ObservedLeadership], unknown_count: float) -> set[int]:
+def _brokers_within(tolerance: float, leaderships: Collection[ObservedLeadership], unknown_count: float) -> set[int]:
     """Return the brokers with less than `tolerance` percent of their partitions led elsewhere.
 
-    Theirs are the partitions that prefer them. Unknown partitions count as led by their preferred
-    leader: less is done, not more.
+    Theirs are those that prefer them; unknown ones count as led by them: less is done, not more.
     """
     if tolerance == 0:
         return set()
-    preferring: Counter[int] = Counter()
-    elsewhere: Counter[int] = Counter()
-    for observed in leaderships:
-        preferred = observed.replicas[0]
-        preferring[preferred] += 1
-        elsewhere[preferred] += observed.leader is not None and observed.leader != preferred
-    return {
-        broker for broker, count in preferring.items() if 100 * elsewhere[broker] < tolerance * (count + unknown_count)
-    }
+    preferring = Counter(observed.replicas[0] for observed in leaderships)
+    elsewhere = Counter(seen.replicas[0] for seen in leaderships if seen.leader not in (None, seen.replicas[0]))
+    return {broker for broker, n in preferring.items() if 100 * elsewhere[broker] < tolerance * (n + unknown_count)}

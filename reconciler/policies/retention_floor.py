@@ -24,7 +24,6 @@ from reconciler.operations.delete_records import (
     ObservedPartition,
     Preconditions,
     observe_partition,
-    purge_wait,
 )
 from reconciler.policies import fields
 from reconciler.policies.base import ManifestModel, Policy, Subjects, first_pattern
@@ -55,32 +54,21 @@ class Keep(ManifestModel):
         }
     )
 
-    newer_than: fields.Duration | None = Field(
-        default=None, description="Records younger than this at the time of the scan.", examples=["7d"]
-    )
-    since: fields.Instant | None = Field(
-        default=None,
-        description="Records from this instant on; an instant in the future is refused.",
-        examples=["2026-11-01T00:00:00Z"],
-    )
-    last: fields.AtLeastOne | None = Field(
-        default=None, description="The last N offsets of each partition.", examples=[1_000_000]
-    )
+    newer_than: fields.Duration | None = Field(default=None, examples=["7d"])
+    """Records younger than this at the time of the scan."""
+    since: fields.Instant | None = Field(default=None, examples=["2026-11-01T00:00:00Z"])
+    """Records from this instant on; an instant in the future is refused."""
+    last: fields.AtLeastOne | None = Field(default=None, examples=[1_000_000])
+    """The last N offsets of each partition."""
     from_offset: fields.Offsets | None = Field(
         default=None,
         description="The first offset kept, by partition; exact topic names only. Selects just the partitions it names.",
         examples=[{"0": 1200, "1": 900}],
     )
-    topic_id: TopicId | None = Field(
-        default=None,
-        description="With fromOffset on one topic: the id of the topic that the offsets were read from.",
-        examples=["6J3kzQ5hTgmPq0T9oYfR1w"],
-    )
-    unread_by: fields.GroupNames | None = Field(
-        default=None,
-        description="Records that one of these groups has not read: those from its committed offset on.",
-        examples=[["billing", "shipping"]],
-    )
+    topic_id: TopicId | None = Field(default=None, examples=["6J3kzQ5hTgmPq0T9oYfR1w"])
+    """With fromOffset on one topic: the id of the topic that the offsets were read from."""
+    unread_by: fields.GroupNames | None = Field(default=None, examples=[["billing", "shipping"]])
+    """Records that one of these groups has not read: those from its committed offset on."""
 
     def _issues(self) -> Iterator[ValidationIssue]:
         if all(rule is None for name, rule in self if name != "topic_id"):
@@ -113,39 +101,22 @@ class RetentionFloorSpec(ManifestModel):
         description="Topics that may lose records: exact names, globs or regex:…. No pattern selects a name with a leading _.",
         examples=[["clicks-*"]],
     )
-    except_topics: fields.TopicSelectors | None = Field(
-        default=None, description="Never these, also where topics matches them.", examples=[["clicks-audit"]]
-    )
-    expect_at_most: fields.Count | None = Field(
-        default=None, description="Topics matched; required beside a pattern, more is refused.", examples=[40]
-    )
-    partitions: fields.Partitions | None = Field(
-        default=None, description="Only these; default: all.", examples=[[0, 1]]
-    )
-    keep: Keep = Field(
-        description="What stays: at least one rule. A record may go if no rule keeps it.",
-        examples=[{"newerThan": "7d"}],
-    )
-    consumers: LagPolicy = Field(
-        default=LagPolicy.BLOCK,
-        strict=False,
-        description="When another group is still behind the floor: block, clamp the floor to it, or ignore it.",
-        examples=["block"],
-    )
-    except_groups: fields.Selectors | None = Field(
-        default=None, description="Groups whose positions do not count.", examples=[["console-consumer-*"]]
-    )
-    every: fields.Duration | None = Field(
-        default=None,
-        description="Least time between two purges of a partition; default 30s with unreadBy, none otherwise.",
-        examples=["30s"],
-    )
-    drift_after: fields.Duration = Field(
-        default="24h",
-        validate_default=True,
-        description="How far a moving floor may lag before it counts as drift.",
-        examples=["24h"],
-    )
+    except_topics: fields.TopicSelectors | None = Field(default=None, examples=[["clicks-audit"]])
+    """Never these, also where topics matches them."""
+    expect_at_most: fields.Count | None = Field(default=None, examples=[40])
+    """Topics matched; required beside a pattern, more is refused."""
+    partitions: fields.Partitions | None = Field(default=None, examples=[[0, 1]])
+    """Only these; default: all."""
+    keep: Keep = Field(examples=[{"newerThan": "7d"}])
+    """What stays: at least one rule. A record may go if no rule keeps it."""
+    consumers: LagPolicy = Field(default=LagPolicy.BLOCK, strict=False, examples=["block"])
+    """When another group is still behind the floor: block, clamp the floor to it, or ignore it."""
+    except_groups: fields.Selectors | None = Field(default=None, examples=[["console-consumer-*"]])
+    """Groups whose positions do not count."""
+    every: fields.Duration | None = Field(default=None, examples=["30s"])
+    """Least time between two purges of a partition; default 30s with unreadBy, none otherwise."""
+    drift_after: fields.Duration = Field(default="24h", validate_default=True, examples=["24h"])
+    """How far a moving floor may lag before it counts as drift."""
 
     def lagging_ms(self, observed_at_ms: int) -> int:
         """Return when `driftAfter` began, at least 0: -1 asks for the end, -2 for the start."""
@@ -238,7 +209,7 @@ class RetentionFloor(Policy):
         since = self.spec.keep.since
         if since is not None and since > snapshot.observed_at_ms:
             reason = f"since {format_instant(since)} is in the future: nothing that is there now would be kept"
-            yield BlockReason.of("B210", reason).blocked(self.address, self.declared_at)
+            yield BlockReason("B210", reason).blocked(self.address, self.declared_at)
             return
         evaluator = FloorEvaluator(self, snapshot)
         for topic, exact in subjects.items():
@@ -251,16 +222,15 @@ class RetentionFloor(Policy):
                     else:
                         address = self.address_of(topic, partition.partition)
                         yield missing.blocked_or_skipped(address, self.declared_at, exact=exact)
-            except checks.SubjectBlocked as error:
-                yield error.block.blocked_or_skipped(self.address_of(topic), self.declared_at, exact=exact)
+            except BlockReason as error:
+                yield error.blocked_or_skipped(self.address_of(topic), self.declared_at, exact=exact)
 
 
 @dataclass(frozen=True, slots=True)
 class RuleOffset:
-    """The first offset that one rule keeps.
+    """The first offset that a rule keeps.
 
-    `before`: its offset `driftAfter` ago, the same for a fixed rule. `words`: a sentence such as
-    `newerThan 7d resolves to offset 98213`.
+    `before`: the one of `driftAfter` ago, the same for a fixed rule. `words`: why, in a sentence.
     """
 
     offset: int
@@ -290,9 +260,9 @@ class FloorEvaluator:
         """Return what the rules, the consumers and the clock say of one partition."""
         try:
             return self._decide(partition, self.snapshot.partitions.get(partition))
-        except checks.SubjectBlocked as error:
+        except BlockReason as error:
             address = self.policy.address_of(partition.topic, partition.partition)
-            return error.block.blocked(address, self.policy.declared_at)
+            return error.blocked(address, self.policy.declared_at)
 
     def _decide(self, partition: TopicPartition, facts: PartitionFacts | None) -> Decision:
         keep, policy = self.keep, self.policy
@@ -301,10 +271,8 @@ class FloorEvaluator:
         assert facts is not None
         log_start, end = observed.log_start, observed.stable_end
         if keep.topic_id is not None and keep.topic_id != observed.topic_id:
-            reason = (
-                f"{partition.topic} has topic id {observed.topic_id}, the manifest's offsets are for {keep.topic_id}"
-            )
-            raise checks.SubjectBlocked.because("B209", reason)
+            pinned = f"the manifest's offsets are for {keep.topic_id}"
+            raise BlockReason("B209", f"{partition.topic} has topic id {observed.topic_id}, {pinned}")
         from_offset = None if keep.from_offset is None else keep.from_offset[partition.partition]
         if end <= log_start and (from_offset is None or from_offset <= end):
             return Satisfied(address)
@@ -315,21 +283,12 @@ class FloorEvaluator:
         before_offset, accepted, clamp = self._respect_consumers(lowest.offset, facts, log_start)
         if before_offset <= log_start:
             return Satisfied(address)
-        others = (f"{rule.name} alone: {rule.offset}" for rule in rules if rule is not lowest)
-        reason = "; ".join((lowest.words, *others, *clamp))
-        every_ms = self.guard.every_ms
-        if every_ms is not None:
-            last_ms = checks.known(facts.last_purge_ms, f"when {partition} was last purged")
-            if (
-                last_ms is not None
-                and (wait := purge_wait(last_ms, every_ms, self.snapshot.observed_at_ms)) is not None
-            ):
-                return Waiting(
-                    address=address,
-                    declared_at=policy.declared_at,
-                    reason=f"{reason}; {wait}",
-                    until_ms=last_ms + every_ms + 1,
-                )
+        higher = (f"{rule.name} alone: {rule.offset}" for rule in rules if rule is not lowest)
+        reason = "; ".join((lowest.words, *higher, *clamp))
+        now_ms, every_ms = self.snapshot.observed_at_ms, self.guard.every_ms
+        if wait := checks.purge_wait(partition, facts.last_purge_ms, every_ms, now_ms):
+            reason = f"{reason}; {wait[0]}"
+            return Waiting(address=address, declared_at=policy.declared_at, reason=reason, until_ms=wait[1])
         return DeleteRecords(
             address=address,
             declared_at=policy.declared_at,
@@ -345,10 +304,7 @@ class FloorEvaluator:
         )
 
     def _rules(self, facts: PartitionFacts, observed: ObservedPartition) -> Iterator[RuleOffset]:
-        """Yield the offset of each rule of `keep` on one partition, in the manifest's order.
-
-        None is above the stable end. Raises SubjectBlocked where one has no offset.
-        """
+        """Yield each rule's offset, in the manifest's order, up to the end. Raises BlockReason."""
         keep, end, now_ms = self.keep, observed.stable_end, self.snapshot.observed_at_ms
         lagging_ms = self.policy.spec.lagging_ms(now_ms)
 
@@ -356,14 +312,21 @@ class FloorEvaluator:
             answer = _offset_at(facts, instant_ms, end)
             return end if answer is None else min(answer, end)
 
+        def text(offset: int) -> str:
+            return f"offset {offset}" + (f", above the end {end} of what is committed" if offset > end else "")
+
+        def by_time(name: str, instant_ms: int, before_ms: int, than: str) -> RuleOffset:
+            answer = _offset_at(facts, instant_ms, end)
+            words = (
+                f": no record is {than}, so up to the end {end}" if answer is None else f" resolves to {text(answer)}"
+            )
+            return RuleOffset(capped(instant_ms), capped(before_ms), name, name + words)
+
         if keep.newer_than is not None:
-            name, instant_ms = f"newerThan {format_duration(keep.newer_than)}", now_ms - keep.newer_than
-            words = _resolved(name, _offset_at(facts, instant_ms, end), end, "younger")
-            yield RuleOffset(capped(instant_ms), capped(lagging_ms - keep.newer_than), name, words)
+            name = f"newerThan {format_duration(keep.newer_than)}"
+            yield by_time(name, now_ms - keep.newer_than, lagging_ms - keep.newer_than, "younger")
         if keep.since is not None:
-            name = f"since {format_instant(keep.since)}"
-            words = _resolved(name, _offset_at(facts, keep.since, end), end, "as new")
-            yield RuleOffset(capped(keep.since), capped(keep.since), name, words)
+            yield by_time(f"since {format_instant(keep.since)}", keep.since, keep.since, "as new")
         if keep.last is not None:
             name, offset = f"last {keep.last}", max(0, end - keep.last)
             words = f"{name} begins at offset {offset} (end {end})"
@@ -372,44 +335,38 @@ class FloorEvaluator:
             offset = keep.from_offset[facts.partition.partition]
             if offset > end:
                 reason = f"fromOffset {offset} is above the end {end}: it was meant for another topic or another time"
-                raise checks.SubjectBlocked.because("B208", reason)
+                raise BlockReason("B208", reason)
             yield RuleOffset(offset, offset, f"fromOffset {offset}", f"fromOffset says {offset}")
         if keep.unread_by is not None:
-            readers = {
-                reader.group: reader for reader in checks.known(facts.readers, "the groups that read", facts.partition)
-            }
+            known_readers = checks.known(facts.readers, "the groups that read", facts.partition)
+            readers = {reader.group: reader for reader in known_readers}
             topic_id, high_watermark = observed.topic_id, observed.high_watermark
             position, group = min(
                 (checks.verified_offset(group, readers.get(group), facts, topic_id, high_watermark), group)
                 for group in keep.unread_by
             )
             offset, name = min(position, end), f"unreadBy {quoted(group)}"
-            words = f"unreadBy: group {quoted(group)} has read up to offset {position}"
-            if position > end:
-                words += f", above the end {end} of what is committed"
+            words = f"unreadBy: group {quoted(group)} has read up to {text(position)}"
             yield RuleOffset(offset, min(offset, capped(lagging_ms)), name, words)
 
     def _respect_consumers(
         self, floor: int, facts: PartitionFacts, log_start: int
     ) -> tuple[int, tuple[AcceptedLag, ...], tuple[str, ...]]:
-        """Return target, consumers that may skip records, and words about a clamp.
-
-        Raises SubjectBlocked where a group is behind that may not be, or is not known.
-        """
+        """Return target, groups that may skip records, words about a clamp. Raises BlockReason."""
         if self.unknown_consumers is not None:
-            raise checks.SubjectBlocked(self.unknown_consumers)
+            raise self.unknown_consumers.with_traceback(None)  # raised for many partitions
         readers = checks.known(facts.readers, "the groups that read", facts.partition)
         readers_below = checks.known(facts.readers_below, "the groups that read", facts.partition)
         if floor > readers_below:
             reason = f"the scan read positions below offset {readers_below} only, and the floor is {floor}"
-            raise checks.SubjectBlocked.because("B213", reason, unread=True)
+            raise BlockReason("B213", reason, unread=True)
         behind = checks.lagging(readers, floor, frozenset(self.guard.named))
-        others = [reader for reader in behind if not self.is_excluded(reader.group)]
+        lagging = [reader for reader in behind if not self.is_excluded(reader.group)]
         target, clamp = floor, tuple[str, ...]()
-        if others and self.guard.consumers is not LagPolicy.IGNORE:
-            last = min(others, key=lambda reader: (reader.committed, reader.group))
+        if lagging and self.guard.consumers is not LagPolicy.IGNORE:
+            last = min(lagging, key=lambda reader: (reader.committed, reader.group))
             if self.guard.consumers is LagPolicy.BLOCK:
-                raise checks.SubjectBlocked(_lag_block(last, len(others) - 1, floor, log_start))
+                raise _lag_block(last, len(lagging) - 1, floor, log_start)
             target = last.committed
             clamp = (f"clamped to {target}, where group {quoted(last.group)} stands",)
         accepted = (AcceptedLag(reader.group, reader.committed) for reader in behind if reader.committed < target)
@@ -417,30 +374,21 @@ class FloorEvaluator:
 
 
 def _offset_at(facts: PartitionFacts, instant_ms: int, end: int) -> int | None:
-    """Return the scan's offset for an instant. Raises SubjectBlocked for Unknown and below 0."""
+    """Return the scan's offset for an instant. Raises BlockReason for Unknown and below 0."""
     instant_ms = max(0, instant_ms)
     answer = facts.offsets_at.get(instant_ms, NOT_ASKED)
     if isinstance(answer, Unknown):
         what = f"the first offset of {facts.partition} at or after {format_instant(instant_ms)}"
-        raise checks.SubjectBlocked(unknown_fact(what, answer))
+        raise unknown_fact(what, answer)
     if answer is not None and answer < 0:
         what = f"offset {answer} of {facts.partition} for {format_instant(instant_ms)} (end {end})"
-        raise checks.SubjectBlocked(contradiction(what))
+        raise contradiction(what)
     return answer
 
 
-def _resolved(name: str, answer: int | None, end: int, than: str) -> str:
-    if answer is None:
-        return f"{name}: no record is {than}, so up to the end {end}"
-    if answer > end:
-        return f"{name} resolves to offset {answer}, above the end {end} of what is committed"
-    return f"{name} resolves to offset {answer}"
-
-
-def _lag_block(last: ConsumerPosition, others: int, floor: int, log_start: int) -> BlockReason:
+def _lag_block(last: ConsumerPosition, more_groups: int, floor: int, log_start: int) -> BlockReason:
     skipped = floor - max(last.committed, log_start)
     position = "has no position here, but reads the topic," if last.implied else f"is at {last.committed}"
-    more = f"; {count(others, 'more group')} {'is' if others == 1 else 'are'} behind" if others else ""
-    return BlockReason.of(
-        "B204", f"group {quoted(last.group)} {position} and would skip {skipped:,} records below {floor}{more}"
-    )
+    more = f"; {count(more_groups, 'more group')} {'is' if more_groups == 1 else 'are'} behind" if more_groups else ""
+    reason = f"group {quoted(last.group)} {position} and would skip {skipped:,} records below {floor}{more}"
+    return BlockReason("B204", reason)

@@ -11,10 +11,7 @@ FieldPath = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class ValidationIssue:
-    """One error in a manifest. `at`: the path of the value; empty: the validated value itself.
-
-    `on_key`: the key is wrong, not its value.
-    """
+    """One error in a manifest, `at` a path from the validated value. `on_key`: the key is wrong."""
 
     code: str
     message: str
@@ -29,10 +26,7 @@ def invalid(code: str, message: str, hint: str = "") -> PydanticCustomError:
 
 
 def raise_if_any(issues: Iterable[ValidationIssue], kind: str = "problems") -> None:
-    """Raise one exception for all issues: a validator can raise only once.
-
-    `kind`: `broken_rules` for rules about several fields, which pydantic checks last.
-    """
+    """Raise all issues in one exception. `broken_rules` is for rules about several fields."""
     if all_issues := tuple(issues):
         raise _exception(kind, all_issues)
 

@@ -1,8 +1,7 @@
 """Reports of manifests, plans, comparisons, drift, results, explanations and journals.
 
-A builder makes the report tree of a document, a writer lays any tree out for a medium:
-`write_lines(plan_report(plan))`. Neither computes anything that apply would read, and neither knows
-the clock or the terminal.
+A builder makes the tree of a document, a writer lays any tree out: `write_lines(plan_report(plan))`.
+Neither computes anything that apply would read, and neither knows the clock or the terminal.
 """
 
 from reconciler.report.annotations import write_annotations as write_annotations

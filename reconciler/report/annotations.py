@@ -8,15 +8,7 @@ from reconciler.text.phrase import join, plain
 
 ANNOTATIONS_MAX = 10
 """GitHub shows no more than ten annotations of one level for a step."""
-
-
 _LEVELS = (Severity.ERROR, Severity.WARNING)
-
-
-def problems(report: Report) -> list[Item]:
-    """Return the items of ERROR and WARNING in sections of these severities."""
-    items = (item for section in report.sections if section.severity in _LEVELS for item in section.items)
-    return [item for item in items if item.severity in _LEVELS]
 
 
 def describe(item: Item) -> str:
@@ -25,17 +17,17 @@ def describe(item: Item) -> str:
 
 
 def write_annotations(report: Report, *, limit: int = ANNOTATIONS_MAX) -> str:
-    """Write at most `limit` problems of a severity, the number of the others, and the totals."""
+    """Write the items of ERROR and WARNING in such sections, at most `limit` of each, and the totals."""
     rows = []
-    items = problems(report)
+    items = [item for section in report.sections if section.severity in _LEVELS for item in section.items]
     for severity in _LEVELS:
         of_level = [item for item in items if item.severity is severity]
         for item in of_level[:limit]:
             title = f"{item.label} ({item.code})" if item.code else item.label
             rows.append(_command(severity, describe(item), _position(item) | {"title": title}))
         if len(of_level) > limit:
-            others = f"{len(of_level) - limit:,} more like these; the report lists them"
-            rows.append(_command(severity, others, {"title": "more"}))
+            note = f"{len(of_level) - limit:,} more like these; the report lists them"
+            rows.append(_command(severity, note, {"title": "more"}))
     totals = plain(join(" ", report.summary or report.headline, *report.footer[:1]))
     return "".join([*rows, _command("notice", totals, {"title": report.title})])
 

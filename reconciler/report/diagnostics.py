@@ -1,25 +1,23 @@
-"""Writes the errors and warnings of manifests: as text with source lines, as JSON and as a report.
-
-The other media write the report, like every other one.
-"""
+"""Writes the errors and warnings of manifests: as text with source lines, JSON, SARIF and a report."""
 
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
+from urllib.parse import quote
 
 from rich.cells import cell_len
 
 from reconciler.manifest.diagnostics import Diagnostic, format_position
 from reconciler.manifest.error_codes import CODES
-from reconciler.report.annotations import write_annotations
-from reconciler.report.sarif import write_sarif
+from reconciler.report.annotations import describe, write_annotations
 from reconciler.report.tree import Item, Report, Section, Severity
 from reconciler.text.escape import escape_char, harmless_json, is_invisible
 from reconciler.text.formatting import count
 from reconciler.text.phrase import join, sentence
 
+_SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _UNSAFE = re.compile(r"[^ -~]|#(?=#\[)")
 _LINE_WIDTH = 200
 """Characters of a source line that are shown; a longer line is cut around the span."""
@@ -56,8 +54,7 @@ def write_diagnostics(diagnostics: Sequence[Diagnostic]) -> str:
 
 def diagnostics_json(diagnostics: Sequence[Diagnostic]) -> str:
     """Write one JSON object with `format_version` and `diagnostics`."""
-    document = {"format_version": "1.0", "kind": "Diagnostics", "diagnostics": list(map(_object, diagnostics))}
-    return harmless_json(json.dumps(document, indent=2)) + "\n"
+    return _json({"format_version": "1.0", "kind": "Diagnostics", "diagnostics": list(map(_object, diagnostics))})
 
 
 def _object(diagnostic: Diagnostic) -> dict[str, Any]:
@@ -68,12 +65,59 @@ def _object(diagnostic: Diagnostic) -> dict[str, Any]:
     return location | values | texts | {"related": related}
 
 
+def write_sarif(diagnostics: Sequence[Diagnostic]) -> str:
+    """Write one run. Source: OASIS, Static Analysis Results Interchange Format 2.1.0."""
+    items = list(map(_item, diagnostics))
+    codes = sorted({item.code for item in items})
+    rules = [
+        {
+            "id": code,
+            "shortDescription": {"text": CODES[code].title},
+            "fullDescription": {"text": CODES[code].explanation},
+        }
+        for code in codes
+    ]
+    results = [
+        {
+            "ruleId": item.code,
+            "ruleIndex": codes.index(item.code),
+            "level": item.severity,
+            "message": {"text": describe(item)},
+            "locations": _locations(item),
+            "relatedLocations": [
+                location | {"message": {"text": describe(child)}}
+                for child in item.children
+                for location in _locations(child)
+            ],
+        }
+        for item in items
+    ]
+    tool = {"driver": {"name": "reconciler", "rules": rules}}
+    run = {"tool": tool, "columnKind": "unicodeCodePoints", "results": results}
+    return _json({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]})
+
+
+def _json(document: Mapping[str, Any]) -> str:
+    return harmless_json(json.dumps(document, indent=2)) + "\n"
+
+
+def _locations(item: Item) -> list[dict[str, Any]]:
+    """Return the location in a list, which is empty without a file."""
+    location, (end_line, end_column) = item.location, item.end
+    place: dict[str, Any] = {"artifactLocation": {"uri": quote(location.path, errors="surrogateescape")}}
+    if location.line:
+        place["region"] = {"startLine": location.line, "startColumn": location.column}
+        if item.end > (location.line, location.column):
+            place["region"] |= {"endLine": end_line, "endColumn": end_column}
+    return [{"physicalLocation": place}] if location.path else []
+
+
 DIAGNOSTICS_WRITERS: Mapping[str, Callable[[Sequence[Diagnostic]], str]] = {
     "text": write_diagnostics,
     "json": diagnostics_json,
     # Without a limit: no other output of a workflow lists the errors.
     "github": lambda diagnostics: write_annotations(diagnostics_report(diagnostics), limit=len(diagnostics)),
-    "sarif": lambda diagnostics: write_sarif(diagnostics_report(diagnostics)),
+    "sarif": write_sarif,
 }
 """Format → writer."""
 
@@ -99,11 +143,11 @@ def _excerpt(diagnostic: Diagnostic, line: str) -> tuple[str, int, int]:
     start = diagnostic.location.column - 1
     same_line = diagnostic.end_line == diagnostic.location.line
     end = max(start + 1, diagnostic.end_column - 1 if same_line else len(line.rstrip()))
-    cut = max(0, min(start - _LINE_WIDTH // 4, len(line) - _LINE_WIDTH))
-    parts = (line[cut:start], line[start:end][:_LINE_WIDTH], line[end : cut + _LINE_WIDTH])
+    first = max(0, min(start - _LINE_WIDTH // 4, len(line) - _LINE_WIDTH))
+    parts = (line[first:start], line[start:end][:_LINE_WIDTH], line[end : first + _LINE_WIDTH])
     head, span, tail = (escape_invisible(part.replace("\t", " ")) for part in parts)
-    head = f"…{head}" if cut else head
-    if max(end, cut + _LINE_WIDTH) < len(line):
+    head = f"…{head}" if first else head
+    if max(end, first + _LINE_WIDTH) < len(line):
         tail += "…"
     return head + span + tail, cell_len(head), max(1, cell_len(span))
 

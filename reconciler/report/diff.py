@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any, cast
+from typing import Any
 
 from reconciler.codec import document
-from reconciler.model.action import Action
 from reconciler.model.names import format_address, format_subject
-from reconciler.operations.base import Operation
 from reconciler.plan.diff import ActionDiff, Change, Comparison
 from reconciler.plan.plan_file import SavedPlan, action_row, digest
 from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal
@@ -56,13 +54,9 @@ def _items(comparison: Comparison) -> Iterator[Item]:
         groups = fold_equal(
             of_topic,
             lambda entry: (entry.change, tuple(difference.path for difference in entry.differences)),
-            lambda entry: _operations(entry.old, entry.new)[-1].is_foldable,
+            lambda entry: entry.latest.is_foldable,
         )
         yield from map(_item, sorted(groups, key=lambda same: (order.index(same[0].change), same[0].address)))
-
-
-def _operations(*actions: Action | None) -> list[Operation]:
-    return [cast(Operation, action) for action in actions if action is not None]
 
 
 def _item(same: Sequence[ActionDiff]) -> Item:
@@ -71,7 +65,7 @@ def _item(same: Sequence[ActionDiff]) -> Item:
     address, details = format_address(first.address), first.details
     such_as: Phrase = ()
     if len(same) > 1:
-        sides = (_operations(*(entry.old for entry in same)), _operations(*(entry.new for entry in same)))
+        sides = ([entry.old for entry in same if entry.old], [entry.new for entry in same if entry.new])
         losses = " -> ".join(filter(None, (type(side[0]).total_loss(side) for side in sides if side)))
         text: Phrase = (", ".join(filter(None, (formatting.count(len(same), "partition"), losses))),)
         address = f"{format_address(first.address.policy_address)}/{display_name(first.address.name)}"
@@ -79,9 +73,8 @@ def _item(same: Sequence[ActionDiff]) -> Item:
     elif (size_change := first.size_change) is not None:
         text = size_change.summary
     else:
-        action = _operations(first.old, first.new)[-1]
-        description = action.describe()
-        text = join(", ", (action.TITLE,), description.change, description.loss)
+        description = first.latest.describe()
+        text = join(", ", (first.latest.TITLE,), description.change, description.loss)
     sign, severity = _CHANGES[first.change]
     return Item(
         sign=sign,

@@ -1,7 +1,6 @@
 """Builds the report of a cluster's drift: what drifts, since when, and what to do.
 
-The text is the same as long as the same subjects drift: numbers that move with every run (offsets,
-ages, counts of records) stay in the JSON.
+The text changes only with the subjects that drift: offsets, ages and counts are in the JSON.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,12 +1,11 @@
 """Writes a report as Markdown for a pull request comment, a job summary or an issue.
 
-Lists, no tables, so that it can be read on a phone. The first line is the hidden marker, so that a
-workflow finds its comment and edits it. Text beyond the limit is cut at a line, and both the text
-and the marker say so.
+Lists, no tables, so that it can be read on a phone. A workflow finds its comment by the first line,
+a hidden marker. Text beyond the limit is cut at a line, and both the text and the marker say so.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice, pairwise
 
 from reconciler.model.names import format_location
 from reconciler.report.tree import Item, Report, Section
@@ -60,11 +59,7 @@ def _take_fitting(rows: Iterable[str], chars: int) -> tuple[list[str], bool]:
 
 
 def _squeeze_blank_rows(rows: Iterable[str]) -> Iterator[str]:
-    before = None
-    for row in rows:
-        if row or before:
-            yield row
-        before = row
+    return (row for before, row in pairwise(chain([""], rows)) if row or before)
 
 
 def _sections(report: Report) -> Iterator[str]:

@@ -1,7 +1,6 @@
 """Builds the report of a plan, and the explanation of one of its decisions.
 
-More than 20 partitions of one topic become one item. Nothing that apply would read is computed
-here: sums are over the actions that apply walks.
+More than 20 partitions of one topic are one item. Nothing is computed here that apply reads.
 """
 
 from collections import Counter, defaultdict
@@ -19,7 +18,7 @@ from reconciler.model.description import Fact
 from reconciler.model.names import NOWHERE, Address, format_address, format_location, format_subject
 from reconciler.model.plan import Blocked, Decision, Plan, Satisfied, Skipped, UsedWaiver, Waiting
 from reconciler.operations.base import Operation
-from reconciler.plan.plan_file import digest
+from reconciler.plan.plan_file import digest, section_of
 from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal, format_subjects, group_equal
 from reconciler.text import formatting
 from reconciler.text.escape import display_name
@@ -33,6 +32,7 @@ _EXPLAINED_MAX = 5
 """Decisions of one topic or policy that are explained where the address covers more than one."""
 
 _UNREAD = "unread, so blocked"
+_STATES = {"satisfied": "in sync", "unread": _UNREAD}
 _NOTICES = {"blocked": "Blocked", _UNREAD: "Unread", "waiting": "Waiting", "skipped": "Skipped"}
 """Label of the items of each state other than actions and in sync, in the order of the report."""
 
@@ -72,10 +72,10 @@ def count_decisions(decisions: Iterable[Decision]) -> str:
     numbers = {state: len(by_state[state]) for state in ("blocked", "waiting", "skipped", "in sync")}
     unread = len(by_state[_UNREAD])
     numbers["blocked"] += unread
-    others = [f"{number:,} {state}" for state, number in numbers.items() if number]
+    counts = [f"{number:,} {state}" for state, number in numbers.items() if number]
     if unread:
-        others[0] += f" ({unread:,} unread)"
-    return "; ".join([", ".join(actions) or "no changes", *others]) + "."
+        counts[0] += f" ({unread:,} unread)"
+    return "; ".join([", ".join(actions) or "no changes", *counts]) + "."
 
 
 def _by_state(decisions: Iterable[Decision]) -> defaultdict[str, list[Any]]:
@@ -87,14 +87,8 @@ def _by_state(decisions: Iterable[Decision]) -> defaultdict[str, list[Any]]:
 
 def format_state(decision: Decision) -> str:
     """Return what reports call a decision: the title of an action, or a state."""
-    match decision:
-        case Action():
-            return cast(Operation, decision).TITLE
-        case Satisfied():
-            return "in sync"
-        case Blocked(unread=True):
-            return _UNREAD
-    return type(decision).__name__.lower()
+    section = section_of(decision)
+    return decision.TITLE if isinstance(decision, Operation) else _STATES.get(section, section)
 
 
 def describe_policy(plan: Plan, policy: Address) -> tuple[tuple[str, Phrase], ...]:
@@ -174,19 +168,16 @@ def _action_item(actions: Sequence[Operation]) -> Item:
     """The item of one action, or of many that are folded."""
     first = actions[0]
     description = type(first).describe_many(actions) if len(actions) > 1 else first.describe()
-    severities = (Severity.PLAIN, Severity.LOSS, Severity.WARNING)
-    texts = (description.notes, description.risks, description.unknowns)
+    children = [Item(text=text) for text in description.notes]
+    children += [Item(text=text, severity=Severity.LOSS) for text in description.risks]
+    children += [Item(text=text, severity=Severity.WARNING) for text in description.unknowns]
     return Item(
         sign=description.sign,
         subject=description.subject,
         text=description.change,
         loss=description.loss,
         severity=Severity.LOSS if first.irreversible else Severity.CHANGE,
-        children=tuple(
-            Item(text=text, severity=severity)
-            for severity, same in zip(severities, texts, strict=True)
-            for text in same
-        ),
+        children=tuple(children),
     )
 
 
@@ -246,9 +237,9 @@ def explain_report(plan: Plan, address: Address) -> Report:
         suggestion = did_you_mean(str(address), (str(decision.address) for decision in plan.decisions))
         hint = f"did you mean {display_name(suggestion)}?" if suggestion else "`show --full` lists what it decides"
         raise UsageError(f"the plan decides nothing at {subject.text}; {hint}")
-    others = len(decisions) - _EXPLAINED_MAX
+    left_out = len(decisions) - _EXPLAINED_MAX
     return Report(
-        headline=(subject, f": {count_decisions(decisions)}") if others > 0 else (),
+        headline=(subject, f": {count_decisions(decisions)}") if left_out > 0 else (),
         sections=tuple(
             Section(
                 heading=(escaped_name(format_address(decision.address)), f": {format_state(decision)}"),
@@ -257,7 +248,7 @@ def explain_report(plan: Plan, address: Address) -> Report:
             )
             for decision in decisions[:_EXPLAINED_MAX]
         ),
-        footer=((f"and {others:,} more; name one of them to see it",),) if others > 0 else (),
+        footer=((f"and {left_out:,} more; name one of them to see it",),) if left_out > 0 else (),
     )
 
 
@@ -275,8 +266,8 @@ def _facts(plan: Plan, decision: Decision) -> Iterator[Fact]:
             yield "Next", (sentence(decision.next_step),)
             title = f": {BLOCK_CODES[code].title}" if code in BLOCK_CODES else ""
             yield "Code", (name(code), f"{title} (`reconciler explain {display_name(code)}` says more)")
-        case Action():
-            yield from cast(Operation, decision).explain()
+        case Operation():
+            yield from decision.explain()
             yield "Drift", ("counts as drift" if decision.drift else "does not count as drift yet",)
     yield from describe_policy(plan, decision.address.policy_address)
     yield "Seen at", (formatting.format_time(plan.observed_at_ms),)

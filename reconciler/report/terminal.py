@@ -1,7 +1,6 @@
 """Writes a report as lines of rich Text for a terminal or a CI log, readable at 80 columns.
 
-Colour is a style on the line; cli/ decides whether it becomes an escape code. Lines are broken at
-spaces only: a name that does not fit sticks out.
+cli/ decides whether a style becomes an escape code. Lines break at spaces: long names stick out.
 """
 
 from collections.abc import Iterator

@@ -57,10 +57,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """Items that `make` yields one at a time, each time they are read.
-
-    `count`: their number or an upper bound; 0 only of none.
-    """
+    """Items that `make` yields at each reading: `count` of them, or at most so many; 0: none."""
 
     count: int
     make: Callable[[], Iterable[Item]]

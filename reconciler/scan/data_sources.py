@@ -28,10 +28,10 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import PartitionFacts, Unknown
-from reconciler.scan import requests
+from reconciler.scan import chunking
+from reconciler.scan.chunking import Chunk
 from reconciler.scan.columns import columns
 from reconciler.scan.export import known_or_none
-from reconciler.scan.requests import Chunk
 from reconciler.scan.scan import describe_log
 from reconciler.scan.session import add_package
 from reconciler.scan.task_rows import is_retry
@@ -51,16 +51,10 @@ def register(session: SparkSession) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The reader's options.
-
-    `topics`, `groups`: comma-separated selectors. `instants_ms`: comma-separated epoch ms.
-    `kafka.…`: of librdkafka.
-    """
+    """The options. `topics`, `groups`, `instants_ms`: comma-separated; `kafka.…`: of librdkafka."""
 
     connection: Connection
-    topics: tuple[Selector, ...]
-    groups: tuple[Selector, ...]
-    instants_ms: tuple[int, ...]
+    request: ScanRequest
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> "Options":
@@ -69,11 +63,12 @@ class Options:
         if not servers:
             raise UsageError('say .option("bootstrap.servers", "host:port")')
         client = {name.removeprefix(_CLIENT): value for name, value in options.items() if name.startswith(_CLIENT)}
+        topics, groups = (tuple(map(Selector, _words(options.get(name, "*")))) for name in ("topics", "groups"))
+        instants_ms = tuple(map(int, _words(options.get("instants_ms", ""))))
+        of_topics = TopicRequest(topics=topics, offsets=True, instants_ms=instants_ms)
         return cls(
             Connection(servers, client, timeout_s=float(options.get("timeout_s", "30"))),
-            tuple(Selector(word) for word in _words(options.get("topics", "*"))),
-            tuple(Selector(word) for word in _words(options.get("groups", "*"))),
-            tuple(int(word) for word in _words(options.get("instants_ms", ""))),
+            ScanRequest(topics=(of_topics,), groups=(GroupRequest(groups=groups),)),
         )
 
 
@@ -129,13 +124,12 @@ class KafkaPartitions(KafkaSource):
     )
 
     def chunks(self, session: KafkaSession, options: Options) -> Iterator[tuple[Chunk, list[Row]]]:
-        topics = TopicRequest(topics=options.topics, offsets=True, instants_ms=options.instants_ms)
-        request = ScanRequest(topics=(topics,))
         listing = _complete(list_topics(session))
-        names = requests.select_topics(request, listing.topics)
+        names = chunking.select_topics(options.request, listing.topics)
         listing = _complete(describe_topics(session, listing, names))
         metadata = {facts.partition: _metadata(facts) for name in names for facts in listing.partitions.get(name, ())}
-        for chunk in requests.partition_chunks(tuple(requests.partition_requests(request, listing)), (), listing):
+        selected = tuple(chunking.partition_requests(options.request, listing))
+        for chunk in chunking.partition_chunks(selected, (), listing):
             keys = (TopicPartition(part.topic, number) for part in chunk.requests for number in part.partitions)
             yield chunk, [metadata.pop(key) for key in keys]
         if metadata:
@@ -159,7 +153,7 @@ class KafkaGroupCommits(KafkaSource):
 
     def chunks(self, session: KafkaSession, options: Options) -> list[Chunk]:
         listing = _complete(list_groups(session, hidden=False))
-        return requests.commit_chunks(requests.select_groups([GroupRequest(groups=options.groups)], listing.groups))
+        return chunking.commit_chunks(chunking.select_groups(options.request.groups, listing.groups))
 
     def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
         for read in read_commits(session, chunk.groups, isolated=is_retry()):
@@ -184,7 +178,7 @@ class KafkaCommitLog(KafkaSource):
         if log.missing is not None:
             raise ScanFailed(f"{COMMIT_LOG_TOPIC} could not be read: {log.missing.reason}")
         # The reader of a leaderless partition says so in the partition's row.
-        return requests.log_chunks(dict.fromkeys(range(log.partitions), 0) | dict(log.sizes))
+        return chunking.log_chunks(dict.fromkeys(range(log.partitions), 0) | dict(log.sizes))
 
     def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
         yield read_commit_log(session, chunk.log)

@@ -61,7 +61,12 @@ def _run(snapshot: ClusterSnapshot) -> dict[str, object]:
 
 def _partition(snapshot: ClusterSnapshot, facts: PartitionFacts) -> dict[str, Any]:
     readers: Any = facts.readers
+    # Values that are missing inside a column.
+    inside: dict[str, object] = {f"offsets_at[{at}]": offset for at, offset in facts.offsets_at.items()}
     if not isinstance(readers, Unknown):
+        # A request for named groups only returns no other group.
+        inside["readers"] = NOT_ASKED if facts.readers_below == NOT_ASKED else snapshot.readers_incomplete
+        inside |= {f"readers[{reader.group}].topic_id": reader.topic_id for reader in readers}
         readers = [{**asdict(reader), "topic_id": known_or_none(reader.topic_id)} for reader in readers]
     row = _row(
         facts,
@@ -71,12 +76,6 @@ def _partition(snapshot: ClusterSnapshot, facts: PartitionFacts) -> dict[str, An
         offsets_at=[(at, offset) for at, offset in facts.offsets_at.items() if not isinstance(offset, Unknown)],
         readers=readers,
     )
-    # Values that are missing inside a column.
-    inside: dict[str, object] = {f"offsets_at[{at}]": offset for at, offset in facts.offsets_at.items()}
-    if not isinstance(facts.readers, Unknown):
-        # A request for named groups only returns no other group.
-        inside["readers"] = NOT_ASKED if facts.readers_below == NOT_ASKED else snapshot.readers_incomplete
-        inside |= {f"readers[{reader.group}].topic_id": reader.topic_id for reader in facts.readers}
     row["unread"] += _reasons(inside)
     return row
 

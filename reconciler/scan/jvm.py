@@ -42,10 +42,9 @@ class ClassCache:
     """An archive of Spark's classes in the user's cache, which halves the CPU time of a JVM start.
 
     Writing it costs about as much as four runs save (docs/adr/0010). So the first run on a machine
-    only leaves a mark, and the second run writes the archive at its end; a throw-away CI runner
-    never writes one. The JVM itself checks that Java, the class path and the jars are those of the
-    archive, and continues without it otherwise. `option`: for the JVM's command line. `written`:
-    where the JVM leaves an archive at its end, for `keep`.
+    only leaves a mark, and the second one writes the archive at its end; a throw-away CI runner
+    never does. The JVM itself ignores an archive of another Java, class path or jars. `option`: for
+    its command line. `written`: where it leaves an archive at its end, for `keep`.
     """
 
     option: str | None = None
@@ -60,17 +59,16 @@ class ClassCache:
         try:
             shutil.copyfile(self.written, temporary)
             temporary.replace(self.cached)
-            # The others are of an old Java or Spark, and can be written again.
+            # Older ones are of an old Java or Spark, and can be written again.
             archives = sorted(self.cached.parent.glob("*.jsa"), key=os.path.getmtime, reverse=True)
             for archive in archives[_MAX_ARCHIVES:]:
                 archive.unlink(missing_ok=True)
                 _marks(archive).unlink(missing_ok=True)
+            _LOG.info("class_data=kept path=%s mib=%d", self.cached, self.cached.stat().st_size >> 20)
         except OSError as error:
             with contextlib.suppress(OSError):
                 temporary.unlink()
             _LOG.info("class_data=not_kept reason=%s", error)
-            return
-        _LOG.info("class_data=kept path=%s mib=%d", self.cached, self.cached.stat().st_size >> 20)
 
 
 @dataclass(slots=True)
@@ -110,10 +108,7 @@ class Jvm:
 
 
 def start_jvm(properties: Mapping[str, str], abandoned: threading.Event, *, limit_s: float) -> Jvm:
-    """Start a JVM with these Spark properties. `abandoned` ends the wait. Raises ScanFailed.
-
-    Our own flags get an archive of the classes with them.
-    """
+    """Start a JVM with these Spark properties. `abandoned` ends the wait. Raises ScanFailed."""
     from pyspark.java_gateway import launch_gateway
 
     java = find_java()

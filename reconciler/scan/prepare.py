@@ -1,7 +1,6 @@
 """`python -m reconciler.scan.prepare` writes the archive of Spark's classes (docs/adr/0010).
 
-`make setup` runs it. Otherwise the second scan on a machine writes it, or each of several parallel
-ones.
+`make setup` runs it. Otherwise the second scan on a machine writes the archive.
 """
 
 import math
@@ -9,13 +8,11 @@ import sys
 
 from reconciler.errors import ReconcilerError
 from reconciler.kafka.connect import Connection
+from reconciler.scan.chunking import Chunk
 from reconciler.scan.jvm import find_java, spark_home, write_at_next_start
 from reconciler.scan.query import run_query
-from reconciler.scan.requests import Chunk
 from reconciler.scan.session import PendingSession, SparkTarget, close
 from reconciler.scan.task_rows import ScanTask
-
-_LIMIT_S = 120.0
 
 
 def main() -> None:
@@ -26,7 +23,7 @@ def main() -> None:
             # The discard port: a query that reads nothing loads the same classes.
             no_broker = Connection(("127.0.0.1:9",), timeout_s=1.0)
             task = ScanTask(connection=no_broker, readers={}, named={}, groups=(), until_s=math.inf, log_limit_s=1.0)
-            run_query(session, task, [Chunk(groups=("no-group",))], limit_s=_LIMIT_S, progress=lambda _message: None)
+            run_query(session, task, [Chunk(groups=("no-group",))], limit_s=120.0, progress=lambda _message: None)
     except (ReconcilerError, OSError) as error:
         sys.stderr.write(f"warning: no archive of Spark's classes was written, so scans start more slowly: {error}\n")
     finally:

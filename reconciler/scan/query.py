@@ -1,22 +1,20 @@
 """The one Spark query of a scan: each chunk is read once, one shuffle, one row per subject.
 
 Decided here: what is left out before it reaches the driver. A reader at or above the stable end
-matters only if it was named. A listed group that was read and not requested needs no row. The query
-runs in a thread, so that Ctrl-C and the time limit reach it.
+matters only if it was named. A listed group that was read and not requested needs no row.
 """
 
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import wait
 from functools import partial
-from time import monotonic
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from reconciler.errors import ScanFailed
-from reconciler.kafka import futures
-from reconciler.scan.requests import Chunk
+from reconciler.kafka.futures import Deadline, submit
+from reconciler.scan.chunking import Chunk
 from reconciler.scan.session import TimedCall, close, first_line, log_hint
 from reconciler.scan.task_rows import FACTS, GROUP, KEYS, SUMS, ScanTask, read_chunks
 
@@ -56,26 +54,22 @@ def run_query(
         """Cancel the query; whether Spark answered. A session that hangs is useless."""
         return TimedCall(lambda: session.interruptTag(tag)).succeeds_within(_INTERRUPT_LIMIT_S)
 
-    future = futures.submit(query)
+    future = submit(query)
     progress(f"reading {subjects}")
-    started = monotonic()
+    deadline = Deadline.after(limit_s)
     try:
-        wait([future], min(_PROGRESS_EVERY_S, limit_s))
-        while not future.done():
-            elapsed_s = monotonic() - started
-            if elapsed_s > limit_s:
+        while not wait([future], min(_PROGRESS_EVERY_S, deadline.remaining_s)).done:
+            if deadline.passed:
                 hint = log_hint()
                 if not interrupt():
                     close(at_once=True)
                 raise ScanFailed(f"Spark had not read {subjects} after {limit_s:.0f} s{hint}")
-            progress(f"reading {subjects} ({elapsed_s:.0f} s)")
-            wait([future], min(_PROGRESS_EVERY_S, limit_s - elapsed_s))
+            progress(f"reading {subjects} ({limit_s - deadline.remaining_s:.0f} s)")
     except KeyboardInterrupt:
         interrupt()
         close(at_once=True)
         raise
-    error = future.exception()
-    if error is not None:
+    if error := future.exception():
         raise ScanFailed(f"Spark gave up reading {subjects}: {first_line(error)}{log_hint()}") from error
     return future.result()
 

@@ -1,7 +1,6 @@
 """The steps of a scan: ScanRequest in, ClusterSnapshot out. Reads only and decides nothing.
 
-The driver lists topics and groups while Spark starts. Tasks read the rest, and one query reduces
-it.
+The driver lists topics and groups while Spark starts. Tasks read the other facts.
 """
 
 import logging
@@ -21,9 +20,9 @@ from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, cleanup_poli
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Unknown
-from reconciler.scan import requests, snapshot_builder
+from reconciler.scan import chunking, snapshot_builder
+from reconciler.scan.chunking import Chunk, PartitionRequest
 from reconciler.scan.query import run_query
-from reconciler.scan.requests import Chunk, PartitionRequest
 from reconciler.scan.session import PendingSession, SparkTarget, close
 from reconciler.scan.snapshot_builder import CommitLog, Rows, split_rows
 from reconciler.scan.task_rows import FACTS, ScanTask, gc_paused, read_chunk
@@ -49,7 +48,6 @@ class Listings:
     policies: Future[dict[str, frozenset[str] | Unknown]]
     partition_requests: tuple[PartitionRequest, ...]
     counted: frozenset[str]
-    commit_groups: frozenset[str]
     log: CommitLog
 
 
@@ -65,9 +63,9 @@ def scan(
 ) -> ClusterSnapshot:
     """Read everything that is requested, and no more. Facts that could not be read are Unknown.
 
-    The session's timeout is the patience with a silent broker in each step. `start`: a Spark
-    session that `start_session` has begun for the same request. Raises ClusterUnreachable if no
-    broker answers, ScanFailed if Spark cannot run. Ctrl-C ends the scan and the Spark session.
+    The session's timeout is the patience with a silent broker in each step. `start`: of
+    `start_session` for the same request. Raises ClusterUnreachable if no broker answers, ScanFailed
+    if Spark cannot run. Ctrl-C ends the scan and the Spark session.
     """
     with nullcontext(start) if start is not None else start_session(request, engine) as start:
         with gc_paused():
@@ -95,10 +93,7 @@ def scan(
 
 @contextmanager
 def start_session(request: ScanRequest, engine: SparkTarget) -> Iterator[PendingSession | None]:
-    """Start a Spark session, if the request needs one, while the block does the first steps.
-
-    An early end of the block neither waits for the session nor leaves a JVM behind.
-    """
+    """Start a session, if needed, while the block does the first steps. Its errors abandon it."""
     start = PendingSession(engine) if request.spark else None
     try:
         yield start
@@ -116,10 +111,10 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
     groups = futures.submit(lambda: list_groups(session, hidden=True) if with_groups else not_listed)
     listed = list_topics(session)
     log = futures.submit(lambda: describe_log(session, listed) if with_groups else CommitLog(missing=NOT_ASKED))
-    names = set(requests.select_topics(request, listed.topics)) | requests.exact_topics(request)
+    names = set(chunking.select_topics(request, listed.topics)) | chunking.exact_topics(request)
     topics = describe_topics(session, listed, names)
     # No task needs the policies, so the scan waits for them after the tasks.
-    policies = futures.submit(lambda: cleanup_policies(session, requests.topics_with_offsets(request, topics)))
+    policies = futures.submit(lambda: cleanup_policies(session, chunking.topics_with_offsets(request, topics)))
     commit_log = log.result()
     group_listing = groups.result()
     if group_listing.incomplete is None:
@@ -128,9 +123,8 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
         topics=topics,
         groups=group_listing,
         policies=policies,
-        partition_requests=tuple(requests.partition_requests(request, topics)),
-        counted=requests.topics_to_count(request, topics),
-        commit_groups=requests.commit_groups(request, group_listing),
+        partition_requests=tuple(chunking.partition_requests(request, topics)),
+        counted=chunking.topics_to_count(request, topics),
         log=commit_log,
     )
 
@@ -160,9 +154,9 @@ def _divide(
     log_sizes = listings.log.sizes if request.commit_log else {}
     # The slow chunks first, so that no single task ends late.
     chunks: tuple[Chunk, ...] = (
-        *requests.log_chunks(log_sizes),
-        *requests.partition_chunks(listings.partition_requests, listings.counted, listings.topics),
-        *requests.commit_chunks(() if no_commits else listings.commit_groups),
+        *chunking.log_chunks(log_sizes),
+        *chunking.partition_chunks(listings.partition_requests, listings.counted, listings.topics),
+        *chunking.commit_chunks(() if no_commits else chunking.commit_groups(request, listings.groups)),
     )
     readers: dict[str, list[int]] = {}
     named: dict[str, frozenset[str]] = {}
@@ -181,8 +175,8 @@ def _divide(
         },
         named=named,
         groups=request.groups,
-        # One bound for all chunks: a silent broker is not waited for in each of them. It includes
-        # the reading time: late chunks once had five seconds left of the whole patience.
+        # One bound for all chunks, so that no chunk waits anew for a silent broker. It includes the
+        # reading time: late chunks once had five seconds left.
         until_s=time.time() + reading_s + session.timeout_s,
         log_limit_s=log_limit_s,
     )
@@ -212,9 +206,7 @@ def _snapshot(
         partitions=refresh_watermarks(session, partitions),
         topics_incomplete=listings.topics.incomplete,
         groups_incomplete=listings.groups.incomplete,
-        readers_incomplete=snapshot_builder.readers_incomplete(
-            request, listings.commit_groups, listings.groups, rows, log
-        ),
+        readers_incomplete=snapshot_builder.readers_incomplete(request, listings.groups, rows, log),
         cluster_records=snapshot_builder.cluster_records(request, topics.values()),
     )
 
@@ -224,10 +216,10 @@ def refresh_watermarks(
 ) -> dict[TopicPartition, PartitionFacts]:
     """The same facts, with new high watermarks where readers stand above the scan's.
 
-    A live group often commits after the scan has read the partition's end. Only the high watermark
-    is replaced: it decides whether a commit can be true. The stable end, which caps every floor,
-    stays that of the scan, so records that were produced in between cannot be removed. A leader
-    that does not answer leaves the first value in place: the commit stays unproven then.
+    A live group often commits after the scan has read the partition's end. The high watermark
+    decides whether a commit can be true. The stable end, which caps every floor, stays that of the
+    scan, so records that were produced in between cannot be removed. Without an answer the first
+    value stays, and the commit unproven.
     """
     refreshed = dict(partitions)
     overtaken = (

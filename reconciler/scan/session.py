@@ -18,6 +18,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -42,10 +43,9 @@ _HURRIED_S = 2.0
 _PACKAGES = ("kafka", "model", "scan", "text")
 """What the tasks import of this program."""
 
-# Spark repeats a stage whose executor was lost, and the cluster may have new offsets or rows by
-# then. Mixed with the first run's shuffle output, a subject could be there twice or not at all.
-# These settings compare the rows of both runs, in any order, and repeat everything that depends on
-# different ones. They are the default only in newer versions of Spark.
+# Spark repeats a stage whose executor was lost, with newer rows of the cluster. Mixed with rows of
+# the first run, a subject could be there twice or not at all. These settings (defaults of newer
+# versions) compare the rows of both runs, and repeat everything that depends on different ones.
 _CONSISTENT_RETRY: Mapping[str, str] = {
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
@@ -66,11 +66,7 @@ _QUIET: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkTarget:
-    """Where Spark runs.
-
-    `remote`: a Spark Connect server (`sc://…`), which replaces `master`. `conf` overrides our
-    properties.
-    """
+    """Where Spark runs. `remote` (`sc://…`) replaces `master`, `conf` overrides our properties."""
 
     master: str = "local[*]"
     remote: str | None = None
@@ -135,10 +131,7 @@ class PendingSession:
 
 @dataclass(slots=True, kw_only=True)
 class SessionHandle:
-    """A session that this module started and has to end.
-
-    `release`: ends it. `jvm`: of a local driver. `has_code`: whether it has our code.
-    """
+    """A session of this module. `release`: ends it. `has_code`: whether our code was added."""
 
     release: TimedCall
     jvm: Jvm | None = None
@@ -152,8 +145,7 @@ _current: SessionHandle | None = None
 def close(*, at_once: bool = False) -> None:
     """Stop this process's session, if any, and its JVM. Can be repeated. `at_once`: after Ctrl-C.
 
-    Takes seconds at most: a JVM that hangs is killed, and a Connect server that hangs keeps the
-    session.
+    A JVM that hangs for seconds is killed; a Connect server that hangs keeps the session.
     """
     global _current
     handle, _current = _current, None
@@ -169,11 +161,8 @@ def close(*, at_once: bool = False) -> None:
     # Otherwise pyspark would use the closed gateway.
     if SparkContext._active_spark_context is not None:
         SparkContext._active_spark_context._jsc = None
-    SparkContext._active_spark_context = None
-    SparkContext._gateway = None
-    SparkContext._jvm = None
-    SparkSession._instantiatedSession = None
-    SparkSession._activeSession = None
+    SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
 def log_hint() -> str:
@@ -211,11 +200,9 @@ def _open(engine: SparkTarget, abandoned: threading.Event) -> "SparkSession":
 def _connect(engine: SparkTarget) -> SessionHandle:
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.remote(str(engine.remote))
     # The client hides a server's warning about a setting that it does not know or allow.
-    for name, value in (dict(_CONSISTENT_RETRY) | dict(engine.conf)).items():
-        builder = builder.config(name, value)
-    session = builder.create()
+    conf = {**_CONSISTENT_RETRY, **engine.conf}
+    session = SparkSession.builder.remote(str(engine.remote)).config(map=conf).create()
     return _register(SessionHandle(release=TimedCall(lambda: _release_remote(session)), session=session))
 
 
@@ -267,11 +254,10 @@ def _alive(handle: SessionHandle) -> bool:
     def check() -> None:
         if handle.jvm is None:
             handle.session.conf.get("spark.sql.session.timeZone")
-        elif handle.session.sparkContext._jsc.sc().isStopped():
+        elif handle.jvm.process.poll() is not None or handle.session.sparkContext._jsc.sc().isStopped():
             raise ScanFailed("Spark's context was stopped")
 
-    has_ended = handle.jvm is not None and handle.jvm.process.poll() is not None
-    return not has_ended and TimedCall(check).succeeds_within(_ALIVE_LIMIT_S)
+    return TimedCall(check).succeeds_within(_ALIVE_LIMIT_S)
 
 
 def _properties(engine: SparkTarget) -> dict[str, str]:
@@ -280,12 +266,11 @@ def _properties(engine: SparkTarget) -> dict[str, str]:
     if local:
         # Without a second number a crashed worker fails the scan; clusters retry.
         master = f"local[{local[1] or 1},4]"
-    properties = dict(_QUIET)
+    properties = {**_QUIET, "spark.pyspark.python": os.environ.get("PYSPARK_PYTHON", sys.executable)}
     if re.match(r"(local|spark://(127\.|localhost))", master):
         properties |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     if master.startswith("local"):
         properties |= {FLAGS_PROPERTY: FLAGS, "spark.driver.memory": "768m"}
-    properties["spark.pyspark.python"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
     return properties | {"spark.master": master} | dict(engine.conf)
 
 
@@ -327,8 +312,8 @@ def first_line(error: BaseException) -> str:
 def add_package(session: "SparkSession") -> None:
     """Put this package's code on the path of every Python worker, as a zip of the running files.
 
-    Executors need confluent-kafka and pyarrow (docs/scan.md), but not this package. The file's name
-    contains a hash of its content: a warm server may still have another version.
+    Executors need confluent-kafka and pyarrow (docs/scan.md). The file's name contains a hash,
+    because a warm server may still have another version.
     """
     from pyspark import SparkFiles
     from pyspark.sql.session import SparkSession as Classic
@@ -349,12 +334,10 @@ def add_package(session: "SparkSession") -> None:
 def archive() -> bytes:
     """A zip of the readers and the model. The same content gives the same bytes."""
     root = Path(reconciler.__file__).parent
-    files = [root / "__init__.py", root / "errors.py"]
-    for package in _PACKAGES:
-        files += sorted((root / package).rglob("*.py"))
+    packages = (sorted((root / package).rglob("*.py")) for package in _PACKAGES)
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archived:
-        for file in files:
+        for file in (root / "__init__.py", root / "errors.py", *chain.from_iterable(packages)):
             # ZipInfo has a fixed default time.
             archived.writestr(zipfile.ZipInfo(str(file.relative_to(root.parent))), file.read_bytes())
     return target.getvalue()

@@ -1,9 +1,6 @@
-"""Builds the snapshot from listings and rows.
+"""Builds the snapshot. Decides what makes a fact Unknown, and when listings are complete."""
 
-Decided here: what makes a fact Unknown (so does a missing row), and when listings are complete.
-"""
-
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,7 +20,7 @@ from reconciler.model.snapshot import (
     TopicFacts,
     Unknown,
 )
-from reconciler.scan.requests import PartitionRequest, select_groups
+from reconciler.scan.chunking import PartitionRequest, commit_groups, select_groups
 from reconciler.scan.task_rows import COLUMNS, COMMITS, GROUP, PARTITION, RUN, TOPIC
 from reconciler.text.formatting import first_few
 
@@ -54,8 +51,7 @@ def split_rows(table: pa.Table) -> Rows:
 
     def select_rows(subject: int) -> list[Row]:
         columns = [name for name in ("name", "number", *COLUMNS[subject]) if name in table.column_names]
-        rows: list[Row] = table.filter(pc.equal(table["subject"], subject)).select(columns).to_pylist()
-        return rows
+        return list(table.filter(pc.equal(table["subject"], subject)).select(columns).to_pylist())
 
     return Rows(
         partitions={TopicPartition(row["name"], row["number"]): row for row in select_rows(PARTITION)},
@@ -69,8 +65,8 @@ def split_rows(table: pa.Table) -> Rows:
 class CommitLog:
     """What is known of the commit log. `partitions` 0: it does not exist, so there are no commits.
 
-    `missing`: why nothing is known. `sizes`: number of offsets of each partition with a leader.
-    `unread`: partitions that were not read to their end. The counts are of records that were read.
+    `missing`: why nothing is known. `sizes`: offsets of each partition with a leader. `unread`:
+    partitions that were not read to their end. The counts are of records that were read.
     """
 
     partitions: int = 0
@@ -123,38 +119,31 @@ def partition_facts(
     facts: dict[TopicPartition, PartitionFacts] = {}
     for request in requests:
         for listed in request.partitions:
-            purge: int | Unknown | None = NOT_ASKED
+            partition = listed.partition
             if request.last_purge:
-                purge = last_purges if isinstance(last_purges, Unknown) else last_purges.get(listed.partition)
-            facts[listed.partition] = _partition(request, listed, rows.partitions.get(listed.partition), log, purge)
+                purge = last_purges if isinstance(last_purges, Unknown) else last_purges.get(partition)
+                listed = replace(listed, last_purge_ms=purge)
+            row = rows.partitions.get(partition)
+            facts[partition] = _with_offsets(listed, request, row, log) if request.full else listed
     return facts
 
 
-def _partition(
-    request: PartitionRequest, listed: PartitionFacts, row: Row | None, log: CommitLog, purge: int | Unknown | None
-) -> PartitionFacts:
-    if not request.full:
-        return replace(listed, last_purge_ms=purge)
+def _with_offsets(listed: PartitionFacts, request: PartitionRequest, row: Row | None, log: CommitLog) -> PartitionFacts:
     unread = _unread_reason(listed, row)
     row = row or {}
-    log_start = _value(row, "log_start", unread)
-    stable_end = _value(row, "stable_end", unread)
+    log_start, stable_end, high_watermark = _values(row, ("log_start", "stable_end", "high_watermark"), unread)
     at: Sequence[int | None] = row.get("offsets_at") or [None] * len(request.instants)
     offsets_at: dict[int, int | Unknown | None] = {}
     for instant, offset in zip(request.instants, at, strict=True):
         # -1: no record at or after the instant, below the stable end read before.
         offsets_at[instant] = None if offset == -1 else unread if offset is None else offset
-    readers: tuple[ConsumerPosition, ...] | Unknown = NOT_ASKED
-    if request.readers or request.named:
-        readers = _readers(request, row, log_start, log)
     return replace(
         listed,
-        last_purge_ms=purge,
         log_start=log_start,
         stable_end=stable_end,
-        high_watermark=_value(row, "high_watermark", unread),
+        high_watermark=high_watermark,
         offsets_at=offsets_at,
-        readers=readers,
+        readers=_readers(request, row, log_start, log),
         readers_below=stable_end if request.readers else NOT_ASKED,
     )
 
@@ -169,9 +158,9 @@ def _unread_reason(listed: PartitionFacts, row: Row | None) -> Unknown:
     return Unknown(row["error"] or "not read")
 
 
-def _value(row: Row, column: str, unread: Unknown) -> int | Unknown:
-    value = row.get(column)
-    return unread if value is None else int(value)
+def _values(row: Row, columns: Iterable[str], unread: Unknown) -> Iterator[Any]:
+    values = (row.get(column) for column in columns)
+    return (unread if value is None else value for value in values)
 
 
 def _readers(
@@ -180,6 +169,8 @@ def _readers(
     origins: dict[str, list[Row]] = {}
     for origin in row.get("origins") or ():
         origins.setdefault(origin["group"], []).append(origin)
+    if not request.readers and not request.named:
+        return NOT_ASKED
     readers = []
     for reader in row.get("readers") or ():
         group, committed = reader["group"], reader["committed"]
@@ -199,14 +190,12 @@ def _origin(group: str, committed: int, origins: Sequence[Row], log: CommitLog) 
     unread = log.reason_for(group)
     if unread is not None:
         return unread
-    ids = {origin["id"] for origin in origins}
+    ids: set[str | None] = {origin["id"] for origin in origins}
     if len(ids) > 1:
         # With commits for an earlier topic of this name only the current one counts.
         ids = {origin["id"] for origin in origins if origin["committed"] == committed}
-    if len(ids) == 1:
-        topic_id: str | None = ids.pop()
-        return topic_id
-    return Unknown(f"the topic id that {group!r} committed for: the commit log does not say")
+    unclear = Unknown(f"the topic id that {group!r} committed for: the commit log does not say")
+    return ids.pop() if len(ids) == 1 else unclear
 
 
 def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: CommitLog) -> dict[str, GroupFacts]:
@@ -222,53 +211,39 @@ def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: Co
         facts = listed or GroupFacts(group=name, listed=False, type=GroupType.HIDDEN, state=_LOG_ONLY)
         if seems is not None and (listed is None or (not listed.listed and seems not in _LISTED_TYPES)):
             facts = replace(facts, type=GroupType(seems))
-        groups[name] = _with_commits(facts, row, log, activity=name in with_activity) if name in requested else facts
+        if name in with_activity:
+            facts = _with_activity(facts, row, log.reason_for(name))
+        groups[name] = _with_commits(facts, row) if name in requested else facts
     return groups
 
 
-def _with_commits(facts: GroupFacts, row: Row, log: CommitLog, *, activity: bool) -> GroupFacts:
+def _with_commits(facts: GroupFacts, row: Row) -> GroupFacts:
     unread = Unknown(row.get("error") or "the scan brought no answer for the group's commits")
     if not facts.listed:
         unread = Unknown("commits of a group that no list call names cannot be read")
     elif row.get("commits") is not None and row.get("commit_keys") is not None and row["commit_keys"] > row["commits"]:
         # Brokers omit commits on topics that the caller may not describe, without an error. Only
         # the log shows them. Only `idleFor: 0s` works without the log, as its removals say.
-        difference = (
-            f"the commit log holds {row['commit_keys']} commits of the group, its coordinator has {row['commits']}"
+        unread = Unknown(
+            f"the commit log holds {row['commit_keys']} commits of the group, its coordinator has {row['commits']}: "
+            "the right DESCRIBE on some of their topics is missing, or a transaction was not committed"
         )
-        reason = "the right DESCRIBE on some of their topics is missing, or a transaction was not committed"
-        row, unread = {**row, **dict.fromkeys(COMMITS)}, Unknown(f"{difference}: {reason}")
-    last: int | Unknown = NOT_ASKED
-    newest: tuple[int, int] | Unknown = NOT_ASKED
-    if activity:
-        last, newest = _activity(row, log.reason_for(facts.group))
-    return replace(
-        facts,
-        commits=_value(row, "commits", unread),
-        commit_topics=_value(row, "commit_topics", unread),
-        fingerprint=row.get("fingerprint") or unread,
-        last_activity_ms=last,
-        newest_record=newest,
-    )
+        row = {}
+    commits, commit_topics, digest = _values(row, COMMITS, unread)
+    return replace(facts, commits=commits, commit_topics=commit_topics, fingerprint=digest)
 
 
-def _activity(row: Row, unread: Unknown | None) -> tuple[int | Unknown, tuple[int, int] | Unknown]:
-    """Newest activity and record. Without records both are Unknown: silence proves nothing."""
+def _with_activity(facts: GroupFacts, row: Row, unread: Unknown | None) -> GroupFacts:
+    """Add newest activity and record. Without records both are Unknown: silence proves nothing."""
+    if unread is None and row.get("log_offset") is None:
+        unread = Unknown("the commit log holds no record of the group")
     if unread is not None:
-        return unread, unread
-    if row.get("log_offset") is None:
-        nothing = Unknown("the commit log holds no record of the group")
-        return nothing, nothing
-    last = row["last_activity_ms"]
-    return (
-        Unknown("no record of the group in the commit log carries a time") if last is None else last,
-        (row["log_partition"], row["log_offset"]),
-    )
+        return replace(facts, last_activity_ms=unread, newest_record=unread)
+    (last,) = _values(row, ["last_activity_ms"], Unknown("no record of the group in the commit log carries a time"))
+    return replace(facts, last_activity_ms=last, newest_record=(row["log_partition"], row["log_offset"]))
 
 
-def readers_incomplete(
-    request: ScanRequest, commit_groups: frozenset[str], listing: GroupListing, rows: Rows, log: CommitLog
-) -> Unknown | None:
+def readers_incomplete(request: ScanRequest, listing: GroupListing, rows: Rows, log: CommitLog) -> Unknown | None:
     """Why some consumer's position may be unknown; None: every group's position is known."""
     if not request.readers:
         return NOT_ASKED
@@ -282,16 +257,13 @@ def readers_incomplete(
     if listing.hidden_unread is not None and (log.skipped or log.malformed):
         # The log would replace the old list call if every record of it could be decoded.
         return listing.hidden_unread
-    if log.partitions == 0:
-        if not commit_groups:
-            return None
-        return Unknown(f"commits of {first_few(sorted(commit_groups))}: the commit log does not exist yet")
+    groups = commit_groups(request, listing)
+    if groups and log.partitions == 0:
+        return Unknown(f"commits of {first_few(sorted(groups))}: the commit log does not exist yet")
     # A listed group that was read and not requested has no row here.
-    errors = {name: rows.groups[name]["error"] for name in sorted(commit_groups) if name in rows.groups}
-    failed = [f"{name!r} ({error})" for name, error in errors.items() if error is not None]
-    return (
-        Unknown(f"commits of {len(failed)} group(s) could not be read: {first_few(sorted(failed))}") if failed else None
-    )
+    errors = {name: rows.groups[name]["error"] for name in groups if name in rows.groups}
+    failed = sorted(f"{name!r} ({error})" for name, error in errors.items() if error is not None)
+    return Unknown(f"commits of {len(failed)} group(s) could not be read: {first_few(failed)}") if failed else None
 
 
 def topic_facts(

@@ -1,8 +1,7 @@
 """Reads one chunk in a Spark task, as rows of one table that Spark reduces.
 
-Decided here: which rows leave a task. All sources share one schema, so that each source is read
-once and feeds one shuffle. A row describes one subject (partition, group, topic, or the run itself)
-and fills only the columns of its source.
+Decided here: which rows leave a task. All sources share one schema and feed one shuffle. A row
+describes one subject (partition, group, topic, or the run itself) and fills only some columns.
 """
 
 import gc
@@ -18,12 +17,12 @@ import pyarrow as pa
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_commit_log
 from reconciler.kafka.groups import Commit, commit_row, read_commits
-from reconciler.kafka.offsets import OffsetsRequest, read_offsets
+from reconciler.kafka.offsets import STABLE_END, OffsetsRequest, read_offsets
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest
 from reconciler.model.snapshot import Unknown
+from reconciler.scan.chunking import Chunk, select_groups
 from reconciler.scan.columns import columns, struct
-from reconciler.scan.requests import Chunk, select_groups
 
 PARTITION, GROUP, TOPIC, RUN = range(4)
 """The subject of a row."""
@@ -61,8 +60,7 @@ class ScanTask:
 
     `readers`: partitions whose readers are requested, by topic. `named`: groups whose position is
     requested wherever it is, by topic. `until_s`: epoch seconds at which tasks give up silent
-    brokers, later than the start of the last chunk where brokers answer; a wrong clock costs
-    patience, not facts. `log_limit_s`: upper bound for one chunk of the commit log.
+    brokers; a wrong clock costs time, not facts. `log_limit_s`: for one chunk of the commit log.
     """
 
     connection: Connection
@@ -74,10 +72,7 @@ class ScanTask:
 
 
 def read_chunks(task: ScanTask, chunks: Sequence[Chunk], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow` over a range, in a Python worker of Spark: each id is the number of a chunk.
-
-    session.py puts everything that this module imports on the workers' path.
-    """
+    """For `mapInArrow` over a range, in a Python worker of Spark: an id is a chunk's number."""
     # Garbage collection took a third of the time.
     with gc_paused():
         for batch in batches:
@@ -86,10 +81,7 @@ def read_chunks(task: ScanTask, chunks: Sequence[Chunk], batches: Iterator[pa.Re
 
 
 def is_retry() -> bool:
-    """Whether this Spark task failed before.
-
-    The library can crash while a coordinator moves; a retry uses a worker process.
-    """
+    """Whether this task failed before: the library can crash, so a retry uses a worker process."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -98,10 +90,7 @@ def is_retry() -> bool:
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Pause garbage collection, for all threads, while many objects are created that all stay.
-
-    Repeated searches for cycles among them would take longer than their creation.
-    """
+    """Pause garbage collection, for all threads, while many objects are created that all stay."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -125,7 +114,6 @@ def read_chunk(task: ScanTask, chunk: Chunk, *, isolated: bool) -> Iterator[pa.R
 
 
 def _read_partitions(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> Iterator[pa.RecordBatch]:
-    full = {(request.topic, number) for request in requests if request.full for number in request.partitions}
     records: Counter[str] = Counter()
     unread: Counter[str] = Counter()
     rows = read_offsets(session, requests)
@@ -134,7 +122,8 @@ def _read_partitions(session: KafkaSession, requests: Sequence[OffsetsRequest]) 
         known = start is not None and end is not None
         records[topic] += max(0, end - start) if known else 0
         unread[topic] += not known
-    requested = [row for row in rows if (row["topic"], row["partition"]) in full]
+    # Partitions that are only counted have no stable end.
+    requested = (row for row in rows if STABLE_END in row)
     yield _rows(PARTITION, ({**row, "name": row["topic"], "number": row["partition"]} for row in requested))
     yield _rows(TOPIC, ({"name": name, "records": records[name], "unread": unread[name]} for name in records))
     yield _rows(RUN, [{"name": "partitions", "records": len(rows)}])
@@ -154,10 +143,7 @@ def _read_commits(
 
 
 def _readers(task: ScanTask, commits: Mapping[str, Sequence[Commit] | Unknown]) -> pa.RecordBatch:
-    """Each group's position on each requested partition of the topics on which it has commits.
-
-    `committed` is null where the group has no commit on the partition (an implied position).
-    """
+    """Positions on requested partitions of each group's topics; null: no commit (implied)."""
     names: list[str] = []
     numbers: list[int] = []
     readers: list[tuple[str, int | None, bool]] = []
@@ -174,11 +160,8 @@ def _readers(task: ScanTask, commits: Mapping[str, Sequence[Commit] | Unknown]) 
             readers += [(group, by_number.get(number), named) for number in requested]
     # A row per position: dictionaries would take longer than the reading.
     columns = {"subject": [PARTITION] * len(names), "name": names, "number": numbers, "reader": readers}
-    arrays = [
-        pa.array(columns[field.name], field.type) if field.name in columns else pa.nulls(len(names), field.type)
-        for field in FACTS
-    ]
-    return pa.record_batch(arrays, schema=FACTS)
+    nulls = pa.nulls(len(names))
+    return pa.RecordBatch.from_pydict({name: columns.get(name, nulls) for name in FACTS.names}, schema=FACTS)
 
 
 def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) -> Iterator[pa.RecordBatch]:

@@ -33,10 +33,7 @@ def approximate_duration(ms: int) -> str:
 
 
 def format_exact_instant(ms: int) -> str:
-    """RFC 3339 in UTC with `Z`; milliseconds only where there are some.
-
-    Raises ValueError for an instant outside the years 1 to 9999.
-    """
+    """RFC 3339 in UTC (`Z`); milliseconds only if any. Raises ValueError outside years 1-9999."""
     try:
         moment = _EPOCH + timedelta(milliseconds=ms)
     except OverflowError:

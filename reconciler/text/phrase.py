@@ -1,7 +1,6 @@
 """Phrases: text in which names, sentences of others and important words stay marked.
 
-A plain string in a phrase is the program's own words and needs no escaping. A writer decides how a
-medium shows the marked parts.
+A plain string is the program's own words, not escaped. A writer decides how to show the others.
 """
 
 from dataclasses import dataclass
@@ -43,11 +42,7 @@ def strong(text: str) -> Span:
 
 def join(separator: str, *phrases: Phrase) -> Phrase:
     """Join the phrases that are not empty."""
-    joined: list[str | Span] = []
-    for phrase in phrases:
-        if phrase:
-            joined += [separator, *phrase] if joined else phrase
-    return tuple(joined)
+    return tuple(part for phrase in phrases if phrase for part in (separator, *phrase))[1:]
 
 
 def plain(phrase: Phrase) -> str:

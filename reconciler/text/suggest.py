@@ -8,10 +8,7 @@ _LONGEST = 249
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
-    """Return the candidate closest to `word`, or None. Letter case, `-` and `_` hardly count.
-
-    The result depends on the set of candidates, not on their order.
-    """
+    """Return the candidate closest to `word`, or None. Case, `-`, `_` and order hardly count."""
     if not word or len(word) > _LONGEST:
         return None
     known = sorted({candidate for candidate in candidates if candidate != word and len(candidate) <= _LONGEST})

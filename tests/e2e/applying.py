@@ -17,7 +17,8 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.journal.journal import JournalEntry, file_journal
+from reconciler.journal.file import JournalFile
+from reconciler.journal.journal import ActionJournal, JournalEntry
 from reconciler.sandbox import client, tools
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
@@ -54,7 +55,7 @@ class ApplyScenario:
         return self.folder / ".reconciler" / "local.jsonl"
 
     def entries(self) -> list[JournalEntry]:
-        return list(file_journal(self.journal).entries())
+        return list(ActionJournal(JournalFile(self.journal)).entries())
 
     def log_starts(self) -> dict[int, int]:
         return log_start_offsets(self.cluster, self.topic)

@@ -21,7 +21,7 @@ from reconciler.cli.app import run as command_line
 from reconciler.manifest import files
 from reconciler.model.plan import Plan
 from reconciler.pipeline import Run
-from reconciler.plan.drift import DriftReport, read
+from reconciler.plan.drift import DriftReport, parse
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
@@ -52,7 +52,7 @@ class Schedule:
         return code, captured.out + captured.err
 
     def report(self) -> DriftReport:
-        [report] = read(self.folder / "drift.json")
+        [report] = parse((self.folder / "drift.json").read_text())
         return report
 
     def markdown(self) -> str:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.journal.journal import Event, file_journal
+from reconciler.journal.file import JournalFile
+from reconciler.journal.journal import ActionJournal, Event
 from reconciler.model.outcome import Status
 from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
@@ -164,7 +165,9 @@ def test_kills_at_random_moments(scenario: ApplyScenario) -> None:
         assert journal_run.returncode == 0, journal_run.stderr
         assert len(journal_run.stdout.splitlines()) == count_journal_lines(scenario) >= moment
     intents = {entry.address for entry in scenario.entries() if entry.event is Event.INTENT}
-    open_addresses = set(map(str, file_journal(scenario.journal).open_intents(scenario.entries()[0].plan_digest)))
+    open_addresses = set(
+        map(str, ActionJournal(JournalFile(scenario.journal)).open_intents(scenario.entries()[0].plan_digest))
+    )
     second_outcomes = by_status(apply_again(scenario))
     assert set(second_outcomes) <= {"applied", "satisfied"}
     interrupted_outcomes = [
@@ -175,4 +178,4 @@ def test_kills_at_random_moments(scenario: ApplyScenario) -> None:
         str(outcome["address"]) for outcome in second_outcomes["satisfied"]
     }
     scenario.assert_as_planned()
-    assert file_journal(scenario.journal).open_intents(scenario.entries()[0].plan_digest) == {}
+    assert ActionJournal(JournalFile(scenario.journal)).open_intents(scenario.entries()[0].plan_digest) == {}

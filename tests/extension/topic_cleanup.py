@@ -5,11 +5,12 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from reconciler.model.block_reason import BlockReason
 from reconciler.model.plan import Decision, Satisfied
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.operations.base import Operation
-from reconciler.operations.checks import SubjectBlocked, known, listed_topic
+from reconciler.operations.checks import known, listed_topic
 from reconciler.policies.base import ManifestModel, Policy, Subjects
 from reconciler.policies.fields import TopicSelectors
 from tests.extension.alter_cleanup import AlterCleanup, ObservedTopic
@@ -40,8 +41,8 @@ class TopicCleanup(Policy):
                 facts = listed_topic(topic, snapshot)
                 cleanup_policy = known(facts.cleanup_policy, "the configuration of", topic)
                 topic_id = known(facts.topic_id, "the configuration of", topic)
-            except SubjectBlocked as error:
-                yield error.block.blocked(address, self.declared_at)
+            except BlockReason as error:
+                yield error.blocked(address, self.declared_at)
                 continue
             if cleanup_policy == frozenset({self.spec.cleanup}):
                 yield Satisfied(address)

@@ -23,7 +23,8 @@ policies.POLICIES = (*policies.POLICIES, TopicCleanup)
 from reconciler.apply.context import ApplyContext  # noqa: E402
 from reconciler.apply.executor import apply  # noqa: E402
 from reconciler.errors import ManifestsInvalid  # noqa: E402
-from reconciler.journal.journal import Event, file_journal  # noqa: E402
+from reconciler.journal.file import JournalFile  # noqa: E402
+from reconciler.journal.journal import ActionJournal, Event  # noqa: E402
 from reconciler.manifest import files, schema  # noqa: E402
 from reconciler.manifest.files import ClusterManifests  # noqa: E402
 from reconciler.model.outcome import Outcome, Status  # noqa: E402
@@ -152,7 +153,7 @@ def main(folder: Path) -> None:
     assert recheck.scan_request(first_plan).topics
 
     # Apply, twice: the second run finds it done.
-    journal = file_journal(folder / "journal.jsonl")
+    journal = ActionJournal(JournalFile(folder / "journal.jsonl"))
 
     def run(run_id: str) -> list[Outcome]:
         return list(

@@ -7,7 +7,8 @@ from typing import Any
 
 from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply
-from reconciler.journal.journal import ActionJournal, file_journal
+from reconciler.journal.file import JournalFile
+from reconciler.journal.journal import ActionJournal
 from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome
@@ -62,7 +63,7 @@ def run(
 ) -> RunResult:
     """Apply the actions with a file journal in `folder` and a fake clock."""
     clock = clock or FakeClock()
-    journal = journal or file_journal(folder / "journal.jsonl")
+    journal = journal or ActionJournal(JournalFile(folder / "journal.jsonl"))
     outcomes = apply(
         actions,
         ApplyContext(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply
-from reconciler.journal.journal import file_journal
+from reconciler.journal.file import JournalFile
+from reconciler.journal.journal import ActionJournal
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
@@ -22,7 +23,7 @@ def main() -> None:
         actions,
         ApplyContext(
             gateway=gateway,
-            journal=file_journal(Path(journal_path)),
+            journal=ActionJournal(JournalFile(Path(journal_path))),
             run_id="killed",
             plan_digest="killed",
             clock=lambda: time.time_ns() // 1_000_000,

@@ -19,7 +19,8 @@ from reconciler import pipeline
 from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply
 from reconciler.errors import ReconcilerError
-from reconciler.journal.journal import ActionJournal, create, dump, file_journal
+from reconciler.journal.file import JournalFile
+from reconciler.journal.journal import ActionJournal, create, dump
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
@@ -115,7 +116,7 @@ class _Driver:
             backoff_ms=300,
             attempts=setup.rng.choice([3, 6]),
         )
-        self.journal = file_journal(setup.folder / "journal.jsonl")
+        self.journal = ActionJournal(JournalFile(setup.folder / "journal.jsonl"))
         self.connection = Connection(tuple(setup.servers.split(",")), timeout_s=TIMEOUT_S)
 
     def manifests(self) -> ClusterManifests:
@@ -323,7 +324,7 @@ def _fill(journal: ActionJournal) -> None:
     action = purge(cluster, TopicPartition("other-topic", 0), 5)
     intent = create(action, run_id="r", plan_digest="other", at_ms=1)
     line = len(dump(intent)) + 1
-    journal.record_intents([action] * (DISK_BYTES // line), run_id="r", plan_digest="other", at_ms=1)
+    journal.record([action] * (DISK_BYTES // line), run_id="r", plan_digest="other", at_ms=1)
 
 
 @contextmanager

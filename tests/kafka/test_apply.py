@@ -12,7 +12,8 @@ import pytest
 
 from reconciler.apply.context import ApplyContext
 from reconciler.apply.executor import apply
-from reconciler.journal.journal import ActionJournal, file_journal
+from reconciler.journal.file import JournalFile
+from reconciler.journal.journal import ActionJournal
 from reconciler.kafka import journal_topic
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
@@ -134,7 +135,7 @@ def test_apply_does_what_was_planned_and_nothing_else(
     topic, group, bystander = create_disorder(cluster)
     journal: ActionJournal
     if journal_type == "file":
-        journal = file_journal(tmp_path / "journal.jsonl")
+        journal = ActionJournal(JournalFile(tmp_path / "journal.jsonl"))
     else:
         name = f"_journal.{topic}"
         journal_topic.create_topic(KafkaSession(connection(cluster)), name)
@@ -177,7 +178,7 @@ def test_apply_leaves_a_changed_cluster_alone(cluster: Cluster, gateway: KafkaGa
     client.create_topics(servers, [client.Topic(topic, 3, 3)])
     client.produce(servers, topic, {number: [client.Record(b"x")] * 10 for number in range(3)})
     client.commit(servers, group, {(topic, 2): 1})
-    outcomes = send(actions, gateway, file_journal(tmp_path / "journal.jsonl"))
+    outcomes = send(actions, gateway, ActionJournal(JournalFile(tmp_path / "journal.jsonl")))
     assert {outcome.status for outcome in outcomes} == {Status.STALE}
     assert log_start_offsets(cluster, topic) == {0: 0, 1: 0, 2: 0}
     assert kafka_client.committed_offsets(servers, group, [(topic, 2)]) == {(topic, 2): 1}
@@ -188,7 +189,10 @@ def test_apply_keeps_a_live_group(cluster: Cluster, gateway: KafkaGateway, tmp_p
     topic, group, _ = create_disorder(cluster)
     actions = plan_actions(gateway, topic, group, 6)
     with client.member(cluster.bootstrap_servers, group, [topic]):
-        statuses = {o.action.address.kind: o.status for o in send(actions, gateway, file_journal(tmp_path / "j.jsonl"))}
+        statuses = {
+            o.action.address.kind: o.status
+            for o in send(actions, gateway, ActionJournal(JournalFile(tmp_path / "j.jsonl")))
+        }
     assert statuses["GroupRemoval"] is Status.STALE
     assert statuses["RetentionFloor"] is Status.APPLIED
 

@@ -15,7 +15,8 @@ import pytest
 from confluent_kafka import ElectionType
 from confluent_kafka import TopicPartition as ClientPartition
 
-from reconciler.journal.journal import file_journal
+from reconciler.journal.file import JournalFile
+from reconciler.journal.journal import ActionJournal
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import Address, TopicPartition
@@ -74,7 +75,8 @@ RECORDS, GROUP, LEADER = 0, 1, 2
 def apply_after(
     gateway: KafkaGateway, index: int, actions: list[Any], folder: Path, change: Callable[[], None]
 ) -> Outcome:
-    (outcome,) = send([actions[index]], ChangingGateway(gateway, change), file_journal(folder / "journal.jsonl"))  # type: ignore[arg-type]
+    journal = ActionJournal(JournalFile(folder / "journal.jsonl"))
+    (outcome,) = send([actions[index]], ChangingGateway(gateway, change), journal)  # type: ignore[arg-type]
     return outcome
 
 
@@ -134,7 +136,9 @@ def test_policy_violation_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp
     valid = plan_actions(gateway, topic, group, 6)[RECORDS]
     assert isinstance(valid, DeleteRecords)
     invalid = with_partition(gateway, valid, TopicPartition(compacted, 0))
-    first_outcome, second_outcome = send([invalid, valid], gateway, file_journal(tmp_path / "journal.jsonl"))
+    first_outcome, second_outcome = send(
+        [invalid, valid], gateway, ActionJournal(JournalFile(tmp_path / "journal.jsonl"))
+    )
     outcomes = {outcome.action: outcome for outcome in (first_outcome, second_outcome)}
     assert (outcomes[invalid].status, outcomes[invalid].code, outcomes[invalid].sends) == (
         Status.FAILED,
@@ -155,7 +159,7 @@ def test_invalid_topic_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp_pa
     partitions = client.partition_states(servers, internal_topic)
     partition = next(number for number in partitions if client.watermarks(servers, internal_topic, number)[1] > 0)
     forged = replace(with_partition(gateway, valid, TopicPartition(internal_topic, partition)), before_offset=1)
-    (outcome,) = send([forged], gateway, file_journal(tmp_path / "journal.jsonl"))
+    (outcome,) = send([forged], gateway, ActionJournal(JournalFile(tmp_path / "journal.jsonl")))
     assert (outcome.status, outcome.code, outcome.sends) == (Status.FAILED, "INVALID_TOPIC_EXCEPTION", 1)
     assert client.watermarks(servers, internal_topic, partition)[0] == 0
 
@@ -244,6 +248,6 @@ def test_preferred_leader_not_available_waits(cluster: Cluster, gateway: KafkaGa
         lambda: set(client.partition_states(cluster.bootstrap_servers, topic)[1].in_sync) == {1, 2, 3}, 60, "in sync"
     )
     gateway.refresh()
-    (second_outcome,) = send([actions[LEADER]], gateway, file_journal(tmp_path / "journal.jsonl"))
+    (second_outcome,) = send([actions[LEADER]], gateway, ActionJournal(JournalFile(tmp_path / "journal.jsonl")))
     assert second_outcome.status in (Status.APPLIED, Status.SATISFIED)
     assert partition_leaders(cluster, topic)[1] == (preferred, preferred)

@@ -321,7 +321,8 @@ def test_elections_are_granted_to_the_elections_principal_alone(secure_cluster: 
     required = RequiredAccess(needs=ScanRequest(topics=(TopicRequest(topics=(Selector("*"),)),)), elections=True)
     reports = {user: doctor.run_checks(KafkaSession(connection(secure_cluster, user)), required) for user in USERS}
     may_elect = {
-        user: next(r for r in report.rights if r.purpose is Role.ELECTIONS).held for user, report in reports.items()
+        user: not any(r.missing or r.unread for r in report.rights if r.purpose is Role.ELECTIONS)
+        for user, report in reports.items()
     }
     assert may_elect == {"ci-plan": False, "ci-apply": False, "ci-elections": True, "ci-none": False}
     assert any("can grant every permission" in sentence for sentence in reports["ci-elections"].beyond)
@@ -349,11 +350,12 @@ def test_the_doctor_reports_versions_clock_and_absent_names(secure_cluster: Clus
     assert version.kafka_4 == (kafka_version(secure_cluster) >= (4,))
     assert version.lacking == ()
     assert set(version.operations) == {operation.API[0] for operation in OPERATIONS}
-    assert report.clock.proven
+    assert isinstance(report.clock.age_ms, int)
+    assert abs(report.clock.age_ms) < 60_000
     assert report.journal_missing
     assert {(r.operation, r.resource): r.total for r in report.rights if r.resource == "topic"} == {
         ("DESCRIBE", "topic"): 1,
         ("DESCRIBE_CONFIGS", "topic"): 1,
         ("READ", "topic"): 1,
     }
-    assert all(right.held for right in report.rights)
+    assert not any(right.missing or right.unread for right in report.rights)

@@ -60,7 +60,7 @@ def test_journal_topic_is_never_created_by_accident(
     with pytest.raises(
         JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
     ):
-        journal.record_intents([purge(fake, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
+        journal.record([purge(fake, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
     with pytest.raises(
         JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
     ):
@@ -102,11 +102,11 @@ def test_journal_topic_keeps_the_purge_clock(cluster: Cluster, connection: Conne
     )
     assert journal.last_purges() == {}
     actions = [purge(fake, TopicPartition("orders", number), 60) for number in range(1000)]
-    journal.record_intents(actions, run_id="a", plan_digest="p", at_ms=100)
+    journal.record(actions, run_id="a", plan_digest="p", at_ms=100)
     assert journal.last_purges() == {action.partition: 100 for action in actions}
     unsent = [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail="", sends=0) for action in actions[500:]]
-    journal.record_outcomes(unsent, run_id="a", plan_digest="p", at_ms=101)
-    other_journal.record_intents(actions[:1], run_id="b", plan_digest="p", at_ms=200)
+    journal.record(unsent, run_id="a", plan_digest="p", at_ms=101)
+    other_journal.record(actions[:1], run_id="b", plan_digest="p", at_ms=200)
     expected = {action.partition: 100 for action in actions[:500]} | {AT: 200}
     assert journal.last_purges() == other_journal.last_purges() == expected
     assert len(list(other_journal.entries())) == 1501
@@ -121,12 +121,12 @@ def test_journal_topic_that_was_created_again_is_not_trusted(
     journal_topic.create_topic(KafkaSession(connection), name)
     journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
     wait_for_topic(cluster, name)
-    journal.record_intents([purge(fake, AT, 60)], run_id="a", plan_digest="p", at_ms=100)
+    journal.record([purge(fake, AT, 60)], run_id="a", plan_digest="p", at_ms=100)
     kafka_client.delete_topics(cluster.bootstrap_servers, [name])
     journal_topic.create_topic(KafkaSession(connection), name)
     wait_for_topic(cluster, name)
     with pytest.raises(JournalUnavailable, match="created again"):
-        journal.record_intents([purge(fake, AT, 70)], run_id="a", plan_digest="p", at_ms=101)
+        journal.record([purge(fake, AT, 70)], run_id="a", plan_digest="p", at_ms=101)
 
 
 def test_journal_topic_that_is_compacted_is_not_trusted(
@@ -141,7 +141,7 @@ def test_journal_topic_that_is_compacted_is_not_trusted(
     ):
         journal.last_purges()
     with pytest.raises(JournalUnavailable, match=r"cleanup\.policy is compact"):
-        journal.record_intents([purge(fake, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
+        journal.record([purge(fake, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
 
 
 def test_journal_topic_with_foreign_records_is_not_trusted(cluster: Cluster, connection: Connection) -> None:

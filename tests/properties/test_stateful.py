@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from reconciler.apply.context import Tuning
-from reconciler.journal.journal import Event, file_journal
+from reconciler.journal.file import JournalFile
+from reconciler.journal.journal import ActionJournal, Event
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
@@ -129,7 +130,7 @@ class ClusterMachine(RuleBasedStateMachine):
         super().__init__()
         self.timed_cluster = TimedCluster(NOW_MS)
         self.folder = tempfile.TemporaryDirectory()
-        self.journal = file_journal(Path(self.folder.name) / "journal.jsonl")
+        self.journal = ActionJournal(JournalFile(Path(self.folder.name) / "journal.jsonl"))
         self.policies: list[Policy] = []
         self.planned: Plan | None = None
         self.bound: dict[tuple[str, int], int] = {}

@@ -15,9 +15,9 @@ from reconciler.errors import ScanFailed
 from reconciler.kafka.connect import Connection
 from reconciler.sandbox.client import wait_until
 from reconciler.scan import session as sessions
+from reconciler.scan.chunking import Chunk
 from reconciler.scan.jvm import Jvm
 from reconciler.scan.query import run_query
-from reconciler.scan.requests import Chunk
 from reconciler.scan.session import PendingSession, SparkTarget, close
 from reconciler.scan.task_rows import ScanTask
 from tests.spark.servers import CONNECT_LOG, QUICK_START, connect_server, free_port

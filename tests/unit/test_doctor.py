@@ -54,3 +54,22 @@ def test_a_gap_fails_the_purposes_that_need_it(report: DoctorReport, passing: se
     """A right of apply fails neither planning nor elections; an unreadable right counts as missing."""
     assert {purpose for purpose in Role if check(report).passes(purpose)} == passing
     assert words in "\n".join(line.plain for line in write_lines(doctor_report(check(report), Role.PLAN)))
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "words"),
+    [
+        (3_000, "the clocks agree"),
+        (-4_000, "the clocks agree"),
+        (-6_000, "behind a broker's"),
+        (61_000, "compare it"),
+        (Unknown("no log"), "not compared: no log"),
+    ],
+)
+def test_clocks_agree_only_with_a_fresh_timestamp(age_ms: int | Unknown, words: str) -> None:
+    """A timestamp in the future means that our clock is behind; an old one, or none, proves
+    nothing.
+    """
+    report = replace(HEALTHY, clock=ClockSkew(age_ms=age_ms))
+    [line] = [line.plain for line in write_lines(doctor_report(check(report), Role.PLAN)) if "clock" in line.plain]
+    assert words in line

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError
 
 from reconciler.apply.results import exit_code
 from reconciler.journal.file import JournalFile
-from reconciler.journal.journal import ActionJournal, file_journal
+from reconciler.journal.journal import ActionJournal
 from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
@@ -116,10 +116,11 @@ class SlowJournal(ActionJournal):
         super().__init__(JournalFile(path))
         self.clock, self.seconds, self.change = clock, seconds, change
 
-    def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-        super().record_intents(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
-        self.clock.sleep(self.seconds)
-        self.change()
+    def record(self, events: Sequence[Action | Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
+        super().record(events, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+        if not isinstance(events[0], Outcome):
+            self.clock.sleep(self.seconds)
+            self.change()
 
 
 def run_with_slow_journal(
@@ -245,10 +246,8 @@ def test_a_retry_that_waits_for_another_run_reports_the_first_request(cluster: F
     clock = FakeClock()
     action = purge(cluster, AT, 60, every_ms=3_600_000)
     cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
-    journal = file_journal(tmp_path / "journal.jsonl")
-    cluster.on_request = lambda _operation: journal.record_intents(
-        [action], run_id="other", plan_digest="p", at_ms=clock()
-    )
+    journal = ActionJournal(JournalFile(tmp_path / "journal.jsonl"))
+    cluster.on_request = lambda _operation: journal.record([action], run_id="other", plan_digest="p", at_ms=clock())
     outcome = run(cluster, [action], tmp_path, journal=journal, clock=clock).only
     assert (outcome.status, outcome.sends, outcome.possible, outcome.removed_max) == (Status.FAILED, 1, True, 60)
     assert exit_code([outcome]) == 5
@@ -296,9 +295,10 @@ def test_a_purge_of_another_run_stops_this_one(cluster: FakeCluster, tmp_path: P
         statuses.append(run(cluster, [action], tmp_path, clock=clock, run_id="other").only.status)
 
     class Overtaken(ActionJournal):
-        def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-            other()
-            super().record_intents(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+        def record(self, events: Sequence[Action | Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
+            if not isinstance(events[0], Outcome):
+                other()
+            super().record(events, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
 
     journal = Overtaken(JournalFile(tmp_path / "journal.jsonl"))
     outcome = run(cluster, [first_action], tmp_path, journal=journal, clock=clock).only
@@ -316,9 +316,10 @@ def test_two_runs_with_crossing_intents_keep_the_interval(cluster: FakeCluster, 
     action = purge(cluster, AT, 60, every_ms=30_000)
 
     class Crossed(ActionJournal):
-        def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-            super().record_intents(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
-            super().record_intents(actions, run_id="other", plan_digest=plan_digest, at_ms=at_ms)
+        def record(self, events: Sequence[Action | Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
+            super().record(events, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+            if not isinstance(events[0], Outcome):
+                super().record(events, run_id="other", plan_digest=plan_digest, at_ms=at_ms)
 
     journal = Crossed(JournalFile(tmp_path / "journal.jsonl"))
     outcome = run(cluster, [action], tmp_path, journal=journal, clock=clock).only

@@ -12,10 +12,10 @@ from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply
 from reconciler.apply.results import exit_code
 from reconciler.journal.file import JournalFile
-from reconciler.journal.journal import ActionJournal, Event, file_journal
+from reconciler.journal.journal import ActionJournal, Event
 from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
-from reconciler.model.outcome import Status
+from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import PartitionFacts
 from reconciler.operations.delete_records import DeleteRecords
 from tests.fakes.cluster import FakeCluster, Fault
@@ -154,7 +154,7 @@ def test_the_caller_knows_whether_a_request_was_sent(tmp_path: Path) -> None:
     """
     cluster, actions = create_wide_cluster(30, 5)
     clock = FakeClock()
-    journal = file_journal(tmp_path / "journal.jsonl")
+    journal = ActionJournal(JournalFile(tmp_path / "journal.jsonl"))
     calls: list[tuple[int, int]] = []
 
     def applied(stop: bool) -> list[Status]:
@@ -218,7 +218,7 @@ def test_progress_counts_to_the_end(tmp_path: Path) -> None:
             actions,
             ApplyContext(
                 gateway=cluster,
-                journal=file_journal(tmp_path / "j.jsonl"),
+                journal=ActionJournal(JournalFile(tmp_path / "j.jsonl")),
                 run_id="r",
                 plan_digest="d",
                 clock=clock,
@@ -249,7 +249,7 @@ def test_no_request_is_sent_without_a_reader_of_outcomes(tmp_path: Path) -> None
         raise BrokenPipeError("no reader")
 
     cluster.on_request = delete_slowly
-    clock, journal = FakeClock(), file_journal(tmp_path / "j.jsonl")
+    clock, journal = FakeClock(), ActionJournal(JournalFile(tmp_path / "j.jsonl"))
     tuning = Tuning(batch_max=1)
     words = {"gateway": cluster, "journal": journal, "run_id": "r", "plan_digest": "d"}
     with pytest.raises(BrokenPipeError):
@@ -306,7 +306,7 @@ def test_actions_before_an_exhausted_machine_were_not_sent(tmp_path: Path, after
     cluster = FakeCluster()
     cluster.create_topic("orders", 1)
     cluster.produce("orders", {0: 100})
-    clock, journal = FakeClock(), file_journal(tmp_path / "journal.jsonl")
+    clock, journal = FakeClock(), ActionJournal(JournalFile(tmp_path / "journal.jsonl"))
     action = purge(cluster, TopicPartition("orders", 0), 60, every_ms=30_000)
     read_partitions, reads = cluster.read_partitions, 0
 
@@ -340,9 +340,9 @@ def test_intents_without_a_reader_of_outcomes_are_ended(tmp_path: Path) -> None:
     stored, reader_gone, clock = threading.Event(), threading.Event(), FakeClock()
 
     class Late(ActionJournal):
-        def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-            super().record_intents(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
-            if actions[0].address.partition == 1:
+        def record(self, events: Sequence[Action | Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
+            super().record(events, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+            if not isinstance(events[0], Outcome) and events[0].address.partition == 1:
                 stored.set()
                 reader_gone.wait(30)
 
@@ -385,7 +385,7 @@ def test_outcomes_before_a_bug_are_stored(tmp_path: Path) -> None:
             raise RuntimeError("a bug")
 
     cluster.on_request = raise_bug
-    journal = file_journal(tmp_path / "journal.jsonl")
+    journal = ActionJournal(JournalFile(tmp_path / "journal.jsonl"))
     with pytest.raises(RuntimeError, match="a bug"):
         run(cluster, seen_leader, tmp_path, journal=journal)
     outcomes = [entry for entry in journal.entries() if entry.event is Event.OUTCOME]

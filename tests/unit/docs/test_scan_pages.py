@@ -57,7 +57,7 @@ def test_options_are_those_of_the_sources() -> None:
     defaults = Options.parse(required)
     for name, example in examples.items():
         assert Options.parse({**required, name: example}) != defaults, name
-    assert [s.text for s in Options.parse(examples).topics] == ["orders", "clicks-*"]
+    assert [s.text for part in Options.parse(examples).request.topics for s in part.topics] == ["orders", "clicks-*"]
     assert Options.parse(examples).connection.properties == {"security.protocol": "SASL_SSL"}
 
 

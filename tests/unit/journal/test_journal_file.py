@@ -21,7 +21,8 @@ from confluent_kafka import KafkaError
 from reconciler.errors import JournalUnavailable
 from reconciler.journal import file as journal_file
 from reconciler.journal import journal as action_journal
-from reconciler.journal.journal import ActionJournal, Event, file_journal
+from reconciler.journal.file import JournalFile
+from reconciler.journal.journal import ActionJournal, Event
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from tests.fakes.cluster import FakeCluster, Fault
@@ -43,7 +44,7 @@ def cluster() -> FakeCluster:
 
 @pytest.fixture
 def journal(tmp_path: Path) -> ActionJournal:
-    return file_journal(tmp_path / "kept" / "journal.jsonl", who="ann", commit="4f2c9aa")
+    return ActionJournal(JournalFile(tmp_path / "kept" / "journal.jsonl"), who="ann", commit="4f2c9aa")
 
 
 @contextmanager
@@ -108,7 +109,7 @@ def test_a_name_that_is_no_text_is_refused_before_any_request(cluster: FakeClust
     """Half a surrogate pair cannot come from Kafka, whose names are UTF-8, and no JSON can hold it."""
     cluster.commit("\ud800", {AT: 1})
     with pytest.raises(JournalUnavailable, match="nothing is sent without it"):
-        journal.record_intents([removal(cluster, "\ud800")], run_id="r", plan_digest=PLAN, at_ms=1)
+        journal.record([removal(cluster, "\ud800")], run_id="r", plan_digest=PLAN, at_ms=1)
     assert list(journal.entries()) == []
 
 
@@ -140,11 +141,11 @@ def test_a_torn_last_line_is_harmless(
     run(cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal)
     with journal.store.path.open("ab") as file:
         file.write(torn)
-    fresh = file_journal(journal.store.path)
+    fresh = ActionJournal(JournalFile(journal.store.path))
     assert len(list(fresh.entries())) == 2
     assert set(fresh.last_purges()) == {AT}
-    fresh.record_intents([purge(cluster, AT, 70)], run_id="run-2", plan_digest=PLAN, at_ms=5)
-    assert len(list(file_journal(journal.store.path).entries())) == 3
+    fresh.record([purge(cluster, AT, 70)], run_id="run-2", plan_digest=PLAN, at_ms=5)
+    assert len(list(ActionJournal(JournalFile(journal.store.path)).entries())) == 3
     assert journal.store.path.read_bytes().count(b"\n") == 3
 
 
@@ -153,7 +154,7 @@ def test_damage_elsewhere_is_not_harmless(cluster: FakeCluster, tmp_path: Path, 
     run(cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal)
     lines = journal.store.path.read_bytes().splitlines(keepends=True)
     journal.store.path.write_bytes(lines[0][:40] + b"\n" + lines[1])
-    damaged_journal = file_journal(journal.store.path)
+    damaged_journal = ActionJournal(JournalFile(journal.store.path))
     for _ in range(2):
         with pytest.raises(JournalUnavailable, match="damaged in the line that ends at byte 41"):
             damaged_journal.last_purges()
@@ -163,7 +164,7 @@ def test_a_journal_that_is_truncated_during_a_read_is_an_error(
     cluster: FakeCluster, tmp_path: Path, journal: ActionJournal
 ) -> None:
     """A log rotation that copies and truncates ends the read with an error instead of a wait."""
-    journal.record_intents([purge(cluster, AT, 60)] * 500, run_id="r", plan_digest="sha256:plan", at_ms=1)
+    journal.record([purge(cluster, AT, 60)] * 500, run_id="r", plan_digest="sha256:plan", at_ms=1)
     reading = journal.entries()
     next(reading)
     path = tmp_path / "kept" / "journal.jsonl"
@@ -182,7 +183,7 @@ def test_another_format_is_refused(journal: ActionJournal) -> None:
 
 def test_no_intent_no_request(cluster: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
     """On a full disk no request is sent, and every outcome tells the reason."""
-    journal.record_intents([purge(cluster, AT, 1)], run_id="run-0", plan_digest=PLAN, at_ms=1)
+    journal.record([purge(cluster, AT, 1)], run_id="run-0", plan_digest=PLAN, at_ms=1)
     size = journal.store.path.stat().st_size
     with full_disk(size + 100):
         outcomes = run(
@@ -210,17 +211,17 @@ def test_disk_full_between_batches_stops_the_rest(cluster: FakeCluster, tmp_path
 def test_unusable_paths_are_in_the_message(cluster: FakeCluster, tmp_path: Path) -> None:
     """A journal below a file cannot be written, and the message names it."""
     (tmp_path / "file").write_text("")
-    journal = file_journal(tmp_path / "file" / "journal.jsonl")
+    journal = ActionJournal(JournalFile(tmp_path / "file" / "journal.jsonl"))
     with pytest.raises(JournalUnavailable, match=r"journal\.jsonl cannot be written"):
-        journal.record_intents([purge(cluster, AT, 60)], run_id="r", plan_digest=PLAN, at_ms=1)
+        journal.record([purge(cluster, AT, 60)], run_id="r", plan_digest=PLAN, at_ms=1)
     with pytest.raises(JournalUnavailable, match=r"journal\.jsonl cannot be read"):
         journal.last_purges()
 
 
 def test_the_clock_is_the_newest_intent(cluster: FakeCluster, journal: ActionJournal) -> None:
     """An intent without an outcome counts, because its request may have been sent."""
-    journal.record_intents([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
-    journal.record_intents([purge(cluster, AT, 60)], run_id="b", plan_digest=PLAN, at_ms=200)
+    journal.record([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
+    journal.record([purge(cluster, AT, 60)], run_id="b", plan_digest=PLAN, at_ms=200)
     assert journal.last_purges() == {AT: 200}
 
 
@@ -231,12 +232,12 @@ def test_only_proof_that_nothing_was_sent_turns_the_clock_back(
     """An outcome without a request removes the intent of its run; a failed request counts from its
     answer.
     """
-    journal.record_intents([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
-    journal.record_intents([purge(cluster, AT, 60)], run_id="b", plan_digest=PLAN, at_ms=200)
+    journal.record([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
+    journal.record([purge(cluster, AT, 60)], run_id="b", plan_digest=PLAN, at_ms=200)
     failed = outcome(purge(cluster, AT, 60), sends=sends, status=Status.FAILED)
-    journal.record_outcomes([failed], run_id="b", plan_digest=PLAN, at_ms=201)
+    journal.record([failed], run_id="b", plan_digest=PLAN, at_ms=201)
     assert journal.last_purges() == {AT: clock}
-    assert file_journal(journal.store.path).last_purges() == {AT: clock}
+    assert ActionJournal(JournalFile(journal.store.path)).last_purges() == {AT: clock}
 
 
 def test_a_run_that_did_nothing_ends_no_intent_of_another(cluster: FakeCluster, journal: ActionJournal) -> None:
@@ -244,14 +245,12 @@ def test_a_run_that_did_nothing_ends_no_intent_of_another(cluster: FakeCluster, 
     read back.
     """
     action = purge(cluster, AT, 60)
-    journal.record_intents([action], run_id="a", plan_digest=PLAN, at_ms=100)
+    journal.record([action], run_id="a", plan_digest=PLAN, at_ms=100)
     for status in (Status.NOT_ATTEMPTED, Status.WAITING):
-        journal.record_intents([action], run_id="b", plan_digest=PLAN, at_ms=200)
-        journal.record_outcomes([outcome(action, sends=0, status=status)], run_id="b", plan_digest=PLAN, at_ms=201)
+        journal.record([action], run_id="b", plan_digest=PLAN, at_ms=200)
+        journal.record([outcome(action, sends=0, status=status)], run_id="b", plan_digest=PLAN, at_ms=201)
         assert {entry.run_id for entry in journal.open_intents(PLAN).values()} == {"a"}
-    journal.record_outcomes(
-        [outcome(action, sends=0, status=Status.SATISFIED)], run_id="c", plan_digest=PLAN, at_ms=300
-    )
+    journal.record([outcome(action, sends=0, status=Status.SATISFIED)], run_id="c", plan_digest=PLAN, at_ms=300)
     assert journal.open_intents(PLAN) == {}
 
 
@@ -260,14 +259,14 @@ def test_threads_wait_for_a_frozen_process_together(
 ) -> None:
     """Eight lanes once waited one after another, two minutes each."""
     action = purge(cluster, AT, 60)
-    journal.record_intents([action], run_id="a", plan_digest=PLAN, at_ms=1)
+    journal.record([action], run_id="a", plan_digest=PLAN, at_ms=1)
     monkeypatch.setattr(journal_file, "_PATIENCE_S", 1.0)
     refused: list[float] = []
     start = time.monotonic()
 
     def lane() -> None:
         with pytest.raises(JournalUnavailable, match="held by another process"):
-            journal.record_intents([action], run_id="a", plan_digest=PLAN, at_ms=2)
+            journal.record([action], run_id="a", plan_digest=PLAN, at_ms=2)
         refused.append(time.monotonic() - start)
 
     with journal.store.path.open("rb") as locked_file:
@@ -288,12 +287,12 @@ def test_the_clock_keeps_the_intent_of_a_parallel_run(cluster: FakeCluster, jour
     """
     action = purge(cluster, AT, 60)
     applied = outcome(action, sends=1, status=Status.APPLIED)
-    journal.record_intents([action], run_id="a", plan_digest=PLAN, at_ms=100)
-    journal.record_intents([action], run_id="b", plan_digest=PLAN, at_ms=200)
-    journal.record_outcomes([applied], run_id="a", plan_digest=PLAN, at_ms=150)
+    journal.record([action], run_id="a", plan_digest=PLAN, at_ms=100)
+    journal.record([action], run_id="b", plan_digest=PLAN, at_ms=200)
+    journal.record([applied], run_id="a", plan_digest=PLAN, at_ms=150)
     assert journal.last_purges(except_run="a") == {AT: 200}
-    journal.record_outcomes([applied], run_id="c", plan_digest=PLAN, at_ms=300)
-    journal.record_outcomes([applied], run_id="b", plan_digest=PLAN, at_ms=400)
+    journal.record([applied], run_id="c", plan_digest=PLAN, at_ms=300)
+    journal.record([applied], run_id="b", plan_digest=PLAN, at_ms=400)
     assert journal.last_purges() == {AT: 400}
     assert journal.last_purges(except_run="b") == {}
 
@@ -302,24 +301,24 @@ def test_a_lock_that_is_never_released_ends_in_an_error(
     cluster: FakeCluster, journal: ActionJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another run was frozen in the middle of an append."""
-    journal.record_intents([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=1)
+    journal.record([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=1)
     monkeypatch.setattr(journal_file, "_PATIENCE_S", 0.05)
     with journal.store.path.open("rb") as locked_file:
         fcntl.flock(locked_file, fcntl.LOCK_EX)
         with pytest.raises(JournalUnavailable, match="held by another process for 0 s: check whether a run is frozen"):
             journal.last_purges()
         with pytest.raises(JournalUnavailable, match="held by another process"):
-            journal.record_intents([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=2)
+            journal.record([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=2)
     assert journal.last_purges() == {AT: 1}
 
 
 def test_the_clock_follows_another_process(cluster: FakeCluster, journal: ActionJournal) -> None:
     """The next call reads the lines of another run, and only the new ones."""
     assert journal.last_purges() == {}
-    other = file_journal(journal.store.path)
-    other.record_intents([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
+    other = ActionJournal(JournalFile(journal.store.path))
+    other.record([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
     assert journal.last_purges() == {AT: 100}
-    other.record_intents([purge(cluster, TopicPartition("orders", 1), 60)], run_id="a", plan_digest=PLAN, at_ms=101)
+    other.record([purge(cluster, TopicPartition("orders", 1), 60)], run_id="a", plan_digest=PLAN, at_ms=101)
     assert len(journal.last_purges()) == 2
 
 
@@ -330,7 +329,7 @@ def test_open_intents_end_with_a_later_run_of_the_plan(
     outcome.
     """
     action = purge(cluster, AT, 60)
-    journal.record_intents([action], run_id="killed", plan_digest=PLAN, at_ms=100)
+    journal.record([action], run_id="killed", plan_digest=PLAN, at_ms=100)
     assert set(journal.open_intents(PLAN)) == {action.address}
     assert journal.open_intents("sha256:other") == {}
     assert run(cluster, [action], tmp_path, journal=journal).only.status is Status.APPLIED
@@ -342,10 +341,11 @@ def test_two_processes_append_whole_lines(cluster: FakeCluster, tmp_path: Path, 
     script = """
 import pickle, sys
 from pathlib import Path
-from reconciler.journal.journal import ActionJournal, file_journal
-actions, journal = pickle.loads(Path(sys.argv[1]).read_bytes()), file_journal(Path(sys.argv[2]))
+from reconciler.journal.file import JournalFile
+from reconciler.journal.journal import ActionJournal
+actions, journal = pickle.loads(Path(sys.argv[1]).read_bytes()), ActionJournal(JournalFile(Path(sys.argv[2])))
 for at in range(50):
-    journal.record_intents(actions, run_id=sys.argv[3], plan_digest="p", at_ms=at)
+    journal.record(actions, run_id=sys.argv[3], plan_digest="p", at_ms=at)
 """
     actions = tmp_path / "actions"
     actions.write_bytes(pickle.dumps([purge(cluster, TopicPartition("orders", number), 60) for number in (0, 1)]))
@@ -378,9 +378,9 @@ def test_outcomes_of_a_later_run_name_the_interrupted_run(tmp_path: Path) -> Non
     cluster.create_topic("orders", 3)
     cluster.produce("orders", {0: 10, 1: 10, 2: 10})
     actions = [purge(cluster, TopicPartition("orders", number), 5) for number in range(3)]
-    journal = file_journal(tmp_path / "journal.jsonl")
-    journal.record_intents(actions[:2], run_id="killed", plan_digest="sha256:plan", at_ms=1)
-    journal.record_intents(actions[2:], run_id="other", plan_digest="sha256:other", at_ms=2)
+    journal = ActionJournal(JournalFile(tmp_path / "journal.jsonl"))
+    journal.record(actions[:2], run_id="killed", plan_digest="sha256:plan", at_ms=1)
+    journal.record(actions[2:], run_id="other", plan_digest="sha256:other", at_ms=2)
     intents = journal.open_intents("sha256:plan")
     assert set(intents) == {action.address for action in actions[:2]}
     assert "killed" in action_journal.progress_message(intents)
@@ -392,7 +392,7 @@ def test_outcomes_of_a_later_run_name_the_interrupted_run(tmp_path: Path) -> Non
     annotated = [action_journal.annotate_interrupted(outcome, intents) for outcome in rechecked]
     assert "run killed" in annotated[0].detail
     assert annotated[1] == rechecked[1]
-    journal.record_outcomes(annotated[:1], run_id="next", plan_digest="sha256:plan", at_ms=3)
+    journal.record(annotated[:1], run_id="next", plan_digest="sha256:plan", at_ms=3)
     assert set(journal.open_intents("sha256:plan")) == {actions[1].address}
     # The later run sent no request: the clock still runs from the intent of the killed run.
     assert journal.last_purges()[actions[0].partition] == 1

@@ -1,9 +1,6 @@
-"""The doctor's verdicts about broker versions and clocks, without brokers."""
+"""The doctor's verdicts about broker versions, without brokers."""
 
-import pytest
-
-from reconciler.kafka.doctor import ClockSkew, versions
-from reconciler.model.snapshot import Unknown
+from reconciler.kafka.doctor import versions
 from reconciler.operations import OPERATIONS
 
 REQUESTS = sorted(operation.API for operation in OPERATIONS)
@@ -27,21 +24,3 @@ def test_versions_are_read_per_broker_from_the_clients_log() -> None:
     assert (new.broker, new.kafka_4, new.lacking) == ("b1:9092", True, ())
     assert (old.broker, old.kafka_4, old.lacking) == ("b2:9092", False, ("DeleteGroups", "ElectLeaders"))
     assert versions(["nothing"], REQUESTS) == ()
-
-
-@pytest.mark.parametrize(
-    ("age_ms", "behind", "proven"),
-    [
-        (3_000, False, True),
-        (-4_000, False, True),
-        (-6_000, True, False),
-        (61_000, False, False),
-        (Unknown("no log"), False, False),
-    ],
-)
-def test_clocks_agree_only_with_a_fresh_timestamp(age_ms: int | Unknown, behind: bool, proven: bool) -> None:
-    """A timestamp in the future means that our clock is behind; an old one, or none, proves
-    nothing.
-    """
-    clock = ClockSkew(age_ms=age_ms)
-    assert (clock.behind, clock.proven) == (behind, proven)

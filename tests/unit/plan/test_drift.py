@@ -183,7 +183,7 @@ def test_a_drift_report_survives_its_file_as_harmless_text(tmp_path: Path) -> No
     reports = (full_report(), drift.report(plan_of()))
     path = tmp_path / "drift.json"
     path.write_text(drift.dumps(reports), encoding="utf-8")
-    assert drift.read(path) == reports
+    assert drift.parse(path.read_text()) == reports
     assert all(c == "\n" or " " <= c <= "~" for c in path.read_text(encoding="utf-8"))
     assert reports[0].refused == ("groups",)
 

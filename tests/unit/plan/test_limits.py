@@ -438,9 +438,8 @@ def test_a_percentage_waiver_covers_the_share_of_its_policy() -> None:
 # --- judging again
 
 
-def test_with_limits_replaces_only_the_verdicts() -> None:
+def test_the_decisions_of_a_plan_are_judged_again() -> None:
     """After a restriction the plan does less than the limits counted."""
     plan = examples.plan(purge_of(1))
-    with_new_limits = limits.with_limits(plan, cluster(limits={"topics": 0}), (), snapshot(topic("orders")))
-    assert [v.id for v in with_new_limits.refused] == ["topics"]
-    assert replace(with_new_limits, limits=()) == plan
+    verdicts = limits.verdicts(plan.decisions, cluster(limits={"topics": 0}), (), snapshot(topic("orders")))
+    assert [v.id for v in verdicts if not v.passed] == ["topics"]

@@ -74,9 +74,9 @@ def test_the_intersection_holds_one_decision_of_each_side() -> None:
     intersection = intersect(read_decisions("planned"), read_decisions("reviewed"))
     assert read_names == []
     next(intersection)
-    assert read_names == ["reviewed 0", "planned 0"]
+    assert read_names == ["planned 0", "reviewed 0"]
     next(intersection)
-    assert read_names == ["reviewed 0", "planned 0", "planned 1", "reviewed 1"]
+    assert read_names == ["planned 0", "reviewed 0", "planned 1", "reviewed 1"]
     assert len(list(intersection)) == 1
 
 

@@ -11,7 +11,7 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Unknown
-from reconciler.scan import requests
+from reconciler.scan import chunking
 from reconciler.scan.scan import Listings, _divide
 from reconciler.scan.snapshot_builder import CommitLog
 from tests.unit.scan.listings import groups, topic, topics
@@ -27,9 +27,8 @@ def planned(partitions: int, log_records: int = 0, timeout_s: float = 30.0) -> t
         topics=listing,
         groups=groups(),
         policies=Future(),
-        partition_requests=tuple(requests.partition_requests(NEEDS, listing)),
+        partition_requests=tuple(chunking.partition_requests(NEEDS, listing)),
         counted=frozenset(),
-        commit_groups=frozenset(),
         log=CommitLog(sizes={0: log_records}, partitions=1),
     )
     before = time.time()

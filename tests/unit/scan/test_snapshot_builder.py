@@ -13,7 +13,7 @@ from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicReques
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ConsumerPosition, GroupState, GroupType, PartitionFacts, Unknown
 from reconciler.scan import snapshot_builder
-from reconciler.scan.requests import PartitionRequest
+from reconciler.scan.chunking import PartitionRequest
 from reconciler.scan.snapshot_builder import CommitLog, Row, Rows, split_rows
 from reconciler.scan.task_rows import FACTS, GROUP, PARTITION, RUN, TOPIC
 from tests.unit.scan.listings import groups, partition, topic, topics, unknown_topic
@@ -349,9 +349,9 @@ def test_readers_incomplete(listing: GroupListing, row: Row | None, log: CommitL
     read.
     """
     rows = Rows({}, {} if row is None else {"g": row}, {}, [])
-    result = snapshot_builder.readers_incomplete(READERS, frozenset(listing.groups), listing, rows, log)
+    result = snapshot_builder.readers_incomplete(READERS, listing, rows, log)
     assert (result is None) if expected is None else expected in reason(result)
-    assert snapshot_builder.readers_incomplete(ScanRequest(), frozenset({"g"}), listing, rows, log) is NOT_ASKED
+    assert snapshot_builder.readers_incomplete(ScanRequest(), listing, rows, log) is NOT_ASKED
 
 
 def run_row(number: int, *, error: str | None = None, records: int = 4) -> Row:

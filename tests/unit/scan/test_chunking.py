@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from reconciler.kafka.offsets import OffsetsRequest
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.scan import requests
-from reconciler.scan.requests import Chunk, PartitionRequest
+from reconciler.scan import chunking
+from reconciler.scan.chunking import Chunk, PartitionRequest
 from tests.unit.scan.listings import groups, topic, unknown_topic
 from tests.unit.scan.listings import topics as listing
 
@@ -36,7 +36,7 @@ def test_partition_requests_merge_what_several_parts_request() -> None:
     )
     by_partition = {
         partition.partition.partition: request
-        for request in requests.partition_requests(needs, listing(topic("ab", 4), topic("b")))
+        for request in chunking.partition_requests(needs, listing(topic("ab", 4), topic("b")))
         for partition in request.partitions
     }
     assert set(by_partition) == {0, 1, 2}
@@ -49,17 +49,17 @@ def test_partition_requests_merge_what_several_parts_request() -> None:
 
 def test_partition_requests_for_leadership_read_no_offsets() -> None:
     """The listing answers a request without offsets, readers or instants."""
-    (request,) = requests.partition_requests(
+    (request,) = chunking.partition_requests(
         ScanRequest(topics=(TopicRequest(topics=selectors("a")),)), listing(topic("a"))
     )
     assert not request.full
-    assert requests.partition_chunks([request], (), listing(topic("a"))) == []
+    assert chunking.partition_chunks([request], (), listing(topic("a"))) == []
 
 
 def test_partition_requests_skip_topics_with_unknown_partitions() -> None:
     """No request is sent for a topic whose metadata failed: its facts stay Unknown."""
     needs = ScanRequest(topics=(TopicRequest(topics=selectors("a"), offsets=True),))
-    assert list(requests.partition_requests(needs, listing(unknown_topic("a")))) == []
+    assert list(chunking.partition_requests(needs, listing(unknown_topic("a")))) == []
 
 
 @settings(deadline=None, max_examples=50)
@@ -71,8 +71,8 @@ def test_partition_chunks_contain_each_partition_once(sizes: list[int], counted:
     topics = [topic(f"t{index}", size) for index, size in enumerate(sizes)]
     needs = ScanRequest(topics=(TopicRequest(topics=selectors("t0", "t1"), offsets=True),), cluster_records=counted)
     listed = listing(*topics)
-    chunks = requests.partition_chunks(
-        list(requests.partition_requests(needs, listed)), requests.topics_to_count(needs, listed), listed
+    chunks = chunking.partition_chunks(
+        list(chunking.partition_requests(needs, listed)), chunking.topics_to_count(needs, listed), listed
     )
     questions = requested_partitions(chunks)
     expected_topics = topics if counted else topics[:2]
@@ -91,7 +91,7 @@ def test_partition_chunks_skip_leaderless_partitions() -> None:
     """No broker answers for a leaderless partition; the snapshot says that it has no leader."""
     needs = ScanRequest(topics=(TopicRequest(topics=selectors("a"), offsets=True),))
     listed = listing(topic("a", 4, leaders=(1, None)))
-    chunks = requests.partition_chunks(list(requests.partition_requests(needs, listed)), (), listed)
+    chunks = chunking.partition_chunks(list(chunking.partition_requests(needs, listed)), (), listed)
     assert requested_partitions(chunks) == [("a", 0, 1), ("a", 2, 1)]
 
 
@@ -100,19 +100,19 @@ def test_counted_topics_are_not_the_brokers_own() -> None:
     are requested.
     """
     listed = listing(topic("a"), topic("b"), topic("__consumer_offsets"))
-    assert requests.topics_to_count(ScanRequest(cluster_records=True), listed) == {"a", "b"}
+    assert chunking.topics_to_count(ScanRequest(cluster_records=True), listed) == {"a", "b"}
     needs = ScanRequest(
         topics=(TopicRequest(topics=selectors("a"), offsets=True), TopicRequest(topics=selectors("b"))),
         topic_records=True,
     )
-    assert requests.topics_to_count(needs, listed) == {"a"}
+    assert chunking.topics_to_count(needs, listed) == {"a"}
 
 
 @settings(deadline=None)
 @given(st.sets(st.text("abc", min_size=1), max_size=1_200))
 def test_commit_chunks_name_each_group_once(names: set[str]) -> None:
     """Every group in exactly one chunk, a few hundred each."""
-    chunks = requests.commit_chunks(names)
+    chunks = chunking.commit_chunks(names)
     assert [name for chunk in chunks for name in chunk.groups] == sorted(names)
     assert all(len(chunk.groups) <= 500 for chunk in chunks)
 
@@ -123,7 +123,7 @@ def test_log_chunks_read_each_partition_once(sizes: dict[int, int]) -> None:
     """Every partition of the log in exactly one chunk, empty ones too; no chunk is heavier than the
     average by more than one partition.
     """
-    chunks = requests.log_chunks(sizes)
+    chunks = chunking.log_chunks(sizes)
     assert sorted(number for chunk in chunks for number in chunk.log) == sorted(sizes)
     if chunks:
         weights = [sum(sizes[number] for number in chunk.log) for chunk in chunks]
@@ -132,30 +132,30 @@ def test_log_chunks_read_each_partition_once(sizes: dict[int, int]) -> None:
 
 def test_log_chunks_of_a_large_log_are_many() -> None:
     """Five million records are split for more than two cores; one task reads a small log."""
-    assert len(requests.log_chunks(dict.fromkeys(range(50), 100_000))) == 13
-    assert len(requests.log_chunks(dict.fromkeys(range(50), 1_000))) == 1
+    assert len(chunking.log_chunks(dict.fromkeys(range(50), 100_000))) == 13
+    assert len(chunking.log_chunks(dict.fromkeys(range(50), 1_000))) == 1
 
 
 def test_commit_groups_are_all_groups_where_readers_are_requested() -> None:
     """Every listed group may lose records by a purge; commits of unlisted groups cannot be read."""
     listed = groups("a", "b", hidden=("share",))
     need = GroupRequest(groups=selectors("a", "share"))
-    assert requests.commit_groups(ScanRequest(groups=(need,)), listed) == {"a"}
+    assert chunking.commit_groups(ScanRequest(groups=(need,)), listed) == {"a"}
     with_readers = ScanRequest(topics=(TopicRequest(topics=selectors("t"), readers=True),), groups=(need,))
-    assert requests.commit_groups(with_readers, listed) == {"a", "b"}
+    assert chunking.commit_groups(with_readers, listed) == {"a", "b"}
 
 
 def test_selected_groups_obey_exceptions() -> None:
     """A group that one part excepts is selected if another part names it."""
     first = GroupRequest(groups=selectors("a*"), except_groups=selectors("ab"))
-    assert requests.select_groups([first], ["aa", "ab", "b"]) == {"aa"}
-    assert requests.select_groups([first, GroupRequest(groups=selectors("ab"))], ["aa", "ab", "b"]) == {"aa", "ab"}
+    assert chunking.select_groups([first], ["aa", "ab", "b"]) == {"aa"}
+    assert chunking.select_groups([first, GroupRequest(groups=selectors("ab"))], ["aa", "ab", "b"]) == {"aa", "ab"}
 
 
 def test_exact_topics_are_those_that_are_named() -> None:
     """Only an exact name expects that the topic exists."""
     needs = ScanRequest(topics=(TopicRequest(topics=selectors("a", "b*", "regex:c")),))
-    assert requests.exact_topics(needs) == {"a"}
+    assert chunking.exact_topics(needs) == {"a"}
 
 
 def test_seconds_grow_with_the_content_of_a_chunk() -> None:
@@ -170,7 +170,7 @@ def test_seconds_grow_with_the_content_of_a_chunk() -> None:
 def test_partition_requests_keep_the_listed_facts() -> None:
     """The snapshot takes leadership and topic id from the listing that the requests are based on."""
     listed = topic("a", 2)
-    (request,) = requests.partition_requests(
+    (request,) = chunking.partition_requests(
         ScanRequest(topics=(TopicRequest(topics=selectors("a"), offsets=True),)), listing(listed)
     )
     assert request == PartitionRequest(

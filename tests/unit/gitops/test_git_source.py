@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import git_source
+from reconciler import gitops
 from reconciler.manifest import files
 
 MANIFEST = """apiVersion: reconciler/v1
@@ -42,7 +42,7 @@ def git(folder: Path, *words: str) -> str:
 
 def source_of(*paths: Path) -> tuple[str | None, bool]:
     loaded = files.load(list(paths), now_ms=0)
-    source = git_source.source(loaded.for_cluster("local"))
+    source = gitops.git_source(loaded.for_cluster("local").files)
     return source.commit, source.dirty
 
 

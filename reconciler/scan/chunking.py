@@ -1,12 +1,9 @@
-"""Resolves a scan request against live names: what is read, in which chunks.
-
-Pure: listings in, chunks out. kafka/ decides how a chunk is read.
-"""
+"""Resolves a scan request against listings into chunks. Pure; kafka/ decides how to read them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 from reconciler.kafka.futures import batched
 from reconciler.kafka.groups import GroupListing
@@ -52,10 +49,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRequest:
-    """Partitions of one topic of which the same is requested.
-
-    `full`: their offsets. Everything below it is requested together with the offsets only.
-    """
+    """Partitions of one topic, and what is requested of each. `full`: offsets, also for readers."""
 
     topic: str
     partitions: tuple[PartitionFacts, ...]
@@ -76,9 +70,8 @@ def select_topics(request: ScanRequest, names: Iterable[str]) -> dict[str, tuple
     names = tuple(names)
     by_name: dict[str, list[TopicRequest]] = {}
     for part in request.topics:
-        for name in select(
-            names, part.topics, excluding=part.except_topics, patterns_skip_underscore=part.patterns_skip_underscore
-        ):
+        skip = part.patterns_skip_underscore
+        for name in select(names, part.topics, excluding=part.except_topics, patterns_skip_underscore=skip):
             by_name.setdefault(name, []).append(part)
     return {name: tuple(by_name[name]) for name in sorted(by_name)}
 
@@ -102,16 +95,13 @@ def partition_requests(request: ScanRequest, listing: TopicListing) -> Iterator[
                 by_parts.setdefault(key, []).append(facts)
         for key, partitions in by_parts.items():
             selected = [parts[index] for index in key]
-            instants = sorted({instant for part in selected for instant in part.instants_ms})
-            named = frozenset(group for part in selected for group in part.named_groups)
-            readers = any(part.readers for part in selected)
             yield PartitionRequest(
                 topic=name,
                 partitions=tuple(partitions),
-                full=bool(instants or named or readers or any(part.offsets for part in selected)),
-                instants=tuple(instants),
-                readers=readers,
-                named=named,
+                full=any(p.offsets or p.instants_ms or p.readers or p.named_groups for p in selected),
+                instants=tuple(sorted({instant for part in selected for instant in part.instants_ms})),
+                readers=any(part.readers for part in selected),
+                named=frozenset(group for part in selected for group in part.named_groups),
                 last_purge=any(part.last_purge for part in selected),
             )
 
@@ -129,10 +119,7 @@ def topics_to_count(request: ScanRequest, listing: TopicListing) -> frozenset[st
 
 
 def commit_groups(request: ScanRequest, listing: GroupListing) -> frozenset[str]:
-    """Listed groups whose commits are read: all if readers are requested, else the selected ones.
-
-    Commits of unlisted groups cannot be read.
-    """
+    """Listed groups whose commits are read: all if readers are requested, else selected ones."""
     listed = [group.group for group in listing.groups.values() if group.listed is True]
     return frozenset(listed) if request.readers else select_groups(request.groups, listed)
 
@@ -153,23 +140,14 @@ def partition_chunks(
     offsets.sort(key=attrgetter("leader"))
     if 0 < sum(len(request.partitions) for request in offsets) <= _SMALL:
         return [Chunk(requests=tuple(offsets))]
-    return [chunk for _, of_leader in groupby(offsets, attrgetter("leader")) for chunk in _cut(of_leader)]
-
-
-def _cut(requests: Iterable[OffsetsRequest]) -> Iterator[Chunk]:
-    chunk: list[OffsetsRequest] = []
-    room = _PARTITIONS_PER_CHUNK
-    for request in requests:
-        remaining = request.partitions
-        while remaining:
-            part, remaining = remaining[:room], remaining[room:]
-            chunk.append(replace(request, partitions=part))
-            room -= len(part)
-            if room == 0:
-                yield Chunk(requests=tuple(chunk))
-                chunk, room = [], _PARTITIONS_PER_CHUNK
-    if chunk:
-        yield Chunk(requests=tuple(chunk))
+    chunks = []
+    for _, of_leader in groupby(offsets, attrgetter("leader")):
+        pairs = [(request, number) for request in of_leader for number in request.partitions]
+        for part in batched(pairs, _PARTITIONS_PER_CHUNK):
+            by_request = groupby(part, itemgetter(0))
+            cut = (replace(request, partitions=[number for _, number in same]) for request, same in by_request)
+            chunks.append(Chunk(requests=tuple(cut)))
+    return chunks
 
 
 def commit_chunks(groups: Iterable[str]) -> list[Chunk]:
@@ -183,7 +161,6 @@ def log_chunks(sizes: Mapping[int, int]) -> list[Chunk]:
     count = max(1 if total < _LOG_SMALL else 2, -(-total // _LOG_RECORDS_PER_CHUNK))
     chunks = [Chunk()] * min(count, len(sizes))
     for number, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):
-        lightest = min(range(len(chunks)), key=lambda index: chunks[index].log_records)
-        chunk = chunks[lightest]
-        chunks[lightest] = Chunk(log=(*chunk.log, number), log_records=chunk.log_records + size)
+        chunk = min(chunks, key=attrgetter("log_records"))
+        chunks[chunks.index(chunk)] = Chunk(log=(*chunk.log, number), log_records=chunk.log_records + size)
     return [chunk for chunk in chunks if chunk.log]
