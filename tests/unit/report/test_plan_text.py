@@ -57,6 +57,14 @@ def test_a_folded_topic_shows_totals_and_extremes() -> None:
         assert any(mentions(line, *facts) for line in details), facts
 
 
+def test_folded_elections_show_the_most_frequent_move_first() -> None:
+    """Moves that are as frequent as each other are in the order of their brokers."""
+    seen = election().seen
+    leaders = [3] * 14 + [4] * 5 + [2] * 5
+    elections = [election("orders", n, seen=replace(seen, leader=leader)) for n, leader in enumerate(leaders)]
+    assert any("leader 3 -> 1 (14), 2 -> 1 (5), 4 -> 1 (5)" in line for line in lines(plan(*elections)))
+
+
 def test_unclean_elections_are_never_folded() -> None:
     """Each of them may lose any number of records."""
     decisions = [election("orders", number, unclean=True) for number in range(25)]
