@@ -32,7 +32,7 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 
-UNIT_TESTS = tuple(f"tests/unit/{package}" for package in ("plan", "policies", "operations", "manifest", "model"))
+UNIT_TESTS = tuple(f"tests/unit/{package}" for package in ("plan", "policies", "apply", "report", "manifest", "model"))
 TESTS = (*UNIT_TESTS, "tests/golden", "tests/properties")
 EXCLUDED = ("tests/properties/test_stateful.py", "tests/properties/test_manifests_fuzz.py")
 DESELECTED = "tests/unit/plan/test_planner.py::test_neither_hash_seed_nor_time_zone_changes_a_plan"

@@ -152,8 +152,10 @@ def sort_decisions(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
     """Return the decisions in address order. Raises ValueError where two are about one subject."""
     # a key of plain values: comparing a million Address objects takes many times as long
     key = attrgetter("address.kind", "address.policy", "address.name", "address.partition")
-    ordered = tuple(sorted(decisions, key=key))
-    for first, second in pairwise(ordered):
-        if first.address == second.address:
-            raise ValueError(f"two decisions for {format_address(first.address)}")
+    ordered = tuple(decisions)
+    if any(first >= second for first, second in pairwise(map(key, ordered))):  # sorting holds all keys at once
+        ordered = tuple(sorted(ordered, key=key))
+        for first, second in pairwise(ordered):
+            if first.address == second.address:
+                raise ValueError(f"two decisions for {format_address(first.address)}")
     return ordered

@@ -225,7 +225,8 @@ def lines(plan: Plan) -> Iterator[str]:
     header = Header(summary=totals.summary, plan_digest=totals.digest, **copied)
 
     def rows(section: str) -> Iterator[str]:
-        inside = (decision for decision in plan.decisions if section in present and section_of(decision) == section)
+        decisions = plan.decisions if section in present else ()  # each pass may generate all of them
+        inside = (decision for decision in decisions if section_of(decision) == section)
         values = _satisfied_rows(inside) if section == "satisfied" else inside
         return map(codecs[section].encode, values)
 

@@ -756,3 +756,38 @@ def test_a_commit_log_that_cannot_be_read_stops_a_removal(cluster: FakeCluster, 
     outcome = run(cluster, [action], tmp_path).only
     assert (outcome.status, outcome.sends) == (Status.FAILED, 0)
     assert "lost" in outcome.detail
+
+
+@pytest.mark.parametrize(
+    ("committed", "members", "status", "detail"),
+    [
+        (80, 0, Status.FAILED, "the same group is still listed"),
+        (3, 0, Status.APPLIED, "created since (group"),
+        (80, 1, Status.APPLIED, "created since (group"),
+        (None, 0, Status.APPLIED, "absent"),
+    ],
+)
+def test_a_confirmed_removal_that_could_not_be_read_back_is_never_sent_again(
+    cluster: FakeCluster, tmp_path: Path, committed: int | None, members: int, status: Status, detail: str
+) -> None:
+    """The broker answered NONE, and the list was incomplete then. Later a group of that name may be there."""
+    action = removal(cluster, "billing")
+    read_groups_of_cluster = cluster.read_groups
+
+    def read_groups(groups: list[str]) -> object:
+        if cluster.requests and cluster.may_describe:
+            cluster.may_describe = False
+            facts = read_groups_of_cluster(groups)
+            cluster.may_describe = True
+            cluster.read_groups = read_groups_of_cluster  # type: ignore[method-assign]
+            if committed is not None:
+                cluster.commit("billing", {AT: committed, TopicPartition("orders", 1): 80})
+                cluster.groups["billing"].members = members
+            return facts
+        return read_groups_of_cluster(groups)
+
+    cluster.read_groups = read_groups  # type: ignore[method-assign, assignment]
+    outcome = run(cluster, [action], tmp_path, tuning=Tuning(effect_wait_ms=0)).only
+    assert outcome.status is status, outcome.detail
+    assert detail in outcome.detail
+    assert len(cluster.requests) == outcome.sends == 1

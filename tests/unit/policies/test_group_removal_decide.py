@@ -103,6 +103,18 @@ def test_other_groups_are_blocked_by_name_and_skipped_by_pattern(
     assert by_pattern == Skipped(address=ADDRESS, reason=by_name.reason)
 
 
+def test_a_type_that_the_manifest_leaves_out_names_the_fields_to_correct() -> None:
+    """Of a type that is never removed, the code's own next step is enough."""
+    left_out = decide_group(group(type=GroupType.CONSUMER), types=["classic"])
+    assert isinstance(left_out, Blocked)
+    assert mentions(left_out.next_step, "groups", "types")
+    never = decide_group(group(type=GroupType.SHARE))
+    assert isinstance(never, Blocked)
+    assert never.next_step
+    assert never.next_step != left_out.next_step
+    assert mentions(never.reason, "classic and consumer")
+
+
 def test_a_group_is_idle_exactly_after_the_idle_time() -> None:
     assert isinstance(decide_group(group(idle=3 * DAY)), DeleteGroup)
 

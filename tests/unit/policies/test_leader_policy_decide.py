@@ -198,8 +198,9 @@ def test_an_unclean_election_without_an_in_sync_replica() -> None:
 def test_an_unclean_election_with_no_in_sync_replica_at_all() -> None:
     decision = decide_leader(partition(leader=None, in_sync=()), unclean=True)
     assert isinstance(decision, ElectLeader)
-    assert mentions(decision.reason, "1,2,3")
-    assert decision.reason != decide_leader(partition(leader=None, in_sync=(2,)), unclean=True, brokers=(1, 3)).reason
+    assert mentions(decision.reason, "1,2,3", "leaderless", "not in sync", "lost is not known")
+    known_loss = decide_leader(partition(leader=None, in_sync=(2,)), unclean=True, brokers=(1, 3)).reason
+    assert mentions(known_loss, "only 2 had is lost")
 
 
 def test_a_partition_with_a_leader_needs_no_unclean_election() -> None:
@@ -284,6 +285,16 @@ def test_each_unread_leader_counts_once_as_preferred() -> None:
     assert len(elected_partitions(20, *known_partitions)) == 1
     assert elected_partitions(20, *known_partitions, unread_partitions[0]) == elected_partitions(20, *known_partitions)
     assert elected_partitions(20, *known_partitions, *unread_partitions) == []
+
+
+def test_a_topic_with_an_unknown_number_of_partitions_suspends_the_tolerance() -> None:
+    """Any number of its partitions may prefer the broker, whatever topic follows."""
+    facts = [preferring(number, (1, 2, 3), 2 if number == 1 else 1) for number in range(1, 5)]
+    policy = leaders("orders", "a-unread", "missing", tolerance=20)
+    known = snapshot(*facts, topic("orders", 5))
+    unread = snapshot(*facts, topic("orders", 5), topic("a-unread", LOST))
+    assert any(isinstance(d, ElectLeader) for d in planned(policy, known).decisions)
+    assert not any(isinstance(d, ElectLeader) for d in planned(policy, unread).decisions)
 
 
 @pytest.mark.parametrize(

@@ -448,7 +448,13 @@ def test_a_group_without_a_commit_here_is_at_the_log_start() -> None:
     """It reads the topic, so it will read this partition from its start."""
     decision = blocked({"last": 60}, partition(at={DAY: 100}, readers=(reader("billing", 0, implied=True),)))
     assert decision.code == "B204"
-    assert mentions(decision.reason, '"billing"', "40 records")
+    assert mentions(decision.reason, '"billing"', "40 records", "has no position here")
+
+
+@pytest.mark.parametrize(("more", "words"), [(0, "below 40"), (1, "; 1 more group is"), (2, "; 2 more groups are")])
+def test_further_groups_behind_the_floor_are_counted(more: int, words: str) -> None:
+    readers = (reader("a", 5), *(reader(f"b{number}", 6) for number in range(more)))
+    assert words in blocked({"last": 60}, partition(at={DAY: 100}, readers=readers)).reason
 
 
 def test_clamp_lowers_the_floor_to_the_slowest_group() -> None:

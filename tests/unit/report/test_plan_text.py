@@ -57,6 +57,23 @@ def test_a_folded_topic_shows_totals_and_extremes() -> None:
         assert any(mentions(line, *facts) for line in details), facts
 
 
+def test_a_folded_topic_with_excepted_groups_says_what_is_not_known() -> None:
+    """Others may be known to skip records; what the excepted groups would skip never is."""
+    for skips, words in (((), "what they would skip"), ((("slow", 50_000),), "what more they would skip")):
+        actions = [purge("clicks", number, skips=skips) for number in range(21)]
+        excepted = [replace(a, guard=replace(a.guard, except_groups=("console-*",))) for a in actions]
+        page = " ".join(line.strip() for line in lines(plan(*excepted)))
+        assert f"{words} is not known" in page
+
+
+def test_folded_elections_show_the_most_frequent_move_first() -> None:
+    """Moves that are as frequent as each other are in the order of their brokers."""
+    seen = election().seen
+    leaders = [3] * 14 + [4] * 5 + [2] * 5
+    elections = [election("orders", n, seen=replace(seen, leader=leader)) for n, leader in enumerate(leaders)]
+    assert any("leader 3 -> 1 (14), 2 -> 1 (5), 4 -> 1 (5)" in line for line in lines(plan(*elections)))
+
+
 def test_unclean_elections_are_never_folded() -> None:
     """Each of them may lose any number of records."""
     decisions = [election("orders", number, unclean=True) for number in range(25)]
