@@ -156,6 +156,10 @@ B213 the scan did not cover all consumer groups below the floor
     The scan returned only the consumer groups below a certain offset, and the floor is above it. A
     group between the two would be overlooked.
     Next: scan the groups up to the end of the partition, then plan again
+B214 a pattern selects a compacted topic
+    The topic is compacted. Such topics are changelogs, and what restores a state from them has no
+    consumer group. Only an exact name may truncate one.
+    Next: name it exactly in topics if its oldest records may go
 B301 absence is not proven
     The manifest names a group that the cluster does not list, but the list is incomplete, or the
     commit log still holds records of the group. Missing permissions make a group look absent. The

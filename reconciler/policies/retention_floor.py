@@ -242,6 +242,9 @@ class RetentionFloor(Policy):
             try:
                 facts = checks.listed_topic(topic, snapshot)
                 checks.check_records_deletable(facts)
+                if not exact and "compact" in checks.known(facts.cleanup_policy, "the cleanup policy of", topic):
+                    # Changelogs of windowed stores: those who restore them have no group.
+                    raise BlockReason("B214", f"{topic} is compacted, and only a pattern selects it")
                 for partition, missing in self.partitions(facts):
                     if missing is None:
                         yield evaluator.decide(partition)

@@ -362,10 +362,13 @@ def test_an_ineligible_topic_is_blocked_by_name_and_skipped_by_pattern(
     assert by_pattern == Skipped(address=by_name.address, reason=by_name.reason)
 
 
-def test_compact_and_delete_is_truncated() -> None:
-    """Brokers delete records of such a topic."""
+def test_compact_and_delete_is_truncated_by_its_exact_name() -> None:
+    """Brokers delete records of such a topic. A pattern skips it: restores of changelogs have no group."""
     facts = topic(cleanup_policy=frozenset({"compact", "delete"}))
     assert acted({"last": 10}, partition(at={DAY: 100}), facts).before_offset == 90
+    (by_pattern,) = floor(keep={"last": 10}).decide({"orders": False}, snapshot(partition(at={DAY: 100}), facts))
+    assert isinstance(by_pattern, Skipped)
+    assert mentions(by_pattern.reason, "orders", "compacted", "pattern")
 
 
 def test_the_cleanup_policy_is_named() -> None:
