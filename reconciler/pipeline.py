@@ -40,6 +40,12 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def steady_clock() -> Callable[[], int]:
+    """Return a clock in epoch milliseconds that never falls behind, also if the wall clock is set back."""
+    started_ms, started_ns = wall_clock_ms(), time.monotonic_ns()
+    return lambda: max(wall_clock_ms(), started_ms + (time.monotonic_ns() - started_ns) // 1_000_000)
+
+
 @dataclass(kw_only=True)
 class Run(AbstractContextManager["Run"]):
     """A run on one cluster: its manifests, its one Kafka session, and how the steps run.
@@ -141,7 +147,8 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning | No
     if intents:
         run.progress(journal.progress_message(intents))
     run.progress("rechecking every action")
-    checked_at_ms = wall_clock_ms()
+    clock = steady_clock()
+    checked_at_ms = clock()
     snapshot = _scan(run, recheck.scan_request(planned), checked_at_ms, action_journal)
     checked = recheck.recheck(
         planned, cluster, run.manifests.policies, run.manifests.waivers, snapshot, now_ms=checked_at_ms
@@ -161,7 +168,7 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning | No
         journal=action_journal,
         run_id=run.run_id,
         plan_digest=digest,
-        clock=wall_clock_ms,
+        clock=clock,
         sleep=time.sleep,
         stop=run.stop,
         progress=run.progress,

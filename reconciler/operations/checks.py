@@ -101,14 +101,19 @@ def system_topic_block(facts: TopicFacts) -> BlockReason | None:
     return BlockReason("B201", reason)
 
 
-def check_records_deletable(facts: TopicFacts) -> None:
-    """Raise BlockReason for Kafka's own topics, or without delete in cleanup.policy (KIP-107)."""
+def check_records_deletable(facts: TopicFacts, *, exact: bool = True) -> None:
+    """Raise BlockReason for Kafka's own topics, or without delete in cleanup.policy (KIP-107).
+
+    `exact` False: a pattern selects the topic, and patterns select no changelogs.
+    """
     if block := system_topic_block(facts):
         raise block
     policy = known(facts.cleanup_policy, "the cleanup policy of", facts.name)
     if "delete" not in policy:
         reason = f"cleanup.policy of {facts.name} is {','.join(sorted(policy)) or 'empty'}"
         raise BlockReason("B202", f"{reason}: brokers delete no records of it")
+    if "compact" in policy and not exact:
+        raise BlockReason("B214", f"{facts.name} is compacted, and only a pattern selects it")
 
 
 def purge_wait(

@@ -241,10 +241,7 @@ class RetentionFloor(Policy):
         for topic, exact in subjects.items():
             try:
                 facts = checks.listed_topic(topic, snapshot)
-                checks.check_records_deletable(facts)
-                if not exact and "compact" in checks.known(facts.cleanup_policy, "the cleanup policy of", topic):
-                    # Changelogs of windowed stores: those who restore them have no group.
-                    raise BlockReason("B214", f"{topic} is compacted, and only a pattern selects it")
+                checks.check_records_deletable(facts, exact=exact)
                 for partition, missing in self.partitions(facts):
                     if missing is None:
                         yield evaluator.decide(partition)
@@ -278,6 +275,7 @@ class FloorEvaluator:
         self.snapshot = snapshot
         self.is_excluded = checks.group_excluder(spec.except_groups or ())
         self.unknown_consumers = checks.unknown_consumers(snapshot, self.is_excluded)
+        self.all_known = checks.unknown_consumers(snapshot, lambda _group: False) is None
         self.guard = Preconditions(
             consumers=spec.consumers,
             named=tuple(sorted(spec.keep.unread_by or ())),
@@ -331,7 +329,11 @@ class FloorEvaluator:
             before_offset=before_offset,
             seen=observed,
             guard=replace(self.guard, accepted=accepted) if accepted else self.guard,
-            vouched=keep.unread_by is not None and self.guard.consumers is LagPolicy.BLOCK and not accepted,
+            # An excepted group with an unknown position may miss records, so the rule vouches for none.
+            vouched=keep.unread_by is not None
+            and self.guard.consumers is LagPolicy.BLOCK
+            and not accepted
+            and self.all_known,
             # A fixed floor always counts as drift, a moving one once it was due `driftAfter` ago.
             drift=log_start < min(before_offset, *(rule.before for rule in rules)),
         )

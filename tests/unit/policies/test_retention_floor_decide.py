@@ -682,6 +682,9 @@ def test_records_that_an_excepted_group_skips_are_not_vouched() -> None:
     assert skipping.guard.accepted == (AcceptedLag("audit", 5),)
     assert not skipping.vouched
     assert acted(keep, partition(at={DAY: 100}, readers=(billing,)), group("billing"), **excepting).vouched
+    hidden = group("audit", type=GroupType.SHARE, listed=False)
+    unknown = acted(keep, partition(at={DAY: 100}, readers=(billing,)), group("billing"), hidden, **excepting)
+    assert not unknown.vouched, "where the excepted group stands is not known"
 
 
 def test_a_commit_at_the_high_watermark_proves_that_everything_was_read() -> None:
