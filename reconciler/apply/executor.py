@@ -93,8 +93,8 @@ def _run_lanes(
                     context.halt(f"this machine is out of something: {error or type(error).__name__}")
                     # Of those without a step it is not known whether their request went out.
                     known = {step.action.address for step in steps}
-                    lost = [attempt for attempt in batch if attempt.action.address not in known]
-                    steps += _end_all(map(context.with_intent, lost), context)
+                    unknown = [attempt for attempt in batch if attempt.action.address not in known]
+                    steps += _end_all(map(context.with_intent, unknown), context)
                 finally:
                     finished.put(steps)
         finally:

@@ -275,8 +275,8 @@ def _listed(listing: Future[Any], cluster: Future[Any]) -> tuple[dict[str, Group
         return groups, Unknown(f"the group listing is incomplete: {reasons}")
     may_lack = "the group listing may lack groups: "
     incomplete = failure_of(cluster, prefix=f"{may_lack}the caller's rights are unknown, ")
-    held = cluster.result().authorized_operations or () if incomplete is None else ()
-    if incomplete is None and not {AclOperation.DESCRIBE, AclOperation.ALL}.intersection(held):
+    rights = cluster.result().authorized_operations or () if incomplete is None else ()
+    if incomplete is None and not {AclOperation.DESCRIBE, AclOperation.ALL}.intersection(rights):
         incomplete = Unknown(f"{may_lack}the right {_RIGHT} is missing")
     return groups, incomplete
 

@@ -182,8 +182,8 @@ class DeleteRecords(Operation):
     @property
     def partition_percent(self) -> float:
         """Share of the partition's records, between log start and high watermark."""
-        held = self.seen.high_watermark - self.seen.log_start
-        return 100.0 * self.records_max / held if held > 0 else 0.0
+        records = self.seen.high_watermark - self.seen.log_start
+        return 100.0 * self.records_max / records if records > 0 else 0.0
 
     @property
     def skips(self) -> tuple[tuple[str, int], ...]:
@@ -246,7 +246,7 @@ class DeleteRecords(Operation):
         starts = [action.seen.log_start for action in actions]
         targets = [action.before_offset for action in actions]
         records_max = sum(action.records_max for action in actions)
-        held = sum(action.seen.high_watermark - action.seen.log_start for action in actions)
+        records_before = sum(action.seen.high_watermark - action.seen.log_start for action in actions)
         largest = max(actions, key=lambda action: action.records_max)
         location, start = escaped_name(format_subject(largest.address)), largest.seen.log_start
         move = f": {start} -> {largest.before_offset}, at most {count(largest.records_max, 'record')}, because "
@@ -264,7 +264,7 @@ class DeleteRecords(Operation):
             sign="!",
             subject=(name(actions[0].partition.topic), f", {len(actions):,} partitions ({numbers})"),
             change=(f"log start {span(min(starts), max(starts))} -> {span(min(targets), max(targets))}",),
-            loss=_loss(records_max, 100.0 * records_max / held if held else 0.0),
+            loss=_loss(records_max, 100.0 * records_max / records_before if records_before else 0.0),
             notes=(("most of it on ", location, move, sentence(largest.reason)),),
             risks=tuple(risks),
             unknowns=actions[0]._excluded_groups(skips_known=bool(records)),
@@ -277,13 +277,13 @@ class DeleteRecords(Operation):
     def explain(self) -> Iterator[Fact]:
         seen, guard, start, target = self.seen, self.guard, self.seen.log_start, self.before_offset
         leader, replicas, in_sync = seen.leader, broker_ids(seen.replicas), broker_ids(seen.in_sync)
-        held, share = seen.high_watermark - start, percent(self.partition_percent)
+        records, share = seen.high_watermark - start, percent(self.partition_percent)
         yield "Request", (f"DeleteRecords {self.partition}: the first offset kept is {target}",)
         yield "Facts", (f"log start {start}, stable end {seen.stable_end}, high watermark {seen.high_watermark}",)
         yield "", ("topic id ", name(seen.topic_id), f"; leader {leader}, replicas {replicas}, in sync {in_sync}")
         yield "Bounds", (f"{start} < {target} <= {seen.stable_end}: above the log start, up to the stable end",)
         yield "Records", (f"{target} - {start} = {self.records_max:,} at most",)
-        yield "", (f"{self.records_max:,} / {held:,} = {share} of the partition",)
+        yield "", (f"{self.records_max:,} / {records:,} = {share} of the partition",)
         if self.vouched:
             yield "", ("the groups of unreadBy have read them, so the record limits do not count them",)
         for group in guard.named:
@@ -537,8 +537,9 @@ class DeleteRecords(Operation):
         facts = observation.snapshot.partitions.get(self.partition)
         if facts is None or (isinstance(facts.topic_id, str) and facts.topic_id != self.seen.topic_id):
             # Which of the two topics the request met is not known any more.
-            detail, gone = "the topic was deleted while the request was under way", self.effect(observation).read_back
-            return attempt.after_response(response).outcome(Status.STALE, detail, read_back=gone)
+            detail = "the topic was deleted while the request was under way"
+            read_back = self.effect(observation).read_back
+            return attempt.after_response(response).outcome(Status.STALE, detail, read_back=read_back)
         if self.effect(observation).missing is None:
             return self.reached(attempt.after_response(response), observation)
         unmoved = facts.log_start == attempt.start and facts.leader == attempt.broker

@@ -182,9 +182,9 @@ def _unclean(observed: ObservedLeadership, alive: tuple[int, ...]) -> tuple[bool
         return False, f"has no leader; broker {in_sync[0]} is alive and in sync, so it will lead without loss"
     if not candidates:
         return False, "has no leader; no replica is alive"
-    lost = f"what only {broker_ids(observed.in_sync)} had is lost" if observed.in_sync else "what is lost is not known"
+    loss = f"what only {broker_ids(observed.in_sync)} had is lost" if observed.in_sync else "what is lost is not known"
     reason = "leaderless in this scan, since when is not known (a restarting broker looks just the same)"
-    return True, f"{reason}; alive, but not in sync: {broker_ids(candidates)}; {lost}"
+    return True, f"{reason}; alive, but not in sync: {broker_ids(candidates)}; {loss}"
 
 
 def _brokers_within(tolerance: float, leaderships: Collection[ObservedLeadership], unknown_count: float) -> set[int]:
@@ -195,5 +195,6 @@ def _brokers_within(tolerance: float, leaderships: Collection[ObservedLeadership
     if tolerance == 0:
         return set()
     preferring = Counter(observed.replicas[0] for observed in leaderships)
-    elsewhere = Counter(seen.replicas[0] for seen in leaderships if seen.leader not in (None, seen.replicas[0]))
+    displaced = (observed for observed in leaderships if observed.leader not in (None, observed.replicas[0]))
+    elsewhere = Counter(observed.replicas[0] for observed in displaced)
     return {broker for broker, n in preferring.items() if 100 * elsewhere[broker] < tolerance * (n + unknown_count)}

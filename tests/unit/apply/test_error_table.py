@@ -10,6 +10,8 @@ from confluent_kafka import KafkaError
 from reconciler.apply.context import Tuning
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
+from reconciler.model.ports import ItemResult
+from reconciler.operations.attempt import ErrorMeaning, interpret
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
@@ -331,3 +333,10 @@ def test_the_failure_of_an_item_is_its_own(tmp_path: Path) -> None:
     statuses = {outcome.action.address.partition: outcome.status for outcome in run(fake, actions, tmp_path).outcomes}
     assert statuses == {0: Status.FAILED, 1: Status.STALE, 2: Status.APPLIED}
     assert len(fake.requests) == 1
+
+
+@pytest.mark.parametrize("code", ["_TIMED_OUT", "_TRANSPORT", "NONE"])
+def test_a_request_that_did_not_leave_this_machine_had_no_effect(code: str) -> None:
+    """Whatever its code says: it is sent later, and its result is not open."""
+    response = interpret(ItemResult(code, "no client", sent=False), DeleteRecords.ERRORS, DeleteRecords.RIGHT)
+    assert ((response.answer, response.no_effect), response.sent) == (ErrorMeaning.NOT_READY.value, False)
