@@ -153,7 +153,7 @@ def document(fields: Mapping[str, Any]) -> Iterator[str]:
     """Yield the text of a JSON object, piece by piece: one field per line.
 
     A list of objects and an iterator have one entry per line. An entry is a JSON value, or its text
-    as `encode` or `harmless_json` made it.
+    as `encode` or `harmless_json` returns it.
     """
     separator = "{\n"
     for name, value in fields.items():

@@ -101,7 +101,8 @@ class KafkaGateway:
         timeout_s = self.session.timeout_s
 
         def send() -> Mapping[Any, Future[Any]]:
-            # A client per thread: a second call would wait behind the answer to the first one.
+            # A client per thread: a second call would wait behind the answer to the first one. The
+            # applier gives its threads the same few names in every round, so clients are used again.
             client = self.session.client(f"deletions of {current_thread().name}")
             futures: Mapping[Any, Future[Any]] = client.delete_records(
                 request, request_timeout=timeout_s, operation_timeout=timeout_s * _BROKER_SHARE

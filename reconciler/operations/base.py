@@ -167,8 +167,8 @@ class Operation(Action):
 
     @property
     def is_foldable(self) -> bool:
-        """Whether a report may only count the action in its topic; partitions by default."""
-        return self.address.partition >= 0
+        """Whether a report may only count the action in its topic. True needs `describe_many`."""
+        return False
 
     @abstractmethod
     def describe(self) -> Description:
@@ -177,6 +177,7 @@ class Operation(Action):
     @classmethod
     def describe_many(cls, actions: Sequence[Any]) -> Description:
         """Describe many foldable actions of one topic as one; reports call it only for those."""
+        # Not abstract: groups, for example, are never folded. No default could say what all of them lose.
         raise NotImplementedError(f"actions of {cls.OPERATION} are not foldable")
 
     @classmethod

@@ -228,6 +228,10 @@ class DeleteRecords(Operation):
     DRIFT_TYPE: ClassVar[str] = "records"
     DRIFT_TEXT: ClassVar[str] = "records below the floor are still there"
 
+    @property
+    def is_foldable(self) -> bool:
+        return True
+
     def describe(self) -> Description:
         seen = self.seen
         because: Phrase = ("because ", sentence(self.reason))

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import current_thread
 
 import pytest
 from confluent_kafka import KafkaError
@@ -396,3 +397,15 @@ def test_outcomes_before_a_bug_are_stored(tmp_path: Path) -> None:
     assert [(str(entry.address), entry.status) for entry in outcomes] == [
         ("RetentionFloor/floor/orders[0]", Status.APPLIED.value)
     ]
+
+
+def test_the_threads_of_all_rounds_and_windows_have_the_same_few_names(tmp_path: Path) -> None:
+    """The gateway opens a client for each name: a plan of a million actions must not open hundreds."""
+    cluster, _ = create_wide_cluster(partitions=40, groups=0)
+    names = set()
+    cluster.on_request = lambda _operation: names.add(current_thread().name)
+    cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError.NOT_LEADER_FOR_PARTITION, times=20))
+    purges = [purge(cluster, TopicPartition("wide", number), 7) for number in range(40)]
+    outcomes = run(cluster, purges, tmp_path, tuning=Tuning(batch_max=1, window=5, lanes_at_once=3)).outcomes
+    assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
+    assert 1 <= len(names) <= 3
