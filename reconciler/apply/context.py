@@ -12,7 +12,7 @@ from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway
-from reconciler.model.snapshot import Consumers, GroupFacts, GroupType
+from reconciler.model.snapshot import Consumers, GroupFacts, GroupType, Purge, Unknown
 from reconciler.operations import Operation
 from reconciler.operations.attempt import Attempt
 
@@ -26,6 +26,8 @@ _CONSUMERS_FRESH_MS, _CONSUMERS_RETRY_MS = 10_000, 2_000
 """After how long the consumers of the run's topics are read again: after a complete reading, and
 after an incomplete one. Reading takes a second per thousand groups, and longer with a silent broker.
 """
+INTENT_MAX_AGE_MS = 30_000
+"""How long after its intent a request may go out; other runs wait for that time."""
 _CONSUMERS_MAX_AGE_MS = 60_000
 """How long a complete reading is good for where later ones are incomplete."""
 
@@ -81,6 +83,7 @@ class ApplyContext:
     expires. `removed_groups`: groups that this run removed, or that its recheck found removed.
     `known_groups`: the groups of the recheck, which read the types of groups that no list call tells.
     `commit_log_ends`: up to where the recheck has read each partition of the commit log.
+    `request_timeout_ms`: how long a request takes at most.
     """
 
     gateway: Gateway
@@ -98,6 +101,7 @@ class ApplyContext:
     removed_groups: set[str] = field(default_factory=set)
     known_groups: Mapping[str, GroupFacts] = field(default_factory=dict)
     commit_log_ends: Mapping[int, int] = field(default_factory=dict)
+    request_timeout_ms: int = 60_000
     topics: set[str] = field(default_factory=set)
     """The topics that the run is about."""
     _consumers: _Consumers = field(default_factory=_Consumers)
@@ -136,9 +140,13 @@ class ApplyContext:
         known = self.known_groups.get(facts.group, facts)
         return replace(facts, type=known.type) if facts.type is GroupType.HIDDEN else facts
 
-    def purges_of_other_runs(self) -> Mapping[TopicPartition, int]:
-        """Return when other runs last purged each partition: `every` bounds runs, not tries."""
-        return self.journal.last_purges(except_run=self.run_id)
+    def purges_of_other_runs(
+        self, every_ms: int, *, after_intents: bool = False
+    ) -> Mapping[TopicPartition, Purge | Unknown]:
+        """Return other runs' newest purge of each partition: `every` bounds runs, not tries."""
+        return self.journal.last_purges(
+            every_ms=every_ms, now_ms=self.clock(), except_run=self.run_id, after_intents=after_intents
+        )
 
     def may_send(self) -> bool:
         """Whether a request may go out now; an old recheck or an expired plan stops the run."""
@@ -154,7 +162,7 @@ class ApplyContext:
     def record_intents(self, attempts: Sequence[Attempt[Any]]) -> bool:
         """Store the intents. False: the journal took none; the run stops and sends nothing."""
         actions = [attempt.action for attempt in attempts]
-        if not self._record(actions):
+        if not self._record(actions, in_flight_ms=INTENT_MAX_AGE_MS + self.request_timeout_ms):
             return False
         self._sent.update((action.address, False) for action in actions)
         return True
@@ -198,9 +206,10 @@ class ApplyContext:
             self.sleep(part / 1000)
             wait_ms -= part
 
-    def _record(self, events: Sequence[Any]) -> bool:
+    def _record(self, events: Sequence[Any], *, in_flight_ms: int | None = None) -> bool:
+        run = {"run_id": self.run_id, "plan_digest": self.plan_digest}
         try:
-            self.journal.record(events, run_id=self.run_id, plan_digest=self.plan_digest, at_ms=self.clock())
+            self.journal.record(events, **run, at_ms=self.clock(), in_flight_ms=in_flight_ms)
         except JournalUnavailable as error:
             self.halt(str(error))
             return False

@@ -28,7 +28,7 @@ from reconciler.model.snapshot import Consumers, GroupFacts, PartitionFacts, Unk
 _BROKER_SHARE = 0.6
 
 # The library looks for overdue requests once a second, so results come more than a second late.
-_GRACE_S = 3.0
+REQUEST_GRACE_S = 3.0
 
 _CONNECTIONS_PER_COORDINATOR = 16
 """The group removals of one call are spread over so many connections to each coordinator."""
@@ -131,7 +131,7 @@ class KafkaGateway:
         try:
             # No timeout arguments: the library raises SystemError. socket.timeout.ms limits it.
             answer = self.session.client("controller").elect_leaders(ElectionType[election.name], request)
-            results = answer.result(timeout=self.session.timeout_s + _GRACE_S)
+            results = answer.result(timeout=self.session.timeout_s + REQUEST_GRACE_S)
         except (ClusterUnreachable, KafkaException, FutureTimeout) as error:
             return dict.fromkeys(requested, _result(error))
         errors = {TopicPartition(key.topic, key.partition): error for key, error in results.items()}
@@ -170,7 +170,7 @@ def _results(
         futures = send()
     except (ClusterUnreachable, KafkaException) as error:
         return dict.fromkeys(items, _result(error))
-    answered, _ = wait(futures.values(), timeout=deadline.remaining_s + _GRACE_S)
+    answered, _ = wait(futures.values(), timeout=deadline.remaining_s + REQUEST_GRACE_S)
     errors = {item: future.exception() if future in answered else FutureTimeout() for item, future in futures.items()}
     return {item: _result(errors[item]) for item in items}
 

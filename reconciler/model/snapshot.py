@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from reconciler.model.names import TopicPartition
 
@@ -64,6 +65,16 @@ class ConsumerPosition:
     """The group's commit where it is no position; `committed` is the log start then."""
 
 
+class Purge(NamedTuple):
+    """The newest purge of a partition, in epoch milliseconds.
+
+    `in_flight_until_ms`: until when the request of a run without an outcome may be under way.
+    """
+
+    at_ms: int
+    in_flight_until_ms: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
     """One requested partition. `leader` None: it has no leader now.
@@ -71,8 +82,8 @@ class PartitionFacts:
     `stable_end`: the read-committed end; below `log_start` where a purge went past an open
     transaction. `offsets_at[instant_ms]`: the first offset at or after the instant; None: no such
     record below the stable end, which was read before. `readers`: sorted by group; every group
-    below `readers_below`, and every named group wherever it stands. `last_purge_ms` None: never
-    purged.
+    below `readers_below`, and every named group wherever it stands. `last_purge` None: none within
+    the longest `every` that was asked for.
     """
 
     partition: TopicPartition
@@ -86,7 +97,7 @@ class PartitionFacts:
     offsets_at: Mapping[int, int | Unknown | None] = field(default_factory=dict)
     readers: tuple[ConsumerPosition, ...] | Unknown = NOT_ASKED
     readers_below: int | Unknown = NOT_ASKED
-    last_purge_ms: int | Unknown | None = NOT_ASKED
+    last_purge: Purge | Unknown | None = NOT_ASKED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import ClusterSnapshot, Consumers, Unknown
+from reconciler.model.snapshot import ClusterSnapshot, Consumers, Purge, Unknown
 from reconciler.operations.attempt import Attempt, ErrorTable, Response, ResponseAction, Right, StepResult, interpret
 from reconciler.operations.observation import Observation, RecheckFailure
 
@@ -104,8 +104,14 @@ class RunContext(Protocol):
         """Return all groups and what they consume, at most a few seconds old."""
         ...
 
-    def purges_of_other_runs(self) -> Mapping[TopicPartition, int]:
-        """Return when each partition was last purged by another run. Raises JournalUnavailable."""
+    def purges_of_other_runs(
+        self, every_ms: int, *, after_intents: bool = False
+    ) -> Mapping[TopicPartition, Purge | Unknown]:
+        """Return other runs' newest purge of each partition within this time.
+
+        `after_intents`: this run has just stored its intents. Raises JournalUnavailable.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

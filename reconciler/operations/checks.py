@@ -12,7 +12,15 @@ from typing import TypeVar
 from reconciler.model.block_reason import BlockReason, unknown_fact
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import ClusterSnapshot, ConsumerPosition, GroupType, PartitionFacts, TopicFacts, Unknown
+from reconciler.model.snapshot import (
+    ClusterSnapshot,
+    ConsumerPosition,
+    GroupType,
+    PartitionFacts,
+    Purge,
+    TopicFacts,
+    Unknown,
+)
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import count, format_duration, format_instant
 from reconciler.text.suggest import did_you_mean
@@ -117,18 +125,25 @@ def check_records_deletable(facts: TopicFacts, *, exact: bool = True) -> None:
 
 
 def purge_wait(
-    partition: TopicPartition, last_purge_ms: int | Unknown | None, every_ms: int | None, now_ms: int
+    partition: TopicPartition, last_purge: Purge | Unknown | None, every_ms: int | None, now_ms: int
 ) -> tuple[str, int] | None:
     """Return why a partition may not be purged yet, and from when on it may; None: it may now.
 
     More than `every` has to pass, as with the purge interval of Kafka Streams
-    (`repartition.purge.interval.ms`). Raises BlockReason where the last purge is not known.
+    (`repartition.purge.interval.ms`), and a purge that is in flight has to end. Raises BlockReason
+    where the last purge is not known.
     """
-    last_ms = None if every_ms is None else known(last_purge_ms, f"when {partition} was last purged")
-    if last_ms is None or every_ms is None or now_ms - last_ms > every_ms:
+    last = None if every_ms is None else known(last_purge, f"when {partition} was last purged")
+    if last is None or every_ms is None:
         return None
-    last, every = format_instant(last_ms), format_duration(every_ms)
-    return f"last purged at {last}, and purges of a partition are at least {every} apart", last_ms + every_ms + 1
+    at, until_ms = format_instant(last.at_ms), last.at_ms + every_ms + 1
+    if last.in_flight_until_ms is not None and now_ms <= last.in_flight_until_ms:
+        until = format_instant(last.in_flight_until_ms)
+        reason = f"another run began a purge at {at}, and its request may be under way until {until}"
+        return reason, max(until_ms, last.in_flight_until_ms + 1)
+    if now_ms - last.at_ms > every_ms:
+        return None
+    return f"last purged at {at}, and purges of a partition are at least {format_duration(every_ms)} apart", until_ms
 
 
 # --- consumers: which groups count, whether all are known, and what a commit proves

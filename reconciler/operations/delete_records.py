@@ -373,14 +373,14 @@ class DeleteRecords(Operation):
 
     @classmethod
     def scan_request(cls, actions: Iterable["DeleteRecords"]) -> ScanRequest:
-        partitions_of: defaultdict[tuple[frozenset[str], bool], list[TopicPartition]] = defaultdict(list)
+        partitions_of: defaultdict[tuple[frozenset[str], int | None], list[TopicPartition]] = defaultdict(list)
         for action in actions:
-            partitions_of[frozenset(action.guard.named), action.guard.every_ms is not None].append(action.partition)
+            partitions_of[frozenset(action.guard.named), action.guard.every_ms].append(action.partition)
         topics = [
             TopicRequest(
-                topics=names, partitions=numbers, offsets=True, readers=True, named_groups=named, last_purge=last_purge
+                topics=names, partitions=numbers, offsets=True, readers=True, named_groups=named, every_ms=every_ms
             )
-            for (named, last_purge), partitions in partitions_of.items()
+            for (named, every_ms), partitions in partitions_of.items()
             for names, numbers in by_partition_numbers(partitions)
         ]
         return ScanRequest(topics=tuple(topics), topic_records=bool(topics), cluster_records=bool(topics))
@@ -409,7 +409,7 @@ class DeleteRecords(Operation):
         if topic is not None:
             checks.check_records_deletable(topic)
         self._check_readers(facts, log_start, high_watermark, observation)
-        if wait := checks.purge_wait(self.partition, facts.last_purge_ms, self.guard.every_ms, observation.now_ms):
+        if wait := checks.purge_wait(self.partition, facts.last_purge, self.guard.every_ms, observation.now_ms):
             raise RecheckFailure(Status.WAITING, wait[0])
 
     def _ends(self, facts: PartitionFacts, *, complete: bool) -> tuple[int, int]:
@@ -470,8 +470,8 @@ class DeleteRecords(Operation):
     @classmethod
     def observe(cls, actions: Sequence["DeleteRecords"], context: RunContext) -> Observation:
         read_at_ms = context.clock()
-        has_clock = any(action.guard.every_ms is not None for action in actions)
-        purges = context.purges_of_other_runs() if has_clock else {}
+        clocks = [action.guard.every_ms for action in actions if action.guard.every_ms is not None]
+        purges = context.purges_of_other_runs(max(clocks)) if clocks else {}
         consumers = context.consumers()
         requested: defaultdict[str, list[TopicPartition]] = defaultdict(list)
         for action in actions:
@@ -487,7 +487,7 @@ class DeleteRecords(Operation):
                 partition: facts
                 and replace(
                     facts,
-                    last_purge_ms=purges.get(partition),
+                    last_purge=purges.get(partition),
                     readers=_readers(facts, consumers, positions),
                     readers_below=facts.high_watermark,
                 )
@@ -504,10 +504,18 @@ class DeleteRecords(Operation):
     ) -> Mapping[TopicPartition, RecheckFailure]:
         """Make the later of two runs wait if both read the clock before their intents."""
         clocked = {action.partition: action.guard.every_ms for action in actions if action.guard.every_ms is not None}
-        purges = context.purges_of_other_runs() if clocked else {}
+        purges = context.purges_of_other_runs(max(clocked.values()), after_intents=True) if clocked else {}
         now_ms = context.clock()
-        waits = ((at, checks.purge_wait(at, purges.get(at), every_ms, now_ms)) for at, every_ms in clocked.items())
-        return {at: RecheckFailure(Status.WAITING, wait[0]) for at, wait in waits if wait}
+        failures = {}
+        for partition, every_ms in clocked.items():
+            try:
+                wait = checks.purge_wait(partition, purges.get(partition), every_ms, now_ms)
+            except BlockReason as error:
+                failures[partition] = RecheckFailure(Status.FAILED, error.reason)
+            else:
+                if wait:
+                    failures[partition] = RecheckFailure(Status.WAITING, wait[0])
+        return failures
 
     def prepare(self, attempt: Attempt[Any], observation: Observation) -> Attempt[Any]:
         facts = observation.snapshot.partitions[self.partition]

@@ -222,7 +222,7 @@ class RetentionFloor(Policy):
             instants_ms=spec.instants_ms(observed_at_ms),
             readers=True,
             named_groups=frozenset(spec.keep.unread_by or ()),
-            last_purge=self.every_ms is not None,
+            every_ms=self.every_ms,
         )
         return ScanRequest(topics=(request,), topic_records=True, cluster_records=True)
 
@@ -317,7 +317,7 @@ class FloorEvaluator:
                 raise BlockReason("B204", f"{reason}, and nothing may go below that", next_step=next_step)
             return Waiting(address=address, declared_at=policy.declared_at, reason=reason)
         now_ms, every_ms = self.snapshot.observed_at_ms, self.guard.every_ms
-        if wait := checks.purge_wait(partition, facts.last_purge_ms, every_ms, now_ms):
+        if wait := checks.purge_wait(partition, facts.last_purge, every_ms, now_ms):
             reason = f"{reason}; {wait[0]}"
             return Waiting(address=address, declared_at=policy.declared_at, reason=reason, until_ms=wait[1])
         return DeleteRecords(

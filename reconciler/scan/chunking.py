@@ -106,7 +106,7 @@ def partition_requests(request: ScanRequest, listing: TopicListing) -> Iterator[
                 instants=tuple(sorted({instant for part in selected for instant in part.instants_ms})),
                 readers=any(part.readers for part in selected),
                 named=frozenset(group for part in selected for group in part.named_groups),
-                last_purge=any(part.last_purge for part in selected),
+                last_purge=any(part.every_ms is not None for part in selected),
             )
 
 

@@ -19,7 +19,7 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, cleanup_policies, describe_topics, list_topics
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Unknown
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Purge, Unknown
 from reconciler.scan import chunking, snapshot_builder
 from reconciler.scan.chunking import Chunk, PartitionRequest
 from reconciler.scan.query import run_query
@@ -56,7 +56,7 @@ def scan(
     session: KafkaSession,
     *,
     observed_at_ms: int,
-    last_purges: Mapping[TopicPartition, int] | Unknown,
+    last_purges: Mapping[TopicPartition, Purge | Unknown] | Unknown,
     engine: SparkTarget,
     progress: Progress,
     start: PendingSession | None = None,
@@ -193,7 +193,7 @@ def _snapshot(
     listings: Listings,
     rows: Rows,
     observed_at_ms: int,
-    last_purges: Mapping[TopicPartition, int] | Unknown,
+    last_purges: Mapping[TopicPartition, Purge | Unknown] | Unknown,
 ) -> ClusterSnapshot:
     log = (listings.log if request.commit_log else CommitLog(missing=NOT_ASKED)).with_rows(rows.runs)
     _LOG.info("log_records=%d log_skipped=%d log_malformed=%d", log.records, log.skipped, log.malformed)

@@ -17,6 +17,7 @@ from reconciler.model.snapshot import (
     GroupFacts,
     GroupType,
     PartitionFacts,
+    Purge,
     TopicFacts,
     Unknown,
 )
@@ -116,7 +117,7 @@ def partition_facts(
     requests: Iterable[PartitionRequest],
     rows: Rows,
     log: CommitLog,
-    last_purges: Mapping[TopicPartition, int] | Unknown,
+    last_purges: Mapping[TopicPartition, Purge | Unknown] | Unknown,
 ) -> dict[TopicPartition, PartitionFacts]:
     """Facts of every requested partition."""
     facts: dict[TopicPartition, PartitionFacts] = {}
@@ -125,7 +126,7 @@ def partition_facts(
             partition = listed.partition
             if request.last_purge:
                 purge = last_purges if isinstance(last_purges, Unknown) else last_purges.get(partition)
-                listed = replace(listed, last_purge_ms=purge)
+                listed = replace(listed, last_purge=purge)
             row = rows.partitions.get(partition)
             facts[partition] = _with_offsets(listed, request, row, log) if request.full else listed
     return facts

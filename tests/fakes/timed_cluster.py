@@ -16,6 +16,7 @@ from reconciler.model.snapshot import (
     GroupFacts,
     GroupState,
     PartitionFacts,
+    Purge,
     TopicFacts,
     Unknown,
     fingerprint,
@@ -72,7 +73,7 @@ class TimedCluster:
             self.cluster.leave(group)
             self.active[group] = self.now_ms
 
-    def snapshot(self, request: ScanRequest, last_purges: Mapping[TopicPartition, int]) -> ClusterSnapshot:
+    def snapshot(self, request: ScanRequest, last_purges: Mapping[TopicPartition, Purge | Unknown]) -> ClusterSnapshot:
         """All facts of the cluster, also those that are not requested; Unknown for silent brokers."""
         instants = sorted({instant for topic_request in request.topics for instant in topic_request.instants_ms})
         all_facts: list[PartitionFacts | TopicFacts | GroupFacts] = []
@@ -101,7 +102,9 @@ class TimedCluster:
             cluster_records=cluster_records,
         )
 
-    def _partition(self, at: TopicPartition, instants: Iterable[int], last_purge_ms: int | None) -> PartitionFacts:
+    def _partition(
+        self, at: TopicPartition, instants: Iterable[int], last_purge: Purge | Unknown | None
+    ) -> PartitionFacts:
         topic = self.cluster.topics[at.topic]
         partition = self.cluster.partition(at)
         unread: Unknown | None = SILENT if partition.leader in self.cluster.silent or partition.leader is None else None
@@ -126,7 +129,7 @@ class TimedCluster:
             end=unless_silent(partition.high_watermark),
             offsets_at={instant: unless_silent(offset_at(instant)) for instant in instants},
             readers=self._readers(at, partition.log_start),
-            last_purge_ms=last_purge_ms,
+            last_purge=last_purge,
         )
 
     def _readers(self, at: TopicPartition, log_start: int) -> tuple[ConsumerPosition, ...] | Unknown:

@@ -134,7 +134,7 @@ class _Driver:
             recheck.scan_request(plan),
             KafkaSession(self.connection),
             observed_at_ms=now_ms,
-            last_purges=self.journal.last_purges(),
+            last_purges=self.journal.last_purges(every_ms=1_000, now_ms=now_ms),
             engine=self.engine,
             progress=lambda _line: None,
         )

@@ -28,6 +28,7 @@ from reconciler.model.snapshot import (
     GroupState,
     GroupType,
     PartitionFacts,
+    Purge,
     TopicFacts,
     Unknown,
 )
@@ -157,7 +158,7 @@ def _partition(
         offsets_at={instant: _answer(row.get("at", {}), instant) for instant in instants},
         readers=_readers(row.get("readers", {}), topic),
         readers_below=_fact(row.get("readers_below", stable_end)),
-        last_purge_ms=None if "last_purge" not in row else NOW_MS - duration_ms(row["last_purge"]),
+        last_purge=None if "last_purge" not in row else Purge(NOW_MS - duration_ms(row["last_purge"])),
     )
 
 

@@ -25,6 +25,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.sandbox import client, tools
 from reconciler.sandbox.cluster import Cluster
 from tests import kafka_client
+from tests.fakes.runs import last_purges
 from tests.strategies.examples import election, purge, removal
 from tests.toolbox import list_groups, log_start_offsets, partition_leaders, run_kafka_tool
 
@@ -162,7 +163,7 @@ def test_apply_does_what_was_planned_and_nothing_else(
     assert {outcome.status for outcome in second_outcomes} == {Status.SATISFIED}
     assert sum(outcome.sends for outcome in second_outcomes) == 0
     assert [entry.event.value for entry in journal.entries()] == ["intent", "outcome"] * 3 + ["outcome"] * 3
-    assert set(journal.last_purges()) == {TopicPartition(topic, 0)}
+    assert set(last_purges(journal)) == {TopicPartition(topic, 0)}
     assert journal.open_intents("sha256:plan") == {}
 
 

@@ -19,7 +19,7 @@ from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
 from tests import kafka_client
 from tests.fakes.cluster import FakeCluster
-from tests.fakes.runs import purge
+from tests.fakes.runs import last_purges, purge
 from tests.toolbox import run_kafka_tool
 
 pytestmark = pytest.mark.brokers
@@ -56,7 +56,7 @@ def test_journal_topic_is_never_created_by_accident(
     with pytest.raises(
         JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
     ):
-        journal.last_purges()
+        last_purges(journal)
     with pytest.raises(
         JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
     ):
@@ -100,15 +100,15 @@ def test_journal_topic_keeps_the_purge_clock(cluster: Cluster, connection: Conne
         ActionJournal(JournalTopic(KafkaSession(connection), name)),
         ActionJournal(JournalTopic(KafkaSession(connection), name)),
     )
-    assert journal.last_purges() == {}
+    assert last_purges(journal) == {}
     actions = [purge(fake, TopicPartition("orders", number), 60) for number in range(1000)]
     journal.record(actions, run_id="a", plan_digest="p", at_ms=100)
-    assert journal.last_purges() == {action.partition: 100 for action in actions}
+    assert last_purges(journal) == {action.partition: 100 for action in actions}
     unsent = [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail="", sends=0) for action in actions[500:]]
     journal.record(unsent, run_id="a", plan_digest="p", at_ms=101)
     other_journal.record(actions[:1], run_id="b", plan_digest="p", at_ms=200)
     expected = {action.partition: 100 for action in actions[:500]} | {AT: 200}
-    assert journal.last_purges() == other_journal.last_purges() == expected
+    assert last_purges(journal) == last_purges(other_journal) == expected
     assert len(list(other_journal.entries())) == 1501
     assert len(other_journal.open_intents("p")) == 500
 
@@ -139,7 +139,7 @@ def test_journal_topic_that_is_compacted_is_not_trusted(
     with pytest.raises(
         JournalUnavailable, match=rf"{name} cannot be trusted: its cleanup\.policy is compact.*set it to delete"
     ):
-        journal.last_purges()
+        last_purges(journal)
     with pytest.raises(JournalUnavailable, match=r"cleanup\.policy is compact"):
         journal.record([purge(fake, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
 
@@ -151,4 +151,4 @@ def test_journal_topic_with_foreign_records_is_not_trusted(cluster: Cluster, con
     wait_for_topic(cluster, name)
     client.produce(cluster.bootstrap_servers, name, {0: [client.Record(b"hello")]})
     with pytest.raises(JournalUnavailable, match="record 0 of partition 0"):
-        ActionJournal(JournalTopic(KafkaSession(connection), name)).last_purges()
+        last_purges(ActionJournal(JournalTopic(KafkaSession(connection), name)))

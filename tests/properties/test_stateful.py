@@ -210,7 +210,9 @@ class ClusterMachine(RuleBasedStateMachine):
 
     def _plan(self) -> Plan:
         request = planner.scan_request(self.policies, self.timed_cluster.now_ms)
-        snapshot = self.timed_cluster.snapshot(request, self.journal.last_purges())
+        snapshot = self.timed_cluster.snapshot(
+            request, self.journal.last_purges(every_ms=5_000, now_ms=self.timed_cluster.now_ms)
+        )
         manifest = cluster(limits=NO_LIMITS)
         return planner.plan(cluster=manifest, policies=self.policies, waivers=(), snapshot=snapshot)
 
@@ -224,7 +226,9 @@ class ClusterMachine(RuleBasedStateMachine):
         size: int = 100,
     ) -> list[Outcome]:
         request = recheck.scan_request(planned)
-        snapshot = self.timed_cluster.snapshot(request, self.journal.last_purges())
+        snapshot = self.timed_cluster.snapshot(
+            request, self.journal.last_purges(every_ms=5_000, now_ms=self.timed_cluster.now_ms)
+        )
         checked = recheck.recheck(
             planned, cluster(limits=NO_LIMITS), self.policies, (), snapshot, self.timed_cluster.now_ms
         )

@@ -112,7 +112,7 @@ def partition(
         "offsets_at": answers,
         "readers": (),
         "readers_below": end,
-        "last_purge_ms": None,
+        "last_purge": None,
     }
     return PartitionFacts(partition=TopicPartition(topic, number), **(defaults | facts))
 

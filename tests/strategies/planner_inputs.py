@@ -22,6 +22,7 @@ from reconciler.model.snapshot import (
     GroupState,
     GroupType,
     PartitionFacts,
+    Purge,
     TopicFacts,
     Unknown,
 )
@@ -60,7 +61,7 @@ PARTITION_FACTS = (
     "high_watermark",
     "readers",
     "readers_below",
-    "last_purge_ms",
+    "last_purge",
 )
 TOPIC_FACTS = ("partitions", "cleanup_policy", "records", "topic_id")
 GROUP_FACTS = ("type", "state", "commits", "commit_topics", "fingerprint", "last_activity_ms", "newest_record")
@@ -280,7 +281,15 @@ def partition(r: Random, name: TopicPartition, instants: tuple[int, ...]) -> Par
         offsets_at=answers,
         readers=readers(r, log_start, high_watermark),
         readers_below=rarely(r, max(0, stable_end), 0, 20, one_in=30),
-        last_purge_ms=rarely(r, None, NOW_MS, NOW_MS - 31_000, NOW_MS - 10**9, one_in=4),
+        last_purge=rarely(
+            r,
+            None,
+            Purge(NOW_MS),
+            Purge(NOW_MS - 31_000),
+            Purge(NOW_MS - 10**9),
+            Purge(NOW_MS - 10**9, NOW_MS + 1),
+            one_in=4,
+        ),
     )
     if healthy.leader is None:  # no broker knows its offsets
         no_leader = Unknown("no leader")

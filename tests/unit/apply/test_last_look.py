@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
@@ -18,7 +19,7 @@ from reconciler.model.snapshot import GroupType, Unknown
 from reconciler.operations.delete_records import AcceptedLag
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.error_table import Operation
-from tests.fakes.runs import START_MS, FakeClock, election, purge, removal, run, silence_after_consumers
+from tests.fakes.runs import START_MS, FakeClock, election, last_purges, purge, removal, run, silence_after_consumers
 from tests.golden.wording import mentions
 
 AT = TopicPartition("orders", 0)
@@ -117,8 +118,8 @@ class SlowJournal(ActionJournal):
         super().__init__(JournalFile(path))
         self.clock, self.seconds, self.change = clock, seconds, change
 
-    def record(self, events: Sequence[Action | Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-        super().record(events, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+    def record(self, events: Sequence[Action | Outcome], **run: Any) -> None:
+        super().record(events, **run)
         if not isinstance(events[0], Outcome):
             self.clock.sleep(self.seconds)
             self.change()
@@ -223,7 +224,7 @@ def test_checks_that_are_always_slow_send_nothing(cluster: FakeCluster, tmp_path
     assert (applied.only.status, applied.only.sends, cluster.requests) == (Status.FAILED, 0, [])
     assert "took longer than 10 s, 3 times in a row: a smaller --batch may help" in applied.only.detail
     assert applied.journal.open_intents("sha256:plan") == {}  # type: ignore[attr-defined]
-    assert applied.journal.last_purges() == {}
+    assert last_purges(applied.journal) == {}
 
 
 def test_a_group_list_that_waits_for_a_frozen_broker_delays_no_removal(cluster: FakeCluster, tmp_path: Path) -> None:
@@ -279,7 +280,7 @@ def test_a_run_that_ends_after_its_intent_sends_nothing(cluster: FakeCluster, tm
     ).outcomes
     assert [(outcome.status, outcome.sends) for outcome in result] == [(Status.NOT_ATTEMPTED, 0)] * 2
     assert cluster.requests == []
-    assert journal.open_intents("sha256:plan") == journal.last_purges() == {}
+    assert journal.open_intents("sha256:plan") == last_purges(journal) == {}
 
 
 def test_a_purge_of_another_run_stops_this_one(cluster: FakeCluster, tmp_path: Path) -> None:
@@ -296,10 +297,10 @@ def test_a_purge_of_another_run_stops_this_one(cluster: FakeCluster, tmp_path: P
         statuses.append(run(cluster, [action], tmp_path, clock=clock, run_id="other").only.status)
 
     class Overtaken(ActionJournal):
-        def record(self, events: Sequence[Action | Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
+        def record(self, events: Sequence[Action | Outcome], **run: Any) -> None:
             if not isinstance(events[0], Outcome):
                 other()
-            super().record(events, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+            super().record(events, **run)
 
     journal = Overtaken(JournalFile(tmp_path / "journal.jsonl"))
     outcome = run(cluster, [first_action], tmp_path, journal=journal, clock=clock).only
@@ -317,15 +318,15 @@ def test_two_runs_with_crossing_intents_keep_the_interval(cluster: FakeCluster, 
     action = purge(cluster, AT, 60, every_ms=30_000)
 
     class Crossed(ActionJournal):
-        def record(self, events: Sequence[Action | Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-            super().record(events, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+        def record(self, events: Sequence[Action | Outcome], **run: Any) -> None:
+            super().record(events, **run)
             if not isinstance(events[0], Outcome):
-                super().record(events, run_id="other", plan_digest=plan_digest, at_ms=at_ms)
+                super().record(events, **(run | {"run_id": "other"}))
 
     journal = Crossed(JournalFile(tmp_path / "journal.jsonl"))
     outcome = run(cluster, [action], tmp_path, journal=journal, clock=clock).only
     assert (outcome.status, outcome.sends, cluster.requests) == (Status.WAITING, 0, [])
-    assert journal.last_purges(except_run="other") == {}, "and its own intent is off the clock"
+    assert last_purges(journal, except_run="other") == {}, "and its own intent is off the clock"
 
 
 def test_the_interval_starts_at_the_response(cluster: FakeCluster, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import current_thread
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
@@ -21,7 +22,7 @@ from reconciler.model.snapshot import PartitionFacts
 from reconciler.operations.delete_records import DeleteRecords
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.error_table import Operation
-from tests.fakes.runs import FakeClock, election, purge, removal, run, silence_after_consumers
+from tests.fakes.runs import FakeClock, election, last_purges, purge, removal, run, silence_after_consumers
 
 
 def create_wide_cluster(partitions: int = 300, groups: int = 40) -> tuple[FakeCluster, list[Action]]:
@@ -329,7 +330,7 @@ def test_actions_before_an_exhausted_machine_were_not_sent(tmp_path: Path, after
     outcome = run(cluster, [action], tmp_path, journal=journal, clock=clock).only
     assert (outcome.status, outcome.sends, outcome.possible) == (Status.NOT_ATTEMPTED, 0, False)
     assert exit_code([outcome]) == 1
-    assert (cluster.requests, journal.last_purges(), journal.open_intents("sha256:plan")) == ([], {}, {})
+    assert (cluster.requests, last_purges(journal), journal.open_intents("sha256:plan")) == ([], {}, {})
     assert len(list(journal.entries())) == 2 * after_intent
 
 
@@ -345,8 +346,8 @@ def test_intents_without_a_reader_of_outcomes_are_ended(tmp_path: Path) -> None:
     stored, reader_gone, clock = threading.Event(), threading.Event(), FakeClock()
 
     class Late(ActionJournal):
-        def record(self, events: Sequence[Action | Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-            super().record(events, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+        def record(self, events: Sequence[Action | Outcome], **run: Any) -> None:
+            super().record(events, **run)
             if not isinstance(events[0], Outcome) and events[0].address.partition == 1:
                 stored.set()
                 reader_gone.wait(30)
@@ -370,7 +371,7 @@ def test_intents_without_a_reader_of_outcomes_are_ended(tmp_path: Path) -> None:
     outcomes.close()  # type: ignore[attr-defined]
     assert len(cluster.requests) == 1
     assert journal.open_intents("sha256:plan") == {}
-    assert set(journal.last_purges()) == {ats[0]}
+    assert set(last_purges(journal)) == {ats[0]}
 
 
 def test_outcomes_before_a_bug_are_stored(tmp_path: Path) -> None:

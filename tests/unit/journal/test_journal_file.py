@@ -27,7 +27,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.error_table import Operation
-from tests.fakes.runs import FakeClock, election, purge, removal, run
+from tests.fakes.runs import FakeClock, election, last_purges, purge, removal, run
 
 AT = TopicPartition("orders", 0)
 PLAN = "sha256:plan"
@@ -64,7 +64,7 @@ def outcome(action: object, *, sends: int, status: Status = Status.APPLIED) -> O
 
 def test_no_file_is_an_empty_journal(journal: ActionJournal) -> None:
     """Without a journal no partition was ever purged, and a read creates no file."""
-    assert journal.last_purges() == {}
+    assert last_purges(journal) == {}
     assert list(journal.entries()) == []
     assert not (journal.store.path).exists()
 
@@ -128,7 +128,7 @@ def test_a_line_that_is_not_as_it_was_written_is_damage(journal: ActionJournal, 
     journal.store.path.parent.mkdir()
     journal.store.path.write_bytes(line + b"\n")
     with pytest.raises(JournalUnavailable, match="damaged in the line"):
-        journal.last_purges()
+        last_purges(journal)
 
 
 @pytest.mark.parametrize("torn", [b"{", b'{"v":2,"at_ms":17', b'{"v":2}', b"\x00\x00\x00"])
@@ -143,7 +143,7 @@ def test_a_torn_last_line_is_harmless(
         file.write(torn)
     fresh = ActionJournal(JournalFile(journal.store.path))
     assert len(list(fresh.entries())) == 2
-    assert set(fresh.last_purges()) == {AT}
+    assert set(last_purges(fresh)) == {AT}
     fresh.record([purge(cluster, AT, 70)], run_id="run-2", plan_digest=PLAN, at_ms=5)
     assert len(list(ActionJournal(JournalFile(journal.store.path)).entries())) == 3
     assert journal.store.path.read_bytes().count(b"\n") == 3
@@ -157,14 +157,15 @@ def test_damage_elsewhere_is_not_harmless(cluster: FakeCluster, tmp_path: Path, 
     damaged_journal = ActionJournal(JournalFile(journal.store.path))
     for _ in range(2):
         with pytest.raises(JournalUnavailable, match="damaged in the line that ends at byte 41"):
-            damaged_journal.last_purges()
+            last_purges(damaged_journal)
 
 
 def test_a_journal_that_is_truncated_during_a_read_is_an_error(
     cluster: FakeCluster, tmp_path: Path, journal: ActionJournal
 ) -> None:
     """A log rotation that copies and truncates ends the read with an error instead of a wait."""
-    journal.record([purge(cluster, AT, 60)] * 500, run_id="r", plan_digest="sha256:plan", at_ms=1)
+    for _ in range(500):
+        journal.record([purge(cluster, AT, 60)], run_id="r", plan_digest="sha256:plan", at_ms=1)
     reading = journal.entries()
     next(reading)
     path = tmp_path / "kept" / "journal.jsonl"
@@ -178,7 +179,7 @@ def test_another_format_is_refused(journal: ActionJournal) -> None:
     journal.store.path.parent.mkdir()
     journal.store.path.write_text(json.dumps({"v": 3}) + "\n")
     with pytest.raises(JournalUnavailable, match="another version"):
-        journal.last_purges()
+        last_purges(journal)
 
 
 def test_no_intent_no_request(cluster: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
@@ -215,14 +216,14 @@ def test_unusable_paths_are_in_the_message(cluster: FakeCluster, tmp_path: Path)
     with pytest.raises(JournalUnavailable, match=r"journal\.jsonl cannot be written"):
         journal.record([purge(cluster, AT, 60)], run_id="r", plan_digest=PLAN, at_ms=1)
     with pytest.raises(JournalUnavailable, match=r"journal\.jsonl cannot be read"):
-        journal.last_purges()
+        last_purges(journal)
 
 
 def test_the_clock_is_the_newest_intent(cluster: FakeCluster, journal: ActionJournal) -> None:
     """An intent without an outcome counts, because its request may have been sent."""
     journal.record([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
     journal.record([purge(cluster, AT, 60)], run_id="b", plan_digest=PLAN, at_ms=200)
-    assert journal.last_purges() == {AT: 200}
+    assert last_purges(journal) == {AT: 200}
 
 
 @pytest.mark.parametrize(("sends", "clock"), [(0, 100), (1, 201)])
@@ -236,8 +237,8 @@ def test_only_proof_that_nothing_was_sent_turns_the_clock_back(
     journal.record([purge(cluster, AT, 60)], run_id="b", plan_digest=PLAN, at_ms=200)
     failed = outcome(purge(cluster, AT, 60), sends=sends, status=Status.FAILED)
     journal.record([failed], run_id="b", plan_digest=PLAN, at_ms=201)
-    assert journal.last_purges() == {AT: clock}
-    assert ActionJournal(JournalFile(journal.store.path)).last_purges() == {AT: clock}
+    assert last_purges(journal) == {AT: clock}
+    assert last_purges(ActionJournal(JournalFile(journal.store.path))) == {AT: clock}
 
 
 def test_a_run_that_did_nothing_ends_no_intent_of_another(cluster: FakeCluster, journal: ActionJournal) -> None:
@@ -290,11 +291,11 @@ def test_the_clock_keeps_the_intent_of_a_parallel_run(cluster: FakeCluster, jour
     journal.record([action], run_id="a", plan_digest=PLAN, at_ms=100)
     journal.record([action], run_id="b", plan_digest=PLAN, at_ms=200)
     journal.record([applied], run_id="a", plan_digest=PLAN, at_ms=150)
-    assert journal.last_purges(except_run="a") == {AT: 200}
+    assert last_purges(journal, except_run="a") == {AT: 200}
     journal.record([applied], run_id="c", plan_digest=PLAN, at_ms=300)
     journal.record([applied], run_id="b", plan_digest=PLAN, at_ms=400)
-    assert journal.last_purges() == {AT: 400}
-    assert journal.last_purges(except_run="b") == {}
+    assert last_purges(journal) == {AT: 400}
+    assert last_purges(journal, except_run="b") == {}
 
 
 def test_a_lock_that_is_never_released_ends_in_an_error(
@@ -306,20 +307,20 @@ def test_a_lock_that_is_never_released_ends_in_an_error(
     with journal.store.path.open("rb") as locked_file:
         fcntl.flock(locked_file, fcntl.LOCK_EX)
         with pytest.raises(JournalUnavailable, match="held by another process for 0 s: check whether a run is frozen"):
-            journal.last_purges()
+            last_purges(journal)
         with pytest.raises(JournalUnavailable, match="held by another process"):
             journal.record([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=2)
-    assert journal.last_purges() == {AT: 1}
+    assert last_purges(journal) == {AT: 1}
 
 
 def test_the_clock_follows_another_process(cluster: FakeCluster, journal: ActionJournal) -> None:
     """The next call reads the lines of another run, and only the new ones."""
-    assert journal.last_purges() == {}
+    assert last_purges(journal) == {}
     other = ActionJournal(JournalFile(journal.store.path))
     other.record([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
-    assert journal.last_purges() == {AT: 100}
+    assert last_purges(journal) == {AT: 100}
     other.record([purge(cluster, TopicPartition("orders", 1), 60)], run_id="a", plan_digest=PLAN, at_ms=101)
-    assert len(journal.last_purges()) == 2
+    assert len(last_purges(journal)) == 2
 
 
 def test_open_intents_end_with_a_later_run_of_the_plan(
@@ -395,4 +396,4 @@ def test_outcomes_of_a_later_run_name_the_interrupted_run(tmp_path: Path) -> Non
     journal.record(annotated[:1], run_id="next", plan_digest="sha256:plan", at_ms=3)
     assert set(journal.open_intents("sha256:plan")) == {actions[1].address}
     # The later run sent no request: the clock still runs from the intent of the killed run.
-    assert journal.last_purges()[actions[0].partition] == 1
+    assert last_purges(journal)[actions[0].partition] == 1

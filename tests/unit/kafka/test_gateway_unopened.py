@@ -30,7 +30,7 @@ from reconciler.model.snapshot import GroupState, Unknown
 from reconciler.operations.attempt import ResponseAction
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.error_table import InterpretingGateway
-from tests.fakes.runs import purge, run
+from tests.fakes.runs import last_purges, purge, run
 from tests.golden.wording import mentions
 
 NOWHERE = Connection(bootstrap_servers="127.0.0.1:9", properties={}, timeout_s=1.0)
@@ -80,7 +80,7 @@ def test_a_request_that_was_never_sent_does_not_count(tmp_path: Path) -> None:
     outcome = applied.only
     assert (outcome.status, outcome.sends, outcome.possible, outcome.removed_max) == (Status.FAILED, 0, False, 0)
     assert LIMIT in outcome.detail
-    assert applied.journal.last_purges() == {}
+    assert last_purges(applied.journal) == {}
     assert exit_code([outcome]) == 1
 
 
@@ -112,7 +112,7 @@ def test_a_journal_without_a_client_is_unavailable() -> None:
     """The run stops without a request."""
     journal = ActionJournal(JournalTopic(KafkaSession(NOWHERE), "journal"))
     with pytest.raises(JournalUnavailable, match=LIMIT):
-        journal.last_purges()
+        last_purges(journal)
 
 
 def done(result: Any) -> Future[Any]:

@@ -12,7 +12,15 @@ from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.model.ports import Election
-from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, GroupType, PartitionFacts, TopicFacts
+from reconciler.model.snapshot import (
+    ClusterSnapshot,
+    GroupFacts,
+    GroupState,
+    GroupType,
+    PartitionFacts,
+    Purge,
+    TopicFacts,
+)
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy
 from reconciler.plan import recheck
@@ -279,7 +287,7 @@ def test_unread_facts_are_named() -> None:
         Status.FAILED,
         "the log start of orders[3] could not be read: broker 2 did not answer",
     )
-    assert ending_of_purge(purge(every_ms=1), last_purge_ms=LOST) == (
+    assert ending_of_purge(purge(every_ms=1), last_purge=LOST) == (
         Status.FAILED,
         "when orders[3] was last purged could not be read: broker 2 did not answer",
     )
@@ -422,15 +430,15 @@ def test_actions_of_one_plan_have_separate_guards() -> None:
     ("last_purge", "status"),
     [
         (None, None),
-        (LATER_MS - 30 * SECOND - 1, None),
-        (LATER_MS - 30 * SECOND, Status.WAITING),
-        (LATER_MS + SECOND, Status.WAITING),
+        (Purge(LATER_MS - 30 * SECOND - 1), None),
+        (Purge(LATER_MS - 30 * SECOND), Status.WAITING),
+        (Purge(LATER_MS + SECOND), Status.WAITING),
         (LOST, Status.FAILED),
     ],
 )
 def test_the_purge_interval_must_be_over(last_purge: Any, status: Status | None) -> None:
     """The clock of the apply counts, not that of the plan."""
-    result = ending_of_purge(purge(every_ms=30 * SECOND), last_purge_ms=last_purge)
+    result = ending_of_purge(purge(every_ms=30 * SECOND), last_purge=last_purge)
     assert (None if result is None else result[0]) is status
     if status is Status.WAITING:
         assert result is not None
@@ -438,7 +446,7 @@ def test_the_purge_interval_must_be_over(last_purge: Any, status: Status | None)
 
 
 def test_without_an_interval_the_journal_does_not_matter() -> None:
-    assert ending_of_purge(last_purge_ms=LOST) is None
+    assert ending_of_purge(last_purge=LOST) is None
 
 
 # --- DeleteGroup
@@ -650,13 +658,13 @@ def test_the_recheck_requests_only_the_subjects_of_the_plan() -> None:
     )
     needs = recheck.scan_request(plan)
     requested = [
-        ([s.text for s in n.topics], n.partitions, n.offsets, n.readers, n.named_groups, n.last_purge, n.instants_ms)
+        ([s.text for s in n.topics], n.partitions, n.offsets, n.readers, n.named_groups, n.every_ms, n.instants_ms)
         for n in needs.topics
     ]
     assert requested == [
-        (["d"], frozenset({7}), False, False, frozenset(), False, ()),
-        (["a"], frozenset({0, 2}), True, True, frozenset({"billing"}), True, ()),
-        (["b", "c"], frozenset({1}), True, True, frozenset(), False, ()),
+        (["d"], frozenset({7}), False, False, frozenset(), None, ()),
+        (["a"], frozenset({0, 2}), True, True, frozenset({"billing"}), 5, ()),
+        (["b", "c"], frozenset({1}), True, True, frozenset(), None, ()),
     ]
     assert [([s.text for s in n.groups], n.activity) for n in needs.groups] == [
         (["old-etl"], True),

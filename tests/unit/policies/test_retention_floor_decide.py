@@ -11,7 +11,7 @@ import pytest
 from reconciler.model.action import Mode
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped, Waiting
-from reconciler.model.snapshot import GroupType, Unknown
+from reconciler.model.snapshot import GroupType, Purge, Unknown
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
 from reconciler.text.formatting import format_instant
 from tests.golden.wording import mentions
@@ -272,7 +272,7 @@ def test_a_high_watermark_may_be_lower_than_a_later_stable_end() -> None:
         ({"at": {7 * DAY: 3, 8 * DAY: LOST}}, "the first offset of orders[0] at or after 2026-11-13T10:00:00Z"),
         ({"readers": LOST}, "the groups that read orders[0]"),
         ({"readers_below": LOST}, "the groups that read orders[0]"),
-        ({"last_purge_ms": LOST}, "when orders[0] was last purged"),
+        ({"last_purge": LOST}, "when orders[0] was last purged"),
     ],
 )
 def test_an_unread_fact_blocks_with_its_reason(change: dict[str, Any], words: str) -> None:
@@ -734,7 +734,7 @@ def test_a_purge_waits_for_its_interval(ago: int, waits: bool) -> None:
     """The interval must be over, as in Kafka Streams; a purge also waits with a clock that is
     behind.
     """
-    decision = decide_partition({"last": 60}, partition(at={DAY: 100}, last_purge_ms=NOW_MS - ago), every="30s")
+    decision = decide_partition({"last": 60}, partition(at={DAY: 100}, last_purge=Purge(NOW_MS - ago)), every="30s")
     if not waits:
         assert isinstance(decision, DeleteRecords)
         assert decision.guard.every_ms == 30 * SECOND
@@ -746,18 +746,18 @@ def test_a_purge_waits_for_its_interval(ago: int, waits: bool) -> None:
 
 
 def test_the_first_purge_does_not_wait() -> None:
-    assert acted({"last": 60}, partition(at={DAY: 100}, last_purge_ms=None), every="30s").before_offset == 40
+    assert acted({"last": 60}, partition(at={DAY: 100}, last_purge=None), every="30s").before_offset == 40
 
 
 def test_without_every_the_journal_is_not_read() -> None:
     """An unreadable journal blocks only policies with an interval."""
-    assert acted({"last": 60}, partition(at={DAY: 100}, last_purge_ms=LOST)).guard.every_ms is None
-    assert not floor(keep={"last": 60}).scan_request(NOW_MS).topics[0].last_purge
+    assert acted({"last": 60}, partition(at={DAY: 100}, last_purge=LOST)).guard.every_ms is None
+    assert floor(keep={"last": 60}).scan_request(NOW_MS).topics[0].every_ms is None
 
 
 def test_a_slow_consumer_blocks_a_waiting_purge() -> None:
     """A waiting decision would not show the consumer."""
-    facts = partition(at={DAY: 100}, last_purge_ms=NOW_MS, readers=(reader("a", 3),))
+    facts = partition(at={DAY: 100}, last_purge=Purge(NOW_MS), readers=(reader("a", 3),))
     assert blocked({"last": 60}, facts, every="30s").code == "B204"
 
 
@@ -830,7 +830,7 @@ def test_scan_request_of_a_floor() -> None:
     assert want.partitions == frozenset({0, 1})
     assert want.offsets
     assert want.readers
-    assert want.last_purge
+    assert want.every_ms == 30_000
     assert want.named_groups == frozenset({"a", "b"})
     assert want.instants_ms == (NOW_MS - 8 * DAY, NOW_MS - 7 * DAY, NOW_MS - DAY)
     assert needs.topic_records

@@ -29,9 +29,7 @@ def test_partition_requests_merge_what_several_parts_request() -> None:
         topics=(
             TopicRequest(topics=selectors("a*"), partitions=frozenset({0, 1}), offsets=True, instants_ms=(9, 3)),
             TopicRequest(topics=selectors("ab"), partitions=frozenset({1, 2}), readers=True, instants_ms=(3,)),
-            TopicRequest(
-                topics=selectors("ab"), partitions=frozenset({2}), named_groups=frozenset({"g"}), last_purge=True
-            ),
+            TopicRequest(topics=selectors("ab"), partitions=frozenset({2}), named_groups=frozenset({"g"}), every_ms=1),
         )
     )
     by_partition = {

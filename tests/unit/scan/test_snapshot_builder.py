@@ -11,7 +11,7 @@ from reconciler.kafka.groups import GroupListing
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import NOT_ASKED, ConsumerPosition, GroupState, GroupType, PartitionFacts, Unknown
+from reconciler.model.snapshot import NOT_ASKED, ConsumerPosition, GroupState, GroupType, PartitionFacts, Purge, Unknown
 from reconciler.scan import snapshot_builder
 from reconciler.scan.chunking import PartitionRequest
 from reconciler.scan.snapshot_builder import CommitLog, Row, Rows, split_rows
@@ -121,10 +121,10 @@ def test_last_purge_is_the_journals() -> None:
 
     Otherwise "not asked".
     """
-    assert facts(partition_request(), None, purges={T0: 8}).last_purge_ms is NOT_ASKED
-    assert facts(partition_request(last_purge=True), None, purges={T0: 8}).last_purge_ms == 8
-    assert facts(partition_request(last_purge=True), None, purges={}).last_purge_ms is None
-    assert reason(facts(partition_request(last_purge=True), None, purges=Unknown("torn")).last_purge_ms) == "torn"
+    assert facts(partition_request(), None, purges={T0: Purge(8)}).last_purge is NOT_ASKED
+    assert facts(partition_request(last_purge=True), None, purges={T0: Purge(8)}).last_purge == Purge(8)
+    assert facts(partition_request(last_purge=True), None, purges={}).last_purge is None
+    assert reason(facts(partition_request(last_purge=True), None, purges=Unknown("torn")).last_purge) == "torn"
 
 
 def readers_row(
