@@ -37,8 +37,8 @@ _DETAIL_MAX = 2_000
 """Characters of an outcome's detail that the journal keeps."""
 _CLOCK_TOLERANCE_MS = 60_000
 """A time further in the future is no time: a clock is, or was, wrong."""
-_IN_FLIGHT_MAX_MS = 65 * 60_000
-"""How far back intents without an outcome are read: `--timeout` is an hour at most."""
+_IN_FLIGHT_MAX_MS = 12 * 60_000
+"""How far back intents without an outcome are read: `--timeout` is ten minutes at most."""
 _IN_FLIGHT_UNKNOWN_MS = 60_000
 """How long the request of an intent may be under way that does not say so, as of format 2."""
 

@@ -145,6 +145,7 @@ def a_checkup() -> ClusterCheck:
         beyond=(),
         unseen=(),
         journal_missing=False,
+        journal_risks=(),
     )
     return ClusterCheck(
         cluster="prod-eu", bootstrap_servers=("broker-1:9093", "broker-2:9093"), required=required, report=report
