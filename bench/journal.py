@@ -43,10 +43,7 @@ def month(days: int, now_ms: int) -> Iterator[tuple[int, bytes]]:
     author = {"who": "ci@runner", "commit": "4f2c9aa" * 5, "plan_digest": "sha256:" + "0" * 64}
     templates = []
     for events, in_flight_ms in ((actions, 63_000), (outcomes, None)):
-        entries = [
-            create(event, run_id="RUN", at_ms=1, in_flight_ms=in_flight_ms, **author)  # type: ignore[arg-type]
-            for event in events
-        ]
+        entries = [create(event, run_id="RUN", at_ms=1, in_flight_ms=in_flight_ms, **author) for event in events]
         [text] = dump_batch(entries)
         templates.append(text)
     for at_ms in range(now_ms - days * DAY_MS, now_ms + 1, EVERY_MS):
