@@ -20,6 +20,7 @@ from tests.fakes.error_table import Operation
 
 MAX_ELECTIONS = 10_000
 LOG_PARTITIONS = 50
+REBALANCING = Unknown("the group is rebalancing")
 
 
 @dataclass
@@ -48,6 +49,14 @@ class FakeGroup:
     type: GroupType = GroupType.CLASSIC
     hidden: bool = False
     """Not in the listing and described DEAD, as share groups are; a deletion of it succeeds."""
+    unread: bool = False
+    """What it consumes cannot be read, as during a rebalance."""
+    topic_ids: dict[TopicPartition, str] = field(default_factory=dict)
+    """Of commits that were made for an earlier topic of the same name."""
+
+    def consumes(self, topic: str) -> bool:
+        """Whether the group has a commit on the topic, or a member with partitions of it."""
+        return any(at.topic == topic for at in self.commits) or bool(self.members and topic in self.member_topics)
 
 
 @dataclass
@@ -190,15 +199,16 @@ class FakeCluster:
             return Consumers(groups=facts, commits={}, incomplete=Unknown("the list of groups is not complete"))
         commits: dict[str, dict[str, dict[int, int]]] = {topic: {} for topic in topics}
         for name, group in self.groups.items():
-            facts[name] = replace(facts[name], consumption_unread=None)
+            facts[name] = replace(facts[name], consumption_unread=REBALANCING if group.unread else None)
             if group.hidden:
                 facts[name] = replace(facts[name], listed=False, type=GroupType.HIDDEN)
                 continue
             for at, offset in group.commits.items():
                 if at.topic in commits:
                     commits[at.topic].setdefault(name, {})[at.partition] = offset
-            for topic in group.member_topics & commits.keys() if group.members else ():
-                commits[topic].setdefault(name, {})
+            for topic in commits:
+                if group.consumes(topic):
+                    commits[topic].setdefault(name, {})
         return Consumers(groups=facts, commits=commits)
 
     def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
