@@ -12,7 +12,7 @@ from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway
-from reconciler.model.snapshot import Consumers, GroupFacts, GroupType
+from reconciler.model.snapshot import Consumers, GroupFacts, GroupType, Unknown
 from reconciler.operations import Operation
 from reconciler.operations.attempt import Attempt
 
@@ -29,6 +29,7 @@ broker.
 """
 _CONSUMERS_MAX_AGE_MS = 60_000
 """How long a reading is good for where later ones know less."""
+_NOT_LISTED = Unknown("it is not listed, and its coordinator does not say that it is gone")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +146,13 @@ class ApplyContext:
 
     def _read_consumers(self) -> Consumers:
         read = self.gateway.read_consumers(self.topics)
-        return replace(read, groups={group: self._with_known_type(facts) for group, facts in read.groups.items()})
+        groups = {group: self._with_known_type(facts) for group, facts in read.groups.items()}
+        # While a coordinator moves, no broker lists its groups, and none says so.
+        missing = self.known_groups.keys() - groups.keys() - self.removed_groups if read.incomplete is None else ()
+        for group, facts in self.gateway.read_groups(sorted(missing)).items():
+            if facts.listed is not False:
+                groups[group] = replace(self.known_groups[group], consumption_unread=_NOT_LISTED)
+        return replace(read, groups=groups)
 
     def _with_known_type(self, facts: GroupFacts) -> GroupFacts:
         known = self.known_groups.get(facts.group, facts)

@@ -95,6 +95,8 @@ class FakeCluster:
         self.groups: dict[str, FakeGroup] = {}
         self.commit_log: dict[int, list[str]] = {}
         self.silent: set[int] = set()
+        self.moving: set[str] = set()
+        """Groups whose coordinator moves: no broker lists them, and no error says so."""
         self.may_describe = True
         self.may_delete_groups = True
         self.max_elections = MAX_ELECTIONS
@@ -194,11 +196,13 @@ class FakeCluster:
         return positions
 
     def read_consumers(self, topics: Collection[str]) -> Consumers:
-        facts = {name: self._group_facts(name) for name in self.groups}
+        facts = {name: self._group_facts(name) for name in self.groups if name not in self.moving}
         if self.silent or not self.may_describe:
             return Consumers(groups=facts, commits={}, incomplete=Unknown("the list of groups is not complete"))
         commits: dict[str, dict[str, dict[int, int]]] = {topic: {} for topic in topics}
         for name, group in self.groups.items():
+            if name in self.moving:
+                continue
             facts[name] = replace(facts[name], consumption_unread=REBALANCING if group.unread else None)
             if group.hidden:
                 facts[name] = replace(facts[name], listed=False, type=GroupType.HIDDEN)
@@ -343,6 +347,8 @@ class FakeCluster:
 
     def _group_facts(self, name: str) -> GroupFacts:
         group = self.groups.get(name)
+        if name in self.moving:
+            return _unknown_group(name, Unknown("the coordinator moves"))
         if self.coordinator_is_silent(name) or (self.silent and (group is None or group.hidden)):
             return _unknown_group(name, Unknown("the list of groups is not complete"))
         if (group is None or group.hidden) and self.may_describe:

@@ -778,6 +778,20 @@ def test_a_group_that_cannot_be_read_hides_no_other(cluster: FakeCluster, tmp_pa
     assert (unreadable or "late") in outcomes[1].detail
 
 
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_group_whose_coordinator_moves_is_not_gone(cluster: FakeCluster, tmp_path: Path, gone: bool) -> None:
+    """No broker listed it and no error said so: it had moved back since the recheck, and lost records."""
+    known = cluster.read_groups(["billing"])
+    cluster.commit("billing", {AT: 10})
+    if gone:
+        del cluster.groups["billing"]
+    else:
+        cluster.moving = {"billing"}
+    outcome = run(cluster, [purge(cluster, AT, 60)], tmp_path, known_groups=known).only
+    assert (outcome.status, outcome.sends) == ((Status.APPLIED, 1) if gone else (Status.FAILED, 0))
+    assert gone or mentions(outcome.detail, '"billing"', "not listed")
+
+
 @pytest.mark.parametrize("seconds", [9, 15, 40])
 def test_consumers_that_take_long_to_read_are_good_for_the_next_check(
     cluster: FakeCluster, tmp_path: Path, seconds: int
