@@ -24,12 +24,14 @@ before each request.
 """
 _CONSUMERS_FRESH_MS, _CONSUMERS_RETRY_MS = 10_000, 2_000
 """After how long the consumers of the run's topics are read again: after a complete reading, and
-after an incomplete one. Reading takes a second per thousand groups, and longer with a silent broker.
+after one that lacks something. Reading takes a second per thousand groups, and longer with a silent
+broker.
 """
 INTENT_MAX_AGE_MS = 30_000
 """How long after its intent a request may go out; other runs wait for that time."""
 _CONSUMERS_MAX_AGE_MS = 60_000
-"""How long a complete reading is good for where later ones are incomplete."""
+"""How long a reading is good for where later ones know less."""
+_NOT_LISTED = Unknown("it is not listed, and its coordinator does not say that it is gone")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,7 @@ class Tuning:
 
 @dataclass(slots=True)
 class _Consumers:
-    """The last complete reading, or the last one where that is too old. Any thread may read."""
+    """The reading that knows most, or the last one where that is too old. Any thread may read."""
 
     last: Consumers | None = None
     read_at_ms: int = 0
@@ -60,17 +62,31 @@ class _Consumers:
 
     def read(self, read: Callable[[], Consumers], clock: Callable[[], int]) -> Consumers:
         with self.lock:
-            now_ms = clock()
-            if self.last is not None and self.read_at_ms <= now_ms < self.due_ms:
-                return self.last
+            started_ms, last = clock(), self.last
+            limit_ms = self.read_at_ms + _CONSUMERS_MAX_AGE_MS
+            if last is not None and self.read_at_ms <= started_ms < min(self.due_ms, limit_ms):
+                return last
             consumers = read()
-            complete = consumers.incomplete is None and all(
-                facts.consumption_unread is None for facts in consumers.groups.values()
-            )
-            self.due_ms = now_ms + _CONSUMERS_FRESH_MS if complete else clock() + _CONSUMERS_RETRY_MS
-            if complete or self.last is None or now_ms - self.read_at_ms > _CONSUMERS_MAX_AGE_MS:
-                self.last, self.read_at_ms = consumers, now_ms
-            return self.last
+            unread, unread_before = _unread_groups(consumers), frozenset() if last is None else _unread_groups(last)
+            # Some groups can never be read, so a reading need not know more than the one before.
+            is_steady = consumers.incomplete is None and unread <= unread_before
+            now_ms = clock()
+            self.due_ms = now_ms + (_CONSUMERS_FRESH_MS if is_steady else _CONSUMERS_RETRY_MS)
+            if last is None or not _knows_less(consumers, last) or now_ms > limit_ms:
+                self.last, self.read_at_ms = consumers, started_ms
+                return consumers
+            return last
+
+
+def _unread_groups(consumers: Consumers) -> frozenset[str]:
+    return frozenset(name for name, facts in consumers.groups.items() if facts.consumption_unread is not None)
+
+
+def _knows_less(newer: Consumers, older: Consumers) -> bool:
+    """Whether a reading lacks what the one before has. A group that only the newer one has is news."""
+    if newer.incomplete is not None or older.incomplete is not None:
+        return older.incomplete is None
+    return not _unread_groups(newer) & older.groups.keys() <= _unread_groups(older)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +150,13 @@ class ApplyContext:
 
     def _read_consumers(self) -> Consumers:
         read = self.gateway.read_consumers(self.topics)
-        return replace(read, groups={group: self._with_known_type(facts) for group, facts in read.groups.items()})
+        groups = {group: self._with_known_type(facts) for group, facts in read.groups.items()}
+        # While a coordinator moves, no broker lists its groups, and none says so.
+        missing = self.known_groups.keys() - groups.keys() - self.removed_groups if read.incomplete is None else ()
+        for group, facts in self.gateway.read_groups(sorted(missing)).items():
+            if facts.listed is not False:
+                groups[group] = replace(self.known_groups[group], consumption_unread=_NOT_LISTED)
+        return replace(read, groups=groups)
 
     def _with_known_type(self, facts: GroupFacts) -> GroupFacts:
         known = self.known_groups.get(facts.group, facts)

@@ -81,6 +81,7 @@ def read_commit_log(
     partitions: Sequence[int],
     *,
     origins: Mapping[str, Collection[str]] | None = None,
+    topic_ids: Mapping[str, str] | None = None,
     limit_s: float | None = None,
 ) -> list[dict[str, Any]]:
     """Everything that these partitions of the log say, reduced per group, in three shapes of rows.
@@ -93,7 +94,8 @@ def read_commit_log(
     error.
 
     Never raises for a broker that is away. `origins`: topic ids only of these groups on these
-    topics; None: of all. `limit_s`: as of `read_records`.
+    topics; None: of all. `topic_ids`: the present ones of some topics, of which commits of every group
+    that are for another id have a row, too. `limit_s`: as of `read_records`.
     """
     logs = {number: Reduction() for number in partitions}
 
@@ -110,6 +112,7 @@ def read_commit_log(
         rows.append({"log_partition": number, **counts, "error": errors.get(number), "log_offset": log_end})
         rows += ({"log_partition": number, **activity} for activity in log.activities())
         rows += log.origins(origins)
+        rows += log.outdated(topic_ids or {})
     return rows
 
 
@@ -245,16 +248,27 @@ class Reduction:
     def origins(self, requested: Mapping[str, Collection[str]] | None) -> Iterator[dict[str, Any]]:
         """One row per topic id of the commits of requested groups on their topics; None: of all."""
         for state in self._states.values():
-            _, group, topic, partition = state.key
-            if state.is_commit and (requested is None or topic in requested.get(group or "", ())):
+            if state.is_commit and (requested is None or state.key.topic in requested.get(state.key.group or "", ())):
                 for topic_id, value in state.committed.items():
-                    yield {
-                        "group": group,
-                        "topic": topic,
-                        "partition": partition,
-                        "committed": decode_commit(value).offset,
-                        "topic_id": topic_id_text(topic_id),
-                    }
+                    yield _origin(state.key, topic_id, value)
+
+    def outdated(self, topic_ids: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+        """One row per newest commit on these topics that was made for another topic id."""
+        for state in self._states.values():
+            present_id = topic_ids.get(state.key.topic)
+            for topic_id, value in state.committed.items() if present_id is not None else ():
+                if value is state.value and topic_id_text(topic_id) not in (None, present_id):
+                    yield _origin(state.key, topic_id, value)
+
+
+def _origin(key: RecordKey, topic_id: bytes, value: bytes) -> dict[str, Any]:
+    return {
+        "group": key.group,
+        "topic": key.topic,
+        "partition": key.partition,
+        "committed": decode_commit(value).offset,
+        "topic_id": topic_id_text(topic_id),
+    }
 
 
 def _group_type(states: Sequence[KeyState]) -> GroupType:

@@ -66,7 +66,8 @@ class Consumption:
 
 
 _NO_COMMIT = (-1001, -1)
-_REBALANCE_STATES = (ConsumerGroupState.PREPARING_REBALANCING, ConsumerGroupState.COMPLETING_REBALANCING)
+_SETTLED_STATES = (ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
+"""The library reads the states ASSIGNING and RECONCILING of the new protocol (KIP-848) as UNKNOWN."""
 _REBALANCE_S = 5.0
 """How long to wait for the end of a rebalance: members have no partitions until then."""
 _TRIES = 2
@@ -314,7 +315,9 @@ def _ask_coordinators(
     uncertain, requested = groups
     timeout_s = deadline.request_timeout_s
     described = client.describe_consumer_groups(list(uncertain), request_timeout=timeout_s) if uncertain else {}
-    fetched = _send_offset_fetches(client, requested, timeout_s)
+    # Members first: one that leaves in between has committed before the commits are read.
+    wait_all(client, described.values(), Deadline.after(deadline.remaining_s / 2))
+    fetched = _send_offset_fetches(client, requested, deadline.request_timeout_s)
     wait_all(client, (*described.values(), *fetched.values()), deadline)
     return (
         {group: (_state(future), _member_topics(future), _is_settled(future)) for group, future in described.items()},
@@ -337,7 +340,7 @@ def _member_topics(future: Future[Any]) -> frozenset[str] | Unknown:
     if failure is not None:
         return failure
     description = future.result()
-    if description.state in _REBALANCE_STATES:
+    if description.state not in _SETTLED_STATES:
         return REBALANCING
     # A member of the new protocol (KIP-848) also has partitions that it is to get.
     assignments = (getattr(member, name, None) for member in description.members for name in _ASSIGNMENTS)
@@ -422,12 +425,13 @@ def _read_in_process(session: KafkaSession, groups: Sequence[str], members: Sequ
     def fetch_offsets(client: AdminClient, pending: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
         return _send_offset_fetches(client, dict.fromkeys(pending), limit_s)
 
-    fetched = session.read([group for group in groups if group], fetch_offsets)
+    # Members first: one that leaves in between has committed before the commits are read.
     described = session.read(
         [group for group in members if group],
         describe,
         is_final=lambda future: _is_settled(future) or (rebalance_deadline.passed and is_final(future)),
     )
+    fetched = session.read([group for group in groups if group], fetch_offsets)
     return (
         {group: _positions(future) for group, future in fetched.items()},
         {group: _member_topics(future) for group, future in described.items()},

@@ -1,7 +1,7 @@
 """The one Spark query of a scan: each chunk is read once, one shuffle, one row per subject.
 
 Decided here: what is left out before it reaches the driver. A reader between the stable end and the
-high watermark matters only if it was named. A listed group that was read and not requested needs no
+high watermark matters only if it was named, or committed for another topic id. A listed group that was read and not requested needs no
 row.
 """
 
@@ -97,6 +97,7 @@ def _frame(session: "SparkSession", task: ScanTask, chunks: Sequence[Chunk]) -> 
         "readers",
         lambda r: (
             r["named"]
+            | f.array_contains(f.col("origins.group"), r["group"])
             | f.col("stable_end").isNull()
             | f.coalesce(r["committed"] > f.col("high_watermark"), r["committed"].isNotNull())
             | (f.coalesce(r["committed"], f.col("log_start"), f.lit(0)) < f.col("stable_end"))

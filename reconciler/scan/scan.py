@@ -176,6 +176,9 @@ def _divide(
             topic: range(len(numbers)) if sorted(numbers) == list(range(len(numbers))) else numbers
             for topic, numbers in readers.items()
         },
+        topic_ids={
+            topic: topic_id for topic in readers if isinstance(topic_id := listings.topics.topics[topic].topic_id, str)
+        },
         named=named,
         groups=request.groups,
         # One bound for all chunks, so that no chunk waits anew for a silent broker. It includes the

@@ -181,7 +181,13 @@ def _readers(
         if not request.readers and group not in request.named:
             continue
         if committed is not None:
-            topic_id = _origin(group, committed, origins.get(group, ()), log) if group in request.named else NOT_ASKED
+            of_group = origins.get(group, ())
+            topic_id: str | Unknown | None
+            if group in request.named:
+                topic_id = _origin(group, committed, of_group, log)
+            else:
+                # Of other groups there are only commits for another topic id.
+                topic_id = next((origin["id"] for origin in of_group if origin["committed"] == committed), NOT_ASKED)
             readers.append(ConsumerPosition(group, committed, topic_id=topic_id))
         elif isinstance(log_start, Unknown):
             return Unknown(f"where {group!r} would start reading is unknown, {log_start.reason}")

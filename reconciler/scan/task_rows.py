@@ -46,7 +46,7 @@ FACTS = columns(
     " ".join(["subject! name! number!", *_OFFSETS, "reader origin needed", *COMMITS, *_ACTIVITY, *SUMS]),
     # A reader of a partition; without a committed offset it is implied to stand at the log start.
     reader=struct("group committed named"),
-    # The commit log's entry of a named reader.
+    # The commit log's entry of a named reader, or of one that committed for another topic id.
     origin=struct("group committed id"),
 )
 
@@ -57,13 +57,14 @@ _LEAST_S = 5.0
 class ScanTask:
     """What the tasks of one scan share. Pickled into the tasks.
 
-    `readers`: partitions whose readers are requested, by topic. `named`: groups whose position is
+    `readers`: partitions whose readers are requested, by topic. `topic_ids`: of these topics. `named`: groups whose position is
     requested wherever it is, by topic. `until_s`: epoch seconds at which tasks give up silent
     brokers; a wrong clock costs time, not facts. `log_limit_s`: for one chunk of the commit log.
     """
 
     connection: Connection
     readers: Mapping[str, Sequence[int]]
+    topic_ids: Mapping[str, str]
     named: Mapping[str, frozenset[str]]
     groups: tuple[GroupRequest, ...]
     until_s: float
@@ -170,7 +171,7 @@ def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) 
     for topic, named in task.named.items():
         for name in named:
             origins.setdefault(name, set()).add(topic)
-    rows = read_commit_log(session, partitions, origins=origins, limit_s=task.log_limit_s)
+    rows = read_commit_log(session, partitions, origins=origins, topic_ids=task.topic_ids, limit_s=task.log_limit_s)
     needed = select_groups(task.groups, {row["group"] for row in rows if "group" in row})
     groups, topic_ids, logs = [], [], []
     for row in rows:

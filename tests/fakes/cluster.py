@@ -20,6 +20,7 @@ from tests.fakes.error_table import Operation
 
 MAX_ELECTIONS = 10_000
 LOG_PARTITIONS = 50
+REBALANCING = Unknown("the group is rebalancing")
 
 
 @dataclass
@@ -48,6 +49,14 @@ class FakeGroup:
     type: GroupType = GroupType.CLASSIC
     hidden: bool = False
     """Not in the listing and described DEAD, as share groups are; a deletion of it succeeds."""
+    unread: bool = False
+    """What it consumes cannot be read, as during a rebalance."""
+    topic_ids: dict[TopicPartition, str] = field(default_factory=dict)
+    """Of commits that were made for an earlier topic of the same name."""
+
+    def consumes(self, topic: str) -> bool:
+        """Whether the group has a commit on the topic, or a member with partitions of it."""
+        return any(at.topic == topic for at in self.commits) or bool(self.members and topic in self.member_topics)
 
 
 @dataclass
@@ -86,6 +95,8 @@ class FakeCluster:
         self.groups: dict[str, FakeGroup] = {}
         self.commit_log: dict[int, list[str]] = {}
         self.silent: set[int] = set()
+        self.moving: set[str] = set()
+        """Groups whose coordinator moves: no broker lists them, and no error says so."""
         self.may_describe = True
         self.may_delete_groups = True
         self.max_elections = MAX_ELECTIONS
@@ -185,20 +196,23 @@ class FakeCluster:
         return positions
 
     def read_consumers(self, topics: Collection[str]) -> Consumers:
-        facts = {name: self._group_facts(name) for name in self.groups}
+        facts = {name: self._group_facts(name) for name in self.groups if name not in self.moving}
         if self.silent or not self.may_describe:
             return Consumers(groups=facts, commits={}, incomplete=Unknown("the list of groups is not complete"))
         commits: dict[str, dict[str, dict[int, int]]] = {topic: {} for topic in topics}
         for name, group in self.groups.items():
-            facts[name] = replace(facts[name], consumption_unread=None)
+            if name in self.moving:
+                continue
+            facts[name] = replace(facts[name], consumption_unread=REBALANCING if group.unread else None)
             if group.hidden:
                 facts[name] = replace(facts[name], listed=False, type=GroupType.HIDDEN)
                 continue
             for at, offset in group.commits.items():
                 if at.topic in commits:
                     commits[at.topic].setdefault(name, {})[at.partition] = offset
-            for topic in group.member_topics & commits.keys() if group.members else ():
-                commits[topic].setdefault(name, {})
+            for topic in commits:
+                if group.consumes(topic):
+                    commits[topic].setdefault(name, {})
         return Consumers(groups=facts, commits=commits)
 
     def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
@@ -333,6 +347,8 @@ class FakeCluster:
 
     def _group_facts(self, name: str) -> GroupFacts:
         group = self.groups.get(name)
+        if name in self.moving:
+            return _unknown_group(name, Unknown("the coordinator moves"))
         if self.coordinator_is_silent(name) or (self.silent and (group is None or group.hidden)):
             return _unknown_group(name, Unknown("the list of groups is not complete"))
         if (group is None or group.hidden) and self.may_describe:

@@ -1,6 +1,6 @@
 """Builds actions as planned for a fake cluster, and applies them with a fake clock."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome
 from reconciler.model.ports import Election, Gateway
-from reconciler.model.snapshot import Consumers, Purge, fingerprint
+from reconciler.model.snapshot import Consumers, GroupFacts, Purge, fingerprint
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
@@ -64,6 +64,7 @@ def run(
     tuning: Tuning | None = None,
     run_id: str = "run-1",
     removed_groups: Sequence[str] = (),
+    known_groups: Mapping[str, GroupFacts] | None = None,
     checked_at_ms: int | None = None,
     expires_at_ms: int | None = None,
 ) -> RunResult:
@@ -82,6 +83,7 @@ def run(
             stop=stop,
             tuning=tuning or Tuning(),
             removed_groups=set(removed_groups),
+            known_groups=known_groups or {},
             checked_at_ms=checked_at_ms,
             expires_at_ms=expires_at_ms,
         ),

@@ -15,13 +15,14 @@ from reconciler.model.snapshot import (
     ConsumerPosition,
     GroupFacts,
     GroupState,
+    GroupType,
     PartitionFacts,
     Purge,
     TopicFacts,
     Unknown,
     fingerprint,
 )
-from tests.fakes.cluster import FakeCluster
+from tests.fakes.cluster import REBALANCING, FakeCluster
 from tests.strategies import facts
 
 SILENT = Unknown("its broker did not answer")
@@ -64,8 +65,8 @@ class TimedCluster:
             self.cluster.commit(group, {at: min(offset, topic.partitions[at.partition].high_watermark)})
             self.active[group] = self.now_ms
 
-    def join(self, group: str) -> None:
-        self.cluster.join(group)
+    def join(self, group: str, *topics: str) -> None:
+        self.cluster.join(group, *topics)
         self.active[group] = self.now_ms
 
     def leave(self, group: str) -> None:
@@ -138,9 +139,12 @@ class TimedCluster:
         readers = []
         topic_id = self.cluster.topics[at.topic].topic_id
         for name, group in sorted(self.cluster.groups.items()):
+            if group.hidden or group.unread:
+                continue
             if at in group.commits:
-                readers.append(ConsumerPosition(name, group.commits[at], topic_id=topic_id))
-            elif any(other.topic == at.topic for other in group.commits):
+                committed_for = group.topic_ids.get(at, topic_id)
+                readers.append(ConsumerPosition(name, group.commits[at], topic_id=committed_for))
+            elif group.consumes(at.topic):
                 readers.append(ConsumerPosition(name, log_start, implied=True, topic_id=topic_id))
         return tuple(readers)
 
@@ -148,7 +152,9 @@ class TimedCluster:
         group = self.cluster.groups[name]
         return facts.group(
             name,
-            type=group.type,
+            listed=not group.hidden,
+            type=GroupType.HIDDEN if group.hidden else group.type,
+            consumption_unread=REBALANCING if group.unread else None,
             state=GroupState.STABLE if group.members else GroupState.EMPTY,
             commits=len(group.commits),
             commit_topics=len({at.topic for at in group.commits}),

@@ -19,6 +19,7 @@ from reconciler.plan import limits, plan_file
 from reconciler.plan.diff import ActionDiff, compare
 from reconciler.plan.plan_file import approved_fields
 from reconciler.plan.review import restrict_to
+from tests.strategies import examples, facts
 from tests.strategies.examples import unchecked
 from tests.strategies.planner_inputs import (
     PlannerInput,
@@ -55,6 +56,33 @@ def test_waivers_allow_no_more_than_their_values(planner_input: PlannerInput) ->
         if verdict.passed:
             assert verdict.observed is not None
             assert verdict.observed <= max(verdict.limit, sum(waiver.value for waiver in verdict.waivers))
+
+
+@given(
+    limit=st.integers(0, 9),
+    removed=st.lists(st.integers(0, 9), min_size=2, max_size=3),
+    waived=st.lists(st.integers(0, 12), max_size=2),
+)
+def test_a_waiver_caps_the_total(limit: int, removed: list[int], waived: list[int]) -> None:
+    """With a limit of 50 and a waiver of 40, a plan of 90 passed. `removed`: groups, by policy; the
+    first policies have a waiver.
+    """
+    actions = [
+        examples.removal(f"{number}-{index}", policy=f"p{index}")
+        for index, count in enumerate(removed)
+        for number in range(count)
+    ]
+    waivers = [
+        facts.waiver(f"GroupRemoval/p{index}", "groups", value, name=f"w{index}") for index, value in enumerate(waived)
+    ]
+    cluster = facts.cluster(limits={"groups": limit})
+    verdict = next(v for v in limits.verdicts(actions, cluster, waivers, facts.snapshot()) if v.id == "groups")
+    total, without_waiver = sum(removed), sum(removed[len(waived) :])
+    if verdict.passed:
+        assert total <= max(limit, sum(waived))
+        assert without_waiver <= limit
+    if total <= limit:
+        assert verdict.passed
 
 
 @given(planner_inputs(), limit_specs, limit_specs)

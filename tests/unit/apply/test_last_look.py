@@ -1,6 +1,7 @@
 """The executor's check directly before each request, retries included, on the fake cluster."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Election
-from reconciler.model.snapshot import GroupType, Unknown
+from reconciler.model.snapshot import Consumers, GroupType, Unknown
 from reconciler.operations.delete_records import AcceptedLag
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.error_table import Operation
@@ -721,6 +722,91 @@ def test_consumers_are_good_for_a_minute(cluster: FakeCluster, tmp_path: Path, a
     tuning = Tuning(lanes_at_once=1, attempts=2)
     outcomes = run(cluster, actions, tmp_path, clock=clock, tuning=tuning).outcomes
     assert [outcome.status for outcome in outcomes] == [Status.APPLIED, status]
+
+
+def test_a_minute_ends_while_a_silent_broker_is_asked(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The age was taken before the reading, which waits for the silent broker: the request went out
+    on consumers that were read 89 s before.
+    """
+    clock = FakeClock()
+    read_consumers = cluster.read_consumers
+
+    def slow(topics: Collection[str]) -> object:
+        clock.sleep(30 if cluster.silent else 0)
+        return read_consumers(topics)
+
+    def age(_operation: Operation) -> None:
+        clock.now_ms += 59_000
+        cluster.silent = {3}
+
+    cluster.read_consumers = slow  # type: ignore[method-assign, assignment]
+    cluster.on_request = age
+    actions = [purge(cluster, AT, 60), purge(cluster, TopicPartition("orders", 1), 60)]
+    tuning = Tuning(lanes_at_once=1, attempts=2)
+    outcomes = run(cluster, actions, tmp_path, clock=clock, tuning=tuning).outcomes
+    assert [outcome.status for outcome in outcomes] == [Status.APPLIED, Status.FAILED]
+    assert "the list of groups is not complete" in outcomes[1].detail
+
+
+@pytest.mark.parametrize("unreadable", ["", "new"])
+def test_a_group_that_cannot_be_read_hides_no_other(cluster: FakeCluster, tmp_path: Path, unreadable: str) -> None:
+    """With a group without a name, no reading was complete: for a minute the first one stayed, and a
+    consumer that joined was not seen. A group that is new and cannot be read yet may be behind.
+    """
+    clock = FakeClock()
+    read_consumers = cluster.read_consumers
+    if not unreadable:
+        cluster.join("")
+
+    def partly(topics: Collection[str]) -> Consumers:
+        consumers = read_consumers(topics)
+        unread = {
+            name: replace(facts, consumption_unread=Unknown("rebalancing"))
+            for name, facts in consumers.groups.items()
+            if name == unreadable
+        }
+        return replace(consumers, groups={**consumers.groups, **unread})
+
+    def join(_operation: Operation) -> None:
+        clock.now_ms += 11_000
+        cluster.join(unreadable or "late", "orders")
+
+    cluster.read_consumers = partly  # type: ignore[method-assign]
+    cluster.on_request = join
+    actions = [purge(cluster, AT, 60), purge(cluster, TopicPartition("orders", 1), 60)]
+    outcomes = run(cluster, actions, tmp_path, clock=clock, tuning=Tuning(lanes_at_once=1, attempts=2)).outcomes
+    assert [outcome.sends for outcome in outcomes] == [1, 0]
+    assert (unreadable or "late") in outcomes[1].detail
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_group_whose_coordinator_moves_is_not_gone(cluster: FakeCluster, tmp_path: Path, gone: bool) -> None:
+    """No broker listed it and no error said so: it had moved back since the recheck, and lost records."""
+    known = cluster.read_groups(["billing"])
+    cluster.commit("billing", {AT: 10})
+    if gone:
+        del cluster.groups["billing"]
+    else:
+        cluster.moving = {"billing"}
+    outcome = run(cluster, [purge(cluster, AT, 60)], tmp_path, known_groups=known).only
+    assert (outcome.status, outcome.sends) == ((Status.APPLIED, 1) if gone else (Status.FAILED, 0))
+    assert gone or mentions(outcome.detail, '"billing"', "not listed")
+
+
+@pytest.mark.parametrize("seconds", [9, 15, 40])
+def test_consumers_that_take_long_to_read_are_good_for_the_next_check(
+    cluster: FakeCluster, tmp_path: Path, seconds: int
+) -> None:
+    """On a cluster with tens of thousands of groups every check read them again, and was too old."""
+    clock = FakeClock()
+    read_consumers = cluster.read_consumers
+
+    def slow(topics: Collection[str]) -> object:
+        clock.sleep(seconds)
+        return read_consumers(topics)
+
+    cluster.read_consumers = slow  # type: ignore[method-assign, assignment]
+    assert run(cluster, [purge(cluster, AT, 60)], tmp_path, clock=clock).only.status is Status.APPLIED
 
 
 def test_a_consumer_that_joins_during_the_run_is_seen(cluster: FakeCluster, tmp_path: Path) -> None:

@@ -192,6 +192,18 @@ def test_topic_id_that_a_named_reader_committed_for(
     assert reader.topic_id == (Unknown(UNSURE) if expected is UNSURE else expected)
 
 
+@pytest.mark.parametrize(
+    ("committed", "expected"), [(7, "old"), (8, NOT_ASKED)], ids=["in force", "overtaken by a newer commit"]
+)
+def test_topic_id_of_a_reader_that_committed_for_another_topic(committed: int, expected: object) -> None:
+    """Only commits of named groups were compared with the topic's id, so any other group whose commit
+    was for a deleted topic of that name, and below the end of its successor, counted as having read.
+    """
+    row = readers_row(("g", committed), origins=[("g", 7, "old"), ("h", 8, "old")])
+    (reader,) = facts(partition_request(readers=True), row).readers  # type: ignore[misc]
+    assert reader.topic_id == expected
+
+
 def test_topic_id_is_unknown_where_the_groups_log_partition_is() -> None:
     """An unread partition of the log makes the topic ids of its groups Unknown, and only theirs."""
     unread_log = log_partition("g", 50)
