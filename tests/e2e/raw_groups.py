@@ -37,16 +37,17 @@ def delete(servers: str, group: str) -> None:
     _send(servers, _header(_DELETE_GROUPS, 0) + body, error_at=4 + 4 + len(_string(group)))
 
 
-def join_connect_group(servers: str, group: str) -> None:
-    """Join a Connect group (JoinGroup version 2, protocol type `connect`); the member expires after
-    ten seconds.
+def join_group(servers: str, group: str, protocol_type: str) -> None:
+    """Join a classic group (JoinGroup version 2) and never send or fetch an assignment.
+
+    The group completes no rebalance, and the member expires after ten seconds.
     """
     body = b"".join(
         (
             _string(group),
             struct.pack(">ii", 10_000, 10_000),
             _string(""),
-            _string("connect"),
+            _string(protocol_type),
             struct.pack(">i", 1),
             _string("sessioned"),
             struct.pack(">i", 0),

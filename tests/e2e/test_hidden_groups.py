@@ -23,7 +23,7 @@ from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.sandbox.tools import run_tool
 from tests.command import reconciler
-from tests.e2e.raw_groups import join_connect_group, join_streams_group
+from tests.e2e.raw_groups import join_group, join_streams_group
 from tests.toolbox import run_kafka_tool
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
@@ -59,7 +59,7 @@ def hidden_groups(cluster: Cluster) -> Iterator[HiddenGroups]:
             cluster, consumer, "--topic", hidden_groups.topic, "--group", hidden_groups.share, "--timeout-ms", "3000"
         )
         join_streams_group(servers, hidden_groups.streams, hidden_groups.topic)
-        join_connect_group(servers, hidden_groups.connect)
+        join_group(servers, hidden_groups.connect, "connect")
         yield hidden_groups
     finally:
         # An unreadable group would block the purges of all other tests on this cluster.
