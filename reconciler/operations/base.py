@@ -233,8 +233,8 @@ class Operation(Action):
             return error
         return None
 
-    def as_observed(self, snapshot: ClusterSnapshot) -> Self:
-        """Return the action as the limits count it on this snapshot, on which it holds."""
+    def as_observed(self, observation: Observation) -> Self:
+        """Return the action as the limits count it on these facts, on which it holds."""
         return self
 
     @property

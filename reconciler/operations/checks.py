@@ -35,6 +35,11 @@ _READABLE = frozenset({GroupType.CLASSIC, GroupType.CONSUMER})
 _WITHOUT_POSITIONS = frozenset({GroupType.CONNECT, GroupType.OTHER})
 """Types of groups that only elect and assign, and never commit: Connect workers, schema registries."""
 
+_CONSUMPTION_UNREAD = (
+    "plan again once its members have partitions and have committed; else grant DESCRIBE on the group and on all "
+    "topics, or name it in exceptGroups"
+)
+
 GroupExcluder = Callable[[str], bool]
 
 
@@ -175,7 +180,7 @@ def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> 
             unreadable.append((name, group.type))
         elif group.consumption_unread is not None:
             reason = f"what group {quoted(name)} reads is not known: {group.consumption_unread.reason}"
-            return BlockReason("B212", reason, unread=True)
+            return BlockReason("B212", reason, next_step=_CONSUMPTION_UNREAD, unread=True)
     if not unreadable:
         return None
     name, type_ = unreadable[0]

@@ -385,11 +385,28 @@ class DeleteRecords(Operation):
         ]
         return ScanRequest(topics=tuple(topics), topic_records=bool(topics), cluster_records=bool(topics))
 
-    def as_observed(self, snapshot: ClusterSnapshot) -> Self:
-        """What retention has removed since the plan is no longer removed by it."""
-        log_start = snapshot.partitions[self.partition].log_start
-        assert isinstance(log_start, int)
-        return replace(self, seen=replace(self.seen, log_start=log_start))
+    def as_observed(self, observation: Observation) -> Self:
+        """What retention has removed since the plan is no longer removed by it.
+
+        A group of exceptGroups may have become unknown since then, or fallen behind.
+        """
+        facts = observation.snapshot.partitions[self.partition]
+        assert isinstance(facts.log_start, int)
+        return replace(
+            self,
+            seen=replace(self.seen, log_start=facts.log_start),
+            vouched=self.vouched and self._all_have_read(facts, observation),
+        )
+
+    def _all_have_read(self, facts: PartitionFacts, observation: Observation) -> bool:
+        """Whether every group, those of exceptGroups included, is known to stand at the target."""
+        _, blind_spot = observation.excluder(())
+        if blind_spot is not None:
+            return False
+        readers = checks.known(facts.readers, "the consumers of", self.partition)
+        log_start, high_watermark = self._ends(facts, complete=True)
+        positions = checks.verified_positions(readers, self.seen.topic_id, log_start, high_watermark)
+        return not checks.lagging(positions, self.before_offset, self.guard.named)
 
     def check(self, observation: Observation) -> None:
         """Test that topic and log are the same, and that every reader is where it may be."""

@@ -10,6 +10,7 @@ from functools import cache
 
 from reconciler.errors import PlanUnusable, WrongCluster
 from reconciler.model.action import Action
+from reconciler.model.block_reason import BlockReason
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import LimitVerdict, Plan
 from reconciler.model.scan_request import ScanRequest
@@ -63,11 +64,11 @@ def recheck(
     for action in operations:
         failure = action.recheck(observation)
         if failure is None or failure.status not in (Status.SATISFIED, Status.BLOCKED):
-            failure = authorization.failure(action) or failure
+            failure = authorization.failure(action) or failure or authorization.subject_failure(action, snapshot)
         rechecked.append((action, failure))
     remaining = tuple(action for action, failure in rechecked if failure is None)
     outcomes = (Outcome(action=a, status=failure.status, detail=failure.detail) for a, failure in rechecked if failure)
-    observed = (action.as_observed(snapshot) for action in remaining)
+    observed = (action.as_observed(observation) for action in remaining)
     return Recheck(remaining, tuple(outcomes), limits.verdicts(observed, cluster, waivers, snapshot))
 
 
@@ -98,6 +99,15 @@ class _Authorization:
             return RecheckFailure(Status.BLOCKED, conflict.block.reason)
         awaited = self._block_removal(operation.removed_group)
         return None if awaited is None else RecheckFailure(Status.BLOCKED, awaited.reason)
+
+    def subject_failure(self, operation: Operation, snapshot: ClusterSnapshot) -> RecheckFailure | None:
+        """Return why the policy does not act on such a subject, which holds otherwise; None: it does."""
+        selection, name = self._selections[operation.address.policy_address], operation.address.name
+        try:
+            selection.policy.check_subject(name, snapshot, exact=selection.subjects[name])
+        except BlockReason as error:
+            return RecheckFailure(Status.BLOCKED, error.reason)
+        return None
 
 
 def _check_usable(

@@ -22,15 +22,11 @@ from reconciler.model.snapshot import (
     Unknown,
 )
 from reconciler.scan.chunking import PartitionRequest, commit_groups, select_groups
-from reconciler.scan.task_rows import COLUMNS, COMMITS, GROUP, PARTITION, RUN, TOPIC
+from reconciler.scan.task_rows import COLUMNS, COMMITS, GROUP, LISTED_TYPES, PARTITION, RUN, TOPIC
 from reconciler.text.formatting import first_few
 
-_LISTED_TYPES = ("classic", "consumer")
-"""Types in the log that prove nothing: a group of these types would be in the current list call.
-
-A Connect group starts with a record without a protocol, which reads as classic.
-"""
 _LOG_ONLY = Unknown("state: only the commit log knows this group")
+_NO_COMMIT_YET = Unknown("it is a Streams group without a commit, and its members cannot be described")
 
 Row = Mapping[str, Any]
 
@@ -220,12 +216,15 @@ def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: Co
         row = rows.groups.get(name, {})
         seems = row.get("seems") if row.get("live") else None
         facts = listed or GroupFacts(group=name, listed=False, type=GroupType.HIDDEN, state=_LOG_ONLY)
-        if seems is not None and facts.type is GroupType.HIDDEN and (listed is None or seems not in _LISTED_TYPES):
+        if seems is not None and facts.type is GroupType.HIDDEN and (listed is None or seems not in LISTED_TYPES):
             facts = replace(facts, type=GroupType(seems))
         if name in read:
             # A group that was read and not requested has no row here.
             error = row.get("error")
-            facts = replace(facts, consumption_unread=None if error is None else Unknown(error))
+            unread = None if error is None else Unknown(error)
+            if unread is None and facts.type is GroupType.STREAMS and not row.get("commits"):
+                unread = _NO_COMMIT_YET
+            facts = replace(facts, consumption_unread=unread)
         if name in with_activity:
             facts = _with_activity(facts, row, log.reason_for(name))
         groups[name] = _with_commits(facts, row) if name in requested else facts

@@ -50,6 +50,12 @@ FACTS = columns(
     origin=struct("group committed id"),
 )
 
+LISTED_TYPES = ("classic", "consumer")
+"""Types in the log that prove nothing: a group of these types would be in the current list call.
+
+A Connect group starts with a record without a protocol, which reads as classic.
+"""
+
 _LEAST_S = 5.0
 
 
@@ -182,8 +188,9 @@ def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) 
             origin = {"group": group, "committed": row["committed"], "id": row["topic_id"]}
             topic_ids.append({"name": row["topic"], "number": row["partition"], "origin": origin})
         elif task.readers or group in needed:
-            # For readers every group counts: the log may know ids that no listing shows.
-            groups.append({**row, "name": group, "needed": group in needed})
+            # For readers every group counts: the log may know ids that no listing shows. Only the log
+            # tells the types of groups that are neither classic nor consumer groups.
+            groups.append({**row, "name": group, "needed": group in needed or row["seems"] not in LISTED_TYPES})
     yield _rows(GROUP, groups)
     yield _rows(PARTITION, topic_ids)
     yield _rows(RUN, logs)

@@ -5,7 +5,9 @@ the end of the log. Kafka's own tools show what is left.
 """
 
 import json
+import time
 from pathlib import Path
+from threading import Lock
 from typing import Any
 from uuid import uuid4
 
@@ -126,6 +128,42 @@ def test_a_member_that_joins_after_the_recheck_stops_the_purge(
     assert answer.returncode == 4, answer.stdout + answer.stderr
     assert group in answer.stdout
     assert log_start_offsets(cluster, topic) == {0: 0}
+
+
+def test_a_member_that_joins_during_the_run_stops_the_later_requests(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The consumers are read again every ten seconds; they could be half an hour old.
+
+    Two requests to one broker may be under way when the member joins, and two more follow.
+    """
+    servers, topic = cluster.bootstrap_servers, f"long-{uuid4().hex[:8]}"
+    group = f"during-{topic}"
+    client.create_topics(servers, [Topic(topic, assignment=[(1, 2)] * 4)])
+    client.produce(servers, topic, {number: [Record(b"x")] * RECORDS for number in range(4)})
+    write_floor(tmp_path, cluster, topic, "keep: {last: 10}, consumers: block")
+    assert len(read_plan(tmp_path)["actions"]) == 4
+    joining, members = Lock(), []
+    delete_records = KafkaGateway.delete_records
+
+    def join_first(self: KafkaGateway, *arguments: Any) -> Any:
+        with joining:
+            if not members:
+                member = client.member(servers, group, [topic], properties=WITHOUT_COMMITS)
+                member.__enter__()
+                members.append(member)
+                time.sleep(11)
+        return delete_records(self, *arguments)
+
+    monkeypatch.setattr(KafkaGateway, "delete_records", join_first)
+    try:
+        answer = reconciler(tmp_path, "apply", "plan.json", "--batch", "1")
+    finally:
+        for member in members:
+            member.__exit__(None, None, None)
+    assert answer.returncode == 5, answer.stdout + answer.stderr
+    assert group in answer.stdout
+    assert sorted(log_start_offsets(cluster, topic).values()) in ([0, 0, 0, 90], [0, 0, 90, 90])
 
 
 def test_a_commit_above_the_end_is_no_position(cluster: Cluster, topic: str, tmp_path: Path) -> None:

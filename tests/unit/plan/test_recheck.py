@@ -301,6 +301,20 @@ def test_an_unread_cleanup_policy_fails_and_a_compacted_topic_is_stale() -> None
     assert "cleanup.policy of orders is compact" in result[1]
 
 
+def test_a_compacted_topic_that_only_a_pattern_selects_is_blocked() -> None:
+    """As in the plan; the topic became `compact,delete` after it, or was named exactly then."""
+    facts = snapshot(orders(), topic(partitions=4, cleanup_policy=frozenset({"compact", "delete"})))
+    for selector, is_blocked in (("ord*", True), ("orders", False)):
+        policies = [floor(selector, name="orders-gdpr", keep={"last": 1})]
+        result = recheck.recheck(examples.plan(purge()), cluster(), policies, (), facts, LATER_MS)
+        if is_blocked:
+            (outcome,) = result.outcomes
+            assert (result.remaining, outcome.status) == ((), Status.BLOCKED)
+            assert outcome.detail == "orders is compacted, and only a pattern selects it"
+        else:
+            assert result.remaining == (purge(),)
+
+
 def test_a_missing_topic_or_partition_is_stale_only_if_the_list_is_complete() -> None:
     assert ending_of(purge()) == (Status.STALE, "topic orders is gone")
     assert ending_of(purge(), topics_incomplete=LOST) == (
@@ -629,6 +643,28 @@ def test_records_that_expired_do_not_count() -> None:
     share = next(verdict for verdict in result.limits if verdict.id == "recordsPercentPerTopic")
     assert share.observed == pytest.approx(82.13)
     assert result.remaining == (purge(),)
+
+
+@pytest.mark.parametrize(
+    ("readers", "groups_now", "share"),
+    [
+        ((), (), 0.0),
+        ((reader("tail", 98_213),), (), 0.0),
+        ((reader("tail", 98_212),), (), 97.213),
+        ((), (group("tail", type=GroupType.SHARE, listed=False),), 97.213),
+    ],
+    ids=["no other group", "at the target", "behind the target", "of unknown position"],
+)
+def test_records_that_an_excepted_group_may_miss_by_now_count(
+    readers: Any, groups_now: tuple[GroupFacts, ...], share: float
+) -> None:
+    """The rule vouched for them when the plan was made, and the group is not checked."""
+    action = purge(vouched=True, named=("billing",), except_groups=("tail",))
+    about = orders(readers=(reader("billing", 98_213, topic_id=TOPIC_ID), *readers))
+    result = rechecked(action, about, topic(partitions=4, records=100_000), *groups_now)
+    assert result.remaining == (action,)
+    verdict = next(verdict for verdict in result.limits if verdict.id == "recordsPercentPerTopic")
+    assert verdict.observed == pytest.approx(share)
 
 
 def test_waivers_must_be_valid_at_the_apply() -> None:

@@ -307,6 +307,19 @@ def test_group_that_the_current_listing_omits_is_no_consumer_group(seems: str) -
     )
 
 
+def test_what_a_streams_group_reads_is_known_once_it_has_committed() -> None:
+    """Its members cannot be described: before its first commit it may read any topic."""
+    listing = groups(hidden=("g",))
+    for commits, is_known in ((2, True), (0, False)):
+        row = group_row(commits=commits, live=True, seems="streams")
+        result = group_facts(row, needs=READERS, listing=listing)
+        assert result.type is GroupType.STREAMS
+        if is_known:
+            assert result.consumption_unread is None
+        else:
+            assert "Streams group without a commit" in reason(result.consumption_unread)
+
+
 def test_group_that_is_not_requested_has_its_listing_only() -> None:
     """Type and state of all groups are known; other facts are "not asked"."""
     result = group_facts(group_row(), needs=ScanRequest())
