@@ -299,8 +299,9 @@ def _converge(setup: TrialSetup, report: TrialReport, engine: SparkTarget, first
     state = verification.observe(setup)
     report.violations += verification.convergence_violations(setup, outcomes, next_plan, state)
     changed_topics = setup.changes.recreated.keys() | setup.changes.expired
+    deletions = [action for plan in plans for action in verification.planned_deletions(plan)]
     report.violations += verification.witness_violations(
-        setup.witnesses, plans, state.starts, changed_topics=changed_topics
+        setup.witnesses, deletions, state.starts, changed_topics=changed_topics
     )
     for witness in setup.witnesses:
         gaps = [gap for gap in witness.gaps if gap.partition[0] not in changed_topics]

@@ -139,14 +139,14 @@ def let_witnesses_finish(setup: TrialSetup) -> Iterator[str]:
 
 def witness_violations(
     witnesses: Iterable[Witness],
-    plans: Sequence[Plan],
+    deletions: Sequence[DeleteRecords],
     starts: Mapping[PartitionKey, int],
     *,
     changed_topics: Collection[str] = (),
 ) -> Iterator[str]:
     """Records that a live consumer lost and no plan announced.
 
-    `changed_topics`: of these, the trial itself removed records. A member without a commit stands
+    `deletions`: of all plans that were applied, whatever became of them. `changed_topics`: of these, the trial itself removed records. A member without a commit stands
     at the log start that it found, so all that is gone since then is its loss. Nothing protects it
     once its coordinator has removed it from the group.
     """
@@ -158,7 +158,7 @@ def witness_violations(
         if witness.lost and not witness.commits:
             continue
         for key, first, after in losses:
-            unannounced = set(range(first, after)) - announced_losses(plans, witness.group, key)
+            unannounced = set(range(first, after)) - announced_losses(deletions, witness.group, key)
             if unannounced and key[0] not in changed_topics:
                 yield (
                     f"WITNESS {witness.group} lost offsets {min(unannounced)} to {max(unannounced)} of {key}: "
@@ -166,13 +166,13 @@ def witness_violations(
                 )
 
 
-def announced_losses(plans: Iterable[Plan], group: str, key: PartitionKey) -> set[int]:
+def announced_losses(deletions: Iterable[DeleteRecords], group: str, key: PartitionKey) -> set[int]:
     """Offsets that plans let a group skip: below a target, from the position that they accepted.
 
     A group of exceptGroups may skip everything below the target.
     """
     offsets: set[int] = set()
-    for action in (action for plan in plans for action in _deletions(plan)):
+    for action in deletions:
         if (action.partition.topic, action.partition.partition) != key:
             continue
         if any(Selector(text).matches(group) for text in action.guard.except_groups):
@@ -185,7 +185,7 @@ def announced_losses(plans: Iterable[Plan], group: str, key: PartitionKey) -> se
 
 def _record_bound_violations(setup: TrialSetup, run: TrialRun, state: ObservedState) -> Iterator[str]:
     """Partitions that lost more than the plan allows."""
-    targets = {(a.partition.topic, a.partition.partition): a.before_offset for a in _deletions(run.plan)}
+    targets = {(a.partition.topic, a.partition.partition): a.before_offset for a in planned_deletions(run.plan)}
     for key, start in state.starts.items():
         if key[0] in setup.changes.expired:
             continue
@@ -277,7 +277,7 @@ def _election_violations(
         yield f"TRUTH it is led by {leader}"
 
 
-def _deletions(plan: Plan) -> Iterator[DeleteRecords]:
+def planned_deletions(plan: Plan) -> Iterator[DeleteRecords]:
     return (action for action in plan.actions if isinstance(action, DeleteRecords))
 
 
