@@ -1,4 +1,7 @@
-"""Runs one fault trial: create content, plan, apply while faults occur, verify and converge."""
+"""Runs one fault trial: create content, plan, apply while faults occur, verify and converge.
+
+Witnesses (witness.py) read from before the plan until the end.
+"""
 
 import os
 import pickle
