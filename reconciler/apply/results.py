@@ -8,7 +8,7 @@ from typing import Literal
 
 from reconciler.atomic_file import write_file
 from reconciler.codec import Codec, Schema, document
-from reconciler.model.bounds import InstantMs, Total
+from reconciler.model.bounds import InstantMs, Int64, Total
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
 
@@ -45,7 +45,7 @@ class ResultRow:
     """What became of one action: why in words, the broker's error name, and what the cluster showed
     afterwards (null: not read).
 
-    `sends`, `possible`, `removed_max`: as in `Outcome`.
+    `sends`, `possible`, `removed_max`, `low_watermark`: as in `Outcome`.
     """
 
     address: Address
@@ -58,11 +58,12 @@ class ResultRow:
     sends: int
     possible: bool
     removed_max: Total
+    low_watermark: Int64 | None
 
 
 _HEADER = Codec(ResultsHeader)
 _ROW = Codec(ResultRow)
-_OF_OUTCOME = ("status", "detail", "code", "read_back", "sends", "possible", "removed_max")
+_OF_OUTCOME = ("status", "detail", "code", "read_back", "sends", "possible", "removed_max", "low_watermark")
 
 
 def exit_code(outcomes: Collection[Outcome]) -> int:

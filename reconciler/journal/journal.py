@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 from reconciler.codec import Codec
 from reconciler.errors import JournalUnavailable
 from reconciler.model.action import Action
-from reconciler.model.bounds import EpochMs, Total
+from reconciler.model.bounds import EpochMs, Int64, Total
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import Unknown
@@ -26,7 +26,7 @@ from reconciler.model.snapshot import Unknown
 _LOG = logging.getLogger(__name__)
 
 FORMAT: Literal[2] = 2
-_OF_OUTCOME = ("status", "detail", "code", "read_back", "sends", "removed_max")
+_OF_OUTCOME = ("status", "detail", "code", "read_back", "sends", "removed_max", "low_watermark")
 
 
 class Event(StrEnum):
@@ -60,6 +60,7 @@ class JournalEntry:
     read_back: str | None = None
     sends: int | None = None
     removed_max: Total | None = None
+    low_watermark: Int64 | None = None
 
 
 def create(event: Action | Outcome, **run: Any) -> JournalEntry:

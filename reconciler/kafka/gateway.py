@@ -171,8 +171,17 @@ def _results(
     except (ClusterUnreachable, KafkaException) as error:
         return dict.fromkeys(items, _result(error))
     answered, _ = wait(futures.values(), timeout=deadline.remaining_s + _GRACE_S)
-    errors = {item: future.exception() if future in answered else FutureTimeout() for item, future in futures.items()}
-    return {item: _result(errors[item]) for item in items}
+    return {
+        item: _future_result(futures[item]) if futures[item] in answered else _result(FutureTimeout()) for item in items
+    }
+
+
+def _future_result(future: Future[Any]) -> ItemResult:
+    """Return the result of a done call. A watermark of -1 is none: the broker does not know one."""
+    if (error := future.exception()) is not None:
+        return _result(error)
+    low_watermark = getattr(future.result(), "low_watermark", -1)
+    return ItemResult("NONE", low_watermark=low_watermark if low_watermark >= 0 else None)
 
 
 def _result(error: object) -> ItemResult:

@@ -32,6 +32,7 @@ class Outcome:
     not read. `sends`: how often the request went out; `possible`: one of them may have been carried
     out. `removed_max`: upper bound of the records removed by this run. `intended`: the journal
     holds its intent, which this outcome has to end, also where no request followed.
+    `low_watermark`: as in the newest `ItemResult`.
     """
 
     action: Action
@@ -43,3 +44,4 @@ class Outcome:
     possible: bool = False
     removed_max: int = 0
     intended: bool = False
+    low_watermark: int | None = None

@@ -24,12 +24,14 @@ class ItemResult:
     """One item's result: the error's name (`NONE` for success) and its text.
 
     The name is Kafka's; the client library's own errors begin with `_`. What an error means is the
-    operation's. `sent`: false where no request left this machine.
+    operation's. `sent`: false where no request left this machine. `low_watermark`: the lowest log
+    start of all live replicas, of a successful DeleteRecords only; None: the broker did not tell it.
     """
 
     code: str
     text: str = ""
     sent: bool = True
+    low_watermark: int | None = None
 
 
 class Gateway(Protocol):

@@ -74,13 +74,14 @@ COMMON_ERRORS: ErrorTable = {
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What the result of one item of a request means. `code` and `text`: as in ItemResult."""
+    """What the result of one item of a request means. Other fields: as in ItemResult."""
 
     answer: ResponseAction
     code: str
     text: str = ""
     no_effect: bool = False
     sent: bool = True
+    low_watermark: int | None = None
 
 
 class Right(NamedTuple):
@@ -100,7 +101,7 @@ def interpret(result: ItemResult, errors: ErrorTable, right: Right) -> Response:
     if code.endswith("_AUTHORIZATION_FAILED"):
         text = f"a right is missing ({text or code}): the request needs {right.operation} on the {right.resource}; "
         text += "`reconciler doctor --acls` prints the grants"
-    return Response(answer, code, text, no_effect, result.sent)
+    return Response(answer, code, text, no_effect, result.sent, result.low_watermark)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +158,7 @@ class Attempt(Generic[A]):
             possible=self.possible,
             removed_max=self.action.records_removed_max(self.start) if self.possible else 0,
             intended=self.intended,
+            low_watermark=None if self.last is None else self.last.low_watermark,
         )
 
     def give_up(self, reason: str) -> Outcome:

@@ -97,6 +97,15 @@ def test_contract_delete_records_moves_the_log_start(environment: Environment) -
     assert (facts.log_start, facts.high_watermark) == (4, 10)
 
 
+def test_contract_delete_records_answers_the_low_watermark(environment: Environment) -> None:
+    """The lowest log start of all replicas, also for a lower target; a refusal tells none."""
+    partition = TopicPartition(environment.create_topic(1), 0)
+    environment.produce(partition.topic, {0: 10})
+    watermarks = [environment.gateway.delete_records({partition: target})[partition].low_watermark for target in (4, 2)]
+    assert watermarks == [4, 4]
+    assert environment.gateway.delete_records({partition: 11})[partition].low_watermark is None
+
+
 def test_contract_delete_records_above_the_high_watermark_is_stale(environment: Environment) -> None:
     """A target above the high watermark deletes nothing; the other partitions of the request are
     truncated.

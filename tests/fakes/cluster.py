@@ -90,6 +90,8 @@ class FakeCluster:
         self.may_delete_groups = True
         self.max_elections = MAX_ELECTIONS
         self.faults: list[Fault] = []
+        self.low_watermarks: dict[TopicPartition, int] = {}
+        """Low watermarks that DeleteRecords answers instead of the log start."""
         self.requests: list[Request] = []
         self.refreshes = 0
         self.on_request: Callable[[Operation], None] = lambda _operation: None
@@ -218,10 +220,7 @@ class FakeCluster:
         if not before_offsets:
             return {}
         self._record_request(Request(Operation.DELETE_RECORDS, tuple(before_offsets), dict(before_offsets)))
-        return {
-            at: self._answer(Operation.DELETE_RECORDS, at, lambda at=at, offset=offset: self._truncate(at, offset))
-            for at, offset in before_offsets.items()
-        }
+        return {at: self._answer_deletion(at, offset) for at, offset in before_offsets.items()}
 
     def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]:
         if not groups:
@@ -263,6 +262,12 @@ class FakeCluster:
                     execute()
                 return ItemResult(error_name(fault.code), "injected")
         return ItemResult(error_name(execute()))
+
+    def _answer_deletion(self, at: TopicPartition, before_offset: int) -> ItemResult:
+        result = self._answer(Operation.DELETE_RECORDS, at, lambda: self._truncate(at, before_offset))
+        if result.code != "NONE":
+            return result
+        return replace(result, low_watermark=self.low_watermarks.get(at, self.partition(at).log_start))
 
     def _truncate(self, at: TopicPartition, before_offset: int) -> int:
         topic = self.topics.get(at.topic)

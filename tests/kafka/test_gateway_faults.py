@@ -17,7 +17,7 @@ import pytest
 from reconciler.kafka import session as sessions
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.groups import fetch, read_commits
+from reconciler.kafka.groups import NAMELESS, Consumption, fetch, read_consumption
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election
@@ -96,7 +96,7 @@ def test_gateway_a_slow_follower_is_a_timeout_with_an_effect(cluster: Cluster, g
     finally:
         cluster.resume(follower)
         wait_for_brokers(cluster)
-    assert (result.answer, result.code) == (ResponseAction.READ_BACK, "REQUEST_TIMED_OUT")
+    assert (result.answer, result.code, result.low_watermark) == (ResponseAction.READ_BACK, "REQUEST_TIMED_OUT", None)
     gateway.refresh()
     assert gateway.read_partitions([partition], offsets=True)[partition].log_start == 5
 
@@ -230,11 +230,8 @@ def test_commits_of_a_group_without_a_name_are_unknown(cluster: Cluster, *, isol
     client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
     connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10)
     with closing(KafkaSession(connection)) as session:
-        (commits,) = read_commits(session, ["", group], isolated=isolated)
-    assert commits == {
-        "": Unknown("the client library cannot read the commits of a group without a name"),
-        group: [(name, 0, 4)],
-    }
+        (consumption,) = read_consumption(session, ["", group], with_members=(), isolated=isolated)
+    assert consumption == {"": Consumption(NAMELESS), group: Consumption([(name, 0, 4)])}
 
 
 def test_answers_of_a_worker_are_read_above_descriptor_1023(cluster: Cluster) -> None:
