@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any
 
 from reconciler.errors import JournalUnavailable
-from reconciler.journal.journal import ActionJournal
+from reconciler.journal.journal import ActionJournal, RemovedOffsets
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway
@@ -154,7 +154,8 @@ class ApplyContext:
     def record_intents(self, attempts: Sequence[Attempt[Any]]) -> bool:
         """Store the intents. False: the journal took none; the run stops and sends nothing."""
         actions = [attempt.action for attempt in attempts]
-        if not self._record(actions):
+        offsets = {attempt.action.address: attempt.removed_offsets for attempt in attempts if attempt.removed_offsets}
+        if not self._record(actions, offsets):
             return False
         self._sent.update((action.address, False) for action in actions)
         return True
@@ -198,9 +199,10 @@ class ApplyContext:
             self.sleep(part / 1000)
             wait_ms -= part
 
-    def _record(self, events: Sequence[Any]) -> bool:
+    def _record(self, events: Sequence[Any], removed_offsets: RemovedOffsets | None = None) -> bool:
+        run = {"run_id": self.run_id, "plan_digest": self.plan_digest}
         try:
-            self.journal.record(events, run_id=self.run_id, plan_digest=self.plan_digest, at_ms=self.clock())
+            self.journal.record(events, **run, at_ms=self.clock(), removed_offsets=removed_offsets)
         except JournalUnavailable as error:
             self.halt(str(error))
             return False

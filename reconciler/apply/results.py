@@ -11,6 +11,7 @@ from reconciler.codec import Codec, Schema, document
 from reconciler.model.bounds import InstantMs, Int64, Total
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
+from reconciler.model.snapshot import CommittedOffset
 
 FORMAT_VERSION = "2.0"
 SCHEMA_ID = "urn:kafka-reconciler:schema:results:2"
@@ -45,7 +46,7 @@ class ResultRow:
     """What became of one action: why in words, the broker's error name, and what the cluster showed
     afterwards (null: not read).
 
-    `sends`, `possible`, `removed_max`, `low_watermark`: as in `Outcome`.
+    `sends` and all that follow: as in `Outcome`.
     """
 
     address: Address
@@ -59,11 +60,22 @@ class ResultRow:
     possible: bool
     removed_max: Total
     low_watermark: Int64 | None
+    removed_offsets: tuple[CommittedOffset, ...] | None
 
 
 _HEADER = Codec(ResultsHeader)
 _ROW = Codec(ResultRow)
-_OF_OUTCOME = ("status", "detail", "code", "read_back", "sends", "possible", "removed_max", "low_watermark")
+_OF_OUTCOME = (
+    "status",
+    "detail",
+    "code",
+    "read_back",
+    "sends",
+    "possible",
+    "removed_max",
+    "low_watermark",
+    "removed_offsets",
+)
 
 
 def exit_code(outcomes: Collection[Outcome]) -> int:

@@ -21,12 +21,16 @@ from reconciler.model.action import Action
 from reconciler.model.bounds import EpochMs, Int64, Total
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.snapshot import Unknown
+from reconciler.model.snapshot import CommittedOffset, Unknown
 
 _LOG = logging.getLogger(__name__)
 
 FORMAT: Literal[2] = 2
 _OF_OUTCOME = ("status", "detail", "code", "read_back", "sends", "removed_max", "low_watermark")
+
+
+RemovedOffsets = Mapping[Address, tuple[CommittedOffset, ...]]
+"""The commits that the removal of each group removes, by the address of the action."""
 
 
 class Event(StrEnum):
@@ -41,7 +45,8 @@ class JournalEntry:
     """One event of one action. `at_ms`: epoch milliseconds. `request`: as in the plan file.
 
     `who`: the author of the run; `commit`: of the manifests; None: not known. `status` and all that
-    follow: of an outcome only, as in `Outcome`.
+    follow: of an outcome only, as in `Outcome`. `removed_offsets`: of an intent only, the commits that
+    the request removes; of `restore_group`, those that it writes.
     """
 
     v: Literal[2] = FORMAT
@@ -61,6 +66,7 @@ class JournalEntry:
     sends: int | None = None
     removed_max: Total | None = None
     low_watermark: Int64 | None = None
+    removed_offsets: tuple[CommittedOffset, ...] | None = None
 
 
 def create(event: Action | Outcome, **run: Any) -> JournalEntry:
@@ -138,10 +144,23 @@ class ActionJournal:
         self._author = {"who": who, "commit": commit}
         self._purges: dict[TopicPartition, dict[str, int]] = {}
 
-    def record(self, events: Sequence[Action | Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-        """Store the intents of actions that are about to be sent, or outcomes."""
+    def record(
+        self,
+        events: Sequence[Action | Outcome],
+        *,
+        run_id: str,
+        plan_digest: str,
+        at_ms: int,
+        removed_offsets: RemovedOffsets | None = None,
+    ) -> None:
+        """Store the intents of actions that are about to be sent, or outcomes.
+
+        `removed_offsets`: of those intents that have some.
+        """
         run = {"run_id": run_id, "plan_digest": plan_digest, "at_ms": at_ms, **self._author}
         entries = [create(event, **run) for event in events]
+        if removed_offsets:
+            entries = [replace(entry, removed_offsets=removed_offsets.get(entry.address)) for entry in entries]
         if entries:
             self.store.append([(str(new.address), dump(new).encode("ascii")) for new in entries])
 

@@ -1,5 +1,7 @@
 """The contract of every Gateway. The fake and the real one pass the same tests."""
 
+from dataclasses import replace
+
 import pytest
 
 from reconciler.kafka.consumer_offsets import log_partition
@@ -228,6 +230,38 @@ def test_contract_a_removed_group_has_no_commits(environment: Environment) -> No
     assert environment.gateway.read_positions({group: [partition]})[group, partition] is None
     second_result = environment.gateway.delete_groups([group])[group]
     assert (second_result.answer, second_result.code) == (ResponseAction.DONE, "GROUP_ID_NOT_FOUND")
+
+
+def test_contract_committed_offsets_can_be_written_back(environment: Environment) -> None:
+    """The commits of a removed group, with the topic's id, create the same group again.
+
+    A topic that does not exist fails alone, and a group with members takes no offset.
+    """
+    topic, group = environment.create_topic(2), environment.unique_name()
+    environment.produce(topic, {0: 10, 1: 10})
+    environment.commit(group, {TopicPartition(topic, 0): 7, TopicPartition(topic, 1): 0})
+    facts = environment.gateway.read_groups([group])[group]
+    topic_id = read_facts(environment, TopicPartition(topic, 0)).topic_id
+    assert [(c.at, c.offset, c.topic_id) for c in facts.offsets] == [
+        (TopicPartition(topic, 0), 7, topic_id),
+        (TopicPartition(topic, 1), 0, topic_id),
+    ]
+    assert environment.gateway.list_groups()[group].listed is True
+    environment.gateway.delete_groups([group])
+    assert group not in environment.gateway.list_groups()
+    absent_topic = replace(facts.offsets[0], topic=environment.unique_name())
+    results = environment.gateway.commit_offsets(group, [*facts.offsets, absent_topic])
+    assert [result.code for result in results.values()] == ["NONE", "NONE", "UNKNOWN_TOPIC_OR_PARTITION"]
+    restored = environment.gateway.read_groups([group])[group]
+    assert (restored.offsets, restored.fingerprint, restored.state) == (
+        facts.offsets,
+        facts.fingerprint,
+        GroupState.EMPTY,
+    )
+    with environment.member(group, topic):
+        (result,) = environment.gateway.commit_offsets(group, facts.offsets[:1]).values()
+        assert result.code == "UNKNOWN_MEMBER_ID"
+    assert environment.gateway.commit_offsets(group, []) == {}
 
 
 def test_contract_elections(environment: Environment) -> None:

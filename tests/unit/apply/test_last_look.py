@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
@@ -117,8 +118,10 @@ class SlowJournal(ActionJournal):
         super().__init__(JournalFile(path))
         self.clock, self.seconds, self.change = clock, seconds, change
 
-    def record(self, events: Sequence[Action | Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-        super().record(events, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+    def record(
+        self, events: Sequence[Action | Outcome], *, run_id: str, plan_digest: str, at_ms: int, **more: Any
+    ) -> None:
+        super().record(events, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms, **more)
         if not isinstance(events[0], Outcome):
             self.clock.sleep(self.seconds)
             self.change()
@@ -296,10 +299,12 @@ def test_a_purge_of_another_run_stops_this_one(cluster: FakeCluster, tmp_path: P
         statuses.append(run(cluster, [action], tmp_path, clock=clock, run_id="other").only.status)
 
     class Overtaken(ActionJournal):
-        def record(self, events: Sequence[Action | Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
+        def record(
+            self, events: Sequence[Action | Outcome], *, run_id: str, plan_digest: str, at_ms: int, **more: Any
+        ) -> None:
             if not isinstance(events[0], Outcome):
                 other()
-            super().record(events, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+            super().record(events, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms, **more)
 
     journal = Overtaken(JournalFile(tmp_path / "journal.jsonl"))
     outcome = run(cluster, [first_action], tmp_path, journal=journal, clock=clock).only
@@ -317,8 +322,10 @@ def test_two_runs_with_crossing_intents_keep_the_interval(cluster: FakeCluster, 
     action = purge(cluster, AT, 60, every_ms=30_000)
 
     class Crossed(ActionJournal):
-        def record(self, events: Sequence[Action | Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-            super().record(events, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+        def record(
+            self, events: Sequence[Action | Outcome], *, run_id: str, plan_digest: str, at_ms: int, **more: Any
+        ) -> None:
+            super().record(events, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms, **more)
             if not isinstance(events[0], Outcome):
                 super().record(events, run_id="other", plan_digest=plan_digest, at_ms=at_ms)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import current_thread
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
@@ -345,8 +346,10 @@ def test_intents_without_a_reader_of_outcomes_are_ended(tmp_path: Path) -> None:
     stored, reader_gone, clock = threading.Event(), threading.Event(), FakeClock()
 
     class Late(ActionJournal):
-        def record(self, events: Sequence[Action | Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-            super().record(events, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+        def record(
+            self, events: Sequence[Action | Outcome], *, run_id: str, plan_digest: str, at_ms: int, **more: Any
+        ) -> None:
+            super().record(events, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms, **more)
             if not isinstance(events[0], Outcome) and events[0].address.partition == 1:
                 stored.set()
                 reader_gone.wait(30)
