@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.brokers]
 RECORDS = 10
 
 
-class Removed:
+class RemovedGroup:
     """A group with commits on two topics that `apply` has removed."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
@@ -86,11 +86,11 @@ spec: {{groups: [{group}], idleFor: 0s}}
 
 
 @pytest.fixture
-def removed(cluster: Cluster, tmp_path: Path) -> Removed:
-    return Removed(cluster, tmp_path)
+def removed(cluster: Cluster, tmp_path: Path) -> RemovedGroup:
+    return RemovedGroup(cluster, tmp_path)
 
 
-def test_a_consumer_goes_on_where_the_group_was(removed: Removed) -> None:
+def test_a_consumer_goes_on_where_the_group_was(removed: RemovedGroup) -> None:
     """The offsets are those of before; a second restore is refused, because the group exists."""
     code, text = removed.run("restore-group", "results.json", removed.group, "--dry-run")
     assert (code, removed.group in list_groups(removed.cluster)) == (0, False), text
@@ -101,9 +101,9 @@ def test_a_consumer_goes_on_where_the_group_was(removed: Removed) -> None:
     assert removed.commits() == {(removed.topic, 0): 4, (removed.topic, 1): 0, (removed.other, 0): 6}
     assert removed.next_record() == b"4"
     entries = [json.loads(line) for line in removed.run("journal", "-o", "json", "-q")[1].splitlines()]
-    own = [entry for entry in entries if entry["operation"] == "restore_group"]
-    assert [(entry["event"], entry.get("status")) for entry in own] == [("intent", None), ("outcome", "applied")]
-    assert {(c["topic"], c["partition"], c["offset"], c["metadata"]) for c in own[0]["removed_offsets"]} == {
+    restores = [entry for entry in entries if entry["operation"] == "restore_group"]
+    assert [(entry["event"], entry.get("status")) for entry in restores] == [("intent", None), ("outcome", "applied")]
+    assert {(c["topic"], c["partition"], c["offset"], c["metadata"]) for c in restores[0]["removed_offsets"]} == {
         (removed.topic, 0, 4, "note"),
         (removed.topic, 1, 0, "note"),
         (removed.other, 0, 6, "note"),
@@ -113,7 +113,7 @@ def test_a_consumer_goes_on_where_the_group_was(removed: Removed) -> None:
     assert "exists" in text
 
 
-def test_the_journal_of_a_killed_run_is_enough(removed: Removed) -> None:
+def test_the_journal_of_a_killed_run_is_enough(removed: RemovedGroup) -> None:
     """A run that was killed wrote no results and no outcome; its intent has the offsets."""
     path = removed.folder / ".reconciler" / "local.jsonl"
     intents = [line for line in path.read_text().splitlines() if '"event":"intent"' in line]
@@ -125,7 +125,7 @@ def test_the_journal_of_a_killed_run_is_enough(removed: Removed) -> None:
     assert removed.commits() == {(removed.topic, 0): 4, (removed.topic, 1): 0, (removed.other, 0): 6}
 
 
-def test_a_topic_that_was_created_again_is_refused(removed: Removed) -> None:
+def test_a_topic_that_was_created_again_is_refused(removed: RemovedGroup) -> None:
     """An offset of the deleted topic means other records in its successor."""
     kafka_client.delete_topics(removed.servers, [removed.other])
     client.create_topics(removed.servers, [Topic(removed.other, 1, 3)])
@@ -136,7 +136,7 @@ def test_a_topic_that_was_created_again_is_refused(removed: Removed) -> None:
     assert removed.commits() == {(removed.topic, 0): 4, (removed.topic, 1): 0, (removed.other, 0): None}
 
 
-def test_a_log_that_starts_above_the_offset_is_refused(removed: Removed) -> None:
+def test_a_log_that_starts_above_the_offset_is_refused(removed: RemovedGroup) -> None:
     """The group would skip records without a word; the other offsets come back."""
     deletion = [ClientPartition(removed.other, 0, 7), ClientPartition(removed.topic, 0, 5)]
     admin = admin_client(removed.servers)  # a reference: the futures of a collected client fail
@@ -149,7 +149,7 @@ def test_a_log_that_starts_above_the_offset_is_refused(removed: Removed) -> None
     assert removed.commits() == {(removed.topic, 0): None, (removed.topic, 1): 0, (removed.other, 0): None}
 
 
-def test_nothing_is_written_where_every_offset_is_refused(removed: Removed) -> None:
+def test_nothing_is_written_where_every_offset_is_refused(removed: RemovedGroup) -> None:
     """The exit code says that nothing was done."""
     kafka_client.delete_topics(removed.servers, [removed.topic, removed.other])
     code, text = removed.restore()
@@ -159,7 +159,7 @@ def test_nothing_is_written_where_every_offset_is_refused(removed: Removed) -> N
 
 
 @pytest.mark.parametrize("live", [False, True], ids=["empty", "with a member"])
-def test_a_group_that_exists_is_refused(removed: Removed, *, live: bool) -> None:
+def test_a_group_that_exists_is_refused(removed: RemovedGroup, *, live: bool) -> None:
     """Its own offsets stay, also where it has none on the partition."""
     client.commit(removed.servers, removed.group, {(removed.topic, 0): 9})
     if live:
@@ -172,7 +172,7 @@ def test_a_group_that_exists_is_refused(removed: Removed, *, live: bool) -> None
     assert committed_offsets(removed.cluster, removed.group, removed.topic)[0] == 9
 
 
-def test_the_results_of_another_cluster_and_other_files_are_refused(removed: Removed) -> None:
+def test_the_results_of_another_cluster_and_other_files_are_refused(removed: RemovedGroup) -> None:
     """Each error names the file, what is wrong and what to pass."""
     path = removed.folder / "results.json"
     other = path.read_text().replace(CLUSTER_ID, "AAAAAAAAAAAAAAAAAAAAAQ")
@@ -194,7 +194,7 @@ def test_the_results_of_another_cluster_and_other_files_are_refused(removed: Rem
     assert removed.group not in list_groups(removed.cluster)
 
 
-def test_a_script_has_to_repeat_the_name(removed: Removed) -> None:
+def test_a_script_has_to_repeat_the_name(removed: RemovedGroup) -> None:
     """Without a terminal the question cannot be asked, and another name is no confirmation."""
     code, text = removed.run("restore-group", "results.json", removed.group)
     assert (code, "--confirm" in text) == (64, True), text
