@@ -24,7 +24,7 @@ from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Election, ItemResult
-from reconciler.model.snapshot import Consumers, GroupFacts, PartitionFacts, Unknown
+from reconciler.model.snapshot import CommittedOffset, Consumers, GroupFacts, PartitionFacts, Unknown
 from reconciler.plan import plan_file as plans
 
 HEAD = ("apply without a network", "seconds", "peak MiB, plan read", "peak MiB, applied", "peak MiB, results written")
@@ -88,6 +88,12 @@ class FakeGateway:
         self, election: Election, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, ItemResult]:
         raise AssertionError(election, partitions)
+
+    def list_groups(self) -> Mapping[str, GroupFacts]:
+        return {}
+
+    def commit_offsets(self, group: str, offsets: Sequence[CommittedOffset]) -> Mapping[TopicPartition, ItemResult]:
+        raise AssertionError(group, offsets)
 
     def refresh(self) -> None:
         raise AssertionError("no request is repeated")

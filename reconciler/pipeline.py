@@ -10,9 +10,10 @@ from functools import cached_property
 from pathlib import Path
 
 from reconciler import __version__, gitops
-from reconciler.apply import results
+from reconciler.apply import restore, results
 from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply as send_actions
+from reconciler.apply.restore import Removal, RestoreContext, RestorePlan
 from reconciler.errors import ExitCode, JournalUnavailable, WrongCluster
 from reconciler.journal import journal
 from reconciler.journal.file import JournalFile
@@ -22,12 +23,12 @@ from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import secrets
 from reconciler.manifest.files import ClusterManifests
-from reconciler.model.action import Mode
+from reconciler.model.action import Action, Mode
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Purge, Unknown
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, CommittedOffset, Purge, Unknown
 from reconciler.plan import limits, plan_file, planner, recheck
 from reconciler.plan.plan_file import SavedPlan
 from reconciler.plan.review import restrict_to
@@ -216,6 +217,36 @@ def converge(run: Run, *, on_plan: Callable[[Plan], None]) -> ApplyResult:
 def journal_entries(run: Run, *, address: str | None = None) -> Iterator[JournalEntry]:
     """Yield the journal's entries, oldest first. `address`: only this one and those below it."""
     return run.open_journal().entries(lambda entry: address is None or f"{entry}/".startswith(f"{address}/"))
+
+
+def plan_restore(run: Run, removal: Removal) -> RestorePlan:
+    """Return which offsets of a removal may be written back now. Reads only. Raises WrongCluster."""
+    cluster = run.manifests.cluster
+    if removal.cluster_id not in (None, cluster.spec.cluster_id):
+        raise WrongCluster(
+            f"the results are of cluster id {removal.cluster_id}, Cluster/{cluster.metadata.name} is "
+            f"{cluster.spec.cluster_id}: nothing was done; choose the right manifests or results"
+        )
+    run.progress("checking the group and its partitions")
+    return restore.plan(removal, KafkaGateway(run.session, cluster_id=cluster.spec.cluster_id))
+
+
+def restore_group(run: Run, planned: RestorePlan) -> Mapping[TopicPartition, Outcome]:
+    """Write the offsets of a plan back that still may be. Raises WrongCluster, JournalUnavailable."""
+    removal, action_journal = planned.removal, run.open_journal()
+
+    def record(event: Action | Outcome, offsets: tuple[CommittedOffset, ...]) -> None:
+        action_journal.record(
+            [event],
+            run_id=run.run_id,
+            plan_digest=f"restore of {removal.plan_digest}",  # another plan: no intent of the removal stays open
+            at_ms=wall_clock_ms(),
+            removed_offsets={removal.address: offsets} if offsets else None,
+        )
+
+    run.progress("writing the offsets back")
+    gateway = KafkaGateway(run.session, cluster_id=run.manifests.cluster.spec.cluster_id)
+    return restore.restore(planned, RestoreContext(gateway=gateway, record=record, stop=run.stop, sending=run.sending))
 
 
 def export(run: Run, out: Path) -> Sequence[Path]:

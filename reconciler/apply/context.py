@@ -184,7 +184,9 @@ class ApplyContext:
     def record_intents(self, attempts: Sequence[Attempt[Any]]) -> bool:
         """Store the intents. False: the journal took none; the run stops and sends nothing."""
         actions = [attempt.action for attempt in attempts]
-        if not self._record(actions, in_flight_ms=INTENT_MAX_AGE_MS + self.request_timeout_ms):
+        offsets = {attempt.action.address: attempt.removed_offsets for attempt in attempts if attempt.removed_offsets}
+        in_flight_ms = INTENT_MAX_AGE_MS + self.request_timeout_ms
+        if not self._record(actions, in_flight_ms=in_flight_ms, removed_offsets=offsets):
             return False
         self._sent.update((action.address, False) for action in actions)
         return True
@@ -228,10 +230,11 @@ class ApplyContext:
             self.sleep(part / 1000)
             wait_ms -= part
 
-    def _record(self, events: Sequence[Any], *, in_flight_ms: int | None = None) -> bool:
-        run = {"run_id": self.run_id, "plan_digest": self.plan_digest}
+    def _record(self, events: Sequence[Any], **of_intents: Any) -> bool:
         try:
-            self.journal.record(events, **run, at_ms=self.clock(), in_flight_ms=in_flight_ms)
+            self.journal.record(
+                events, run_id=self.run_id, plan_digest=self.plan_digest, at_ms=self.clock(), **of_intents
+            )
         except JournalUnavailable as error:
             self.halt(str(error))
             return False

@@ -14,23 +14,23 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from itertools import groupby
+from itertools import chain, groupby
 from threading import Lock
 from typing import Any, Literal, NamedTuple, Protocol
 
 from reconciler.codec import Codec
 from reconciler.errors import JournalUnavailable
 from reconciler.model.action import Action
-from reconciler.model.bounds import EpochMs, Total
+from reconciler.model.bounds import EpochMs, Int64, Total
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.snapshot import Purge, Unknown
+from reconciler.model.snapshot import CommittedOffset, Purge, Unknown
 from reconciler.text.formatting import format_instant
 
 _LOG = logging.getLogger(__name__)
 
 FORMAT: Literal[3] = 3
-_OF_OUTCOME = ("status", "detail", "code", "read_back", "sends", "removed_max")
+_OF_OUTCOME = ("status", "detail", "code", "read_back", "sends", "removed_max", "low_watermark")
 _LINE_MAX = 256 * 1024
 """Bytes of a line with several actions. One action alone has fewer: names have 32,767 bytes at most."""
 _DETAIL_MAX = 2_000
@@ -41,6 +41,9 @@ _IN_FLIGHT_MAX_MS = 12 * 60_000
 """How far back intents without an outcome are read: `--timeout` is ten minutes at most."""
 _IN_FLIGHT_UNKNOWN_MS = 60_000
 """How long the request of an intent may be under way that does not say so, as of format 2."""
+
+RemovedOffsets = Mapping[Address, tuple[CommittedOffset, ...]]
+"""The commits that the removal of each group removes, by the address of the action."""
 
 
 class Event(StrEnum):
@@ -57,7 +60,8 @@ class JournalEntry:
     `at_ms`: epoch milliseconds; where the store knows when it was stored, that time. `request`: as
     in the plan file. `who`: the author of the run; `commit`: of the manifests; None: not known.
     `in_flight_ms`: of an intent, how long after it its request may be under way. `status` and all
-    that follow: of an outcome only, as in `Outcome`.
+    that follow: of an outcome only, as in `Outcome`. `removed_offsets`: of an intent only, commits that
+    the request removes, or those that `restore_group` writes; a large number is in several entries.
     """
 
     v: Literal[2] = 2
@@ -77,6 +81,8 @@ class JournalEntry:
     read_back: str | None = None
     sends: int | None = None
     removed_max: Total | None = None
+    low_watermark: Int64 | None = None
+    removed_offsets: tuple[CommittedOffset, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +97,8 @@ class BatchItem:
     read_back: str | None = None
     sends: int | None = None
     removed_max: Total | None = None
+    low_watermark: Int64 | None = None
+    removed_offsets: tuple[CommittedOffset, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,9 +149,7 @@ def dump_batch(entries: Sequence[JournalEntry]) -> Iterator[str]:
     try:
         for common, same in groupby(entries, lambda entry: {name: getattr(entry, name) for name in _IN_COMMON}):
             items, size = list[BatchItem](), 0
-            for entry in same:
-                item = BatchItem(**{name: getattr(entry, name) for name in _IN_BOTH})
-                bytes_of_item = len(_ITEM.encode(item))
+            for item, bytes_of_item in chain.from_iterable(map(_items, same)):
                 if items and size + bytes_of_item > _LINE_MAX:
                     yield _BATCH.encode(BatchLine(**common, actions=tuple(items)))
                     items, size = [], 0
@@ -154,6 +160,18 @@ def dump_batch(entries: Sequence[JournalEntry]) -> Iterator[str]:
         raise JournalUnavailable(
             f"an entry cannot be stored in the journal: {error}; nothing is sent without it"
         ) from None
+
+
+def _items(entry: JournalEntry) -> Iterator[tuple[BatchItem, int]]:
+    """Yield the parts of an entry with their bytes: many offsets do not fit into one line."""
+    item = BatchItem(**{name: getattr(entry, name) for name in _IN_BOTH})
+    size, offsets = len(_ITEM.encode(item)), entry.removed_offsets or ()
+    if size <= _LINE_MAX or len(offsets) < 2:
+        yield item, size
+        return
+    middle = len(offsets) // 2
+    for part in (offsets[:middle], offsets[middle:]):
+        yield from _items(replace(entry, removed_offsets=part))
 
 
 def parse(line: bytes) -> tuple[int, Sequence[JournalEntry]]:
@@ -264,15 +282,21 @@ class ActionJournal:
         plan_digest: str,
         at_ms: int,
         in_flight_ms: int | None = None,
+        removed_offsets: RemovedOffsets | None = None,
     ) -> None:
         """Store the intents of actions that are about to be sent, or outcomes, in few lines.
+
+        `removed_offsets`: of those intents that have some.
 
         `in_flight_ms`: how long from now on the requests of these actions may be under way.
         """
         run = {"run_id": run_id, "plan_digest": plan_digest, "at_ms": at_ms, **self._author}
         if in_flight_ms is not None:
             run["in_flight_ms"] = in_flight_ms
-        lines = dump_batch([create(event, **run) for event in events])
+        entries = [create(event, **run) for event in events]
+        if removed_offsets:
+            entries = [replace(entry, removed_offsets=removed_offsets.get(entry.address)) for entry in entries]
+        lines = dump_batch(entries)
         if stored := [line.encode("ascii") for line in lines]:
             self.store.append(stored)
 

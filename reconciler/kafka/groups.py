@@ -8,7 +8,7 @@ are asked by worker processes (session.py says why).
 
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,8 +20,18 @@ from confluent_kafka.admin import AclOperation, AdminClient
 from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.futures import Deadline, batched, failed_with, failure_of, is_final, reason_of, wait_all
 from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.topics import describe
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import NOT_ASKED, Consumers, GroupFacts, GroupState, GroupType, Unknown, fingerprint
+from reconciler.model.snapshot import (
+    NOT_ASKED,
+    CommittedOffset,
+    Consumers,
+    GroupFacts,
+    GroupState,
+    GroupType,
+    Unknown,
+    fingerprint,
+)
 
 Positions = dict[tuple[str, int], int | Unknown | None]
 """Committed offsets of one group; None: requested by name and not committed."""
@@ -149,29 +159,38 @@ def read_groups(
     uncertain = tuple(
         group for group in requested if group not in listed or listing.groups[group].state is GroupState.UNKNOWN
     )
-    answer = session.call_worker(_ask_coordinators, (uncertain, listed), timeout_s=deadline.remaining_s)
-    described, positions = answer or ({}, {})
+    answer = session.call_worker(_ask_for_commits, (uncertain, listed), timeout_s=deadline.remaining_s)
+    described, offsets = answer or ({}, {})
     states = {group: state for group, (state, _topics, _is_final) in described.items()}
+    topic_ids = _topic_ids(session, offsets.values(), deadline)
     facts = {}
     for group in requested:
         if group in listed:
             known = listing.groups[group]
             state = states.get(group, NO_ANSWER) if group in uncertain else known.state
-            facts[group] = _with_commits(replace(known, state=state), positions.get(group, (NO_ANSWER, False))[0])
+            facts[group] = _with_commits(replace(known, state=state), offsets.get(group, NO_ANSWER), topic_ids)
         else:
             facts[group] = _unlisted(group, listing.incomplete, states.get(group, NO_ANSWER))
     return facts
 
 
-def read_consumers(session: KafkaSession, topics: Collection[str], *, cluster_id: str | None) -> Consumers:
-    """All groups, and what they consume of some topics. Raises ClusterUnreachable."""
+def list_all_groups(session: KafkaSession, *, cluster_id: str | None) -> tuple[dict[str, GroupFacts], Unknown | None]:
+    """All groups, also hidden ones, and why there may be more; None: there are not.
+
+    Raises ClusterUnreachable.
+    """
     listing = list_groups(session, hidden=True)
     incomplete = listing.incomplete if listing.incomplete is not None else listing.hidden_unread
     if cluster_id is not None and listing.cluster_id not in (None, cluster_id):
         incomplete = Unknown(f"the brokers that answer are cluster {listing.cluster_id} now, not {cluster_id}")
+    return dict(listing.groups), incomplete
+
+
+def read_consumers(session: KafkaSession, topics: Collection[str], *, cluster_id: str | None) -> Consumers:
+    """All groups, and what they consume of some topics. Raises ClusterUnreachable."""
+    groups, incomplete = list_all_groups(session, cluster_id=cluster_id)
     if incomplete is not None:
-        return Consumers(groups=listing.groups, commits={}, incomplete=incomplete)
-    groups = dict(listing.groups)
+        return Consumers(groups=groups, commits={}, incomplete=incomplete)
     commits: dict[str, dict[str, dict[int, int]]] = {topic: {} for topic in topics}
     for part in read_consumption(session, sorted(groups), with_members=with_members(groups), isolated=True):
         for group, consumption in part.items():
@@ -311,6 +330,23 @@ def _ask_coordinators(
     session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
 ) -> tuple[dict[str, _Members], Fetched]:
     """For a worker process: members of the first groups, positions of the second."""
+    described, fetched = _call_coordinators(session, groups, deadline)
+    return described, {
+        group: (_positions(future), future.done() and is_final(future)) for group, future in fetched.items()
+    }
+
+
+def _ask_for_commits(
+    session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
+) -> tuple[dict[str, _Members], dict[str, tuple[CommittedOffset, ...] | Unknown]]:
+    """The same, with all that is committed for a partition, but without topic ids."""
+    described, fetched = _call_coordinators(session, groups, deadline)
+    return described, {group: _committed_offsets(future) for group, future in fetched.items()}
+
+
+def _call_coordinators(
+    session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
+) -> tuple[dict[str, _Members], dict[str, Future[Any]]]:
     client = session.client("coordinators")
     uncertain, requested = groups
     timeout_s = deadline.request_timeout_s
@@ -319,10 +355,10 @@ def _ask_coordinators(
     wait_all(client, described.values(), Deadline.after(deadline.remaining_s / 2))
     fetched = _send_offset_fetches(client, requested, deadline.request_timeout_s)
     wait_all(client, (*described.values(), *fetched.values()), deadline)
-    return (
-        {group: (_state(future), _member_topics(future), _is_settled(future)) for group, future in described.items()},
-        {group: (_positions(future), future.done() and is_final(future)) for group, future in fetched.items()},
-    )
+    members = {
+        group: (_state(future), _member_topics(future), _is_settled(future)) for group, future in described.items()
+    }
+    return members, fetched
 
 
 def _state(future: Future[Any]) -> GroupState | Unknown:
@@ -362,13 +398,26 @@ def _unlisted(group: str, incomplete: Unknown | None, state: GroupState | Unknow
     return replace(unknown_group(group, reason), state=state)
 
 
-def _with_commits(facts: GroupFacts, positions: Positions | Unknown) -> GroupFacts:
+def _with_commits(
+    facts: GroupFacts, offsets: tuple[CommittedOffset, ...] | Unknown, topic_ids: Mapping[str, str]
+) -> GroupFacts:
     if facts.type is GroupType.HIDDEN:
         facts = replace(facts, type=Unknown("the broker did not tell the group's type"))
-    commits = _commits(positions)
-    if isinstance(commits, Unknown):
-        return replace(facts, commits=commits, commit_topics=commits, fingerprint=commits)
-    return replace(facts, **_summary(commits))
+    if isinstance(offsets, Unknown):
+        return replace(facts, commits=offsets, commit_topics=offsets, fingerprint=offsets, offsets=offsets)
+    summary = _summary([(commit.topic, commit.partition, commit.offset) for commit in offsets])
+    identified = tuple(replace(commit, topic_id=topic_ids.get(commit.topic)) for commit in offsets)
+    return replace(facts, **summary, offsets=identified)
+
+
+def _topic_ids(
+    session: KafkaSession, offsets: Iterable[tuple[CommittedOffset, ...] | Unknown], deadline: Deadline
+) -> dict[str, str]:
+    """The id of each topic with a commit, without topics whose id is not known."""
+    names = {commit.topic for commits in offsets if not isinstance(commits, Unknown) for commit in commits}
+    described = describe(session, names, deadline=deadline) if names else {}
+    topic_ids = {name: answer[0].topic_id for name, answer in described.items() if isinstance(answer, tuple)}
+    return {name: topic_id for name, topic_id in topic_ids.items() if isinstance(topic_id, str)}
 
 
 def _send_offset_fetches(client: AdminClient, requested: PartitionsByGroup, timeout_s: float) -> dict[str, Future[Any]]:
@@ -410,6 +459,24 @@ def _commits(read: Positions | Unknown) -> list[Commit] | Unknown:
         if committed is not None:
             known.append((topic, number, committed))
     return known
+
+
+def _committed_offsets(future: Future[Any]) -> tuple[CommittedOffset, ...] | Unknown:
+    """All commits of a group, sorted, without topic ids; one that is Unknown makes all Unknown."""
+    commits = _commits(_positions(future))
+    if isinstance(commits, Unknown):
+        return commits
+    answers = {(answer.topic, answer.partition): answer for answer in future.result().topic_partitions or ()}
+    return tuple(
+        CommittedOffset(
+            topic=topic,
+            partition=number,
+            offset=offset,
+            leader_epoch=answers[topic, number].leader_epoch,
+            metadata=answers[topic, number].metadata or None,
+        )
+        for topic, number, offset in sorted(commits)
+    )
 
 
 _Read = tuple[dict[str, Positions | Unknown], dict[str, frozenset[str] | Unknown]]

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import Consumers, GroupFacts, PartitionFacts, Unknown
+from reconciler.model.snapshot import CommittedOffset, Consumers, GroupFacts, PartitionFacts, Unknown
 
 
 class Election(StrEnum):
@@ -24,12 +24,14 @@ class ItemResult:
     """One item's result: the error's name (`NONE` for success) and its text.
 
     The name is Kafka's; the client library's own errors begin with `_`. What an error means is the
-    operation's. `sent`: false where no request left this machine.
+    operation's. `sent`: false where no request left this machine. `low_watermark`: the lowest log
+    start of all live replicas, of a successful DeleteRecords only; None: the broker did not tell it.
     """
 
     code: str
     text: str = ""
     sent: bool = True
+    low_watermark: int | None = None
 
 
 class Gateway(Protocol):
@@ -63,6 +65,10 @@ class Gateway(Protocol):
         """
         ...
 
+    def list_groups(self) -> Mapping[str, GroupFacts] | Unknown:
+        """Every group that the cluster may hold, also hidden ones; Unknown: there may be more."""
+        ...
+
     def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         """DeleteRecords for partitions of one leader. Raises ValueError for a target below 1."""
 
@@ -72,6 +78,10 @@ class Gateway(Protocol):
         self, election: Election, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, ItemResult]:
         """ElectLeaders for exactly these partitions; never null, which would mean all."""
+
+    def commit_offsets(self, group: str, offsets: Sequence[CommittedOffset]) -> Mapping[TopicPartition, ItemResult]:
+        """Commit these offsets for a group without members, which creates a group that is absent."""
+        ...
 
     def refresh(self) -> None:
         """Forget cached leaders and coordinators before a retry."""

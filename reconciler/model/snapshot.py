@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from reconciler.model.bounds import Int32, Int64, NonEmpty
 from reconciler.model.names import TopicPartition
 
 
@@ -46,6 +47,27 @@ class GroupState(StrEnum):
     NOT_READY = "NOT_READY"
     DEAD = "DEAD"
     UNKNOWN = "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedOffset:
+    """One committed offset of a group, as the coordinator tells it.
+
+    `topic_id`: of the topic of that name when the commit was read; None: not known. `leader_epoch`,
+    `metadata`: as committed; None: none.
+    """
+
+    topic: NonEmpty
+    topic_id: NonEmpty | None = None
+    partition: Int32
+    offset: Int64
+    leader_epoch: Int32 | None = None
+    metadata: str | None = None
+
+    @property
+    def at(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +149,7 @@ class GroupFacts:
     of committed offsets. `last_activity_ms`: the newest timestamp of all its commits and records in
     the commit log. `newest_record`: (partition, offset) of that record in `__consumer_offsets`.
     `consumption_unread`: why it is not known what the group consumes; None: its commits and the
-    topics of its members were read.
+    topics of its members were read. `offsets`: its commits, sorted; only before a request.
     """
 
     group: str
@@ -140,6 +162,7 @@ class GroupFacts:
     last_activity_ms: int | Unknown = NOT_ASKED
     newest_record: tuple[int, int] | Unknown = NOT_ASKED
     consumption_unread: Unknown | None = NOT_ASKED
+    offsets: tuple[CommittedOffset, ...] | Unknown = NOT_ASKED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,7 +83,10 @@ GROUPS_PERCENT = Limit("groups_percent", 50, "share of the cluster's groups remo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteGroup(Operation):
-    """Remove one consumer group and all its committed offsets. Irreversible."""
+    """Remove one consumer group and all its committed offsets.
+
+    It counts as irreversible: apply/restore.py writes back only offsets that still mean the same records.
+    """
 
     OPERATION: ClassVar[str] = "delete_group"
     TITLE: ClassVar[str] = "group removal"
@@ -153,7 +156,7 @@ class DeleteGroup(Operation):
         commits, topics = count(seen.commits, "committed offset"), count(seen.commit_topics, "topic")
         yield "Request", ("DeleteGroups ", escaped_name(quoted(self.group)))
         yield "Facts", (f"{seen.type} group, {seen.state}",)
-        yield "", (f"{commits} on {topics}, all lost",)
+        yield "", (f"{commits} on {topics}, all removed",)
         yield "", ("fingerprint of its commits ", name(seen.fingerprint))
         if seen.last_activity_ms is None or seen.newest_record is None:
             yield "Idle", ("no evidence was asked for: idleFor is 0s",)
@@ -163,7 +166,8 @@ class DeleteGroup(Operation):
             yield "Idle", (f"since {since}; idleFor asks for {limit}",)
             yield "", (f"its newest record is __consumer_offsets[{partition}] offset {offset}",)
         yield "Rechecked", ("still listed, same type, EMPTY, same commits, no newer record in the commit log",)
-        yield "Undo", ("impossible",)
+        undo = "reconciler restore-group writes the offsets back from the results file or the journal"
+        yield "Undo", (f"{undo}, where topic and records are still there",)
 
     # --- plan
 
@@ -239,6 +243,10 @@ class DeleteGroup(Operation):
             record = tail if isinstance(tail, Unknown) else (number, tail.get(group, offset))
             groups[group] = replace(groups[group], newest_record=record)
         return Observation.before_request(now_ms=context.clock(), groups=groups)
+
+    def prepare(self, attempt: Attempt[Any], observation: Observation) -> Attempt[Any]:
+        offsets = observation.snapshot.groups[self.group].offsets
+        return replace(attempt, removed_offsets=None if isinstance(offsets, Unknown) else offsets)
 
     @classmethod
     def call_gateway(cls, actions: Sequence["DeleteGroup"], gateway: Gateway) -> Mapping[str, ItemResult]:

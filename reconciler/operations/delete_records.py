@@ -15,7 +15,7 @@ from reconciler.model.block_reason import BlockReason, contradiction
 from reconciler.model.bounds import Int32, NonEmpty
 from reconciler.model.description import Description, Fact, SizeChange
 from reconciler.model.names import TopicPartition, format_subject
-from reconciler.model.outcome import Status
+from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
@@ -303,7 +303,7 @@ class DeleteRecords(Operation):
             yield "Every", (f"at least {approximate_duration(guard.every_ms)} between two purges",)
         same = "same topic id, policy still deletes, log begins and ends no lower, no reader new or further behind"
         yield "Rechecked", (same,)
-        yield "Undo", ("impossible",)
+        yield "Undo", ("impossible: no command brings deleted records back",)
 
     def compare_size(self, old: Action) -> SizeChange | None:
         if not isinstance(old, DeleteRecords) or (old.address, old.approved()) != (self.address, self.approved()):
@@ -562,21 +562,49 @@ class DeleteRecords(Operation):
         return Effect(f"log start {facts.log_start}", missing if facts.log_start < self.before_offset else None)
 
     def verify(self, attempt: Attempt[Any], response: Response, observation: Observation) -> StepResult:
-        """Only the log start offset proves anything."""
+        """Only the log start offset proves anything; an answer that contradicts it is read back again.
+
+        Source: a broker answers NONE once the low watermark, the lowest log start of the leader, its
+        future log and all live replicas, is at the target (ReplicaManager.deleteRecords,
+        DelayedDeleteRecords.tryComplete, Partition.lowWatermarkIfLeader). Every other answer tells
+        -1. So with NONE a lower one is no proof for all replicas, and one above the log start is
+        that of another log.
+        """
         facts = observation.snapshot.partitions.get(self.partition)
         if facts is None or (isinstance(facts.topic_id, str) and facts.topic_id != self.seen.topic_id):
             # Which of the two topics the request met is not known any more.
             detail = "the topic was deleted while the request was under way"
             read_back = self.effect(observation).read_back
             return attempt.after_response(response).outcome(Status.STALE, detail, read_back=read_back)
+        responded = attempt.after_response(response)
+        if (disagreement := self._disagreement(responded, observation)) is not None:
+            return responded.retry_later(disagreement)
         if self.effect(observation).missing is None:
-            return self.reached(attempt.after_response(response), observation)
+            return self.reached(responded, observation)
         unmoved = facts.log_start == attempt.start and facts.leader == attempt.broker
         if response.answer in (ResponseAction.STALE, ResponseAction.FAILED) and unmoved:
             # The log of the leader that answered begins where it did, so nothing is gone. Another
             # replica would not know.
             response = replace(response, no_effect=True)
         return super(DeleteRecords, self).verify(attempt, response, observation)
+
+    def reached(self, attempt: Attempt[Any], observation: Observation) -> Outcome:
+        outcome = super(DeleteRecords, self).reached(attempt, observation)
+        disagreement = self._disagreement(attempt, observation)
+        return outcome if disagreement is None else replace(outcome, detail=f"{outcome.detail}; {disagreement}")
+
+    def _disagreement(self, attempt: Attempt[Any], observation: Observation) -> str | None:
+        """Return how the newest low watermark disagrees with target or log start; None: not at all."""
+        low_watermark = None if attempt.last is None else attempt.last.low_watermark
+        log_start = observation.snapshot.partitions[self.partition].log_start
+        if low_watermark is None:
+            return None
+        if low_watermark < self.before_offset:
+            lag = f"low watermark {low_watermark}, below the target {self.before_offset}"
+            return f"the broker answered NONE with {lag}: not proven on all live replicas"
+        if isinstance(log_start, int) and low_watermark > log_start:
+            return f"the log start is {log_start}, below the low watermark {low_watermark} that the broker answered"
+        return None
 
 
 _LAG_TEXT = {

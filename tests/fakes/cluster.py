@@ -15,7 +15,16 @@ from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.gateway import error_name
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election, ItemResult
-from reconciler.model.snapshot import Consumers, GroupFacts, GroupState, GroupType, PartitionFacts, Unknown, fingerprint
+from reconciler.model.snapshot import (
+    CommittedOffset,
+    Consumers,
+    GroupFacts,
+    GroupState,
+    GroupType,
+    PartitionFacts,
+    Unknown,
+    fingerprint,
+)
 from tests.fakes.error_table import Operation
 
 MAX_ELECTIONS = 10_000
@@ -101,6 +110,10 @@ class FakeCluster:
         self.may_delete_groups = True
         self.max_elections = MAX_ELECTIONS
         self.faults: list[Fault] = []
+        self.commit_faults: dict[TopicPartition, int] = {}
+        self.restored: list[CommittedOffset] = []
+        self.low_watermarks: dict[TopicPartition, int] = {}
+        """Low watermarks that DeleteRecords answers instead of the log start."""
         self.requests: list[Request] = []
         self.refreshes = 0
         self.on_request: Callable[[Operation], None] = lambda _operation: None
@@ -218,6 +231,10 @@ class FakeCluster:
     def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
         return {group: self._group_facts(group) for group in groups}
 
+    def list_groups(self) -> Mapping[str, GroupFacts] | Unknown:
+        consumers = self.read_consumers(())
+        return consumers.groups if consumers.incomplete is None else consumers.incomplete
+
     def read_commit_log(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:
         tails: dict[int, Mapping[str, int] | Unknown] = {}
         for number, start in starts.items():
@@ -232,10 +249,7 @@ class FakeCluster:
         if not before_offsets:
             return {}
         self._record_request(Request(Operation.DELETE_RECORDS, tuple(before_offsets), dict(before_offsets)))
-        return {
-            at: self._answer(Operation.DELETE_RECORDS, at, lambda at=at, offset=offset: self._truncate(at, offset))
-            for at, offset in before_offsets.items()
-        }
+        return {at: self._answer_deletion(at, offset) for at, offset in before_offsets.items()}
 
     def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]:
         if not groups:
@@ -259,6 +273,10 @@ class FakeCluster:
             at: self._answer(Operation.ELECT_LEADER, at, lambda at=at: self._elect(election, at)) for at in partitions
         }
 
+    def commit_offsets(self, group: str, offsets: Sequence[CommittedOffset]) -> Mapping[TopicPartition, ItemResult]:
+        self.restored += offsets
+        return {commit.at: ItemResult(error_name(self._commit_offset(group, commit))) for commit in offsets}
+
     # The effects of requests.
 
     def _record_request(self, request: Request) -> None:
@@ -277,6 +295,12 @@ class FakeCluster:
                     execute()
                 return ItemResult(error_name(fault.code), "injected")
         return ItemResult(error_name(execute()))
+
+    def _answer_deletion(self, at: TopicPartition, before_offset: int) -> ItemResult:
+        result = self._answer(Operation.DELETE_RECORDS, at, lambda: self._truncate(at, before_offset))
+        if result.code != "NONE":
+            return result
+        return replace(result, low_watermark=self.low_watermarks.get(at, self.partition(at).log_start))
 
     def _truncate(self, at: TopicPartition, before_offset: int) -> int:
         topic = self.topics.get(at.topic)
@@ -305,6 +329,19 @@ class FakeCluster:
         if facts.members:
             return int(KafkaError.NON_EMPTY_GROUP)
         del self.groups[group]
+        return int(KafkaError.NO_ERROR)
+
+    def _commit_offset(self, group: str, commit: CommittedOffset) -> int:
+        facts = self.groups.get(group)
+        if commit.at in self.commit_faults:
+            return self.commit_faults[commit.at]
+        if self.coordinator_is_silent(group):
+            return int(KafkaError._TIMED_OUT)
+        if facts is not None and facts.members:
+            return int(KafkaError.UNKNOWN_MEMBER_ID)
+        if commit.topic not in self.topics:
+            return int(KafkaError.UNKNOWN_TOPIC_OR_PART)
+        self.commit(group, {commit.at: commit.offset})
         return int(KafkaError.NO_ERROR)
 
     def _elect(self, election: Election, at: TopicPartition) -> int:
@@ -363,6 +400,15 @@ class FakeCluster:
             commits=len(group.commits),
             commit_topics=len({at.topic for at in group.commits}),
             fingerprint=fingerprint((at.topic, at.partition, offset) for at, offset in group.commits.items()),
+            offsets=tuple(
+                CommittedOffset(
+                    topic=at.topic,
+                    topic_id=self.topics[at.topic].topic_id if at.topic in self.topics else None,
+                    partition=at.partition,
+                    offset=offset,
+                )
+                for at, offset in sorted(group.commits.items())
+            ),
         )
 
     def coordinator_is_silent(self, group: str) -> bool:

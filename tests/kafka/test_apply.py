@@ -154,6 +154,7 @@ def test_apply_does_what_was_planned_and_nothing_else(
         "absent",
         "log start 6",
     ]  # type: ignore[union-attr]
+    assert [outcome.low_watermark for outcome in outcomes] == [None, None, 6]
     assert log_start_offsets(cluster, topic) == {0: 6, 1: 0, 2: 0}
     assert all(leader == preferred for leader, preferred in partition_leaders(cluster, topic).values())
     groups = list_groups(cluster)

@@ -97,7 +97,7 @@ def test_gateway_a_slow_follower_is_a_timeout_with_an_effect(cluster: Cluster, g
     finally:
         cluster.resume(follower)
         wait_for_brokers(cluster)
-    assert (result.answer, result.code) == (ResponseAction.READ_BACK, "REQUEST_TIMED_OUT")
+    assert (result.answer, result.code, result.low_watermark) == (ResponseAction.READ_BACK, "REQUEST_TIMED_OUT", None)
     gateway.refresh()
     assert gateway.read_partitions([partition], offsets=True)[partition].log_start == 5
 

@@ -17,7 +17,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Election
 from reconciler.model.snapshot import Consumers, GroupType, Unknown
-from reconciler.operations.delete_records import AcceptedLag
+from reconciler.operations.delete_records import AcceptedLag, DeleteRecords
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.error_table import Operation
 from tests.fakes.runs import START_MS, FakeClock, election, last_purges, purge, removal, run, silence_after_consumers
@@ -878,3 +878,51 @@ def test_a_confirmed_removal_that_could_not_be_read_back_is_never_sent_again(
     assert outcome.status is status, outcome.detail
     assert detail in outcome.detail
     assert len(cluster.requests) == outcome.sends == 1
+
+
+@pytest.mark.parametrize("low_watermark", [59, 0])
+def test_a_low_watermark_below_the_target_is_no_proof_for_all_replicas(tmp_path: Path, low_watermark: int) -> None:
+    """The log start is read back once more, and the outcome says what the answer did not prove."""
+    fake = FakeCluster()
+    fake.create_topic("orders")
+    fake.produce("orders", {0: 100})
+    fake.low_watermarks[AT] = low_watermark
+    outcome = run(fake, [purge(fake, AT, 60)], tmp_path).only
+    assert (outcome.status, outcome.low_watermark, fake.refreshes) == (Status.APPLIED, low_watermark, 1)
+    assert f"low watermark {low_watermark}, below the target 60: not proven on all live replicas" in outcome.detail
+
+
+def test_a_low_watermark_above_the_log_start_is_read_back_again(tmp_path: Path) -> None:
+    """Such an answer is about another log than the one that was read back."""
+    fake = FakeCluster()
+    fake.create_topic("orders")
+    fake.produce("orders", {0: 100})
+    fake.low_watermarks[AT] = 61
+    outcome = run(fake, [purge(fake, AT, 60)], tmp_path).only
+    assert (outcome.status, outcome.low_watermark, fake.refreshes) == (Status.APPLIED, 61, 1)
+    assert "the log start is 60, below the low watermark 61" in outcome.detail
+
+
+def test_an_answer_without_a_low_watermark_is_not_told(tmp_path: Path) -> None:
+    """After a timeout the log start alone proves the deletion; the missing watermark is not zero."""
+    fake = FakeCluster()
+    fake.create_topic("orders")
+    fake.produce("orders", {0: 100})
+    fake.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError.REQUEST_TIMED_OUT, has_effect=True))
+    result = run(fake, [purge(fake, AT, 60)], tmp_path)
+    assert (result.only.status, result.only.low_watermark, result.only.detail) == (
+        Status.APPLIED,
+        None,
+        DeleteRecords.APPLIED,
+    )
+    assert [entry.low_watermark for entry in result.journal.entries()] == [None, None]
+
+
+def test_results_and_journal_hold_the_low_watermark(tmp_path: Path) -> None:
+    fake = FakeCluster()
+    fake.create_topic("orders")
+    fake.produce("orders", {0: 100})
+    fake.expire(AT, 30)
+    result = run(fake, [purge(fake, AT, 60)], tmp_path)
+    assert (result.only.low_watermark, result.only.detail, fake.refreshes) == (60, DeleteRecords.APPLIED, 0)
+    assert [entry.low_watermark for entry in result.journal.entries()] == [None, 60]
