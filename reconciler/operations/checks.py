@@ -32,8 +32,10 @@ _MAX_NAMES = 2_000
 _READABLE = frozenset({GroupType.CLASSIC, GroupType.CONSUMER})
 """Types whose positions a client can read. Share groups answer `[]`, and have positions."""
 
-_WITHOUT_POSITIONS = frozenset({GroupType.CONNECT, GroupType.OTHER})
-"""Types of groups that only elect and assign, and never commit: Connect workers, schema registries."""
+_UNLISTED = frozenset({GroupType.STREAMS, GroupType.OTHER})
+"""Types that no list call names, and that answer for their commits. Schema registries, which only elect,
+have none, but a client with a protocol of its own may have.
+"""
 
 _CONSUMPTION_UNREAD = (
     "plan again once its members have partitions and have committed; else grant DESCRIBE on the group and on all "
@@ -171,12 +173,12 @@ def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> 
             return BlockReason("B212", reason, unread=True)
     unreadable: list[tuple[str, GroupType]] = []
     for name, group in sorted(snapshot.groups.items()):
-        if not name or group.type in _WITHOUT_POSITIONS or is_excluded(name):
+        if not name or group.type is GroupType.CONNECT or is_excluded(name):
             continue
         if isinstance(group.type, Unknown):
             return unknown_fact(f"the type of group {quoted(name)}", group.type)
         # A group that is not listed is hidden, or was created since the listing.
-        if not (group.type is GroupType.STREAMS or (group.listed and group.type in _READABLE)):
+        if not (group.type in _UNLISTED or (group.listed and group.type in _READABLE)):
             unreadable.append((name, group.type))
         elif group.consumption_unread is not None:
             reason = f"what group {quoted(name)} reads is not known: {group.consumption_unread.reason}"

@@ -579,6 +579,17 @@ def test_a_group_of_a_type_without_positions_blocks_nothing(type_: GroupType) ->
     assert acted({"last": 60}, partition(at={DAY: 100}), group("workers", type=type_, listed=False)).before_offset == 40
 
 
+def test_a_group_of_another_type_blocks_if_its_commits_are_unread() -> None:
+    """A client with a protocol type of its own may commit: without an answer it counted as one that
+    reads nothing.
+    """
+    unread = group("own", type=GroupType.OTHER, listed=False, consumption_unread=LOST)
+    decision = blocked({"last": 60}, partition(at={DAY: 100}), unread)
+    assert (decision.code, decision.unread) == ("B212", True)
+    unread = group("workers", type=GroupType.CONNECT, listed=False, consumption_unread=LOST)
+    assert acted({"last": 60}, partition(at={DAY: 100}), unread).before_offset == 40
+
+
 def test_the_position_of_a_streams_group_counts() -> None:
     """A group of the Streams protocol is not listed, and tells its commits."""
     streams = group("carts", type=GroupType.STREAMS, listed=False)
