@@ -21,6 +21,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from reconciler.apply.context import INTENT_MAX_AGE_MS
+from reconciler.apply.restore import _of_journal
 from reconciler.errors import JournalUnavailable
 from reconciler.journal import file as journal_file
 from reconciler.journal import journal as action_journal
@@ -28,7 +29,7 @@ from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal, Event, Line
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.snapshot import Purge, Unknown
+from reconciler.model.snapshot import CommittedOffset, Purge, Unknown
 from reconciler.operations.checks import purge_wait
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.error_table import Operation
@@ -450,7 +451,7 @@ def test_only_the_interval_is_read(
     hour = 3_600_000
     for number in range(200):
         journal.record([purge(cluster, AT, 60)], run_id=f"run-{number}", plan_digest=PLAN, at_ms=number * hour)
-    now_ms = 200 * hour
+    now_ms = 199 * hour + 30_000
     lines = list(journal.store.lines(since_ms=now_ms - 3 * hour))
     assert 3 <= len(lines) < 30
     fresh = ActionJournal(JournalFile(journal.store.path))
@@ -619,3 +620,20 @@ def test_threads_behind_a_journal_that_cannot_be_read_give_up_together(
     assert len(refused) == 8
     assert max(refused) < 4
     assert last_purges(journal) == {AT: 1}
+
+
+def test_many_removed_offsets_are_spread_over_lines(cluster: FakeCluster, journal: ActionJournal) -> None:
+    """A group may have commits on twelve thousand partitions, and brokers refuse large messages."""
+    commits = tuple(
+        CommittedOffset(topic="orders", topic_id="x" * 22, partition=number, offset=10**9, metadata="m" * 100)
+        for number in range(12_000)
+    )
+    action = removal(cluster, "billing")
+    journal.record([action], run_id="a", plan_digest=PLAN, at_ms=1, removed_offsets={action.address: commits})
+    lines = journal.store.path.read_bytes().splitlines()
+    assert len(lines) > 5
+    assert max(map(len, lines)) < 270_000
+    entries = list(journal.entries())
+    assert tuple(commit for entry in entries for commit in entry.removed_offsets or ()) == commits
+    [removed] = _of_journal("\n".join(map(action_journal.dump, entries)))
+    assert removed.offsets == commits
