@@ -4,7 +4,10 @@ Only offsets that still mean the same records are written, and never over a grou
 """
 
 import json
+import os
+import pty
 import shutil
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from uuid import uuid4
@@ -17,7 +20,7 @@ from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic, admin_client
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests import kafka_client
-from tests.command import reconciler
+from tests.command import command, environment, reconciler
 from tests.toolbox import committed_offsets, list_groups
 
 pytestmark = [pytest.mark.brokers]
@@ -201,3 +204,28 @@ def test_a_script_has_to_repeat_the_name(removed: RemovedGroup) -> None:
     code, text = removed.run("restore-group", "results.json", removed.group, "--confirm", "other")
     assert (code, "--confirm" in text) == (64, True), text
     assert removed.group not in list_groups(removed.cluster)
+
+
+def test_a_person_types_the_name(removed: RemovedGroup) -> None:
+    """On a terminal the program asks after the plan; another answer writes nothing."""
+    for answer, code in (("other", 3), (removed.group, 0)):
+        writer, terminal = pty.openpty()
+        try:
+            os.write(writer, f"{answer}\n".encode())
+            process = subprocess.run(
+                command("restore-group", "results.json", removed.group),
+                cwd=removed.folder,
+                env=environment(),
+                stdin=terminal,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+        finally:
+            os.close(writer)
+            os.close(terminal)
+        assert process.returncode == code, process.stderr
+        assert "3 of 3 offsets can be written back" in process.stdout
+        assert f'Type the name of the group ("{removed.group}")' in process.stderr
+        assert (removed.group in list_groups(removed.cluster)) is (code == 0)
