@@ -174,9 +174,11 @@ class Witness:
         # With the same client: a commit that is still under way must not come after this one.
         try:
             offsets = [TopicPartition(*key, offset) for key, offset in self._rewind.items()]
-            consumer.commit(offsets=offsets, asynchronous=False)
+            results = consumer.commit(offsets=offsets, asynchronous=False) or []
         except KafkaException:
-            return  # A broker is away; the next round tries again.
+            return  # The coordinator is away; the next round tries again.
+        if any(result.error is not None for result in results):
+            return
         self.expected.update(self._rewind)
         self._committed.update(self._rewind)
         self._positions.update(self._rewind)
