@@ -209,7 +209,7 @@ class TrialSetup:
             self.witness_threads.enter_context(self.newcomer.reading())
         if self.rng.random() < 0.4:
             key = self.rng.choice(self.partitions("moving", "clamped", "ignored"))
-            self.standalone.rewind({key: self.rng.randrange(1, LOWEST_POSITION)})
+            self.standalone.rewind({key: self.rng.randrange(1, LOWEST_POSITION - 1)})
         for witness in self.witnesses:
             # Some go on while requests are sent, others only after the apply.
             if self.rng.random() < 0.5:

@@ -80,7 +80,8 @@ class Witness:
         self._release_at = time.monotonic() + after_s
 
     def rewind(self, offsets: Mapping[PartitionKey, int], *, deadline_s: float = 30) -> None:
-        """Commit lower offsets, and read again from there. Raises TimeoutError."""
+        """Commit lower offsets, and pause one record after them. Raises TimeoutError."""
+        self.pauses = {**self.pauses, **{key: offset + 1 for key, offset in offsets.items()}}
         self._rewind = dict(offsets)
         client.wait_until(lambda: not self._rewind, deadline_s, f"{self.group} goes back to {offsets}")
 
