@@ -308,7 +308,7 @@ def _converge(setup: TrialSetup, report: TrialReport, engine: SparkTarget, first
     )
     for witness in setup.witnesses:
         gaps = [gap for gap in witness.gaps if gap.partition[0] not in changed_topics]
-        report.statuses.update({"witness records": witness.records, "witness announced gaps": len(gaps)})
+        report.statuses.update({"witness records": witness.records, "witness gaps": len(gaps)})
         report.statuses.update({"witness memberships lost": int(witness.lost)})
 
 

@@ -28,6 +28,8 @@ FLOOR = 30
 LAST = 20
 CONSUMED = 40
 DEAD_GROUPS = 8
+LOWEST_POSITION = 4
+"""No witness stands lower at the plan, so no target is lower, and one that goes back is in danger."""
 COUNTS = {
     "fixed": 4,
     "recent": 3,
@@ -207,7 +209,7 @@ class TrialSetup:
             self.witness_threads.enter_context(self.newcomer.reading())
         if self.rng.random() < 0.4:
             key = self.rng.choice(self.partitions("moving", "clamped", "ignored"))
-            self.standalone.rewind({key: self.standalone.starts[key] // 2})
+            self.standalone.rewind({key: self.rng.randrange(1, LOWEST_POSITION - 1)})
         for witness in self.witnesses:
             # Some go on while requests are sent, others only after the apply.
             if self.rng.random() < 0.5:
@@ -258,7 +260,7 @@ class TrialSetup:
         return self.rng.choice(["classic", "consumer"])
 
     def _offset_below_floor(self) -> int:
-        return self.rng.randrange(4, FLOOR)
+        return self.rng.randrange(LOWEST_POSITION, FLOOR)
 
     def _produce(self, stop: threading.Event) -> None:
         while not stop.wait(0.2):

@@ -80,7 +80,8 @@ class Witness:
         self._release_at = time.monotonic() + after_s
 
     def rewind(self, offsets: Mapping[PartitionKey, int], *, deadline_s: float = 30) -> None:
-        """Commit lower offsets, and read again from there. Raises TimeoutError."""
+        """Commit lower offsets, and pause one record after them. Raises TimeoutError."""
+        self.pauses = {**self.pauses, **{key: offset + 1 for key, offset in offsets.items()}}
         self._rewind = dict(offsets)
         client.wait_until(lambda: not self._rewind, deadline_s, f"{self.group} goes back to {offsets}")
 
@@ -174,9 +175,11 @@ class Witness:
         # With the same client: a commit that is still under way must not come after this one.
         try:
             offsets = [TopicPartition(*key, offset) for key, offset in self._rewind.items()]
-            consumer.commit(offsets=offsets, asynchronous=False)
+            results = consumer.commit(offsets=offsets, asynchronous=False) or []
         except KafkaException:
-            return  # A broker is away; the next round tries again.
+            return  # The coordinator is away; the next round tries again.
+        if any(result.error is not None for result in results):
+            return
         self.expected.update(self._rewind)
         self._committed.update(self._rewind)
         self._positions.update(self._rewind)
