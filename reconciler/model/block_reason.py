@@ -142,14 +142,15 @@ B210 since is in the future
     A floor at a future instant would keep none of the present records.
     Next: name an instant that has passed, or use newerThan
 B211 a group whose position cannot be read
-    The cluster holds a group without a position that a client can read: a share, streams or connect
-    group, a group of unknown type, or a group that is not listed (hidden, or created during the
-    scan). The records that it would miss are unknown. If it was just created, plan again.
+    The cluster holds a group without a position that a client can read: a share group, a group of
+    unknown type, or a group that is not listed (hidden, or created during the scan). The records
+    that it would miss are unknown. If it was just created, plan again.
     Next: if it does not read this topic, name it in exceptGroups
 B212 not every group is known
     The list of groups, or the commits of a group, could not be read completely. Brokers silently
     omit groups that a principal may not describe, so a slower group may exist than the visible
-    ones.
+    ones. What a group reads is also unknown while it rebalances, and before the first commit of a
+    Streams group.
     Next: grant DESCRIBE on the cluster and on all groups (`doctor` tells which right is missing),
     then plan again
 B213 the scan did not cover all consumer groups below the floor
