@@ -150,8 +150,9 @@ B211 a group whose position cannot be read
     Next: if it does not read this topic, name it in exceptGroups
 B212 not every group is known
     The list of groups, or what a group reads, could not be read completely. Brokers silently omit
-    groups that a principal may not describe, so a slower group may exist than the visible ones. A
-    group that is rebalancing does not say which topics its members will read: plan again later.
+    groups that a principal may not describe, so a slower group may exist than the visible ones. What
+    a group reads is also unknown while it rebalances, and before the first commit of a Streams
+    group: plan again later.
     Next: grant DESCRIBE on the cluster and on all groups (`doctor` tells which right is missing),
     then plan again
 B213 the scan did not cover all consumer groups below the floor
