@@ -118,7 +118,7 @@ def test_a_consumer_goes_on_where_the_group_was(removed: RemovedGroup) -> None:
 
 def test_the_journal_of_a_killed_run_is_enough(removed: RemovedGroup) -> None:
     """A run that was killed wrote no results and no outcome; its intent has the offsets."""
-    path = removed.folder / ".reconciler" / "local.jsonl"
+    path = removed.folder / "manifests" / ".reconciler" / "local.jsonl"
     intents = [line for line in path.read_text().splitlines() if '"event":"intent"' in line]
     path.write_text("\n".join(intents) + "\n")
     (removed.folder / "results.json").unlink()

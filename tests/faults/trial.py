@@ -23,7 +23,7 @@ from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply
 from reconciler.errors import ReconcilerError
 from reconciler.journal.file import JournalFile
-from reconciler.journal.journal import ActionJournal, create, dump
+from reconciler.journal.journal import ActionJournal, create, dump_batch
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
@@ -345,8 +345,9 @@ def _fill(journal: ActionJournal) -> None:
     cluster.produce("other-topic", {0: 10})
     action = purge(cluster, TopicPartition("other-topic", 0), 5)
     intent = create(action, run_id="r", plan_digest="other", at_ms=1)
-    line = len(dump(intent)) + 1
-    journal.record([action] * (DISK_BYTES // line), run_id="r", plan_digest="other", at_ms=1)
+    [line] = dump_batch([intent] * 100)
+    for _ in range(DISK_BYTES // len(line)):
+        journal.record([action] * 100, run_id="r", plan_digest="other", at_ms=1)
 
 
 @contextmanager
