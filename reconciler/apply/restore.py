@@ -141,24 +141,26 @@ def _of_journal(text: str) -> Iterator[Removal]:
 
     An intent may be split into several lines of the same run and time.
     """
-    removals: dict[tuple[Address, str, int], Removal] = {}
+    removals: dict[tuple[Address, str], tuple[int, Removal]] = {}
     for line in filter(None, text.splitlines()):
         entry = journal.parse(line.encode())
         if entry.operation != DeleteGroup.OPERATION:
             continue
+        key = entry.address, entry.run_id
         if entry.event is Event.OUTCOME and entry.sends == 0:
-            removals = {key: value for key, value in removals.items() if key[:2] != (entry.address, entry.run_id)}
+            removals.pop(key, None)
         elif entry.event is Event.INTENT and entry.removed_offsets is not None:
-            key = entry.address, entry.run_id, entry.at_ms
-            before = removals[key].offsets if key in removals else ()
-            removals[key] = Removal(
+            at_ms, before = removals.pop(key, (None, None))
+            offsets = before.offsets if before is not None and at_ms == entry.at_ms else ()
+            removal = Removal(
                 address=entry.address,
                 group=entry.address.name,
-                offsets=before + entry.removed_offsets,
+                offsets=offsets + entry.removed_offsets,
                 plan_digest=entry.plan_digest,
                 source=f"the intent of run {entry.run_id} in the journal, {format_time(entry.at_ms)}",
             )
-    yield from removals.values()
+            removals[key] = entry.at_ms, removal
+    yield from (removal for _at_ms, removal in removals.values())
 
 
 def plan(removal: Removal, gateway: Gateway) -> RestorePlan:
@@ -284,7 +286,8 @@ def _batches(group: str, offsets: Sequence[CommittedOffset]) -> Iterator[list[Co
 def _outcome(action: Action, commit: CommittedOffset, result: ItemResult, position: int | Unknown | None) -> Outcome:
     """Return what a request and the read-back make of one offset. A consumer may have gone on since."""
     is_written = isinstance(position, int) and (
-        position == commit.offset or (result.code == "NONE" and position > commit.offset)
+        (position == commit.offset and result.code not in _REFUSALS)
+        or (position > commit.offset and result.code == "NONE")
     )
     if is_written:
         detail = "written back" if position == commit.offset else "written back, and a consumer has gone on since"
