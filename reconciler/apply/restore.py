@@ -285,7 +285,8 @@ def _batches(group: str, offsets: Sequence[CommittedOffset]) -> Iterator[list[Co
 def _outcome(action: Action, commit: CommittedOffset, result: ItemResult, position: int | Unknown | None) -> Outcome:
     """Return what a request and the read-back make of one offset. A consumer may have gone on since."""
     is_written = isinstance(position, int) and (
-        position == commit.offset or (result.code == "NONE" and position > commit.offset)
+        (position == commit.offset and result.code not in _REFUSALS)
+        or (position > commit.offset and result.code == "NONE")
     )
     if is_written:
         detail = "written back" if position == commit.offset else "written back, and a consumer has gone on since"

@@ -192,6 +192,22 @@ def test_the_read_back_decides(cluster: FakeCluster, monkeypatch: pytest.MonkeyP
     assert words in outcomes[0].detail
 
 
+def test_a_refused_offset_is_not_written_where_the_group_has_it(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A consumer joined right before the request, and happens to stand there."""
+    commit_offsets = cluster.commit_offsets
+
+    def join_first(group: str, offsets: Any) -> Any:
+        cluster.commit(group, {FIRST: 50})
+        cluster.join(group, "orders")
+        return commit_offsets(group, offsets)
+
+    monkeypatch.setattr(cluster, "commit_offsets", join_first)
+    outcomes, _ = restored(cluster, restore.plan(removal_of(cluster), cluster))
+    assert [(o.status, o.code, o.possible) for o in outcomes] == [(Status.FAILED, "UNKNOWN_MEMBER_ID", False)] * 2
+
+
 def test_a_stop_sends_nothing(cluster: FakeCluster) -> None:
     outcomes, _ = restored(cluster, restore.plan(removal_of(cluster), cluster), stop=True)
     assert details(outcomes) == [(Status.NOT_ATTEMPTED, "interrupted")] * 2

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation, AdminClient
 
 from reconciler.apply.results import exit_code
@@ -26,7 +26,7 @@ from reconciler.kafka.topics import topic_id_text
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.ports import Election
-from reconciler.model.snapshot import GroupState, Unknown
+from reconciler.model.snapshot import CommittedOffset, GroupState, Unknown, fingerprint
 from reconciler.operations.attempt import ResponseAction
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.error_table import InterpretingGateway
@@ -168,6 +168,25 @@ def test_absence_needs_a_complete_listing_and_the_coordinator(
     session = session_of(cluster_id="here", errors=errors)
     billing = read_groups(session, ["billing"], cluster_id="here", deadline=Deadline.after(0.2))["billing"]
     assert billing.listed is False if absent else isinstance(billing.listed, Unknown)
+
+
+@pytest.mark.parametrize("code", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART])
+def test_a_commit_on_a_topic_that_cannot_be_described_has_no_topic_id(
+    monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """The group may still be removed; such an offset is never restored."""
+    commit = CommittedOffset(topic="orders", partition=0, offset=3)
+    monkeypatch.setattr(KafkaSession, "call_worker", lambda *_arguments, **_options: ({}, {"billing": (commit,)}))
+    session = session_of(cluster_id="here")
+    refused: Future[object] = Future()
+    refused.set_exception(KafkaException(KafkaError(code)))
+    listed = SimpleNamespace(group_id="billing", type=ConsumerGroupType.CLASSIC, state=ConsumerGroupState.EMPTY)
+    client: Any = session._clients["reads"]
+    client.list_consumer_groups = lambda **_options: done(SimpleNamespace(valid=[listed], errors=[]))
+    client.describe_topics = lambda _topics, **_options: {"orders": refused}
+    billing = read_groups(session, ["billing"], cluster_id="here", deadline=Deadline.after(5))["billing"]
+    assert (billing.commits, billing.offsets) == (1, (commit,))
+    assert billing.fingerprint == fingerprint([("orders", 0, 3)])
 
 
 def test_no_topic_id_is_not_an_id() -> None:
