@@ -54,7 +54,7 @@ def test_a_protection_holds_for_a_watch_that_began_before_it(
         write_file(tmp_path / "cluster.yaml", CLUSTER.format(id=CLUSTER_ID, servers=servers, protected=protect))
         write_file(tmp_path / "floor.yaml", FLOOR.format(topics=f"{protected}, {purged}", last=last))
 
-    write("", "last")
+    write("nothing-yet", "last")
     errors = tmp_path / "errors.txt"
     with (
         errors.open("w") as stderr,
@@ -69,6 +69,7 @@ def test_a_protection_holds_for_a_watch_that_began_before_it(
         try:
             for topic in (protected, purged):
                 wait_for_log_start(cluster, topic, 60)
+            assert process.poll() is None, errors.read_text()
             write(protected, "lsat")
             message = "the last valid ones stay in force, with what Cluster/local protects by now"
             client.wait_until(lambda: message in errors.read_text(), 120, "a round with invalid manifests")
