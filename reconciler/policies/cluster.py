@@ -46,7 +46,7 @@ class JournalSpec(ManifestModel):
     """Where intents and outcomes are kept."""
 
     topic: TopicName | None = Field(default=None, examples=["_reconciler.journal"])
-    """A Kafka topic; where it is left out, a file, .reconciler/NAME.jsonl."""
+    """A Kafka topic; where it is left out, .reconciler/NAME.jsonl in the folder of this manifest."""
 
 
 _SERVER_SCHEMA = {"pattern": SERVER_TEXT, "examples": ["broker-1:9093"]}
