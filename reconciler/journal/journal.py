@@ -245,14 +245,14 @@ def _newest_purge(runs: Sequence[_RunPurge], now_ms: int, shift_ms: int) -> Purg
     times, until = list[int](), list[int]()
     for purge in runs:
         at_ms = purge.at(now_ms)
-        if at_ms is not None:
-            times.append(at_ms + shift_ms)
-            until += [] if purge.in_flight_ms is None else [times[-1] + purge.in_flight_ms]
-            continue
-        return Unknown(
-            f"the journal says {format_instant(purge.at_ms)}, which is in the future: the clock of this machine is "
-            "behind, or the one that stamped the entry was ahead; set it, and the next apply or converge goes on"
-        )
+        if at_ms is None:
+            return Unknown(
+                f"the journal says {format_instant(purge.at_ms)}, which is in the future: the clock of this machine is "
+                "behind, or the one that stamped the entry was ahead; set it, and the next apply or converge goes on"
+            )
+        times.append(at_ms + shift_ms)
+        if purge.in_flight_ms is not None:
+            until.append(times[-1] + purge.in_flight_ms)
     return Purge(max(times), max(until, default=None))
 
 
