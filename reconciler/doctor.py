@@ -66,7 +66,7 @@ def check_cluster(run: Run, *, elections_only: bool = False) -> ClusterCheck:
     run.progress("reading versions, clocks and permissions")
     return ClusterCheck(
         cluster=cluster.metadata.name,
-        bootstrap_servers=session.connection.bootstrap_servers,
+        bootstrap_servers=cluster.spec.bootstrap_servers,
         required=required,
         report=doctor.run_checks(session, required),
     )

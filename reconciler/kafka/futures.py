@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from reconciler.model.snapshot import Unknown
+from reconciler.text.redact import redact
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -92,7 +93,12 @@ def code_of(error: object) -> int:
 def reason_of(error: BaseException | KafkaError) -> str:
     """One line for a failed call: the words of the broker or the library, without class names."""
     inner = kafka_error(error)
-    return str(error) or type(error).__name__ if inner is None else f"{inner.str()} ({inner.name()})"
+    return str(error) or type(error).__name__ if inner is None else f"{text_of(inner)} ({inner.name()})"
+
+
+def text_of(error: KafkaError) -> str:
+    """The text of the broker or the library, without values of secrets."""
+    return redact(error.str())
 
 
 def failed_with(future: Future[Any], codes: Collection[int]) -> bool:

@@ -16,7 +16,7 @@ from confluent_kafka.admin import NewTopic
 from reconciler.errors import ClusterUnreachable, JournalUnavailable
 from reconciler.journal.journal import Line
 from reconciler.kafka import connect
-from reconciler.kafka.futures import code_of, reason_of, wait_all
+from reconciler.kafka.futures import code_of, reason_of, text_of, wait_all
 from reconciler.kafka.offsets import first_offsets, read_ends, read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import cleanup_policies, describe, list_topics, read_configs
@@ -88,7 +88,7 @@ class JournalTopic:
                 unacknowledged = self._producer.flush(self._session.timeout_s)
             except (KafkaException, ClusterUnreachable) as error:
                 raise self._unavailable("written", reason_of(error)) from None
-            failures = [error.str() for error in errors if error is not None]
+            failures = [text_of(error) for error in errors if error is not None]
             if failures or unacknowledged:
                 # Lines in flight may still arrive; an extra intent is harmless.
                 self._producer = None
