@@ -825,6 +825,24 @@ def test_a_consumer_that_joins_during_the_run_is_seen(cluster: FakeCluster, tmp_
     assert '"late"' in outcomes[1].detail
 
 
+def test_a_group_that_gets_members_and_cannot_be_read_is_news(cluster: FakeCluster, tmp_path: Path) -> None:
+    """It was EMPTY, and its new member rebalances: the reading from before it joined stayed for a minute."""
+    clock = FakeClock()
+    cluster.create_topic("shipments", 1)
+    cluster.commit("late", {TopicPartition("shipments", 0): 0})
+
+    def join(_operation: Operation) -> None:
+        clock.now_ms += 11_000
+        cluster.join("late", "orders")
+        cluster.groups["late"].unread = True
+
+    cluster.on_request = join
+    actions = [purge(cluster, AT, 60), purge(cluster, TopicPartition("orders", 1), 60)]
+    outcomes = run(cluster, actions, tmp_path, clock=clock, tuning=Tuning(lanes_at_once=1, attempts=2)).outcomes
+    assert [(outcome.status, outcome.sends) for outcome in outcomes] == [(Status.APPLIED, 1), (Status.FAILED, 0)]
+    assert mentions(outcomes[1].detail, '"late"', "rebalancing")
+
+
 @pytest.mark.parametrize("later", [0, 1])
 def test_a_record_in_the_commit_log_stops_a_removal(cluster: FakeCluster, tmp_path: Path, later: int) -> None:
     """Only the log shows a commit of the same offset; records of other groups mean nothing."""
