@@ -29,8 +29,10 @@ broker.
 """
 INTENT_MAX_AGE_MS = 30_000
 """How long after its intent a request may go out; other runs wait for that time."""
-_CONSUMERS_MAX_AGE_MS = 60_000
-"""How long a reading is good for where later ones know less."""
+_CONSUMERS_MAX_AGE_MS = 50_000
+"""How long a reading is good for where later ones know less. A check that takes it is good for ten more
+seconds (executor.py), and no request rests on a reading of more than a minute.
+"""
 _MEMBERLESS = (GroupState.EMPTY, GroupState.DEAD)
 _NOT_LISTED = Unknown("it is not listed, and its coordinator does not say that it is gone")
 
