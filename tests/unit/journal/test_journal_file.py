@@ -34,6 +34,7 @@ from reconciler.operations.checks import purge_wait
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.error_table import Operation
 from tests.fakes.runs import FakeClock, election, last_purges, purge, removal, run
+from tests.golden.wording import mentions
 
 AT = TopicPartition("orders", 0)
 PLAN = "sha256:plan"
@@ -219,8 +220,10 @@ def test_unusable_paths_are_in_the_message(cluster: FakeCluster, tmp_path: Path)
     """A journal below a file cannot be written, and the message names it."""
     (tmp_path / "file").write_text("")
     journal = ActionJournal(JournalFile(tmp_path / "file" / "journal.jsonl"))
-    with pytest.raises(JournalUnavailable, match=r"journal\.jsonl cannot be written"):
+    with pytest.raises(JournalUnavailable, match=r"journal\.jsonl cannot be written") as error:
         journal.record([purge(cluster, AT, 60)], run_id="r", plan_digest=PLAN, at_ms=1)
+    # The folder is that of the manifests: it cannot be chosen, as the message once said.
+    assert mentions(str(error.value), f"write to {tmp_path / 'file'}", "spec.journal")
     with pytest.raises(JournalUnavailable, match=r"journal\.jsonl cannot be read"):
         last_purges(journal)
 
