@@ -80,7 +80,7 @@ class Run(AbstractContextManager["Run"]):
             session.close()
             raise WrongCluster(
                 f"Cluster/{cluster.metadata.name} names cluster id {cluster.spec.cluster_id}, the brokers at "
-                f"{session.connection.bootstrap_servers} are {session.cluster_id}: nothing was done; correct "
+                f"{', '.join(session.connection.bootstrap_servers)} are {session.cluster_id}: nothing was done; correct "
                 f"bootstrapServers or clusterId in {cluster.declared_at}"
             )
         return session

@@ -4,6 +4,7 @@ import math
 import random
 import sys
 import time
+from functools import reduce
 from pathlib import Path
 from typing import Annotated
 
@@ -185,8 +186,8 @@ def _load_again(
     try:
         present = common.load(paths, settings).for_cluster(name)
     except ManifestsInvalid as error:
-        cluster = next((cluster for cluster in error.clusters if cluster.metadata.name == name), None)
-        if cluster is None:
+        declared = [cluster for cluster in error.clusters if cluster.metadata.name == name]
+        if not declared:
             raise ReconcilerError(
                 f"the manifests are invalid by now, and what Cluster/{name} protects cannot be read: nothing is "
                 "done until it can be read"
@@ -196,7 +197,8 @@ def _load_again(
             "protects by now"
         )
         codes.add(error.exit_code)
-        return valid, valid.with_protections(cluster)
+        # A Cluster that is declared twice is invalid, too, and either one may protect more.
+        return valid, reduce(ClusterManifests.with_protections, declared, valid)
     return present, present
 
 

@@ -17,6 +17,15 @@ kind: Cluster
 metadata: {name: prod}
 spec: {clusterId: id-of-prod-000000000, bootstrapServers: ["127.0.0.1:1"], protect: {topics: [%s]}}
 """
+BLOCK_CLUSTER = """\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {name: prod}
+spec:
+  clusterId: id-of-prod-000000000
+  bootstrapServers: ["127.0.0.1:1"]
+  protect: {topics: [billing]}
+"""
 POLICY = """\
 apiVersion: reconciler/v1
 kind: LeaderPolicy
@@ -78,8 +87,25 @@ def test_invalid_manifests_add_protections_only(
     assert "prod: the manifests are invalid by now: the last valid ones stay in force" in shown
 
 
+def test_a_cluster_that_is_declared_twice_protects_what_both_do(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second manifest of the same name is an error, and may be where a protection was added."""
+    _code, rounds = watch(folder, monkeypatch, lambda: (folder / "more.yaml").write_text(CLUSTER % "orders"))
+    assert rounds == ["all without billing", "all without billing,orders"]
+
+
 @pytest.mark.parametrize(
-    "text", ["", "kind: Cluster", CLUSTER % "billing" + "  limits: {topics: -1}\n", CLUSTER % "[", None]
+    "text",
+    [
+        "",
+        "kind: Cluster",
+        CLUSTER % "billing" + "  limits: {topics: -1}\n",
+        CLUSTER % "[",
+        None,
+        # The reader of YAML drops the second value, and the rest would be a Cluster.
+        BLOCK_CLUSTER + "  protect: {topics: [orders]}\n",
+        BLOCK_CLUSTER + "  ? [protect]\n  : {topics: [orders]}\n",
+        CLUSTER % "billing" + "---\n" + (CLUSTER % "orders").replace("topics", "topisc"),
+    ],
 )
 def test_nothing_is_done_while_protections_are_not_known(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str | None

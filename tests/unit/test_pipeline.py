@@ -1,0 +1,22 @@
+"""What the pipeline itself says about a cluster; no broker is needed."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from reconciler import pipeline
+from reconciler.errors import WrongCluster
+from reconciler.manifest.files import ClusterManifests
+from reconciler.scan.session import SparkTarget
+from tests.strategies.facts import cluster
+
+
+def test_brokers_of_another_cluster_are_named_as_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were shown as ('broker-1:9092',)."""
+    connection = SimpleNamespace(bootstrap_servers=("broker-1:9092", "broker-2:9092"))
+    session = SimpleNamespace(cluster_id="other", connection=connection, close=lambda: None)
+    monkeypatch.setattr("reconciler.pipeline.KafkaSession.open", lambda _connection: session)
+    manifests = ClusterManifests(cluster=cluster(), policies=(), waivers=(), files=())
+    run = pipeline.Run(manifests=manifests, engine=SparkTarget(), timeout_s=1, progress=lambda _line: None)
+    with pytest.raises(WrongCluster, match="the brokers at broker-1:9092, broker-2:9092 are other: nothing was done"):
+        _ = run.session
