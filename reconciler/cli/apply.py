@@ -5,6 +5,7 @@ import random
 import sys
 import time
 from functools import reduce
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -197,8 +198,9 @@ def _load_again(
             "protects by now"
         )
         codes.add(error.exit_code)
-        # A Cluster that is declared twice is invalid, too, and either one may protect more.
-        return valid, reduce(ClusterManifests.with_protections, declared, valid)
+        # A Cluster that is declared twice is invalid, also under two names, and either one may protect more.
+        same_id = (cluster for cluster in error.clusters if cluster.spec.cluster_id == valid.cluster.spec.cluster_id)
+        return valid, reduce(ClusterManifests.with_protections, chain(declared, same_id), valid)
     return present, present
 
 

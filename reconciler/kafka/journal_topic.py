@@ -123,7 +123,7 @@ class JournalTopic:
         position |= {number: at for number, (_, at) in ends.items() if isinstance(at, int)}
 
     def damaged(self, location: str, error: ValueError) -> JournalUnavailable:
-        return self._unavailable("trusted", f"{location} is {error}")
+        return self._unavailable("trusted", f"{location} is {error}: name another topic in spec.journal of the Cluster")
 
     def _partitions(self) -> tuple[int, ...]:
         """The topic's partitions, after a check that it is the topic of the last call.

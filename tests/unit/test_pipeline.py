@@ -1,4 +1,4 @@
-"""What the pipeline itself says about a cluster; no broker is needed."""
+"""What errors of the cluster and of the journal topic say; no broker is needed."""
 
 from types import SimpleNamespace
 
@@ -6,8 +6,10 @@ import pytest
 
 from reconciler import pipeline
 from reconciler.errors import WrongCluster
+from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.manifest.files import ClusterManifests
 from reconciler.scan.session import SparkTarget
+from tests.golden.wording import mentions
 from tests.strategies.facts import cluster
 
 
@@ -20,3 +22,10 @@ def test_brokers_of_another_cluster_are_named_as_they_are_written(monkeypatch: p
     run = pipeline.Run(manifests=manifests, engine=SparkTarget(), timeout_s=1, progress=lambda _line: None)
     with pytest.raises(WrongCluster, match="the brokers at broker-1:9092, broker-2:9092 are other: nothing was done"):
         _ = run.session
+
+
+def test_a_foreign_record_in_the_journal_topic_has_a_next_step() -> None:
+    """A topic cannot be moved away as a file can, and the message ended without a way out."""
+    store = JournalTopic(SimpleNamespace(), "_journal")  # type: ignore[arg-type]
+    message = str(store.damaged("record 7 of partition 0", ValueError("no journal entry of format 3")))
+    assert mentions(message, "_journal", "record 7 of partition 0", "name another topic in spec.journal of the Cluster")

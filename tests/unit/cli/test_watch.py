@@ -87,9 +87,13 @@ def test_invalid_manifests_add_protections_only(
     assert "prod: the manifests are invalid by now: the last valid ones stay in force" in shown
 
 
-def test_a_cluster_that_is_declared_twice_protects_what_both_do(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second manifest of the same name is an error, and may be where a protection was added."""
-    _code, rounds = watch(folder, monkeypatch, lambda: (folder / "more.yaml").write_text(CLUSTER % "orders"))
+@pytest.mark.parametrize("name", ["prod", "other"])
+def test_a_cluster_that_is_declared_twice_protects_what_both_do(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A second manifest of the same name, or cluster id, is an error, and may be where a protection was added."""
+    text = (CLUSTER % "orders").replace("name: prod", f"name: {name}")
+    _code, rounds = watch(folder, monkeypatch, lambda: (folder / "more.yaml").write_text(text))
     assert rounds == ["all without billing", "all without billing,orders"]
 
 
