@@ -1,7 +1,9 @@
 """`watch` reads its manifests before each round; no cluster is needed to see what is in force."""
 
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -52,10 +54,9 @@ def watch(folder: Path, monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], 
 
     steps = iter(changes)
     monkeypatch.setattr(apply, "_converge_once", converge)
-    monkeypatch.setattr("time.sleep", lambda _seconds: next(steps)())
-    monkeypatch.setattr(apply, "_SLICE_S", 0)
-    clock = iter(range(0, 10**9, 1))
-    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    # The module's clock only: other threads of this process go on sleeping.
+    clock = SimpleNamespace(monotonic=count().__next__, sleep=lambda _seconds: next(steps)())
+    monkeypatch.setattr(apply, "time", clock)
     return run(["watch", str(folder), "--every", "1s", "--rounds", str(len(changes) + 1)]), rounds
 
 
