@@ -186,6 +186,8 @@ def _load_again(
     name = valid.cluster.metadata.name
     try:
         present = common.load(paths, settings).for_cluster(name)
+    except UsageError as error:
+        raise UsageError(f"{error}: nothing is done until it is back; start watch again for another cluster") from None
     except ManifestsInvalid as error:
         declared = [cluster for cluster in error.clusters if cluster.metadata.name == name]
         if not declared:

@@ -126,3 +126,20 @@ def test_nothing_is_done_while_protections_are_not_known(
     )
     assert rounds == ["all without billing"] * 2
     assert "nothing is done until it can be read" in capsys.readouterr().err
+
+
+def test_a_cluster_that_was_renamed_stops_the_watch_until_it_is_back(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder / "cluster.yaml"
+    good = path.read_text()
+    _code, rounds = watch(
+        folder,
+        monkeypatch,
+        lambda: path.write_text(good.replace("name: prod", "name: production")),
+        lambda: path.write_text(good),
+    )
+    assert rounds == ["all without billing"] * 2
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "known clusters: production" in shown
+    assert "nothing is done until it is back; start watch again for another cluster" in shown
