@@ -66,7 +66,7 @@ test-spark: java setup  ## tests with real Spark
 test-kafka: java setup  ## tests with real brokers
 	$(PYTEST) tests/kafka tests/contract
 
-faults: java setup  ## fault trials on real brokers: TRIALS=300 SEED=1 LANES=2 OUT=faults-report
+faults: java setup  ## fault trials on real brokers, with live consumers as witnesses: TRIALS=300 SEED=1 LANES=2 OUT=faults-report
 	$(BIN)/python -m tests.faults.run --trials $(or $(TRIALS),300) --seed $(or $(SEED),1) --lanes $(or $(LANES),2) --out $(or $(OUT),faults-report)
 
 soak: setup  ## property tests with 100,000 examples each, for hours: PROFILE=ci for 10,000

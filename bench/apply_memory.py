@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Election, ItemResult
-from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
+from reconciler.model.snapshot import CommittedOffset, Consumers, GroupFacts, PartitionFacts, Unknown
 from reconciler.plan import plan_file as plans
 
 HEAD = ("apply without a network", "seconds", "peak MiB, plan read", "peak MiB, applied", "peak MiB, results written")
@@ -64,8 +64,15 @@ class FakeGateway:
     ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
         return {(group, key): 52_000 for group, partitions in requested.items() for key in partitions}
 
+    def read_consumers(self, topics: Collection[str]) -> Consumers:
+        return Consumers(groups={}, commits={topic: {} for topic in topics})
+
     def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
         assert not groups
+        return {}
+
+    def read_commit_log(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:
+        assert not starts
         return {}
 
     def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
@@ -81,6 +88,12 @@ class FakeGateway:
         self, election: Election, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, ItemResult]:
         raise AssertionError(election, partitions)
+
+    def list_groups(self) -> Mapping[str, GroupFacts]:
+        return {}
+
+    def commit_offsets(self, group: str, offsets: Sequence[CommittedOffset]) -> Mapping[TopicPartition, ItemResult]:
+        raise AssertionError(group, offsets)
 
     def refresh(self) -> None:
         raise AssertionError("no request is repeated")

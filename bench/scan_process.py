@@ -139,6 +139,7 @@ def measure_chunks(servers: str, runs: int, manifests: str) -> dict[str, list[fl
             for partition_request in partition_requests
             if partition_request.readers
         },
+        topic_ids={},
         named={},
         groups=request.groups,
         until_s=math.inf,

@@ -35,6 +35,8 @@ from reconciler.text.formatting import format_exact_instant
 T = TypeVar("T")
 Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_BINDING = frozenset({"request", "approved", "guard", "seen"})
+"""Objects of an action that decide what is sent: no newer minor version may add a field there."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 
@@ -88,7 +90,8 @@ class Codec(Generic[T]):
     def decode(self, text: str, *, newer: bool = False) -> T:
         """Return the value that `encode` wrote as this text. Raises ValueError for every other text.
 
-        `newer`: the text is of a newer minor version of its format, and may hold more fields.
+        `newer`: the text is of a newer minor version of its format, and may hold more fields, except
+        in what decides the request.
         """
         value = self.validate(text)
         compare(text, self.encode(value), newer=newer)
@@ -324,7 +327,8 @@ def _difference(read: Any, written: Any, path: str, *, newer: bool) -> str:
     if type(read) is dict and type(written) is dict:
         if missing := written.keys() - read.keys():
             return f"{name} lacks {', '.join(sorted(missing))}"
-        if (unknown := read.keys() - written.keys()) and not newer:
+        extensible = newer and path.partition(".")[0] not in _BINDING
+        if (unknown := read.keys() - written.keys()) and not extensible:
             return f"{name} has unknown fields: {', '.join(map(shorten, sorted(unknown)))}"
         pairs = [(read[key], value, f"{path}.{key}".removeprefix(".")) for key, value in written.items()]
     elif type(read) is list and type(written) is list and len(read) == len(written):

@@ -108,8 +108,12 @@ def doctor_report(check: ClusterCheck, purpose: Role) -> Report:
     facts = [_item("client", results.client), *_versions(results.versions), _clock(results.clock)]
     facts += [_item("MISSING", escape_sentence(sentence)) for sentence in results.unseen]
     if results.journal_missing and check.required.journal_topic is not None:
-        command = create_command(display_name(check.required.journal_topic))
+        command = create_command(display_name(check.required.journal_topic), brokers=len(results.brokers))
         facts.append(_item("MISSING", f"the journal's topic does not exist; to create it: {command}"))
+    if isinstance(risks := results.journal_risks, Unknown):
+        facts.append(_item("unknown", f"how safe the journal's topic is: {escape_sentence(risks.reason)}"))
+    else:
+        facts += [_item("risk", escape_sentence(sentence), Severity.WARNING) for sentence in risks]
     sections = {heading: facts}
     for role in Role:
         items = [item for right in results.rights if right.purpose is role for item in _right(right, purpose)]

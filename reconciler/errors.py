@@ -38,11 +38,15 @@ class UsageError(ReconcilerError):
 
 
 class ManifestsInvalid(ReconcilerError):
-    """`diagnostics`: those of the whole run in file order (manifest.diagnostics.Diagnostic)."""
+    """`diagnostics`: those of the whole run in file order (manifest.diagnostics.Diagnostic).
 
-    def __init__(self, diagnostics: Sequence[Any]) -> None:
+    `clusters`: the Cluster manifests without an error of their own, or of another one of the same name.
+    """
+
+    def __init__(self, diagnostics: Sequence[Any], clusters: Sequence[Any] = ()) -> None:
         super().__init__(f"{len(diagnostics)} problem(s) in the manifests")
         self.diagnostics = tuple(diagnostics)
+        self.clusters = tuple(clusters)
 
 
 class SecretMissing(ReconcilerError):

@@ -1,5 +1,6 @@
 """Calls the steps in order: scan → plan → recheck → apply. Decides nothing itself."""
 
+import math
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -9,24 +10,25 @@ from functools import cached_property
 from pathlib import Path
 
 from reconciler import __version__, gitops
-from reconciler.apply import results
+from reconciler.apply import restore, results
 from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply as send_actions
+from reconciler.apply.restore import Removal, RestoreContext, RestorePlan
 from reconciler.errors import ExitCode, JournalUnavailable, WrongCluster
 from reconciler.journal import journal
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal, JournalEntry
-from reconciler.kafka.gateway import KafkaGateway
+from reconciler.kafka.gateway import REQUEST_GRACE_S, KafkaGateway
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import secrets
 from reconciler.manifest.files import ClusterManifests
-from reconciler.model.action import Mode
+from reconciler.model.action import Action, Mode
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Unknown
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, CommittedOffset, Purge, Unknown
 from reconciler.plan import limits, plan_file, planner, recheck
 from reconciler.plan.plan_file import SavedPlan
 from reconciler.plan.review import restrict_to
@@ -38,6 +40,12 @@ from reconciler.scan.session import SparkTarget
 def wall_clock_ms() -> int:
     """Read the wall clock: epoch milliseconds. A step passes its time on as `observed_at_ms`."""
     return time.time_ns() // 1_000_000
+
+
+def steady_clock() -> Callable[[], int]:
+    """Return a clock in epoch milliseconds that never falls behind, also if the wall clock is set back."""
+    started_ms, started_ns = wall_clock_ms(), time.monotonic_ns()
+    return lambda: max(wall_clock_ms(), started_ms + (time.monotonic_ns() - started_ns) // 1_000_000)
 
 
 @dataclass(kw_only=True)
@@ -72,20 +80,36 @@ class Run(AbstractContextManager["Run"]):
             session.close()
             raise WrongCluster(
                 f"Cluster/{cluster.metadata.name} names cluster id {cluster.spec.cluster_id}, the brokers at "
-                f"{session.connection.bootstrap_servers} are {session.cluster_id}: nothing was done; correct "
+                f"{', '.join(session.connection.bootstrap_servers)} are {session.cluster_id}: nothing was done; correct "
                 f"bootstrapServers or clusterId in {cluster.declared_at}"
             )
         return session
 
     def open_journal(self, *, commit: str | None = None) -> ActionJournal:
-        """Open the journal of the Cluster manifest: a topic, or a file below the working directory.
+        """Open the journal of the Cluster manifest: a topic, or a file in the manifest's folder.
 
-        `commit`: of the plan's manifests. The current user is the author of what is recorded.
+        `commit`: of the plan's manifests. The current user is the author of what is recorded. Raises
+        JournalUnavailable for a file that is only where earlier versions stored it.
         """
         cluster = self.manifests.cluster
-        topic, path = cluster.spec.journal.topic, Path(".reconciler") / f"{cluster.metadata.name}.jsonl"
-        store = JournalTopic(self.session, topic) if topic else JournalFile(path)
+        topic, manifest = cluster.spec.journal.topic, Path(cluster.declared_at.path)
+        # A link to the manifest would give the same cluster a second journal, and a second clock of `every`.
+        folder = (manifest.resolve() if manifest.is_symlink() else manifest).parent
+        path = Path(".reconciler") / f"{cluster.metadata.name}.jsonl"
+        if not topic and path.exists() and not (folder / path).exists():
+            raise JournalUnavailable(
+                f"the journal {path} is in the working directory, and a journal belongs to its manifests: "
+                f"move it to {folder / path}"
+            )
+        store = JournalTopic(self.session, topic) if topic else JournalFile(folder / path)
         return ActionJournal(store, who=journal.whoami(), commit=commit)
+
+    def settle_clock(self) -> None:
+        """Make the time of purges known again that are stamped in the future, if a policy has `every`."""
+        every_ms = max((policy.every_ms or 0 for policy in self.manifests.policies), default=0)
+        if every_ms:
+            with suppress(JournalUnavailable):  # those policies are blocked, and say why
+                self.open_journal().settle_clock(every_ms=every_ms, run_id=self.run_id, at_ms=wall_clock_ms())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,13 +161,16 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning | No
     action_journal = run.open_journal(commit=planned.source.commit)
     digest = plan_file.digest(planned)
     # Before the recheck: an old journal takes time, and the first request follows the recheck.
-    intents = journal.interrupted_actions(action_journal, digest)
+    intents = journal.interrupted_actions(action_journal, digest, since_ms=planned.observed_at_ms)
     if intents:
         run.progress(journal.progress_message(intents))
     run.progress("rechecking every action")
-    checked_at_ms = wall_clock_ms()
+    clock = steady_clock()
+    checked_at_ms = clock()
     snapshot = _scan(run, recheck.scan_request(planned), checked_at_ms, action_journal)
-    checked = recheck.recheck(planned, cluster, run.manifests.waivers, snapshot, now_ms=checked_at_ms)
+    checked = recheck.recheck(
+        planned, cluster, run.manifests.policies, run.manifests.waivers, snapshot, now_ms=checked_at_ms
+    )
     refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
     rechecked = tuple(journal.annotate_interrupted(outcome, intents) for outcome in checked.outcomes)
     if refused or dry_run:
@@ -159,17 +186,21 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning | No
         journal=action_journal,
         run_id=run.run_id,
         plan_digest=digest,
-        clock=wall_clock_ms,
+        clock=clock,
         sleep=time.sleep,
         stop=run.stop,
         progress=run.progress,
         sending=run.sending,
         checked_at_ms=checked_at_ms,
         expires_at_ms=planned.expires_at_ms,
+        known_groups=snapshot.groups,
+        commit_log_ends=snapshot.commit_log_ends,
+        request_timeout_ms=math.ceil((run.timeout_s + REQUEST_GRACE_S) * 1000),
         tuning=tuning or Tuning(),
     )
     context.note_removed_groups(rechecked)
     outcomes = [*rechecked, *send_actions(checked.remaining, context)]
+    run.settle_clock()
     nothing_written = not any(map(results.may_have_written, outcomes))
     code = ExitCode.INTERRUPTED if run.stop() and nothing_written else results.exit_code(outcomes)
     return _result(planned, run, outcomes, code=code)
@@ -181,6 +212,7 @@ def converge(run: Run, *, on_plan: Callable[[Plan], None]) -> ApplyResult:
     on_plan(planned)
     if planned.actions and not planned.refused:
         return apply(planned, run)
+    run.settle_clock()
     return _result(planned, run, (), refused=tuple(verdict.message for verdict in planned.refused))
 
 
@@ -189,11 +221,41 @@ def journal_entries(run: Run, *, address: str | None = None) -> Iterator[Journal
     return run.open_journal().entries(lambda entry: address is None or f"{entry}/".startswith(f"{address}/"))
 
 
+def plan_restore(run: Run, removal: Removal) -> RestorePlan:
+    """Return which offsets of a removal may be written back now. Reads only. Raises WrongCluster."""
+    cluster = run.manifests.cluster
+    if removal.cluster_id not in (None, cluster.spec.cluster_id):
+        raise WrongCluster(
+            f"the results are of cluster id {removal.cluster_id}, Cluster/{cluster.metadata.name} is "
+            f"{cluster.spec.cluster_id}: nothing was done; choose the right manifests or results"
+        )
+    run.progress("checking the group and its partitions")
+    return restore.plan(removal, KafkaGateway(run.session, cluster_id=cluster.spec.cluster_id))
+
+
+def restore_group(run: Run, planned: RestorePlan) -> Mapping[TopicPartition, Outcome]:
+    """Write the offsets of a plan back that still may be. Raises WrongCluster, JournalUnavailable."""
+    removal, action_journal = planned.removal, run.open_journal()
+
+    def record(event: Action | Outcome, offsets: tuple[CommittedOffset, ...]) -> None:
+        action_journal.record(
+            [event],
+            run_id=run.run_id,
+            plan_digest=f"restore of {removal.plan_digest}",  # another plan: no intent of the removal stays open
+            at_ms=wall_clock_ms(),
+            removed_offsets={removal.address: offsets} if offsets else None,
+        )
+
+    run.progress("writing the offsets back")
+    gateway = KafkaGateway(run.session, cluster_id=run.manifests.cluster.spec.cluster_id)
+    return restore.restore(planned, RestoreContext(gateway=gateway, record=record, stop=run.stop, sending=run.sending))
+
+
 def export(run: Run, out: Path) -> Sequence[Path]:
     """Write the snapshot of a scan as Parquet files under `out`, without purge times."""
     observed_at_ms = wall_clock_ms()
     request = planner.scan_request(run.manifests.policies, observed_at_ms)
-    request = replace(request, topics=tuple(replace(topics, last_purge=False) for topics in request.topics))
+    request = replace(request, topics=tuple(replace(topics, every_ms=None) for topics in request.topics))
     return parquet.write(_scan(run, request, observed_at_ms), out)
 
 
@@ -203,9 +265,10 @@ def _scan(
     """Scan, and connect while Spark starts. `action_journal` None: the journal of the cluster."""
     with scan.start_session(request, run.engine) as start:
         session = run.session
-        last_purges: Mapping[TopicPartition, int] | Unknown = NOT_ASKED
-        if any(part.last_purge for part in request.topics):
-            last_purges = journal.last_purges(action_journal or run.open_journal())
+        last_purges: Mapping[TopicPartition, Purge | Unknown] | Unknown = NOT_ASKED
+        clocks = [part.every_ms for part in request.topics if part.every_ms is not None]
+        if clocks:
+            last_purges = _last_purges(run, action_journal, max(clocks), observed_at_ms)
         return scan.scan(
             request,
             session,
@@ -215,6 +278,15 @@ def _scan(
             progress=run.progress,
             start=start,
         )
+
+
+def _last_purges(
+    run: Run, action_journal: ActionJournal | None, every_ms: int, now_ms: int
+) -> Mapping[TopicPartition, Purge | Unknown] | Unknown:
+    try:
+        return (action_journal or run.open_journal()).last_purges(every_ms=every_ms, now_ms=now_ms)
+    except JournalUnavailable as error:
+        return Unknown(str(error))
 
 
 def _result(

@@ -4,6 +4,7 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import Any
 
 from reconciler.errors import JournalUnavailable
@@ -11,15 +12,29 @@ from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway
+from reconciler.model.snapshot import Consumers, GroupFacts, GroupState, GroupType, Purge, Unknown
 from reconciler.operations import Operation
 from reconciler.operations.attempt import Attempt
 
 _LOG = logging.getLogger(__name__)
 _SLICE_MS = 100
 _RECHECK_MAX_AGE_MS = 30 * 60_000
-"""How long the recheck of the whole plan is good for: consumers that the plan does not name,
-protections and limits are not read again before each request.
+"""How long the recheck of the whole plan is good for: protections and limits are not read again
+before each request.
 """
+_CONSUMERS_FRESH_MS, _CONSUMERS_RETRY_MS = 10_000, 2_000
+"""After how long the consumers of the run's topics are read again: after a complete reading, and
+after one that lacks something. Reading takes a second per thousand groups, and longer with a silent
+broker.
+"""
+INTENT_MAX_AGE_MS = 30_000
+"""How long after its intent a request may go out; other runs wait for that time."""
+_CONSUMERS_MAX_AGE_MS = 50_000
+"""How long a reading is good for where later ones know less. A check that takes it is good for ten more
+seconds (executor.py), and no request rests on a reading of more than a minute.
+"""
+_MEMBERLESS = (GroupState.EMPTY, GroupState.DEAD)
+_NOT_LISTED = Unknown("it is not listed, and its coordinator does not say that it is gone")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +54,49 @@ class Tuning:
     """How long to wait for the effect of a batch before the next one is sent."""
 
 
+@dataclass(slots=True)
+class _Consumers:
+    """The reading that knows most, or the last one where that is too old. Any thread may read."""
+
+    last: Consumers | None = None
+    read_at_ms: int = 0
+    due_ms: int = 0
+    lock: Lock = field(default_factory=Lock)
+
+    def read(self, read: Callable[[], Consumers], clock: Callable[[], int]) -> Consumers:
+        with self.lock:
+            started_ms, last = clock(), self.last
+            limit_ms = self.read_at_ms + _CONSUMERS_MAX_AGE_MS
+            if last is not None and self.read_at_ms <= started_ms < min(self.due_ms, limit_ms):
+                return last
+            consumers = read()
+            unread, unread_before = _unread_groups(consumers), frozenset() if last is None else _unread_groups(last)
+            # Some groups can never be read, so a reading need not know more than the one before.
+            is_steady = consumers.incomplete is None and unread <= unread_before
+            now_ms = clock()
+            self.due_ms = now_ms + (_CONSUMERS_FRESH_MS if is_steady else _CONSUMERS_RETRY_MS)
+            if last is None or not _knows_less(consumers, last) or now_ms > limit_ms:
+                self.last, self.read_at_ms = consumers, started_ms
+                return consumers
+            return last
+
+
+def _unread_groups(consumers: Consumers) -> frozenset[str]:
+    return frozenset(name for name, facts in consumers.groups.items() if facts.consumption_unread is not None)
+
+
+def _knows_less(newer: Consumers, older: Consumers) -> bool:
+    """Whether a reading lacks what the one before has.
+
+    A group that only the newer one has is news, and so is one that had no members and may have some.
+    """
+    if newer.incomplete is not None or older.incomplete is not None:
+        return older.incomplete is None
+    lost = _unread_groups(newer) & older.groups.keys() - _unread_groups(older)
+    joined = (g for g in lost if older.groups[g].state in _MEMBERLESS and newer.groups[g].state not in _MEMBERLESS)
+    return bool(lost) and next(joined, None) is None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyContext:
     """One run of the applier. Times are epoch milliseconds, None: never.
@@ -47,6 +105,9 @@ class ApplyContext:
     `progress`: shows one line. `sending`: called before each request, from any thread, once its
     intents are stored. `checked_at_ms`: when the recheck began. `expires_at_ms`: when the plan
     expires. `removed_groups`: groups that this run removed, or that its recheck found removed.
+    `known_groups`: the groups of the recheck, which read the types of groups that no list call tells.
+    `commit_log_ends`: up to where the recheck has read each partition of the commit log.
+    `request_timeout_ms`: how long a request takes at most.
     """
 
     gateway: Gateway
@@ -62,6 +123,12 @@ class ApplyContext:
     checked_at_ms: int | None = None
     expires_at_ms: int | None = None
     removed_groups: set[str] = field(default_factory=set)
+    known_groups: Mapping[str, GroupFacts] = field(default_factory=dict)
+    commit_log_ends: Mapping[int, int] = field(default_factory=dict)
+    request_timeout_ms: int = 60_000
+    topics: set[str] = field(default_factory=set)
+    """The topics that the run is about."""
+    _consumers: _Consumers = field(default_factory=_Consumers)
     _sent: dict[Address, bool] = field(default_factory=dict)
     """Attempts under way with their intent stored, and whether their request may have gone out."""
     _reasons: list[str] = field(default_factory=list)
@@ -85,9 +152,31 @@ class ApplyContext:
             _LOG.warning("%s", reason)
         self._reasons.append(reason)
 
-    def purges_of_other_runs(self) -> Mapping[TopicPartition, int]:
-        """Return when other runs last purged each partition: `every` bounds runs, not tries."""
-        return self.journal.last_purges(except_run=self.run_id)
+    def consumers(self) -> Consumers:
+        """Return all groups and what they consume of the run's topics, at most a minute old."""
+        return self._consumers.read(self._read_consumers, self.clock)
+
+    def _read_consumers(self) -> Consumers:
+        read = self.gateway.read_consumers(self.topics)
+        groups = {group: self._with_known_type(facts) for group, facts in read.groups.items()}
+        # While a coordinator moves, no broker lists its groups, and none says so.
+        missing = self.known_groups.keys() - groups.keys() - self.removed_groups if read.incomplete is None else ()
+        for group, facts in self.gateway.read_groups(sorted(missing)).items():
+            if facts.listed is not False:
+                groups[group] = replace(self.known_groups[group], consumption_unread=_NOT_LISTED)
+        return replace(read, groups=groups)
+
+    def _with_known_type(self, facts: GroupFacts) -> GroupFacts:
+        known = self.known_groups.get(facts.group, facts)
+        return replace(facts, type=known.type) if facts.type is GroupType.HIDDEN else facts
+
+    def purges_of_other_runs(
+        self, every_ms: int, *, after_intents: bool = False
+    ) -> Mapping[TopicPartition, Purge | Unknown]:
+        """Return other runs' newest purge of each partition: `every` bounds runs, not tries."""
+        return self.journal.last_purges(
+            every_ms=every_ms, now_ms=self.clock(), except_run=self.run_id, after_intents=after_intents
+        )
 
     def may_send(self) -> bool:
         """Whether a request may go out now; an old recheck or an expired plan stops the run."""
@@ -103,7 +192,9 @@ class ApplyContext:
     def record_intents(self, attempts: Sequence[Attempt[Any]]) -> bool:
         """Store the intents. False: the journal took none; the run stops and sends nothing."""
         actions = [attempt.action for attempt in attempts]
-        if not self._record(actions):
+        offsets = {attempt.action.address: attempt.removed_offsets for attempt in attempts if attempt.removed_offsets}
+        in_flight_ms = INTENT_MAX_AGE_MS + self.request_timeout_ms
+        if not self._record(actions, in_flight_ms=in_flight_ms, removed_offsets=offsets):
             return False
         self._sent.update((action.address, False) for action in actions)
         return True
@@ -147,9 +238,11 @@ class ApplyContext:
             self.sleep(part / 1000)
             wait_ms -= part
 
-    def _record(self, events: Sequence[Any]) -> bool:
+    def _record(self, events: Sequence[Any], **of_intents: Any) -> bool:
         try:
-            self.journal.record(events, run_id=self.run_id, plan_digest=self.plan_digest, at_ms=self.clock())
+            self.journal.record(
+                events, run_id=self.run_id, plan_digest=self.plan_digest, at_ms=self.clock(), **of_intents
+            )
         except JournalUnavailable as error:
             self.halt(str(error))
             return False

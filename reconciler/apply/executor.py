@@ -11,7 +11,7 @@ from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any
 
-from reconciler.apply.context import ApplyContext
+from reconciler.apply.context import INTENT_MAX_AGE_MS, ApplyContext
 from reconciler.errors import JournalUnavailable
 from reconciler.model.action import Action
 from reconciler.model.outcome import Outcome, Status
@@ -35,6 +35,7 @@ def apply(actions: Sequence[Action], context: ApplyContext) -> Iterator[Outcome]
     After a stop, what is in flight is waited for and read back, and the rest is NOT_ATTEMPTED. A
     journal that cannot be written stops the run in the same way.
     """
+    context.topics.update(action.address.name for action in actions)
     for operation in OPERATIONS:
         selected = [action for action in actions if isinstance(action, operation)]
         ended = 0
@@ -202,6 +203,7 @@ def _store_intents(
     Where the recheck or the journal took too long, there is another recheck. A run that was stopped
     meanwhile, or whose recheck of the plan is too old by now, sends nothing.
     """
+    intended_at_ms = context.clock()
     if not ready or not context.may_send() or not context.record_intents(ready):
         yield from ready
         return []
@@ -217,11 +219,14 @@ def _store_intents(
                 ready, observation = yield from _recheck_batch(operation, ready, context)
             # A clock may be set back, too.
             if 0 <= context.clock() - observation.read_at_ms <= _FACTS_MAX_AGE_MS:
+                took = ""
                 break
         else:
-            took = f"took longer than {_FACTS_MAX_AGE_MS // 1000} s, {_RECHECKS_MAX} times in a row"
-            reason = f"the recheck before the request {took}: a smaller --batch may help"
-            yield from (attempt.retry_later(reason) for attempt in ready)
+            took = f"the recheck before the request took longer than {_FACTS_MAX_AGE_MS // 1000} s, {_RECHECKS_MAX} times in a row"
+        if not took and context.clock() - intended_at_ms > INTENT_MAX_AGE_MS:
+            took = f"storing the intents and the recheck took longer than {INTENT_MAX_AGE_MS // 1000} s"
+        if took:
+            yield from (attempt.retry_later(f"{took}: a smaller --batch may help") for attempt in ready)
             return []
     except JournalUnavailable as error:
         context.halt(str(error))

@@ -1,5 +1,6 @@
 """Writes results.json, what became of each action, and chooses the exit code that sums it up."""
 
+import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -7,10 +8,11 @@ from pathlib import Path
 from typing import Literal
 
 from reconciler.atomic_file import write_file
-from reconciler.codec import Codec, Schema, document
-from reconciler.model.bounds import InstantMs, Total
+from reconciler.codec import Codec, Schema, compare, document, is_newer
+from reconciler.model.bounds import InstantMs, Int64, Total
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
+from reconciler.model.snapshot import CommittedOffset
 
 FORMAT_VERSION = "2.0"
 SCHEMA_ID = "urn:kafka-reconciler:schema:results:2"
@@ -45,7 +47,7 @@ class ResultRow:
     """What became of one action: why in words, the broker's error name, and what the cluster showed
     afterwards (null: not read).
 
-    `sends`, `possible`, `removed_max`: as in `Outcome`.
+    `sends` and all that follow: as in `Outcome`.
     """
 
     address: Address
@@ -58,11 +60,23 @@ class ResultRow:
     sends: int
     possible: bool
     removed_max: Total
+    low_watermark: Int64 | None
+    removed_offsets: tuple[CommittedOffset, ...] | None
 
 
 _HEADER = Codec(ResultsHeader)
 _ROW = Codec(ResultRow)
-_OF_OUTCOME = ("status", "detail", "code", "read_back", "sends", "possible", "removed_max")
+_OF_OUTCOME = (
+    "status",
+    "detail",
+    "code",
+    "read_back",
+    "sends",
+    "possible",
+    "removed_max",
+    "low_watermark",
+    "removed_offsets",
+)
 
 
 def exit_code(outcomes: Collection[Outcome]) -> int:
@@ -95,6 +109,23 @@ def lines(outcomes: Iterable[Outcome], header: ResultsHeader) -> Iterator[str]:
 def write(path: Path, outcomes: Iterable[Outcome], header: ResultsHeader) -> None:
     """Write the document whole or not at all. Raises OSError where the folder cannot be written."""
     write_file(path, lines(outcomes, header), mode=0o644)
+
+
+def parse(text: str) -> tuple[ResultsHeader, list[ResultRow]]:
+    """Return the header and the rows of a document, also of a reformatted one. Raises ValueError."""
+    fields = json.loads(text)
+    if not isinstance(fields, dict) or fields.get("kind") != "Results":
+        raise ValueError("it is no JSON object of kind Results")
+    newer = is_newer(str(fields.get("format_version")), FORMAT_VERSION)
+    if not isinstance(rows := fields.pop("outcomes", None), list):
+        raise ValueError("it lacks outcomes")
+    return _HEADER.validate(json.dumps(fields)), [_parse_row(json.dumps(row), newer=newer) for row in rows]
+
+
+def _parse_row(text: str, *, newer: bool) -> ResultRow:
+    row = _ROW.validate(text)
+    compare(text, _ROW.encode(row), newer=newer, exact=False)
+    return row
 
 
 def schema() -> Schema:

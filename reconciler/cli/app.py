@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "show": ("plan", "Print a saved plan in any format."),
     "explain": ("plan", "Explain one decision of a plan, or an error code."),
     "apply": ("apply", "Carry out a saved plan, or plan and ask for confirmation."),
+    "restore-group": ("restore", "Write the committed offsets of a removed group back."),
     "converge": ("apply", "Plan and apply the policies in `mode: continuous`, once."),
     "watch": ("apply", "Converge at regular intervals until Ctrl-C or SIGTERM."),
     "drift": ("inspect", "Report drift for schedules, and change nothing."),
@@ -43,7 +44,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 """Command → (module of this package, summary), in the order of `--help`.
 
-Functions have the names of commands. The help of the first word mentions a command of two words.
+Functions have the names of commands, with `_`. The help of the first word mentions a command of two words.
 """
 
 new_app = partial(typer.Typer, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -53,7 +54,7 @@ new_app = partial(typer.Typer, pretty_exceptions_enable=False, rich_markup_mode=
 def load_command(name: str) -> Any:
     """Import a command, and return it as typer's command object."""
     module, _summary = COMMANDS[name]
-    target = getattr(import_module(f"reconciler.cli.{module}"), name.replace(" ", "_"))
+    target = getattr(import_module(f"reconciler.cli.{module}"), name.replace(" ", "_").replace("-", "_"))
     if isinstance(target, typer.Typer):
         return typer.main.get_command(target)
     alone = new_app(add_completion=False)

@@ -4,6 +4,8 @@ import math
 import random
 import sys
 import time
+from functools import reduce
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +20,7 @@ from reconciler.cli.common import Paths, PlanAndPaths
 from reconciler.cli.plan import parse_duration, show_plan
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.cli.signals import SignalState, handle_signals
-from reconciler.errors import ExitCode, PlanUnusable, Refused, UsageError
+from reconciler.errors import ExitCode, ManifestsInvalid, PlanUnusable, ReconcilerError, Refused, UsageError
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Mode
 from reconciler.model.plan import Blocked, Plan, Waiting
@@ -142,19 +144,25 @@ def watch(
     ] = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="Stop after this number of rounds.")] = None,
 ) -> int:
-    """Converge at regular intervals until Ctrl-C or SIGTERM."""
-    manifests = common.load_cluster(paths, settings)
+    """Converge at regular intervals until Ctrl-C or SIGTERM.
+
+    Reads the manifests again before each round. While they are invalid, the last valid ones stay in
+    force, with the protections of both; if the Cluster cannot be read, nothing is done.
+    """
+    valid = common.load_cluster(paths, settings)
     console.prepare(settings)
-    clocks = [policy.every_ms for policy in manifests.policies if policy.mode is Mode.CONTINUOUS and policy.every_ms]
-    interval_ms = parse_duration("--every", every) if every else min(clocks, default=_DEFAULT_EVERY_MS)
+    fixed_ms = parse_duration("--every", every) if every else None
     completed = 0
     codes: set[int] = set()
     with handle_signals() as signals:
         while not signals():
+            clocks = [policy.every_ms for policy in valid.policies if policy.mode is Mode.CONTINUOUS]
+            interval_ms = fixed_ms or min(filter(None, clocks), default=_DEFAULT_EVERY_MS)
             # Without jitter, two loops that delay each other would meet again after each interval.
             wait_s = interval_ms / 1000 + random.uniform(0, min(_JITTER_S, interval_ms / 10_000))  # noqa: S311  no secret
             next_s = time.monotonic() + wait_s
-            with common.collect_errors(manifests, codes):  # the cluster may be available in the next round
+            with common.collect_errors(valid, codes):  # the cluster may be available in the next round
+                valid, manifests = _load_again(paths, settings, valid, codes) if completed else (valid, valid)
                 plan = _converge_once(manifests, settings, signals, codes, quiet_when_idle=True).plan
                 # A round that begins just before a purge is due would delay it by an interval.
                 due_ms = [d.until_ms for d in plan.decisions if isinstance(d, Waiting) and d.until_ms is not None]
@@ -166,6 +174,36 @@ def watch(
             while not signals() and time.monotonic() < next_s:
                 time.sleep(_SLICE_S)
     return ExitCode.DONE if rounds is None else common.worst_exit_code(codes)
+
+
+def _load_again(
+    paths: Paths, settings: Settings, valid: ClusterManifests, codes: set[int]
+) -> tuple[ClusterManifests, ClusterManifests]:
+    """Return the last valid manifests of the cluster, and those that are in force.
+
+    Raises ReconcilerError where it is not known what the cluster protects by now.
+    """
+    name = valid.cluster.metadata.name
+    try:
+        present = common.load(paths, settings).for_cluster(name)
+    except UsageError as error:
+        raise UsageError(f"{error}: nothing is done until it is back; start watch again for another cluster") from None
+    except ManifestsInvalid as error:
+        declared = [cluster for cluster in error.clusters if cluster.metadata.name == name]
+        if not declared:
+            raise ReconcilerError(
+                f"the manifests are invalid by now, and what Cluster/{name} protects cannot be read: nothing is "
+                "done until it can be read"
+            ) from None
+        console.print_error(
+            f"{name}: the manifests are invalid by now: the last valid ones stay in force, with what Cluster/{name} "
+            "protects by now"
+        )
+        codes.add(error.exit_code)
+        # A Cluster that is declared twice is invalid, also under two names, and either one may protect more.
+        same_id = (cluster for cluster in error.clusters if cluster.spec.cluster_id == valid.cluster.spec.cluster_id)
+        return valid, reduce(ClusterManifests.with_protections, chain(declared, same_id), valid)
+    return present, present
 
 
 def _converge_once(

@@ -22,6 +22,7 @@ from reconciler.manifest import secrets
 from reconciler.manifest.files import source_of, validate_sources
 from reconciler.manifest.schema import schemas
 from reconciler.model.action import Mode
+from reconciler.model.snapshot import Unknown
 from reconciler.plan import plan_file
 from reconciler.policies.cluster import Cluster
 from reconciler.report import DIAGNOSTICS_WRITERS
@@ -87,6 +88,9 @@ def init(
             progress(f"creating the topic {journal}")
             with closing(KafkaSession(connection)) as session:
                 journal_topic.create_topic(session, journal)
+                risks = journal_topic.check_topic(session, journal)
+            for sentence in [risks.reason] if isinstance(risks, Unknown) else risks:
+                console.print_stderr(f"warning: {sentence}")
     console.print_stderr("next: run reconciler validate, then reconciler doctor, then reconciler plan")
 
 

@@ -83,7 +83,7 @@ class Settings:
     ] = False
     timeout: Annotated[
         float,
-        typer.Option(envvar="RECONCILER_TIMEOUT", min=1, max=3600, help="Seconds for each broker call."),
+        typer.Option(envvar="RECONCILER_TIMEOUT", min=1, max=600, help="Seconds for each broker call."),
     ] = 30.0
     spark_master: Annotated[
         str | None,

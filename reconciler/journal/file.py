@@ -5,6 +5,7 @@ A last line without its end does not count: the request behind it was never sent
 
 import fcntl
 import os
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -12,8 +13,12 @@ from pathlib import Path
 from threading import Lock
 
 from reconciler.errors import JournalUnavailable
+from reconciler.journal.journal import Line
 
 _TAIL_BYTES = 64 * 1024
+_BLOCK_BYTES = 1024 * 1024
+_TIME = re.compile(rb'^\{"v":\d+,"at_ms":(\d+),', re.MULTILINE)
+"""How each line begins, in every format."""
 _PATIENCE_S = 120.0
 _PAUSE_S = 0.01
 
@@ -25,15 +30,12 @@ class JournalFile:
     cuts off what a crash left of a line, and itself where it fails.
     """
 
-    is_ordered = True
-
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = Lock()
-        self._read_to = 0
 
-    def append(self, lines: Sequence[tuple[str, bytes]]) -> None:
-        data = b"".join(line + b"\n" for _key, line in lines)
+    def append(self, lines: Sequence[bytes]) -> None:
+        data = b"".join(line + b"\n" for line in lines)
         until_s = time.monotonic() + _PATIENCE_S  # before the lock: threads behind a frozen process give up together
         try:
             with self._lock, self._locked_file(fcntl.LOCK_EX, os.O_RDWR | os.O_CREAT, until_s) as descriptor:
@@ -51,25 +53,35 @@ class JournalFile:
         except OSError as error:
             raise JournalUnavailable(
                 f"the journal {self.path} cannot be written: {error.strerror or error}; no request is sent without "
-                "its intent: free disk space, or name another folder"
+                f"its intent: free disk space, let this user write to {self.path.parent}, or name a topic in spec.journal "
+                "of the Cluster"
             ) from error
 
-    def lines(self, *, containing: bytes = b"") -> Iterator[tuple[bytes, str]]:
-        """A file that does not exist has no lines."""
-        until_s = time.monotonic() + _PATIENCE_S
-        return ((line, location) for line, location, _end in self._read(0, until_s, containing))
-
-    @contextmanager
-    def new_lines(self) -> Iterator[Iterator[tuple[bytes, str]]]:
-        until_s = time.monotonic() + _PATIENCE_S
-
-        def read_on() -> Iterator[tuple[bytes, str]]:
-            for line, location, end in self._read(self._read_to, until_s):
-                yield line, location
-                self._read_to = end  # a line that the caller refuses is read again
-
-        with self._lock:
-            yield read_on()
+    def lines(
+        self, *, since_ms: int = 0, containing: bytes = b"", position: dict[int, int] | None = None
+    ) -> Iterator[Line]:
+        """A file that does not exist has no lines. `position`: the byte after the last line, under 0."""
+        position = {} if position is None else position
+        try:
+            with self._locked_file(fcntl.LOCK_SH, os.O_RDONLY, time.monotonic() + _PATIENCE_S) as descriptor:
+                # No append cuts off what lies before it, so the lines are read without the lock.
+                end = _end_of_last_line(descriptor)
+                start = position.get(0)
+                start = _first_line_since(descriptor, end, since_ms) if start is None else start
+            with self.path.open("rb") as file:
+                file.seek(start)
+                while start < end:
+                    line = file.readline()
+                    if not line:
+                        raise JournalUnavailable(f"the journal {self.path} was cut off at byte {start} during reading")
+                    start += len(line)
+                    if containing in line:
+                        yield Line(line[:-1], f"the line that ends at byte {start}")
+                    position[0] = start
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise JournalUnavailable(f"the journal {self.path} cannot be read: {error.strerror or error}") from error
 
     def damaged(self, location: str, error: ValueError) -> JournalUnavailable:
         return JournalUnavailable(
@@ -97,26 +109,6 @@ class JournalFile:
         finally:
             os.close(descriptor)
 
-    def _read(self, start: int, until_s: float, containing: bytes = b"") -> Iterator[tuple[bytes, str, int]]:
-        """Lines from byte `start` on, with their location and the offset after them."""
-        try:
-            with self._locked_file(fcntl.LOCK_SH, os.O_RDONLY, until_s) as descriptor:
-                # No append cuts off what lies before it, so the lines are read without the lock.
-                end = _end_of_last_line(descriptor)
-            with self.path.open("rb") as file:
-                file.seek(start)
-                while start < end:
-                    line = file.readline()
-                    if not line:
-                        raise JournalUnavailable(f"the journal {self.path} was cut off at byte {start} during reading")
-                    start += len(line)
-                    if containing in line:
-                        yield line[:-1], f"the line that ends at byte {start}", start
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise JournalUnavailable(f"the journal {self.path} cannot be read: {error.strerror or error}") from error
-
 
 def _end_of_last_line(descriptor: int) -> int:
     """The offset after the last line end."""
@@ -128,3 +120,24 @@ def _end_of_last_line(descriptor: int) -> int:
             return start + newline + 1
         end = start
     return 0
+
+
+def _first_line_since(descriptor: int, end: int, since_ms: int) -> int:
+    """The offset of a line such that nearly all lines before it are older than `since_ms`.
+
+    Runs are stamped before they store, and clocks are corrected: one older line proves nothing, a
+    block of them is the past.
+    """
+    start = end if since_ms > 0 else 0
+    while start > 0:
+        block = max(0, start - _BLOCK_BYTES)
+        times = [int(time_ms) for time_ms in _TIME.findall(os.pread(descriptor, start - block, block))]
+        if times and max(times) < since_ms:
+            break
+        start = block
+    if start in (0, end):
+        return start
+    # A line may begin before the block that ends here, so go on to the end of it.
+    while b"\n" not in (data := os.pread(descriptor, _TAIL_BYTES, start - 1)):
+        start += len(data)
+    return start + data.index(b"\n")

@@ -1,32 +1,49 @@
 """The journal of actions: its entries, the purge clock, and the intents of interrupted runs.
 
-An entry is an intent before a request or an outcome after it, and one line. The stores are a file
-(journal/file.py) and a topic (kafka/journal_topic.py): they append and read lines and know no
-entry. The journal decides no request: the cluster alone says what remains to be done.
+An entry is an intent before a request or an outcome after it. A line holds the entries of one batch.
+The stores are a file (journal/file.py) and a topic (kafka/journal_topic.py): they append and read
+lines and know no entry. The journal decides no request: the cluster alone says what remains to be
+done.
 """
 
 import getpass
 import logging
 import os
 import socket
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, Literal, Protocol
+from itertools import chain, groupby
+from threading import Lock
+from typing import Any, Literal, NamedTuple, Protocol
 
 from reconciler.codec import Codec
 from reconciler.errors import JournalUnavailable
 from reconciler.model.action import Action
-from reconciler.model.bounds import EpochMs, Total
+from reconciler.model.bounds import EpochMs, Int64, Total
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.snapshot import Unknown
+from reconciler.model.snapshot import CommittedOffset, Purge, Unknown
+from reconciler.text.formatting import format_instant
 
 _LOG = logging.getLogger(__name__)
 
-FORMAT: Literal[2] = 2
-_OF_OUTCOME = ("status", "detail", "code", "read_back", "sends", "removed_max")
+FORMAT: Literal[3] = 3
+_OF_OUTCOME = ("status", "detail", "code", "read_back", "sends", "removed_max", "low_watermark")
+_LINE_MAX = 256 * 1024
+"""Bytes of a line with several actions. One action alone has fewer: names have 32,767 bytes at most."""
+_DETAIL_MAX = 2_000
+"""Characters of an outcome's detail that the journal keeps."""
+_CLOCK_TOLERANCE_MS = 60_000
+"""A time further in the future is no time: a clock is, or was, wrong."""
+_IN_FLIGHT_MAX_MS = 12 * 60_000
+"""How far back intents without an outcome are read: `--timeout` is ten minutes at most."""
+_IN_FLIGHT_UNKNOWN_MS = 60_000
+"""How long the request of an intent may be under way that does not say so, as of format 2."""
+
+RemovedOffsets = Mapping[Address, tuple[CommittedOffset, ...]]
+"""The commits that the removal of each group removes, by the address of the action."""
 
 
 class Event(StrEnum):
@@ -38,13 +55,16 @@ class Event(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """One event of one action. `at_ms`: epoch milliseconds. `request`: as in the plan file.
+    """One event of one action, as `reconciler journal` prints it, and a line of format 2.
 
-    `who`: the author of the run; `commit`: of the manifests; None: not known. `status` and all that
-    follow: of an outcome only, as in `Outcome`.
+    `at_ms`: epoch milliseconds; where the store knows when it was stored, that time. `request`: as
+    in the plan file. `who`: the author of the run; `commit`: of the manifests; None: not known.
+    `in_flight_ms`: of an intent, how long after it its request may be under way. `status` and all
+    that follow: of an outcome only, as in `Outcome`. `removed_offsets`: of an intent only, commits that
+    the request removes, or those that `restore_group` writes; a large number is in several entries.
     """
 
-    v: Literal[2] = FORMAT
+    v: Literal[2] = 2
     at_ms: EpochMs
     event: Event
     run_id: str = field(metadata={"name": "run"})
@@ -54,12 +74,47 @@ class JournalEntry:
     request: Mapping[str, str | int]
     who: str | None = None
     commit: str | None = None
+    in_flight_ms: Total | None = None
     status: Status | None = None
     detail: str | None = None
     code: str | None = None
     read_back: str | None = None
     sends: int | None = None
     removed_max: Total | None = None
+    low_watermark: Int64 | None = None
+    removed_offsets: tuple[CommittedOffset, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchItem:
+    """What the entries of one line do not have in common."""
+
+    address: Address
+    request: Mapping[str, str | int]
+    status: Status | None = None
+    detail: str | None = None
+    code: str | None = None
+    read_back: str | None = None
+    sends: int | None = None
+    removed_max: Total | None = None
+    low_watermark: Int64 | None = None
+    removed_offsets: tuple[CommittedOffset, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchLine:
+    """Entries of one batch: a line of the journal. It begins with its format and its time."""
+
+    v: Literal[3] = FORMAT
+    at_ms: EpochMs
+    event: Event
+    run_id: str = field(metadata={"name": "run"})
+    plan_digest: str = field(metadata={"name": "plan"})
+    operation: str
+    who: str | None = None
+    commit: str | None = None
+    in_flight_ms: Total | None = None
+    actions: tuple[BatchItem, ...]
 
 
 def create(event: Action | Outcome, **run: Any) -> JournalEntry:
@@ -70,60 +125,135 @@ def create(event: Action | Outcome, **run: Any) -> JournalEntry:
     )
     if not isinstance(event, Outcome):
         return intent
-    return replace(intent, event=Event.OUTCOME, **{name: getattr(event, name) for name in _OF_OUTCOME})
+    of_outcome = {name: getattr(event, name) for name in _OF_OUTCOME} | {"detail": event.detail[:_DETAIL_MAX]}
+    return replace(intent, event=Event.OUTCOME, **of_outcome)
 
 
-_CODEC = Codec(JournalEntry, omit_none=True)
+_ENTRY = Codec(JournalEntry, omit_none=True)
+_BATCH = Codec(BatchLine, omit_none=True)
+_ITEM = Codec(BatchItem, omit_none=True)
+_IN_BOTH = tuple(f.name for f in fields(BatchItem))
+_IN_COMMON = tuple(f.name for f in fields(BatchLine) if f.name not in ("v", "actions"))
 
 
 def dump(entry: JournalEntry) -> str:
-    """Return one line of ASCII JSON without its newline; what is not known is left out.
+    """Return one entry as a line of ASCII JSON without its newline; what is not known is left out."""
+    return _ENTRY.encode(entry)
 
-    Raises JournalUnavailable for a text that JSON cannot hold.
+
+def dump_batch(entries: Sequence[JournalEntry]) -> Iterator[str]:
+    """Yield the entries of one run as lines of up to 256 KiB, those of a batch together.
+
+    A longer line has one action. Raises JournalUnavailable for a text that JSON cannot hold.
     """
     try:
-        return _CODEC.encode(entry)
+        for common, same in groupby(entries, lambda entry: {name: getattr(entry, name) for name in _IN_COMMON}):
+            items, size = list[BatchItem](), 0
+            for item, bytes_of_item in chain.from_iterable(map(_items, same)):
+                if items and size + bytes_of_item > _LINE_MAX:
+                    yield _BATCH.encode(BatchLine(**common, actions=tuple(items)))
+                    items, size = [], 0
+                items.append(item)
+                size += bytes_of_item
+            yield _BATCH.encode(BatchLine(**common, actions=tuple(items)))
     except ValueError as error:
         raise JournalUnavailable(
             f"an entry cannot be stored in the journal: {error}; nothing is sent without it"
         ) from None
 
 
-def parse(line: bytes) -> JournalEntry:
-    """Return the entry that `dump` wrote. Raises ValueError for anything else."""
+def _items(entry: JournalEntry) -> Iterator[tuple[BatchItem, int]]:
+    """Yield the parts of an entry with their bytes: many offsets do not fit into one line."""
+    item = BatchItem(**{name: getattr(entry, name) for name in _IN_BOTH})
+    size, offsets = len(_ITEM.encode(item)), entry.removed_offsets or ()
+    if size <= _LINE_MAX or len(offsets) < 2:
+        yield item, size
+        return
+    middle = len(offsets) // 2
+    for part in (offsets[:middle], offsets[middle:]):
+        yield from _items(replace(entry, removed_offsets=part))
+
+
+def parse(line: bytes) -> tuple[int, Sequence[JournalEntry]]:
+    """Return time and entries of a line. Raises ValueError for what no version has written."""
     try:
-        return _CODEC.decode(line.decode("ascii"))
+        text = line.decode("ascii")
+        if text.startswith('{"v":2,'):
+            entry = _ENTRY.decode(text)
+            return entry.at_ms, (entry,)
+        batch = _BATCH.decode(text)
     except ValueError as error:
         raise ValueError(f"no journal entry of format {FORMAT}, perhaps of another version: {error}") from None
+    common = {name: getattr(batch, name) for name in _IN_COMMON}
+    return batch.at_ms, [
+        JournalEntry(**common, **{name: getattr(item, name) for name in _IN_BOTH}) for item in batch.actions
+    ]
 
 
-Line = tuple[bytes, str]
-"""A line without its line end, and its location for an error message."""
+class Line(NamedTuple):
+    """A line without its line end, and its location for an error message.
+
+    `stored_at_ms`: when the broker stored it; None: the store does not know.
+    """
+
+    data: bytes
+    location: str
+    stored_at_ms: int | None = None
 
 
 class LineStore(Protocol):
     """Lines, appended only. Every method raises JournalUnavailable."""
 
-    @property
-    def is_ordered(self) -> bool:
-        """Whether lines are read in the order of their storage."""
+    def append(self, lines: Sequence[bytes]) -> None:
+        """Store lines: all of them, or an error. Returns when they are safe."""
         ...
 
-    def append(self, lines: Sequence[tuple[str, bytes]]) -> None:
-        """Store keys and lines: all of them, or an error. Returns when they are safe."""
-        ...
+    def lines(
+        self, *, since_ms: int = 0, containing: bytes = b"", position: dict[int, int] | None = None
+    ) -> Iterator[Line]:
+        """Yield lines in the order of storage: since a time, and perhaps some older ones.
 
-    def lines(self, *, containing: bytes = b"") -> Iterator[Line]:
-        """All lines that contain these bytes."""
-        ...
-
-    def new_lines(self) -> AbstractContextManager[Iterator[Line]]:
-        """Lines that were stored since the last call, for one thread at a time."""
+        `containing`: only lines with these bytes. `position`: where an earlier call ended, as that
+        call has left it there; empty: begin at `since_ms`.
+        """
         ...
 
     def damaged(self, location: str, error: ValueError) -> JournalUnavailable:
         """The error for a line that is no entry."""
         ...
+
+
+class _RunPurge(NamedTuple):
+    """The newest purge of a partition by one run.
+
+    `before_ms`: the earliest time of this line and all later ones; the purge was before that.
+    `in_flight_ms`: how long its request may be under way; None: there is an outcome.
+    """
+
+    at_ms: int
+    before_ms: int
+    in_flight_ms: int | None
+
+    def at(self, now_ms: int) -> int | None:
+        """Return its time; None: it is in the future, so a clock was wrong, and no later line helps."""
+        latest_ms = now_ms + _CLOCK_TOLERANCE_MS
+        return next((time_ms for time_ms in (self.at_ms, self.before_ms) if time_ms <= latest_ms), None)
+
+
+def _newest_purge(runs: Sequence[_RunPurge], now_ms: int, shift_ms: int) -> Purge | Unknown:
+    """Return the newest purge, later by `shift_ms`; Unknown: one of them may be newer."""
+    times, until = list[int](), list[int]()
+    for purge in runs:
+        at_ms = purge.at(now_ms)
+        if at_ms is None:
+            return Unknown(
+                f"the journal says {format_instant(purge.at_ms)}, which is in the future: the clock of this machine is "
+                "behind, or the one that stamped the entry was ahead; set it, and the next apply or converge goes on"
+            )
+        times.append(at_ms + shift_ms)
+        if purge.in_flight_ms is not None:
+            until.append(times[-1] + purge.in_flight_ms)
+    return Purge(max(times), max(until, default=None))
 
 
 class ActionJournal:
@@ -135,37 +265,81 @@ class ActionJournal:
     def __init__(self, store: LineStore, *, who: str | None = None, commit: str | None = None) -> None:
         self.store = store
         self._author = {"who": who, "commit": commit}
-        self._purges: dict[TopicPartition, dict[str, int]] = {}
+        self._lock = Lock()
+        self._failure: JournalUnavailable | None = None
+        self._failed_at_s = 0.0
+        self._since_ms: int | None = None
+        self._position: dict[int, int] = {}
+        self._latest_ms = 0
+        self._newest_ms: dict[str | None, int] = {}
+        self._purges: dict[TopicPartition, dict[str, _RunPurge]] = {}
 
-    def record(self, events: Sequence[Action | Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-        """Store the intents of actions that are about to be sent, or outcomes."""
-        run = {"run_id": run_id, "plan_digest": plan_digest, "at_ms": at_ms, **self._author}
-        entries = [create(event, **run) for event in events]
-        if entries:
-            self.store.append([(str(new.address), dump(new).encode("ascii")) for new in entries])
+    def record(
+        self,
+        events: Sequence[Action | Outcome],
+        *,
+        run_id: str,
+        plan_digest: str,
+        at_ms: int,
+        in_flight_ms: int | None = None,
+        removed_offsets: RemovedOffsets | None = None,
+    ) -> None:
+        """Store the intents of actions that are about to be sent, or outcomes, in few lines.
 
-    def last_purges(self, *, except_run: str | None = None) -> Mapping[TopicPartition, int]:
-        """Return the epoch ms of each partition's newest purge, without those of `except_run`.
+        `removed_offsets`: of those intents that have some.
 
-        Reads only what was stored since the last call: a loop may call this before every batch.
+        `in_flight_ms`: how long from now on the requests of these actions may be under way.
         """
-        with self.store.new_lines() as lines:
-            for entry in self._entries(lines):
-                self._note_purge(entry)
+        run = {"run_id": run_id, "plan_digest": plan_digest, "at_ms": at_ms, **self._author}
+        if in_flight_ms is not None:
+            run["in_flight_ms"] = in_flight_ms
+        entries = [create(event, **run) for event in events]
+        if removed_offsets:
+            entries = [replace(entry, removed_offsets=removed_offsets.get(entry.address)) for entry in entries]
+        lines = dump_batch(entries)
+        if stored := [line.encode("ascii") for line in lines]:
+            self.store.append(stored)
+
+    def last_purges(
+        self, *, every_ms: int, now_ms: int, except_run: str | None = None, after_intents: bool = False
+    ) -> Mapping[TopicPartition, Purge | Unknown]:
+        """Return the newest purge of each partition within `every_ms`, without those of `except_run`.
+
+        `now_ms`: of the caller's clock. `after_intents`: that run has just stored its intents, so now
+        is their time in the journal, and the times that are returned have exact ages: clocks differ,
+        and the journal's is one for all runs. Unknown: the purge is stamped in the future, and no later
+        entry says since when it was there. Reads only what was stored since the last call.
+        """
+        within_ms = max(every_ms, _IN_FLIGHT_MAX_MS)
+        called_s = time.monotonic()
+        with self._lock:
+            if self._failure is not None and self._failed_at_s >= called_s:
+                raise self._failure  # threads that waited for a store give up together
+            try:
+                self._read_on(now_ms - within_ms)
+                journal_ms = self._newest_ms.get(except_run, now_ms) if after_intents else now_ms
+                self._read_on(journal_ms - within_ms)
+            except JournalUnavailable as error:
+                self._failure, self._failed_at_s = error, time.monotonic()
+                raise
             return {
-                partition: max(at for run, at in runs.items() if run != except_run)
+                partition: _newest_purge(others, journal_ms, now_ms - journal_ms)
                 for partition, runs in self._purges.items()
-                if runs.keys() - {except_run}
+                if (others := [purge for run, purge in runs.items() if run != except_run])
             }
 
     def entries(self, matching: Callable[[Address], bool] = lambda _address: True) -> Iterator[JournalEntry]:
         """Return the entries of the matching addresses, oldest first."""
         return (entry for entry in self._entries(self.store.lines()) if matching(entry.address))
 
-    def open_intents(self, plan_digest: str) -> Mapping[Address, JournalEntry]:
-        """Return each action's newest intent, where no later outcome of any run decides it."""
+    def open_intents(self, plan_digest: str, *, since_ms: int = 0) -> Mapping[Address, JournalEntry]:
+        """Return each action's newest intent, where no later outcome of any run decides it.
+
+        `since_ms`: when the plan was made; no entry of it is older.
+        """
         intents: dict[Address, dict[str, JournalEntry]] = {}
-        for entry in self._entries(self.store.lines(containing=plan_digest.encode())):
+        lines = self.store.lines(since_ms=since_ms - _CLOCK_TOLERANCE_MS, containing=plan_digest.encode())
+        for entry in self._entries(lines):
             if entry.plan_digest != plan_digest:
                 continue
             by_run = intents.setdefault(entry.address, {})
@@ -179,6 +353,36 @@ class ActionJournal:
                 by_run[entry.run_id] = entry
         return {address: list(by_run.values())[-1] for address, by_run in intents.items() if by_run}
 
+    def settle_clock(self, *, every_ms: int, run_id: str, at_ms: int) -> None:
+        """Store an empty line if a purge is stamped in the future: it was before this line.
+
+        Without it, a partition that is stamped in 2099 would not be purged until then.
+        """
+        purges = self.last_purges(every_ms=every_ms, now_ms=at_ms).values()
+        if any(isinstance(purge, Unknown) for purge in purges):
+            line = BatchLine(at_ms=at_ms, event=Event.OUTCOME, run_id=run_id, plan_digest="", operation="", actions=())
+            self.store.append([_BATCH.encode(line).encode("ascii")])
+
+    def _read_on(self, since_ms: int) -> None:
+        """Read on from where the last call ended, or again from a time before its beginning."""
+        since_ms -= _CLOCK_TOLERANCE_MS
+        if self._since_ms is None or since_ms < self._since_ms:
+            self._since_ms, self._position, self._purges, self._newest_ms = since_ms, {}, {}, {}
+        position = dict(self._position)
+        for at_ms, entries in self._parse(self.store.lines(since_ms=self._since_ms, position=position)):
+            self._note_time(at_ms)
+            for entry in entries:
+                self._newest_ms[entry.run_id] = at_ms
+                self._note_purge(entry)
+        self._position = position
+
+    def _note_time(self, at_ms: int) -> None:
+        """Note that all purges so far were before `at_ms`, also those that are stamped later."""
+        if at_ms < self._latest_ms:
+            for runs in self._purges.values():
+                runs |= {run: purge._replace(before_ms=at_ms) for run, purge in runs.items() if purge.before_ms > at_ms}
+        self._latest_ms = at_ms
+
     def _note_purge(self, entry: JournalEntry) -> None:
         """Note the newest purge of a partition, by run. Takes entries in the order of storage.
 
@@ -190,37 +394,44 @@ class ActionJournal:
             return
         partition = TopicPartition(entry.address.name, entry.address.partition)
         runs = self._purges.setdefault(partition, {})
-        began_ms = runs.get(entry.run_id, entry.at_ms)
+        purge = runs.get(entry.run_id)
         if entry.event is Event.OUTCOME and entry.sends == 0:
             runs.pop(entry.run_id, None)
             return
+        began_ms = entry.at_ms if purge is None else purge.at_ms
+        in_flight_ms = None
         if entry.event is Event.OUTCOME:  # forget the runs that ended before: a long watch stays small
-            self._purges[partition] = runs = {run: at for run, at in runs.items() if at >= began_ms}
-        runs[entry.run_id] = max(began_ms, entry.at_ms)
+            self._purges[partition] = runs = {
+                run: other
+                for run, other in runs.items()
+                if other.at_ms >= began_ms or other.at_ms + (other.in_flight_ms or 0) > entry.at_ms
+            }
+        else:
+            in_flight_ms = _IN_FLIGHT_UNKNOWN_MS if entry.in_flight_ms is None else entry.in_flight_ms
+        runs[entry.run_id] = _RunPurge(entry.at_ms, entry.at_ms, in_flight_ms)
 
     def _entries(self, lines: Iterable[Line]) -> Iterator[JournalEntry]:
-        def parse_line(line: Line) -> JournalEntry:
+        return (entry for _at_ms, entries in self._parse(lines) for entry in entries)
+
+    def _parse(self, lines: Iterable[Line]) -> Iterator[tuple[int, Sequence[JournalEntry]]]:
+        """Yield time and entries of each line; the time is the store's where it has one."""
+        for line in lines:
             try:
-                return parse(line[0])
+                at_ms, entries = parse(line.data)
             except ValueError as error:
-                raise self.store.damaged(line[1], error) from None
-
-        parsed = map(parse_line, lines)
-        return parsed if self.store.is_ordered else iter(sorted(parsed, key=lambda entry: entry.at_ms))
-
-
-def last_purges(journal: ActionJournal) -> Mapping[TopicPartition, int] | Unknown:
-    """Return when each partition was last purged, in epoch ms; Unknown: it cannot be read."""
-    try:
-        return journal.last_purges()
-    except JournalUnavailable as error:
-        return Unknown(str(error))
+                raise self.store.damaged(line.location, error) from None
+            if line.stored_at_ms is not None:
+                at_ms = line.stored_at_ms
+                entries = [replace(entry, at_ms=at_ms) for entry in entries]
+            yield at_ms, entries
 
 
-def interrupted_actions(journal: ActionJournal, plan_digest: str) -> Mapping[Address, JournalEntry]:
+def interrupted_actions(
+    journal: ActionJournal, plan_digest: str, *, since_ms: int = 0
+) -> Mapping[Address, JournalEntry]:
     """Return the open intents of the plan, for messages only; empty: the journal cannot be read."""
     try:
-        return journal.open_intents(plan_digest)
+        return journal.open_intents(plan_digest, since_ms=since_ms)
     except JournalUnavailable as error:
         _LOG.warning("which actions an interrupted run may have sent is unknown: %s", error)
         return {}

@@ -19,7 +19,7 @@ from confluent_kafka import Message
 from reconciler.kafka.offsets import read_ends, read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
-from reconciler.model.snapshot import GroupType
+from reconciler.model.snapshot import GroupType, Unknown
 
 NO_TOPIC_ID = bytes(16)
 _TOPIC_ID_TAG = 0
@@ -81,6 +81,7 @@ def read_commit_log(
     partitions: Sequence[int],
     *,
     origins: Mapping[str, Collection[str]] | None = None,
+    topic_ids: Mapping[str, str] | None = None,
     limit_s: float | None = None,
 ) -> list[dict[str, Any]]:
     """Everything that these partitions of the log say, reduced per group, in three shapes of rows.
@@ -89,10 +90,12 @@ def read_commit_log(
     committed under it (`topic_id` None: by a value version without ids). Group only: its newest
     activity, where its newest record is, the type that its records suggest, whether any of its keys
     is still set, and the number of set commit keys. Neither: one partition of the log, with its
-    numbers of records, skipped (unknown key types) and malformed ones (`garbled`), or an error.
+    numbers of records, skipped (unknown key types) and malformed ones (`garbled`), its end, or an
+    error.
 
     Never raises for a broker that is away. `origins`: topic ids only of these groups on these
-    topics; None: of all. `limit_s`: as of `read_records`.
+    topics; None: of all. `topic_ids`: the present ones of some topics, of which commits of every group
+    that are for another id have a row, too. `limit_s`: as of `read_records`.
     """
     logs = {number: Reduction() for number in partitions}
 
@@ -104,10 +107,44 @@ def read_commit_log(
     rows: list[dict[str, Any]] = []
     for number, log in logs.items():
         counts = {"records": log.records, "skipped": log.skipped, "garbled": log.malformed}
-        rows.append({"log_partition": number, **counts, "error": errors.get(number)})
+        end = ends[number].high_watermark
+        log_end = None if isinstance(end, Unknown) else end
+        rows.append({"log_partition": number, **counts, "error": errors.get(number), "log_offset": log_end})
         rows += ({"log_partition": number, **activity} for activity in log.activities())
         rows += log.origins(origins)
+        rows += log.outdated(topic_ids or {})
     return rows
+
+
+def read_newest_records(session: KafkaSession, starts: Mapping[int, int]) -> dict[int, dict[str, int] | Unknown]:
+    """The offset of each group's newest record in partitions of the log, from some offsets on.
+
+    Commits of open transactions count, too. Unknown: a partition that was not read to its end, or
+    a record that cannot be attributed to a group. Raises ClusterUnreachable.
+    """
+    newest: dict[int, dict[str, int]] = {number: {} for number in starts}
+    errors: dict[int, str] = {}
+
+    def add(message: Message) -> None:
+        number, offset = message.partition(), message.offset()
+        try:
+            group = decode_key(message.key() or b"").group
+        except ValueError as error:
+            errors[number] = f"the record at offset {offset} is malformed: {error}"
+            return
+        if group is not None:
+            newest[number][group] = offset
+
+    ends = read_ends(session, COMMIT_LOG_TOPIC, sorted(starts))
+    for number, start in starts.items():
+        end = ends[number].high_watermark
+        if isinstance(end, int) and end < start:
+            errors[number] = f"it ends at offset {end}, below {start}: it was cut"
+    errors |= read_records(session, COMMIT_LOG_TOPIC, ends, add, read_to=starts)
+    return newest | {
+        number: Unknown(f"{COMMIT_LOG_TOPIC}[{number}] was not read from offset {starts[number]} to its end: {reason}")
+        for number, reason in errors.items()
+    }
 
 
 @dataclass(slots=True)
@@ -211,16 +248,27 @@ class Reduction:
     def origins(self, requested: Mapping[str, Collection[str]] | None) -> Iterator[dict[str, Any]]:
         """One row per topic id of the commits of requested groups on their topics; None: of all."""
         for state in self._states.values():
-            _, group, topic, partition = state.key
-            if state.is_commit and (requested is None or topic in requested.get(group or "", ())):
+            if state.is_commit and (requested is None or state.key.topic in requested.get(state.key.group or "", ())):
                 for topic_id, value in state.committed.items():
-                    yield {
-                        "group": group,
-                        "topic": topic,
-                        "partition": partition,
-                        "committed": decode_commit(value).offset,
-                        "topic_id": topic_id_text(topic_id),
-                    }
+                    yield _origin(state.key, topic_id, value)
+
+    def outdated(self, topic_ids: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+        """One row per newest commit on these topics that was made for another topic id."""
+        for state in self._states.values():
+            present_id = topic_ids.get(state.key.topic)
+            for topic_id, value in state.committed.items() if present_id is not None else ():
+                if value is state.value and topic_id_text(topic_id) not in (None, present_id):
+                    yield _origin(state.key, topic_id, value)
+
+
+def _origin(key: RecordKey, topic_id: bytes, value: bytes) -> dict[str, Any]:
+    return {
+        "group": key.group,
+        "topic": key.topic,
+        "partition": key.partition,
+        "committed": decode_commit(value).offset,
+        "topic_id": topic_id_text(topic_id),
+    }
 
 
 def _group_type(states: Sequence[KeyState]) -> GroupType:

@@ -11,6 +11,7 @@ import confluent_kafka
 
 from reconciler.kafka import permissions
 from reconciler.kafka.groups import list_groups
+from reconciler.kafka.journal_topic import check_topic
 from reconciler.kafka.offsets import newest_timestamps
 from reconciler.kafka.permissions import Permission, RequiredAccess
 from reconciler.kafka.session import KafkaSession
@@ -40,7 +41,8 @@ class ClockSkew:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorReport:
-    """All results. `unseen`: about incomplete listings. `beyond`: permissions beyond planning."""
+    """All results. `unseen`: about incomplete
+    listings. `journal_risks`: sentences on how the journal topic may lose entries. `beyond`: permissions beyond planning."""
 
     cluster_id: str
     brokers: tuple[int, ...]
@@ -53,6 +55,7 @@ class DoctorReport:
     beyond: tuple[str, ...]
     unseen: tuple[str, ...]
     journal_missing: bool
+    journal_risks: Sequence[str] | Unknown
 
 
 def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
@@ -60,6 +63,7 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
     listing = list_topics(session)
     groups = list_groups(session, hidden=False)
     names = tuple(sorted(listing.topics))
+    journal = required.journal_topic
     group_names = tuple(sorted(name for name, group in groups.groups.items() if group.listed is True))
     commit_log = describe_topics(session, listing, [COMMIT_LOG_TOPIC]).partitions.get(COMMIT_LOG_TOPIC, ())
     # No call of the library tells the protocol versions of a broker; its debug log does.
@@ -80,7 +84,8 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
         rights=rights,
         beyond=beyond,
         unseen=tuple(fact.reason for fact in (listing.incomplete, groups.incomplete) if fact is not None),
-        journal_missing=required.journal_topic is not None and required.journal_topic not in listing.topics,
+        journal_missing=journal is not None and journal not in listing.topics,
+        journal_risks=() if journal is None else check_topic(session, journal),
     )
 
 

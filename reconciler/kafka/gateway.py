@@ -10,24 +10,25 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from threading import current_thread
 from typing import Any
 
-from confluent_kafka import ElectionType, KafkaError, KafkaException
+from confluent_kafka import ConsumerGroupTopicPartitions, ElectionType, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import topics
+from reconciler.kafka.consumer_offsets import read_newest_records
 from reconciler.kafka.futures import Deadline, kafka_error
-from reconciler.kafka.groups import fetch, read_groups, unknown_group
+from reconciler.kafka.groups import fetch, list_all_groups, read_consumers, read_groups, unknown_group
 from reconciler.kafka.offsets import with_watermarks
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election, ItemResult
-from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
+from reconciler.model.snapshot import CommittedOffset, Consumers, GroupFacts, PartitionFacts, Unknown
 
 # The broker gives up first: REQUEST_TIMED_OUT from a leader says more than silence.
 _BROKER_SHARE = 0.6
 
 # The library looks for overdue requests once a second, so results come more than a second late.
-_GRACE_S = 3.0
+REQUEST_GRACE_S = 3.0
 
 _CONNECTIONS_PER_COORDINATOR = 16
 """The group removals of one call are spread over so many connections to each coordinator."""
@@ -68,6 +69,12 @@ class KafkaGateway:
             for p in by_group[group]
         }
 
+    def read_consumers(self, topics: Collection[str]) -> Consumers:
+        try:
+            return read_consumers(self.session, topics, cluster_id=self._cluster_id)
+        except ClusterUnreachable as error:
+            return Consumers(groups={}, commits={}, incomplete=Unknown(str(error)))
+
     def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
         requested = sorted(set(groups))
         if not requested:
@@ -77,6 +84,19 @@ class KafkaGateway:
             return read_groups(self.session, requested, cluster_id=self._cluster_id, deadline=deadline)
         except ClusterUnreachable as error:
             return {group: unknown_group(group, Unknown(str(error))) for group in requested}
+
+    def list_groups(self) -> Mapping[str, GroupFacts] | Unknown:
+        try:
+            groups, incomplete = list_all_groups(self.session, cluster_id=self._cluster_id)
+        except ClusterUnreachable as error:
+            return Unknown(str(error))
+        return groups if incomplete is None else incomplete
+
+    def read_commit_log(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:
+        try:
+            return read_newest_records(self.session, starts) if starts else {}
+        except (ClusterUnreachable, KafkaException) as error:
+            return dict.fromkeys(starts, Unknown(f"the commit log: {error}"))
 
     def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         for partition, before_offset in before_offsets.items():
@@ -118,12 +138,21 @@ class KafkaGateway:
         try:
             # No timeout arguments: the library raises SystemError. socket.timeout.ms limits it.
             answer = self.session.client("controller").elect_leaders(ElectionType[election.name], request)
-            results = answer.result(timeout=self.session.timeout_s + _GRACE_S)
+            results = answer.result(timeout=self.session.timeout_s + REQUEST_GRACE_S)
         except (ClusterUnreachable, KafkaException, FutureTimeout) as error:
             return dict.fromkeys(requested, _result(error))
         errors = {TopicPartition(key.topic, key.partition): error for key, error in results.items()}
         missing = ItemResult("_TIMED_OUT", "the answer lacks this partition")
         return {partition: _result(errors[partition]) if partition in errors else missing for partition in requested}
+
+    def commit_offsets(self, group: str, offsets: Sequence[CommittedOffset]) -> Mapping[TopicPartition, ItemResult]:
+        if not offsets:
+            return {}
+        results = self.session.call_worker(_commit_in_worker, (group, offsets), timeout_s=self.session.timeout_s)
+        if results is None:
+            crash = ItemResult("_TRANSPORT", "the client crashed during the request to the coordinator")
+            return {commit.at: crash for commit in offsets}
+        return results
 
     def refresh(self) -> None:
         """Drop the clients, and with them the leaders and coordinators that they remember."""
@@ -147,6 +176,42 @@ def _delete_in_worker(session: KafkaSession, groups: Sequence[str], deadline: De
     return _results(groups, send, deadline)
 
 
+def _commit_in_worker(
+    session: KafkaSession, request: tuple[str, Sequence[CommittedOffset]], deadline: Deadline
+) -> dict[TopicPartition, ItemResult]:
+    """Send one OffsetCommit (API key 8) without a member, which a coordinator takes of an EMPTY group only."""
+    group, offsets = request
+    partitions = [
+        ClientPartition(
+            commit.topic,
+            commit.partition,
+            commit.offset,
+            metadata=commit.metadata or "",
+            leader_epoch=-1 if commit.leader_epoch is None else commit.leader_epoch,
+        )
+        for commit in offsets
+    ]
+
+    def send() -> Mapping[Any, Future[Any]]:
+        (future,) = (
+            session.client("coordinators")
+            .alter_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group, partitions)], request_timeout=deadline.request_timeout_s
+            )
+            .values()
+        )
+        answered.append(future)
+        return {group: future}
+
+    answered: list[Future[Any]] = []
+    whole = _results([group], send, deadline)[group]
+    if whole.code != "NONE":
+        return {commit.at: whole for commit in offsets}
+    errors = {TopicPartition(p.topic, p.partition): p.error for p in answered[0].result().topic_partitions}
+    missing = ItemResult("_TIMED_OUT", "the answer lacks this partition")
+    return {commit.at: _result(errors[commit.at]) if commit.at in errors else missing for commit in offsets}
+
+
 def _results(
     items: Collection[Any], send: Callable[[], Mapping[Any, Future[Any]]], deadline: Deadline
 ) -> dict[Any, ItemResult]:
@@ -157,9 +222,18 @@ def _results(
         futures = send()
     except (ClusterUnreachable, KafkaException) as error:
         return dict.fromkeys(items, _result(error))
-    answered, _ = wait(futures.values(), timeout=deadline.remaining_s + _GRACE_S)
-    errors = {item: future.exception() if future in answered else FutureTimeout() for item, future in futures.items()}
-    return {item: _result(errors[item]) for item in items}
+    answered, _ = wait(futures.values(), timeout=deadline.remaining_s + REQUEST_GRACE_S)
+    return {
+        item: _future_result(futures[item]) if futures[item] in answered else _result(FutureTimeout()) for item in items
+    }
+
+
+def _future_result(future: Future[Any]) -> ItemResult:
+    """Return the result of a done call. A watermark of -1 is none: the broker does not know one."""
+    if (error := future.exception()) is not None:
+        return _result(error)
+    low_watermark = getattr(future.result(), "low_watermark", -1)
+    return ItemResult("NONE", low_watermark=low_watermark if low_watermark >= 0 else None)
 
 
 def _result(error: object) -> ItemResult:

@@ -1,4 +1,4 @@
-"""Reads consumer groups: listing, type, state and committed offsets.
+"""Reads consumer groups: listing, type, state, committed offsets and the topics of their members.
 
 Decided here: when a group listing is provably complete, and which answers are positions, which say
 that there is none, and which say nothing. Without DESCRIBE on the cluster brokers leave groups out
@@ -8,7 +8,7 @@ are asked by worker processes (session.py says why).
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,8 +20,18 @@ from confluent_kafka.admin import AclOperation, AdminClient
 from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.futures import Deadline, batched, failed_with, failure_of, is_final, reason_of, wait_all
 from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.topics import describe
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import NOT_ASKED, GroupFacts, GroupState, GroupType, Unknown, fingerprint
+from reconciler.model.snapshot import (
+    NOT_ASKED,
+    CommittedOffset,
+    Consumers,
+    GroupFacts,
+    GroupState,
+    GroupType,
+    Unknown,
+    fingerprint,
+)
 
 Positions = dict[tuple[str, int], int | Unknown | None]
 """Committed offsets of one group; None: requested by name and not committed."""
@@ -35,10 +45,41 @@ PartitionsByGroup = Mapping[str, Sequence[TopicPartition] | None]
 NO_ANSWER = Unknown("the group's coordinator did not answer: it moves, or there is none yet")
 NAMELESS = Unknown("the client library cannot read the commits of a group without a name")
 
+REBALANCING = Unknown("the group is rebalancing, so the topics that its members will read are not known")
+
 Fetched = dict[str, tuple[Positions | Unknown, bool]]
 """The positions of each group, and whether a retry would not change them."""
 
+
+@dataclass(frozen=True, slots=True)
+class Consumption:
+    """What a group consumes: its commits, and the topics of which its members have partitions."""
+
+    commits: Sequence[Commit] | Unknown
+    member_topics: frozenset[str] | Unknown = frozenset()
+
+    @property
+    def unread(self) -> Unknown | None:
+        """Why it is not known what the group consumes; None: it is."""
+        return next((part for part in (self.commits, self.member_topics) if isinstance(part, Unknown)), None)
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics that the group is known to consume."""
+        members = frozenset[str]() if isinstance(self.member_topics, Unknown) else self.member_topics
+        return members.union(() if isinstance(self.commits, Unknown) else (topic for topic, _, _ in self.commits))
+
+    def of_topic(self, name: str) -> dict[int, int]:
+        """The committed offset of each partition of a topic on which there is a commit."""
+        commits = () if isinstance(self.commits, Unknown) else self.commits
+        return {partition: offset for topic, partition, offset in commits if topic == name}
+
+
 _NO_COMMIT = (-1001, -1)
+_SETTLED_STATES = (ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
+"""The library reads the states ASSIGNING and RECONCILING of the new protocol (KIP-848) as UNKNOWN."""
+_REBALANCE_S = 5.0
+"""How long to wait for the end of a rebalance: members have no partitions until then."""
 _TRIES = 2
 _GROUPS_IN_FLIGHT = 500
 _PAUSE_S = 0.25
@@ -46,6 +87,9 @@ _PAUSE_S = 0.25
 _LOG_PARTITIONS = 50
 
 _TYPES = {ConsumerGroupType.CLASSIC: GroupType.CLASSIC, ConsumerGroupType.CONSUMER: GroupType.CONSUMER}
+_Members = tuple[GroupState | Unknown, frozenset[str] | Unknown, bool]
+"""The state of a group, the topics of its members, and whether a retry would not change them."""
+
 _STATES = {
     ConsumerGroupState.PREPARING_REBALANCING: GroupState.PREPARING_REBALANCE,
     ConsumerGroupState.COMPLETING_REBALANCING: GroupState.COMPLETING_REBALANCE,
@@ -54,6 +98,7 @@ _STATES = {
     ConsumerGroupState.EMPTY: GroupState.EMPTY,
 }
 _RIGHT = "DESCRIBE on the cluster"
+_ASSIGNMENTS = ("assignment", "target_assignment")
 _CLUSTER, _LISTING = "cluster", "listing"
 _OLD_STATE = Unknown("state: only the old list call shows this group, and it does not know its protocol")
 _LISTING_SHARE = 2 / 3
@@ -114,17 +159,51 @@ def read_groups(
     uncertain = tuple(
         group for group in requested if group not in listed or listing.groups[group].state is GroupState.UNKNOWN
     )
-    answer = session.call_worker(_ask_coordinators, (uncertain, listed), timeout_s=deadline.remaining_s)
-    states, positions = answer or ({}, {})
+    answer = session.call_worker(_ask_for_commits, (uncertain, listed), timeout_s=deadline.remaining_s)
+    described, offsets = answer or ({}, {})
+    states = {group: state for group, (state, _topics, _is_final) in described.items()}
+    topic_ids = _topic_ids(session, offsets.values(), deadline)
     facts = {}
     for group in requested:
         if group in listed:
             known = listing.groups[group]
             state = states.get(group, NO_ANSWER) if group in uncertain else known.state
-            facts[group] = _with_commits(replace(known, state=state), positions.get(group, (NO_ANSWER, False))[0])
+            facts[group] = _with_commits(replace(known, state=state), offsets.get(group, NO_ANSWER), topic_ids)
         else:
             facts[group] = _unlisted(group, listing.incomplete, states.get(group, NO_ANSWER))
     return facts
+
+
+def list_all_groups(session: KafkaSession, *, cluster_id: str | None) -> tuple[dict[str, GroupFacts], Unknown | None]:
+    """All groups, also hidden ones, and why there may be more; None: there are not.
+
+    Raises ClusterUnreachable.
+    """
+    listing = list_groups(session, hidden=True)
+    incomplete = listing.incomplete if listing.incomplete is not None else listing.hidden_unread
+    if cluster_id is not None and listing.cluster_id not in (None, cluster_id):
+        incomplete = Unknown(f"the brokers that answer are cluster {listing.cluster_id} now, not {cluster_id}")
+    return dict(listing.groups), incomplete
+
+
+def read_consumers(session: KafkaSession, topics: Collection[str], *, cluster_id: str | None) -> Consumers:
+    """All groups, and what they consume of some topics. Raises ClusterUnreachable."""
+    groups, incomplete = list_all_groups(session, cluster_id=cluster_id)
+    if incomplete is not None:
+        return Consumers(groups=groups, commits={}, incomplete=incomplete)
+    commits: dict[str, dict[str, dict[int, int]]] = {topic: {} for topic in topics}
+    for part in read_consumption(session, sorted(groups), with_members=with_members(groups), isolated=True):
+        for group, consumption in part.items():
+            groups[group] = replace(groups[group], consumption_unread=consumption.unread)
+            for topic in consumption.topics.intersection(commits):
+                commits[topic][group] = consumption.of_topic(topic)
+    return Consumers(groups=groups, commits=commits)
+
+
+def with_members(groups: Mapping[str, GroupFacts]) -> frozenset[str]:
+    """Groups that may have members. Only members of listed groups can be read."""
+    empty = (GroupState.EMPTY, GroupState.DEAD)
+    return frozenset(name for name, facts in groups.items() if facts.listed is True and facts.state not in empty)
 
 
 def fetch(session: KafkaSession, requested: PartitionsByGroup, *, timeout_s: float) -> Fetched:
@@ -135,25 +214,26 @@ def fetch(session: KafkaSession, requested: PartitionsByGroup, *, timeout_s: flo
     return fetched if answer is None else fetched | answer[1]
 
 
-def read_commits(
-    session: KafkaSession, groups: Sequence[str], *, isolated: bool
-) -> Iterator[dict[str, list[Commit] | Unknown]]:
-    """All commits of each group, a few hundred groups at a time.
+def read_consumption(
+    session: KafkaSession, groups: Sequence[str], *, with_members: Collection[str], isolated: bool
+) -> Iterator[dict[str, Consumption]]:
+    """What each group consumes, a few hundred groups at a time.
 
+    `with_members`: groups that may have members; the members of other groups are not read.
     `isolated`: send from a worker process. Otherwise the library may kill this process while a
     coordinator moves: acceptable in a Spark task, which is retried, never in the driver.
     """
-
-    def send(client: AdminClient, pending: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
-        return _send_offset_fetches(client, dict.fromkeys(pending), limit_s)
-
+    with_members = frozenset(with_members)
     for part in batched(groups, _GROUPS_IN_FLIGHT):
-        if isolated:
-            read = _read_isolated(session, part)
-        else:
-            answers = session.read([group for group in part if group], send)
-            read = {group: _positions(future) for group, future in answers.items()}
-        yield {group: _commits(read.get(group, NAMELESS)) for group in part}
+        members = [group for group in part if group in with_members]
+        positions, topics = (_read_isolated if isolated else _read_in_process)(session, part, members)
+        yield {
+            group: Consumption(
+                _commits(positions.get(group, NAMELESS)),
+                topics.get(group, NAMELESS) if group in with_members else frozenset(),
+            )
+            for group in part
+        }
 
 
 def commit_row(group: str, commits: Sequence[Commit] | Unknown) -> dict[str, Any]:
@@ -234,25 +314,51 @@ def _old_listing(session: KafkaSession) -> dict[str, GroupFacts] | Unknown:
         return failure
     # Its states are of the classic protocol: a share group with members reads "Dead".
     return {
-        entry.id: GroupFacts(group=entry.id, listed=False, type=GroupType.HIDDEN, state=_OLD_STATE)
+        entry.id: GroupFacts(group=entry.id, listed=False, type=_old_type(entry.protocol_type), state=_OLD_STATE)
         for entry in answer.result()
     }
 
 
+def _old_type(protocol: str) -> GroupType:
+    """The type of a group that only the old list call shows: share and Streams groups have no protocol type."""
+    if protocol in ("", "consumer"):
+        return GroupType.HIDDEN
+    return GroupType.CONNECT if protocol == "connect" else GroupType.OTHER
+
+
 def _ask_coordinators(
     session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
-) -> tuple[dict[str, GroupState | Unknown], Fetched]:
-    """For a worker process: states of the first groups, positions of the second."""
+) -> tuple[dict[str, _Members], Fetched]:
+    """For a worker process: members of the first groups, positions of the second."""
+    described, fetched = _call_coordinators(session, groups, deadline)
+    return described, {
+        group: (_positions(future), future.done() and is_final(future)) for group, future in fetched.items()
+    }
+
+
+def _ask_for_commits(
+    session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
+) -> tuple[dict[str, _Members], dict[str, tuple[CommittedOffset, ...] | Unknown]]:
+    """The same, with all that is committed for a partition, but without topic ids."""
+    described, fetched = _call_coordinators(session, groups, deadline)
+    return described, {group: _committed_offsets(future) for group, future in fetched.items()}
+
+
+def _call_coordinators(
+    session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
+) -> tuple[dict[str, _Members], dict[str, Future[Any]]]:
     client = session.client("coordinators")
     uncertain, requested = groups
     timeout_s = deadline.request_timeout_s
     described = client.describe_consumer_groups(list(uncertain), request_timeout=timeout_s) if uncertain else {}
-    fetched = _send_offset_fetches(client, requested, timeout_s)
+    # Members first: one that leaves in between has committed before the commits are read.
+    wait_all(client, described.values(), Deadline.after(deadline.remaining_s / 2))
+    fetched = _send_offset_fetches(client, requested, deadline.request_timeout_s)
     wait_all(client, (*described.values(), *fetched.values()), deadline)
-    return (
-        {group: _state(future) for group, future in described.items()},
-        {group: (_positions(future), future.done() and is_final(future)) for group, future in fetched.items()},
-    )
+    members = {
+        group: (_state(future), _member_topics(future), _is_settled(future)) for group, future in described.items()
+    }
+    return members, fetched
 
 
 def _state(future: Future[Any]) -> GroupState | Unknown:
@@ -260,6 +366,25 @@ def _state(future: Future[Any]) -> GroupState | Unknown:
         return GroupState.DEAD
     failure = failure_of(future, prefix="the group could not be described: ")
     return _STATES.get(future.result().state, GroupState.UNKNOWN) if failure is None else failure
+
+
+def _member_topics(future: Future[Any]) -> frozenset[str] | Unknown:
+    """The topics of which members have partitions. A group that does not exist has no members."""
+    if failed_with(future, {KafkaError.GROUP_ID_NOT_FOUND}):
+        return frozenset()
+    failure = failure_of(future, right="DESCRIBE on the group", prefix="the group's members could not be read: ")
+    if failure is not None:
+        return failure
+    description = future.result()
+    if description.state not in _SETTLED_STATES:
+        return REBALANCING
+    # A member of the new protocol (KIP-848) also has partitions that it is to get.
+    assignments = (getattr(member, name, None) for member in description.members for name in _ASSIGNMENTS)
+    return frozenset(partition.topic for each in assignments if each for partition in each.topic_partitions)
+
+
+def _is_settled(future: Future[Any]) -> bool:
+    return future.done() and is_final(future) and _member_topics(future) != REBALANCING
 
 
 def _unlisted(group: str, incomplete: Unknown | None, state: GroupState | Unknown) -> GroupFacts:
@@ -273,13 +398,26 @@ def _unlisted(group: str, incomplete: Unknown | None, state: GroupState | Unknow
     return replace(unknown_group(group, reason), state=state)
 
 
-def _with_commits(facts: GroupFacts, positions: Positions | Unknown) -> GroupFacts:
+def _with_commits(
+    facts: GroupFacts, offsets: tuple[CommittedOffset, ...] | Unknown, topic_ids: Mapping[str, str]
+) -> GroupFacts:
     if facts.type is GroupType.HIDDEN:
         facts = replace(facts, type=Unknown("the broker did not tell the group's type"))
-    commits = _commits(positions)
-    if isinstance(commits, Unknown):
-        return replace(facts, commits=commits, commit_topics=commits, fingerprint=commits)
-    return replace(facts, **_summary(commits))
+    if isinstance(offsets, Unknown):
+        return replace(facts, commits=offsets, commit_topics=offsets, fingerprint=offsets, offsets=offsets)
+    summary = _summary([(commit.topic, commit.partition, commit.offset) for commit in offsets])
+    identified = tuple(replace(commit, topic_id=topic_ids.get(commit.topic)) for commit in offsets)
+    return replace(facts, **summary, offsets=identified)
+
+
+def _topic_ids(
+    session: KafkaSession, offsets: Iterable[tuple[CommittedOffset, ...] | Unknown], deadline: Deadline
+) -> dict[str, str]:
+    """The id of each topic with a commit, without topics whose id is not known."""
+    names = {commit.topic for commits in offsets if not isinstance(commits, Unknown) for commit in commits}
+    described = describe(session, names, deadline=deadline) if names else {}
+    topic_ids = {name: answer[0].topic_id for name, answer in described.items() if isinstance(answer, tuple)}
+    return {name: topic_id for name, topic_id in topic_ids.items() if isinstance(topic_id, str)}
 
 
 def _send_offset_fetches(client: AdminClient, requested: PartitionsByGroup, timeout_s: float) -> dict[str, Future[Any]]:
@@ -323,20 +461,73 @@ def _commits(read: Positions | Unknown) -> list[Commit] | Unknown:
     return known
 
 
-def _read_isolated(session: KafkaSession, groups: Sequence[str]) -> dict[str, Positions | Unknown]:
+def _committed_offsets(future: Future[Any]) -> tuple[CommittedOffset, ...] | Unknown:
+    """All commits of a group, sorted, without topic ids; one that is Unknown makes all Unknown."""
+    commits = _commits(_positions(future))
+    if isinstance(commits, Unknown):
+        return commits
+    answers = {(answer.topic, answer.partition): answer for answer in future.result().topic_partitions or ()}
+    return tuple(
+        CommittedOffset(
+            topic=topic,
+            partition=number,
+            offset=offset,
+            leader_epoch=answers[topic, number].leader_epoch,
+            metadata=answers[topic, number].metadata or None,
+        )
+        for topic, number, offset in sorted(commits)
+    )
+
+
+_Read = tuple[dict[str, Positions | Unknown], dict[str, frozenset[str] | Unknown]]
+"""Positions, and topics of members, by group."""
+
+
+def _read_in_process(session: KafkaSession, groups: Sequence[str], members: Sequence[str]) -> _Read:
+    rebalance_deadline = Deadline.after(_REBALANCE_S)
+
+    def describe(client: AdminClient, pending: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
+        return dict(client.describe_consumer_groups(list(pending), request_timeout=limit_s))
+
+    def fetch_offsets(client: AdminClient, pending: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
+        return _send_offset_fetches(client, dict.fromkeys(pending), limit_s)
+
+    # Members first: one that leaves in between has committed before the commits are read.
+    described = session.read(
+        [group for group in members if group],
+        describe,
+        is_final=lambda future: _is_settled(future) or (rebalance_deadline.passed and is_final(future)),
+    )
+    fetched = session.read([group for group in groups if group], fetch_offsets)
+    return (
+        {group: _positions(future) for group, future in fetched.items()},
+        {group: _member_topics(future) for group, future in described.items()},
+    )
+
+
+def _read_isolated(session: KafkaSession, groups: Sequence[str], members: Sequence[str]) -> _Read:
     """Read all groups, then failed ones per coordinator: a moving one fails no others."""
-    fetched: Fetched = {}
-    deadline = session.deadline()
-    parts: list[Sequence[str]] = [groups]
+    positions: dict[str, Positions | Unknown] = {group: NO_ANSWER if group else NAMELESS for group in groups}
+    topics: dict[str, frozenset[str] | Unknown] = {group: NO_ANSWER if group else NAMELESS for group in members}
+    deadline, rebalance_deadline = session.deadline(), Deadline.after(_REBALANCE_S)
+    parts: list[Sequence[str]] = [[group for group in groups if group]]
     while parts and not deadline.passed:
+        by_coordinator: dict[int, list[str]] = {}
         for part in parts:
             limit_s = max(0.1, min(deadline.remaining_s, session.timeout_s / 3))
-            fetched |= fetch(session, dict.fromkeys(part), timeout_s=limit_s)
-        by_coordinator: dict[int, list[str]] = {}
-        for group, (_, final) in fetched.items():
-            if not final:
-                by_coordinator.setdefault(log_partition(group, _LOG_PARTITIONS), []).append(group)
+            request = ([group for group in part if group in topics], dict.fromkeys(part))
+            described, fetched = session.call_worker(_ask_coordinators, request, timeout_s=limit_s, tries=_TRIES) or (
+                {},
+                {},
+            )
+            positions |= {group: answer for group, (answer, _is_final) in fetched.items()}
+            topics |= {group: member_topics for group, (_state, member_topics, _is_final) in described.items()}
+            for group in part:
+                settled = group not in topics or described.get(group, (None, None, False))[2]
+                settled = settled or (topics[group] == REBALANCING and rebalance_deadline.passed)
+                if not settled or not fetched.get(group, (None, False))[1]:
+                    by_coordinator.setdefault(log_partition(group, _LOG_PARTITIONS), []).append(group)
         parts = list(by_coordinator.values())
         if parts:
             time.sleep(min(_PAUSE_S, deadline.remaining_s))
-    return {group: answer for group, (answer, _) in fetched.items()}
+    return positions, topics

@@ -5,25 +5,43 @@ creates the topic. What the lines say is decided in journal/journal.py.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from threading import Lock
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import NewTopic
 
 from reconciler.errors import ClusterUnreachable, JournalUnavailable
 from reconciler.journal.journal import Line
 from reconciler.kafka import connect
 from reconciler.kafka.futures import code_of, reason_of, wait_all
-from reconciler.kafka.offsets import read_ends, read_records
+from reconciler.kafka.offsets import first_offsets, read_ends, read_records
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topics import cleanup_policies, describe
+from reconciler.kafka.topics import describe, list_topics, read_configs
 from reconciler.model.snapshot import Unknown
+from reconciler.text.formatting import approximate_duration, count
 
 _POLL_S = 0.2
-_CONFIGS = {"cleanup.policy": "delete", "retention.ms": "-1"}
+_PARTITION = 0
+"""All lines go there, so that they have one order; earlier versions used all partitions."""
+_CONFIGS = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "message.timestamp.type": "LogAppendTime",
+}
+_REPLICAS = 3
+_RISKS = {
+    "cleanup.policy": "it forgets entries, and is not trusted",
+    "retention.ms": "it forgets entries: runs that were interrupted, purges, and the history",
+    "retention.bytes": "it forgets entries: runs that were interrupted, purges, and the history",
+    "message.timestamp.type": "`every` trusts the clocks of all machines that write, instead of the brokers'",
+    "min.insync.replicas": "an entry may be on one broker only when its request goes out",
+}
+"""What another value of each config leads to."""
 
 
 class JournalTopic:
@@ -33,17 +51,15 @@ class JournalTopic:
     read to its end, or cannot be written with the acknowledgement of all in-sync replicas.
     """
 
-    is_ordered = False
-
     def __init__(self, session: KafkaSession, topic: str) -> None:
         self._session = session
         self._topic = topic
         self._lock = Lock()
         self._producer: Producer | None = None
         self._topic_id: str | Unknown | None = None
-        self._read_to: dict[int, int] = {}
+        self._retention_ms = -1
 
-    def append(self, lines: Sequence[tuple[str, bytes]]) -> None:
+    def append(self, lines: Sequence[bytes]) -> None:
         errors: list[KafkaError | None] = []
         with self._lock:
             try:
@@ -56,14 +72,18 @@ class JournalTopic:
                         "acks": "all",
                         "enable.idempotence": True,
                         "linger.ms": 5,
+                        "compression.type": "zstd",
                         "message.timeout.ms": max(1_000, int(self._session.timeout_s * 1000)),
                     },
                 )
-                for key, line in lines:
+                for line in lines:
                     while True:
                         with contextlib.suppress(BufferError):
                             self._producer.produce(
-                                self._topic, line, key.encode(), on_delivery=lambda error, _: errors.append(error)
+                                self._topic,
+                                line,
+                                partition=_PARTITION,
+                                on_delivery=lambda error, _: errors.append(error),
                             )
                             break
                         self._producer.poll(_POLL_S)
@@ -76,24 +96,43 @@ class JournalTopic:
                 self._producer = None
                 raise self._unavailable("written", failures[0] if failures else "no acknowledgement in time")
 
-    def lines(self, *, containing: bytes = b"") -> Iterator[Line]:
-        return (line for line in self._read({}) if containing in line[0])
-
-    @contextlib.contextmanager
-    def new_lines(self) -> Iterator[Iterator[Line]]:
-        with self._lock:
-            read_to = dict(self._read_to)
-            yield self._read(read_to)
-            self._read_to = read_to
+    def lines(
+        self, *, since_ms: int = 0, containing: bytes = b"", position: dict[int, int] | None = None
+    ) -> Iterator[Line]:
+        """`position`: the offset after the last line, by partition."""
+        position = {} if position is None else position
+        messages: list[Message] = []
+        try:
+            ends = read_ends(self._session, self._topic, self._partitions())
+            self._check_retention(since_ms)
+            starts: Mapping[int, int | Unknown] = position
+            if not position and since_ms > 0:
+                starts = first_offsets(self._session, self._topic, ends, since_ms)
+            unread = [start.reason for start in starts.values() if isinstance(start, Unknown)]
+            read_to = {number: start for number, start in starts.items() if isinstance(start, int)}
+            unread += read_records(self._session, self._topic, ends, messages.append, read_to=read_to).values()
+        except (ClusterUnreachable, KafkaException) as error:
+            raise self._unavailable("read", reason_of(error)) from None
+        if unread:
+            raise self._unavailable("read", unread[0])
+        if len(ends) > 1:
+            messages.sort(key=lambda message: message.timestamp()[1])
+        for message in messages:
+            value = message.value()
+            if value is not None and containing in value:
+                kind, time_ms = message.timestamp()
+                location = f"record {message.offset()} of partition {message.partition()}"
+                yield Line(value, location, time_ms if kind == TIMESTAMP_LOG_APPEND_TIME else None)
+        position |= {number: at for number, (_, at) in ends.items() if isinstance(at, int)}
 
     def damaged(self, location: str, error: ValueError) -> JournalUnavailable:
-        return self._unavailable("trusted", f"{location} is {error}")
+        return self._unavailable("trusted", f"{location} is {error}: name another topic in spec.journal of the Cluster")
 
     def _partitions(self) -> tuple[int, ...]:
         """The topic's partitions, after a check that it is the topic of the last call.
 
         Refuses a compacted topic: compaction keeps only the last line of each action, so the
-        journal would forget purges. Without the right to read the policy there is no check.
+        journal would forget purges. Without the right to read the configs there is no check.
         """
         described = describe(self._session, [self._topic])[self._topic]
         if described is None:
@@ -105,35 +144,24 @@ class JournalTopic:
             raise self._unavailable("read", described.reason)
         facts, partitions = described
         if self._topic_id is None:
-            policies = cleanup_policies(self._session, [self._topic])[self._topic]
-            if not isinstance(policies, Unknown) and policies != {"delete"}:
-                policy = ",".join(sorted(policies)) or "empty"
-                reason = f"its cleanup.policy is {policy}, which forgets entries: set it to delete"
+            configs = read_configs(self._session, [self._topic])[self._topic]
+            configs = {} if isinstance(configs, Unknown) else configs
+            if (policy := configs.get("cleanup.policy", "delete")) != "delete":
+                reason = f"its cleanup.policy is {policy or 'empty'}, which forgets entries: set it to delete"
                 raise self._unavailable("trusted", reason)
+            self._retention_ms = int(configs.get("retention.ms", -1))
         elif facts.topic_id != self._topic_id:
             raise self._unavailable("trusted", "it was deleted and created again during the run")
         self._topic_id = facts.topic_id
         return tuple(partition.partition.partition for partition in partitions)
 
-    def _read(self, read_to: dict[int, int]) -> Iterator[Line]:
-        """Lines after `read_to` (offset by partition, updated) up to the current ends."""
-        lines: list[Line] = []
-
-        def add(message: Message) -> None:
-            if (value := message.value()) is not None:
-                lines.append((value, f"record {message.offset()} of partition {message.partition()}"))
-
-        try:
-            ends = read_ends(self._session, self._topic, self._partitions())
-            errors = read_records(self._session, self._topic, ends, add, read_to=read_to)
-        except (ClusterUnreachable, KafkaException) as error:
-            raise self._unavailable("read", reason_of(error)) from None
-        if errors:
-            raise self._unavailable("read", next(iter(errors.values())))
-        for number, watermarks in ends.items():
-            assert isinstance(watermarks.high_watermark, int)
-            read_to[number] = watermarks.high_watermark
-        yield from lines
+    def _check_retention(self, since_ms: int) -> None:
+        """Refuse a topic that forgets entries of the time that is read."""
+        age_ms = time.time_ns() // 1_000_000 - since_ms
+        if since_ms > 0 and 0 <= self._retention_ms < age_ms:
+            limit, needed = approximate_duration(self._retention_ms), approximate_duration(age_ms)
+            reason = f"its retention.ms forgets entries after {limit}, and those of the last {needed} are needed: set it to -1"
+            raise self._unavailable("trusted", reason)
 
     def _unavailable(self, verb: str, reason: str) -> JournalUnavailable:
         return JournalUnavailable(
@@ -141,15 +169,20 @@ class JournalTopic:
         )
 
 
-def create_command(topic: str) -> str:
-    """Kafka's command for the journal's topic: one partition, no compaction, endless retention."""
-    configs = " ".join(f"--config {name}={value}" for name, value in _CONFIGS.items())
-    return f"kafka-topics --create --topic {topic} --partitions 1 {configs}"
+def create_command(topic: str, *, brokers: int = _REPLICAS) -> str:
+    """Kafka's command for the journal's topic on a cluster of so many brokers."""
+    replicas = min(brokers, _REPLICAS)
+    configs = " ".join(f"--config {name}={value}" for name, value in _configs(replicas).items())
+    return f"kafka-topics --create --topic {topic} --partitions 1 --replication-factor {replicas} {configs}"
 
 
 def create_topic(session: KafkaSession, topic: str) -> None:
-    """Create the topic as `create_command` does, unless it exists. Raises JournalUnavailable."""
-    request = NewTopic(topic, num_partitions=1, config=_CONFIGS)
+    """Create the topic as `create_command` does, unless it exists.
+
+    Raises JournalUnavailable and ClusterUnreachable.
+    """
+    replicas = min(len(list_topics(session).brokers), _REPLICAS)
+    request = NewTopic(topic, num_partitions=1, replication_factor=replicas, config=_configs(replicas))
     client = session.client("controller")
     deadline = session.deadline()
     answer: Future[Any] = client.create_topics([request], request_timeout=deadline.request_timeout_s)[topic]
@@ -157,3 +190,39 @@ def create_topic(session: KafkaSession, topic: str) -> None:
     error = answer.exception() if answer.done() else TimeoutError("no answer in time")
     if error is not None and code_of(error) != KafkaError.TOPIC_ALREADY_EXISTS:
         raise JournalUnavailable(f"the journal topic {topic} could not be created: {reason_of(error)}")
+
+
+def check_topic(session: KafkaSession, topic: str) -> Sequence[str] | Unknown:
+    """Return a sentence for each way in which the topic may lose entries, or their time.
+
+    Nothing for a topic that does not exist. Rights: DESCRIBE and DESCRIBE_CONFIGS on the topic.
+    """
+    described = describe(session, [topic])[topic]
+    configs = read_configs(session, [topic])[topic]
+    if described is None:
+        return ()
+    if isinstance(described, Unknown):
+        return described
+    if isinstance(configs, Unknown):
+        return configs
+    (_facts, partitions), risks = described, []
+    replicas = min((len(p.replicas) for p in partitions if not isinstance(p.replicas, Unknown)), default=0)
+    enough = min(len(list_topics(session).brokers), _REPLICAS)
+    if replicas < enough:
+        lost = "its entries are lost with them" if replicas > 1 else "its entries are lost with it"
+        risks.append(
+            f"the journal {topic} has {count(replicas, 'replica')}, and {lost}: give it {enough} "
+            "(kafka-reassign-partitions)"
+        )
+    for name, value in _configs(replicas).items():
+        present = configs.get(name, "not told")
+        if name == "min.insync.replicas" and present.isdecimal() and int(present) >= int(value):
+            continue
+        if present != value:
+            alter = f"kafka-configs --alter --entity-type topics --entity-name {topic} --add-config {name}={value}"
+            risks.append(f"{name} of the journal {topic} is {present}, so {_RISKS[name]}: {alter}")
+    return risks
+
+
+def _configs(replicas: int) -> Mapping[str, str]:
+    return {**_CONFIGS, "min.insync.replicas": str(max(1, replicas - 1))}

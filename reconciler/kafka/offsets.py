@@ -188,6 +188,22 @@ def read_ends(session: KafkaSession, topic: str, partitions: Sequence[int]) -> d
     return {partition.partition: ends for partition, ends in read_watermarks(session, [request]).items()}
 
 
+def first_offsets(
+    session: KafkaSession, topic: str, ends: Mapping[int, Watermarks], since_ms: int
+) -> dict[int, int | Unknown]:
+    """The first offset of each partition stamped at or after an instant, in epoch ms.
+
+    Where every record is older, it is the end, which was read before.
+    """
+    answers = _query(
+        session, [OffsetQuery(since_ms, topic, number, UNKNOWN_LEADER) for number in ends], lowest=NO_RECORD
+    )
+    return {
+        query.partition: ends[query.partition].high_watermark if offset == NO_RECORD else offset
+        for query, offset in answers.items()
+    }
+
+
 def read_records(
     session: KafkaSession,
     topic: str,

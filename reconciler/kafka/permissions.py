@@ -110,7 +110,7 @@ def requirements(required: RequiredAccess) -> list[Permission]:
     described = [*(selection for selection, _ in topics), *([EVERY] if request.cluster_records else [])]
     commit_log = [Selection(selectors=(Selector(COMMIT_LOG_TOPIC),))] if request.commit_log else []
     # A policy with `every` reads the journal.
-    has_clock = any(part.last_purge for part in request.topics)
+    has_clock = any(part.every_ms is not None for part in request.topics)
     # What does not work without each of them.
     no_listing = "brokers leave groups out without an error, so a group's absence proves nothing: floors and removals are blocked"
     no_topic = "these topics cannot be seen: policies that select them are blocked"

@@ -170,25 +170,35 @@ def send_descriptions(
     return answers
 
 
-def cleanup_policies(session: KafkaSession, names: Iterable[str]) -> dict[str, frozenset[str] | Unknown]:
-    """`cleanup.policy` of each topic. Rights: DESCRIBE_CONFIGS on the topic."""
+def read_configs(session: KafkaSession, names: Iterable[str]) -> dict[str, Mapping[str, str] | Unknown]:
+    """The configs of each topic, defaults included. Rights: DESCRIBE_CONFIGS on the topic."""
 
     def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in part]
         futures = client.describe_configs(resources, request_timeout=limit_s)
         return {resource.name: future for resource, future in futures.items()}
 
-    def policy(future: Future[Any]) -> frozenset[str] | Unknown:
-        failure = failure_of(future, right="DESCRIBE_CONFIGS on the topic", prefix="cleanup.policy: ")
+    def configs(future: Future[Any]) -> Mapping[str, str] | Unknown:
+        failure = failure_of(future, right="DESCRIBE_CONFIGS on the topic")
         if failure is not None:
             return failure
-        entry = future.result().get("cleanup.policy")
-        if entry is None or entry.value is None:
-            return Unknown("cleanup.policy: not among the topic's configs")
-        return frozenset(filter(None, map(str.strip, entry.value.split(","))))
+        return {name: entry.value for name, entry in future.result().items() if entry.value is not None}
 
     answers = session.read(sorted(set(names)), send, per_call=_PER_CALL)
-    return {name: policy(future) for name, future in answers.items()}
+    return {name: configs(future) for name, future in answers.items()}
+
+
+def cleanup_policies(session: KafkaSession, names: Iterable[str]) -> dict[str, frozenset[str] | Unknown]:
+    """`cleanup.policy` of each topic, as of `read_configs`."""
+
+    def policy(configs: Mapping[str, str] | Unknown) -> frozenset[str] | Unknown:
+        if isinstance(configs, Unknown):
+            return Unknown(f"cleanup.policy: {configs.reason}")
+        if "cleanup.policy" not in configs:
+            return Unknown("cleanup.policy: not among the topic's configs")
+        return frozenset(filter(None, map(str.strip, configs["cleanup.policy"].split(","))))
+
+    return {name: policy(configs) for name, configs in read_configs(session, names).items()}
 
 
 def topic_id_text(topic_id: Any) -> str | Unknown:

@@ -129,6 +129,12 @@ M214 empty keep
     fromOffset or unreadBy.
 M215 limit of another kind
     The limit does not apply to policies of this kind, so the waiver would have no effect.
+M216 not in mode continuous
+    A policy in mode continuous acts without a review of each plan. Elections that lose records,
+    removals without evidence, offsets of a topic without its id, and exceptGroups that excepts
+    every group need one: use mode merge, or say it more narrowly.
+M217 newerThan: 0s
+    Every record is older than now, so the rule keeps nothing. Say how old a record may become.
 M301 duplicate name
     A name is unique per kind and cluster: decisions are addressed by it. Rename one of the two.
 M302 two policies claim one subject

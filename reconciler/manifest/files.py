@@ -4,7 +4,7 @@ import hashlib
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -33,6 +33,17 @@ class ClusterManifests:
     policies: tuple[Policy, ...]
     waivers: tuple[Waiver, ...]
     files: tuple[ManifestFile, ...]
+
+    def with_protections(self, other: Cluster) -> "ClusterManifests":
+        """Return the manifests with what `other` protects, too."""
+        spec = self.cluster.spec
+        protected = {
+            name: tuple(dict.fromkeys((getattr(spec.protect, name) or ()) + (getattr(other.spec.protect, name) or ())))
+            for name in type(spec.protect).model_fields
+        }
+        protect = spec.protect.model_copy(update=protected)
+        cluster = self.cluster.model_copy(update={"spec": spec.model_copy(update={"protect": protect})})
+        return replace(self, cluster=cluster)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +113,7 @@ def validate_sources(files: Sequence[SourceFile | Diagnostic], *, now_ms: int) -
         diagnostics.append(_file_error("M005", "", "the paths hold no manifest", "files end in .yaml or .yml"))
     diagnostics = list(_in_file_order(diagnostics, files))
     if any(diagnostic.severity == "error" for diagnostic in diagnostics):
-        raise ManifestsInvalid(diagnostics)
+        raise ManifestsInvalid(diagnostics, list(_valid_clusters(items)))
     return ManifestSet(
         by_cluster=tuple(_of_cluster(name, items) for name in sorted(clusters)),
         files=_manifest_files(sources),
@@ -132,6 +143,14 @@ def _of_cluster(name: str, items: Sequence[ParsedManifest]) -> ClusterManifests:
         waivers=tuple(manifest for manifest in manifests if isinstance(manifest, Waiver)),
         files=_manifest_files(sources[path] for path in sorted(sources)),
     )
+
+
+def _valid_clusters(items: Sequence[ParsedManifest]) -> Iterator[Cluster]:
+    """Yield the Cluster manifests, without any name of which one has an error: that one may protect more."""
+    invalid = {item.name for item in items if item.model is Cluster and item.document.errors}
+    for item in items:
+        if isinstance(item.manifest, Cluster) and item.name not in invalid:
+            yield item.manifest
 
 
 def _manifest_files(sources: Iterable[SourceFile]) -> tuple[ManifestFile, ...]:

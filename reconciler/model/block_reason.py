@@ -112,7 +112,9 @@ B203 no leader
     Only the leader of a partition deletes records, and this partition has no leader.
     Next: start one of its replicas, then plan again
 B204 another group is behind the floor
-    A consumer group has not read all records below the floor, and would silently skip them.
+    A consumer group has not read all records below the floor, and would silently skip them. A group
+    whose members have not committed yet, or whose commit lies above the end of the log, stands at
+    the log start.
     consumers: clamp lowers the floor to the slowest group. exceptGroups names groups whose position
     does not matter, and consumers: ignore lets every group skip records. An unused group holds a
     floor back until the group is removed or its offsets expire.
@@ -142,20 +144,25 @@ B210 since is in the future
     A floor at a future instant would keep none of the present records.
     Next: name an instant that has passed, or use newerThan
 B211 a group whose position cannot be read
-    The cluster holds a group without a position that a client can read: a share, streams or connect
-    group, a group of unknown type, or a group that is not listed (hidden, or created during the
-    scan). The records that it would miss are unknown. If it was just created, plan again.
+    The cluster holds a group without a position that a client can read: a share group, a group of
+    unknown type, or a group that is not listed (hidden, or created during the scan). The records
+    that it would miss are unknown. If it was just created, plan again.
     Next: if it does not read this topic, name it in exceptGroups
 B212 not every group is known
-    The list of groups, or the commits of a group, could not be read completely. Brokers silently
-    omit groups that a principal may not describe, so a slower group may exist than the visible
-    ones.
+    The list of groups, or what a group reads, could not be read completely. Brokers silently omit
+    groups that a principal may not describe, so a slower group may exist than the visible ones. What
+    a group reads is also unknown while it rebalances, and before the first commit of a Streams
+    group: plan again later.
     Next: grant DESCRIBE on the cluster and on all groups (`doctor` tells which right is missing),
     then plan again
 B213 the scan did not cover all consumer groups below the floor
     The scan returned only the consumer groups below a certain offset, and the floor is above it. A
     group between the two would be overlooked.
     Next: scan the groups up to the end of the partition, then plan again
+B214 a pattern selects a compacted topic
+    The topic is compacted. Such topics are changelogs, and what restores a state from them has no
+    consumer group. Only an exact name may truncate one.
+    Next: name it exactly in topics if its oldest records may go
 B301 absence is not proven
     The manifest names a group that the cluster does not list, but the list is incomplete, or the
     commit log still holds records of the group. Missing permissions make a group look absent. The

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from reconciler.model.action import Action
+from reconciler.model.snapshot import CommittedOffset
 
 
 class Status(StrEnum):
@@ -32,6 +33,8 @@ class Outcome:
     not read. `sends`: how often the request went out; `possible`: one of them may have been carried
     out. `removed_max`: upper bound of the records removed by this run. `intended`: the journal
     holds its intent, which this outcome has to end, also where no request followed.
+    `low_watermark`: as in the newest `ItemResult`. `removed_offsets`: the group's commits right before
+    the newest request to remove it; None: no such request went out.
     """
 
     action: Action
@@ -43,3 +46,5 @@ class Outcome:
     possible: bool = False
     removed_max: int = 0
     intended: bool = False
+    low_watermark: int | None = None
+    removed_offsets: tuple[CommittedOffset, ...] | None = None

@@ -1,12 +1,12 @@
 """The protocol between apply/ and the cluster; a contract suite tests kafka/ and the fake."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
+from reconciler.model.snapshot import CommittedOffset, Consumers, GroupFacts, PartitionFacts, Unknown
 
 
 class Election(StrEnum):
@@ -24,12 +24,14 @@ class ItemResult:
     """One item's result: the error's name (`NONE` for success) and its text.
 
     The name is Kafka's; the client library's own errors begin with `_`. What an error means is the
-    operation's. `sent`: false where no request left this machine.
+    operation's. `sent`: false where no request left this machine. `low_watermark`: the lowest log
+    start of all live replicas, of a successful DeleteRecords only; None: the broker did not tell it.
     """
 
     code: str
     text: str = ""
     sent: bool = True
+    low_watermark: int | None = None
 
 
 class Gateway(Protocol):
@@ -49,8 +51,23 @@ class Gateway(Protocol):
     ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
         """The committed offset of each group on each partition; None: no commit."""
 
+    def read_consumers(self, topics: Collection[str]) -> Consumers:
+        """All groups, and what they consume of these topics."""
+        ...
+
     def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
         """Current listing, type, state and commits of each group."""
+
+    def read_commit_log(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:
+        """The newest record of each group in partitions of the commit log, from these offsets on.
+
+        Groups without a record there are absent.
+        """
+        ...
+
+    def list_groups(self) -> Mapping[str, GroupFacts] | Unknown:
+        """Every group that the cluster may hold, also hidden ones; Unknown: there may be more."""
+        ...
 
     def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         """DeleteRecords for partitions of one leader. Raises ValueError for a target below 1."""
@@ -61,6 +78,10 @@ class Gateway(Protocol):
         self, election: Election, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, ItemResult]:
         """ElectLeaders for exactly these partitions; never null, which would mean all."""
+
+    def commit_offsets(self, group: str, offsets: Sequence[CommittedOffset]) -> Mapping[TopicPartition, ItemResult]:
+        """Commit these offsets for a group without members, which creates a group that is absent."""
+        ...
 
     def refresh(self) -> None:
         """Forget cached leaders and coordinators before a retry."""

@@ -27,7 +27,8 @@ class TopicRequest:
     """Every group with a position below the stable end."""
     named_groups: frozenset[str] = frozenset()
     """Groups whose position is read wherever it is, with the topic id of the commit log."""
-    last_purge: bool = False
+    every_ms: int | None = None
+    """Purges of a partition within this time matter; None: none does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,9 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
+from reconciler.model.bounds import Int32, Int64, NonEmpty
 from reconciler.model.names import TopicPartition
 
 
@@ -29,6 +31,7 @@ class GroupType(StrEnum):
     SHARE = "share"
     STREAMS = "streams"
     CONNECT = "connect"
+    OTHER = "other"
     HIDDEN = "hidden"
 
 
@@ -46,6 +49,27 @@ class GroupState(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedOffset:
+    """One committed offset of a group, as the coordinator tells it.
+
+    `topic_id`: of the topic of that name when the commit was read; None: not known. `leader_epoch`,
+    `metadata`: as committed; None: none.
+    """
+
+    topic: NonEmpty
+    topic_id: NonEmpty | None = None
+    partition: Int32
+    offset: Int64
+    leader_epoch: Int32 | None = None
+    metadata: str | None = None
+
+    @property
+    def at(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
+
 @dataclass(frozen=True, slots=True)
 class ConsumerPosition:
     """A group with a position on a partition.
@@ -59,6 +83,18 @@ class ConsumerPosition:
     committed: int
     implied: bool = False
     topic_id: str | Unknown | None = NOT_ASKED
+    refuted: int | None = None
+    """The group's commit where it is no position; `committed` is the log start then."""
+
+
+class Purge(NamedTuple):
+    """The newest purge of a partition, in epoch milliseconds.
+
+    `in_flight_until_ms`: until when the request of a run without an outcome may be under way.
+    """
+
+    at_ms: int
+    in_flight_until_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +104,8 @@ class PartitionFacts:
     `stable_end`: the read-committed end; below `log_start` where a purge went past an open
     transaction. `offsets_at[instant_ms]`: the first offset at or after the instant; None: no such
     record below the stable end, which was read before. `readers`: sorted by group; every group
-    below `readers_below`, and every named group wherever it stands. `last_purge_ms` None: never
-    purged.
+    below `readers_below`, and every named group wherever it stands. `last_purge` None: none within
+    the longest `every` that was asked for.
     """
 
     partition: TopicPartition
@@ -83,7 +119,7 @@ class PartitionFacts:
     offsets_at: Mapping[int, int | Unknown | None] = field(default_factory=dict)
     readers: tuple[ConsumerPosition, ...] | Unknown = NOT_ASKED
     readers_below: int | Unknown = NOT_ASKED
-    last_purge_ms: int | Unknown | None = NOT_ASKED
+    last_purge: Purge | Unknown | None = NOT_ASKED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +127,8 @@ class TopicFacts:
     """One listed topic. A snapshot holds all topics of the cluster.
 
     `cleanup_policy`: `delete`, `compact` or both. `records`: high watermark minus log start, summed
-    over all partitions; an upper bound for compacted topics.
+    over all partitions; an upper bound for compacted topics. `records_min`: over those partitions
+    that were read.
     """
 
     name: str
@@ -100,6 +137,7 @@ class TopicFacts:
     partitions: int | Unknown
     cleanup_policy: frozenset[str] | Unknown = NOT_ASKED
     records: int | Unknown = NOT_ASKED
+    records_min: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +148,8 @@ class GroupFacts:
     incomplete (only before a request; a scan says so in `groups_incomplete`). `commits`: the number
     of committed offsets. `last_activity_ms`: the newest timestamp of all its commits and records in
     the commit log. `newest_record`: (partition, offset) of that record in `__consumer_offsets`.
+    `consumption_unread`: why it is not known what the group consumes; None: its commits and the
+    topics of its members were read. `offsets`: its commits, sorted; only before a request.
     """
 
     group: str
@@ -121,6 +161,21 @@ class GroupFacts:
     fingerprint: str | Unknown = NOT_ASKED
     last_activity_ms: int | Unknown = NOT_ASKED
     newest_record: tuple[int, int] | Unknown = NOT_ASKED
+    consumption_unread: Unknown | None = NOT_ASKED
+    offsets: tuple[CommittedOffset, ...] | Unknown = NOT_ASKED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consumers:
+    """The groups of the cluster, and what they consume of some topics.
+
+    `commits`: offsets by topic, group and partition. A group whose members have partitions of a topic
+    is there without a commit, too. `incomplete`: why there may be more groups; None: there are not.
+    """
+
+    groups: Mapping[str, GroupFacts]
+    commits: Mapping[str, Mapping[str, Mapping[int, int]]]
+    incomplete: Unknown | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +184,7 @@ class ClusterSnapshot:
 
     `topics` and `groups`: every listed name, and group ids that only the commit log or the old list
     call know (`listed=False`). `partitions`: those that a TopicRequest selects.
+    `commit_log_ends`: up to where each partition of the commit log was read, if it was requested.
     `readers_incomplete`: a group's commits could not be read, so it is not known which groups would
     miss records.
     """
@@ -139,6 +195,7 @@ class ClusterSnapshot:
     topics: Mapping[str, TopicFacts]
     groups: Mapping[str, GroupFacts]
     partitions: Mapping[TopicPartition, PartitionFacts]
+    commit_log_ends: Mapping[int, int] = field(default_factory=dict)
     topics_incomplete: Unknown | None = None
     groups_incomplete: Unknown | None = None
     readers_incomplete: Unknown | None = NOT_ASKED

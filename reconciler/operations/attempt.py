@@ -14,6 +14,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 from reconciler.model.action import Action
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import ItemResult
+from reconciler.model.snapshot import CommittedOffset
 
 A = TypeVar("A", bound=Action, covariant=True)
 
@@ -74,13 +75,14 @@ COMMON_ERRORS: ErrorTable = {
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What the result of one item of a request means. `code` and `text`: as in ItemResult."""
+    """What the result of one item of a request means. Other fields: as in ItemResult."""
 
     answer: ResponseAction
     code: str
     text: str = ""
     no_effect: bool = False
     sent: bool = True
+    low_watermark: int | None = None
 
 
 class Right(NamedTuple):
@@ -100,7 +102,7 @@ def interpret(result: ItemResult, errors: ErrorTable, right: Right) -> Response:
     if code.endswith("_AUTHORIZATION_FAILED"):
         text = f"a right is missing ({text or code}): the request needs {right.operation} on the {right.resource}; "
         text += "`reconciler doctor --acls` prints the grants"
-    return Response(answer, code, text, no_effect, result.sent)
+    return Response(answer, code, text, no_effect, result.sent, result.low_watermark)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +113,7 @@ class Attempt(Generic[A]):
     them may have been carried out. `confirmed`: the broker said so. `start`: the lowest log start offset
     that was read before a request, the basis of the upper bound. `broker`: the broker that a
     request has to go to, as last read. `last`: the newest response. `reason`: why another try is
-    needed.
+    needed. `removed_offsets`: the commits that the request removes, as last read.
     """
 
     action: A
@@ -123,6 +125,7 @@ class Attempt(Generic[A]):
     broker: int | None = None
     last: Response | None = None
     reason: str = ""
+    removed_offsets: tuple[CommittedOffset, ...] | None = None
 
     def after_response(self, response: Response) -> "Attempt[A]":
         """Return the attempt after one more request; one that was not sent does not count."""
@@ -157,6 +160,8 @@ class Attempt(Generic[A]):
             possible=self.possible,
             removed_max=self.action.records_removed_max(self.start) if self.possible else 0,
             intended=self.intended,
+            low_watermark=None if self.last is None else self.last.low_watermark,
+            removed_offsets=self.removed_offsets if self.sends else None,
         )
 
     def give_up(self, reason: str) -> Outcome:

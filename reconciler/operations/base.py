@@ -16,7 +16,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import ClusterSnapshot, Unknown
+from reconciler.model.snapshot import ClusterSnapshot, Consumers, Purge, Unknown
 from reconciler.operations.attempt import Attempt, ErrorTable, Response, ResponseAction, Right, StepResult, interpret
 from reconciler.operations.observation import Observation, RecheckFailure
 
@@ -35,6 +35,7 @@ class Limit:
     """One limit of a Cluster manifest: a share in percent if it has a `total`, otherwise a count.
 
     `words` complete "groups removed: 3". `waiver_max_ms`: how far ahead a waiver of it may expire.
+    `fixed`: a Cluster cannot raise it, so only a waiver does.
     """
 
     field: str
@@ -42,6 +43,7 @@ class Limit:
     words: str
     total: Total | None = None
     waiver_max_ms: int = 30 * DAY_MS
+    fixed: bool = False
 
     @property
     def id(self) -> str:
@@ -78,7 +80,8 @@ class RunContext(Protocol):
     """What an operation needs of a run of the applier. Times are epoch milliseconds.
 
     `removed_groups`: groups that this run has removed, or found removed. `effect_wait_ms`: how long
-    to wait until the cluster shows the effect of a request.
+    to wait until the cluster shows the effect of a request. `commit_log_ends`: up to where the recheck
+    has read each partition of the commit log.
     """
 
     @property
@@ -90,12 +93,25 @@ class RunContext(Protocol):
     @property
     def effect_wait_ms(self) -> int: ...
 
+    @property
+    def commit_log_ends(self) -> Mapping[int, int]: ...
+
     def clock(self) -> int: ...
 
     def sleep(self, seconds: float) -> None: ...
 
-    def purges_of_other_runs(self) -> Mapping[TopicPartition, int]:
-        """Return when each partition was last purged by another run. Raises JournalUnavailable."""
+    def consumers(self) -> Consumers:
+        """Return all groups and what they consume, at most a few seconds old."""
+        ...
+
+    def purges_of_other_runs(
+        self, every_ms: int, *, after_intents: bool = False
+    ) -> Mapping[TopicPartition, Purge | Unknown]:
+        """Return other runs' newest purge of each partition within this time.
+
+        `after_intents`: this run has just stored its intents. Raises JournalUnavailable.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,8 +233,8 @@ class Operation(Action):
             return error
         return None
 
-    def as_observed(self, snapshot: ClusterSnapshot) -> Self:
-        """Return the action as the limits count it on this snapshot, on which it holds."""
+    def as_observed(self, observation: Observation) -> Self:
+        """Return the action as the limits count it on these facts, on which it holds."""
         return self
 
     @property

@@ -4,15 +4,23 @@ A check raises BlockReason, or returns the reason. Which subjects an operation m
 act on is decided in the policies and in the operation.
 """
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeVar
 
 from reconciler.model.block_reason import BlockReason, unknown_fact
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import ClusterSnapshot, ConsumerPosition, GroupType, PartitionFacts, TopicFacts, Unknown
+from reconciler.model.snapshot import (
+    ClusterSnapshot,
+    ConsumerPosition,
+    GroupType,
+    PartitionFacts,
+    Purge,
+    TopicFacts,
+    Unknown,
+)
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import count, format_duration, format_instant
 from reconciler.text.suggest import did_you_mean
@@ -23,6 +31,16 @@ _MAX_NAMES = 2_000
 """Among more names there is no hint: the search would take minutes on a large cluster."""
 _READABLE = frozenset({GroupType.CLASSIC, GroupType.CONSUMER})
 """Types whose positions a client can read. Share groups answer `[]`, and have positions."""
+
+_UNLISTED = frozenset({GroupType.STREAMS, GroupType.OTHER})
+"""Types that no list call names, and that answer for their commits. Schema registries, which only elect,
+have none, but a client with a protocol of its own may have.
+"""
+
+_CONSUMPTION_UNREAD = (
+    "plan again once its members have partitions and have committed; else grant DESCRIBE on the group and on all "
+    "topics, or name it in exceptGroups"
+)
 
 GroupExcluder = Callable[[str], bool]
 
@@ -98,29 +116,41 @@ def system_topic_block(facts: TopicFacts) -> BlockReason | None:
     return BlockReason("B201", reason)
 
 
-def check_records_deletable(facts: TopicFacts) -> None:
-    """Raise BlockReason for Kafka's own topics, or without delete in cleanup.policy (KIP-107)."""
+def check_records_deletable(facts: TopicFacts, *, exact: bool = True) -> None:
+    """Raise BlockReason for Kafka's own topics, or without delete in cleanup.policy (KIP-107).
+
+    `exact` False: a pattern selects the topic, and patterns select no changelogs.
+    """
     if block := system_topic_block(facts):
         raise block
     policy = known(facts.cleanup_policy, "the cleanup policy of", facts.name)
     if "delete" not in policy:
         reason = f"cleanup.policy of {facts.name} is {','.join(sorted(policy)) or 'empty'}"
         raise BlockReason("B202", f"{reason}: brokers delete no records of it")
+    if "compact" in policy and not exact:
+        raise BlockReason("B214", f"{facts.name} is compacted, and only a pattern selects it")
 
 
 def purge_wait(
-    partition: TopicPartition, last_purge_ms: int | Unknown | None, every_ms: int | None, now_ms: int
+    partition: TopicPartition, last_purge: Purge | Unknown | None, every_ms: int | None, now_ms: int
 ) -> tuple[str, int] | None:
     """Return why a partition may not be purged yet, and from when on it may; None: it may now.
 
     More than `every` has to pass, as with the purge interval of Kafka Streams
-    (`repartition.purge.interval.ms`). Raises BlockReason where the last purge is not known.
+    (`repartition.purge.interval.ms`), and a purge that is in flight has to end. Raises BlockReason
+    where the last purge is not known.
     """
-    last_ms = None if every_ms is None else known(last_purge_ms, f"when {partition} was last purged")
-    if last_ms is None or every_ms is None or now_ms - last_ms > every_ms:
+    last = None if every_ms is None else known(last_purge, f"when {partition} was last purged")
+    if last is None or every_ms is None:
         return None
-    last, every = format_instant(last_ms), format_duration(every_ms)
-    return f"last purged at {last}, and purges of a partition are at least {every} apart", last_ms + every_ms + 1
+    at, until_ms = format_instant(last.at_ms), last.at_ms + every_ms + 1
+    if last.in_flight_until_ms is not None and now_ms <= last.in_flight_until_ms:
+        until = format_instant(last.in_flight_until_ms)
+        reason = f"another run began a purge at {at}, and its request may be under way until {until}"
+        return reason, max(until_ms, last.in_flight_until_ms + 1)
+    if now_ms - last.at_ms > every_ms:
+        return None
+    return f"last purged at {at}, and purges of a partition are at least {format_duration(every_ms)} apart", until_ms
 
 
 # --- consumers: which groups count, whether all are known, and what a commit proves
@@ -141,15 +171,18 @@ def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> 
         if incomplete is not None:
             reason = f"{what}: {incomplete.reason}, so it is not known which groups would miss records"
             return BlockReason("B212", reason, unread=True)
-    # Not listed: hidden, or created since the listing. The commits of such a group were not read.
-    unreadable = [
-        (name, group.type)
-        for name, group in sorted(snapshot.groups.items())
-        if not (group.listed and group.type in _READABLE) and not is_excluded(name)
-    ]
-    for name, type_ in unreadable:
-        if isinstance(type_, Unknown):
-            return unknown_fact(f"the type of group {quoted(name)}", type_)
+    unreadable: list[tuple[str, GroupType]] = []
+    for name, group in sorted(snapshot.groups.items()):
+        if not name or group.type is GroupType.CONNECT or is_excluded(name):
+            continue
+        if isinstance(group.type, Unknown):
+            return unknown_fact(f"the type of group {quoted(name)}", group.type)
+        # A group that is not listed is hidden, or was created since the listing.
+        if not (group.type in _UNLISTED or (group.listed and group.type in _READABLE)):
+            unreadable.append((name, group.type))
+        elif group.consumption_unread is not None:
+            reason = f"what group {quoted(name)} reads is not known: {group.consumption_unread.reason}"
+            return BlockReason("B212", reason, next_step=_CONSUMPTION_UNREAD, unread=True)
     if not unreadable:
         return None
     name, type_ = unreadable[0]
@@ -186,6 +219,22 @@ def verified_offset(
         committed = f"committed {reader.committed} for topic id {reader.topic_id}"
         raise BlockReason("B207", has(f"{committed}, and {facts.partition.topic} is {topic_id} by now"))
     return reader.committed
+
+
+def verified_positions(
+    readers: Iterable[ConsumerPosition], topic_id: str, log_start: int, high_watermark: int
+) -> Iterator[ConsumerPosition]:
+    """Yield where each group stands: at the log start unless its commit proves that it has read more.
+
+    A commit above the end, or for another topic id, is of an earlier topic of that name, or was set by
+    hand. Kafka resets such a consumer when it comes back.
+    """
+    for reader in readers:
+        other_topic = isinstance(reader.topic_id, str) and reader.topic_id != topic_id
+        if not reader.implied and (reader.committed > high_watermark or other_topic):
+            yield replace(reader, committed=log_start, refuted=reader.committed)
+        else:
+            yield reader
 
 
 def lagging(

@@ -6,7 +6,7 @@ another group: its commits tell, and it is never removed in the place of the fir
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
@@ -83,7 +83,10 @@ GROUPS_PERCENT = Limit("groups_percent", 50, "share of the cluster's groups remo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteGroup(Operation):
-    """Remove one consumer group and all its committed offsets. Irreversible."""
+    """Remove one consumer group and all its committed offsets.
+
+    It counts as irreversible: apply/restore.py writes back only offsets that still mean the same records.
+    """
 
     OPERATION: ClassVar[str] = "delete_group"
     TITLE: ClassVar[str] = "group removal"
@@ -153,7 +156,7 @@ class DeleteGroup(Operation):
         commits, topics = count(seen.commits, "committed offset"), count(seen.commit_topics, "topic")
         yield "Request", ("DeleteGroups ", escaped_name(quoted(self.group)))
         yield "Facts", (f"{seen.type} group, {seen.state}",)
-        yield "", (f"{commits} on {topics}, all lost",)
+        yield "", (f"{commits} on {topics}, all removed",)
         yield "", ("fingerprint of its commits ", name(seen.fingerprint))
         if seen.last_activity_ms is None or seen.newest_record is None:
             yield "Idle", ("no evidence was asked for: idleFor is 0s",)
@@ -163,7 +166,8 @@ class DeleteGroup(Operation):
             yield "Idle", (f"since {since}; idleFor asks for {limit}",)
             yield "", (f"its newest record is __consumer_offsets[{partition}] offset {offset}",)
         yield "Rechecked", ("still listed, same type, EMPTY, same commits, no newer record in the commit log",)
-        yield "Undo", ("impossible",)
+        undo = "reconciler restore-group writes the offsets back from the results file or the journal"
+        yield "Undo", (f"{undo}, where topic and records are still there",)
 
     # --- plan
 
@@ -214,7 +218,7 @@ class DeleteGroup(Operation):
             raise RecheckFailure(Status.FAILED, f"{name} has no commits any more, and is still listed")
         if known(facts.fingerprint, "the commits of", name) != self.seen.fingerprint:
             raise RecheckFailure(Status.STALE, f"{name} has other commits than the plan saw")
-        if self.seen.newest_record is None or not observation.complete:
+        if self.seen.newest_record is None:
             return
         if known(facts.newest_record, "the activity of", name) != self.seen.newest_record:
             raise RecheckFailure(Status.STALE, f"the commit log holds a newer record of {name}")
@@ -223,10 +227,26 @@ class DeleteGroup(Operation):
 
     @classmethod
     def observe(cls, actions: Sequence["DeleteGroup"], context: RunContext) -> Observation:
-        groups = context.gateway.read_groups([action.group for action in actions])
-        # The commits are read last: the list takes as long as the slowest broker, and the
-        # coordinator itself refuses a group with members.
+        groups = dict(context.gateway.read_groups([action.group for action in actions]))
+        # The log is read last, from where the recheck stopped: it alone shows a commit of the same
+        # offset, and one in an open transaction. The coordinator itself refuses a group with members.
+        newest = {
+            action.group: action.seen.newest_record for action in actions if action.seen.newest_record is not None
+        }
+        starts = {
+            number: context.commit_log_ends.get(number, 1 + min(at for n, at in newest.values() if n == number))
+            for number, _ in newest.values()
+        }
+        tails = context.gateway.read_commit_log(starts)
+        for group, (number, offset) in newest.items():
+            tail = tails[number]
+            record = tail if isinstance(tail, Unknown) else (number, tail.get(group, offset))
+            groups[group] = replace(groups[group], newest_record=record)
         return Observation.before_request(now_ms=context.clock(), groups=groups)
+
+    def prepare(self, attempt: Attempt[Any], observation: Observation) -> Attempt[Any]:
+        offsets = observation.snapshot.groups[self.group].offsets
+        return replace(attempt, removed_offsets=None if isinstance(offsets, Unknown) else offsets)
 
     @classmethod
     def call_gateway(cls, actions: Sequence["DeleteGroup"], gateway: Gateway) -> Mapping[str, ItemResult]:

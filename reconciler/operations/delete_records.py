@@ -15,11 +15,11 @@ from reconciler.model.block_reason import BlockReason, contradiction
 from reconciler.model.bounds import Int32, NonEmpty
 from reconciler.model.description import Description, Fact, SizeChange
 from reconciler.model.names import TopicPartition, format_subject
-from reconciler.model.outcome import Status
+from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Unknown
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ConsumerPosition, Consumers, PartitionFacts, Unknown
 from reconciler.operations import checks
 from reconciler.operations.attempt import Attempt, ErrorMeaning, ErrorTable, Response, ResponseAction, Right, StepResult
 from reconciler.operations.base import Effect, Limit, LimitUsage, Operation, RunContext, beyond_review
@@ -116,14 +116,14 @@ def observe_partition(partition: TopicPartition, facts: PartitionFacts | None) -
 
 
 def _records(snapshot: ClusterSnapshot, topic: str) -> int | Unknown:
-    """Return the records of a topic, or of the cluster where `topic` is empty.
+    """Return how many records a topic has at least, or the cluster where `topic` is empty.
 
-    A total of none contradicts a plan that removes records, and nothing can be divided by it.
+    What could not be read counts as none, so a share looks larger. Nothing can be divided by none.
     """
     what, records = "the cluster's records", snapshot.cluster_records
     if topic:
         facts = snapshot.topics.get(topic)
-        what, records = f"the records of {topic}", NOT_ASKED if facts is None else facts.records
+        what, records = f"the records of {topic}", NOT_ASKED if facts is None else facts.records_min
     if isinstance(records, Unknown):
         return Unknown(f"{what} could not be counted: {records.reason}")
     return records if records > 0 else Unknown(f"{what} count {records}, although some are to be removed")
@@ -303,7 +303,7 @@ class DeleteRecords(Operation):
             yield "Every", (f"at least {approximate_duration(guard.every_ms)} between two purges",)
         same = "same topic id, policy still deletes, log begins and ends no lower, no reader new or further behind"
         yield "Rechecked", (same,)
-        yield "Undo", ("impossible",)
+        yield "Undo", ("impossible: no command brings deleted records back",)
 
     def compare_size(self, old: Action) -> SizeChange | None:
         if not isinstance(old, DeleteRecords) or (old.address, old.approved()) != (self.address, self.approved()):
@@ -373,23 +373,40 @@ class DeleteRecords(Operation):
 
     @classmethod
     def scan_request(cls, actions: Iterable["DeleteRecords"]) -> ScanRequest:
-        partitions_of: defaultdict[tuple[frozenset[str], bool], list[TopicPartition]] = defaultdict(list)
+        partitions_of: defaultdict[tuple[frozenset[str], int | None], list[TopicPartition]] = defaultdict(list)
         for action in actions:
-            partitions_of[frozenset(action.guard.named), action.guard.every_ms is not None].append(action.partition)
+            partitions_of[frozenset(action.guard.named), action.guard.every_ms].append(action.partition)
         topics = [
             TopicRequest(
-                topics=names, partitions=numbers, offsets=True, readers=True, named_groups=named, last_purge=last_purge
+                topics=names, partitions=numbers, offsets=True, readers=True, named_groups=named, every_ms=every_ms
             )
-            for (named, last_purge), partitions in partitions_of.items()
+            for (named, every_ms), partitions in partitions_of.items()
             for names, numbers in by_partition_numbers(partitions)
         ]
         return ScanRequest(topics=tuple(topics), topic_records=bool(topics), cluster_records=bool(topics))
 
-    def as_observed(self, snapshot: ClusterSnapshot) -> Self:
-        """What retention has removed since the plan is no longer removed by it."""
-        log_start = snapshot.partitions[self.partition].log_start
-        assert isinstance(log_start, int)
-        return replace(self, seen=replace(self.seen, log_start=log_start))
+    def as_observed(self, observation: Observation) -> Self:
+        """What retention has removed since the plan is no longer removed by it.
+
+        A group of exceptGroups may have become unknown since then, or fallen behind.
+        """
+        facts = observation.snapshot.partitions[self.partition]
+        assert isinstance(facts.log_start, int)
+        return replace(
+            self,
+            seen=replace(self.seen, log_start=facts.log_start),
+            vouched=self.vouched and self._all_have_read(facts, observation),
+        )
+
+    def _all_have_read(self, facts: PartitionFacts, observation: Observation) -> bool:
+        """Whether every group, those of exceptGroups included, is known to stand at the target."""
+        _, blind_spot = observation.excluder(())
+        if blind_spot is not None:
+            return False
+        readers = checks.known(facts.readers, "the consumers of", self.partition)
+        log_start, high_watermark = self._ends(facts, complete=True)
+        positions = checks.verified_positions(readers, self.seen.topic_id, log_start, high_watermark)
+        return not checks.lagging(positions, self.before_offset, self.guard.named)
 
     def check(self, observation: Observation) -> None:
         """Test that topic and log are the same, and that every reader is where it may be."""
@@ -408,11 +425,8 @@ class DeleteRecords(Operation):
             raise _lower("high watermark", high_watermark, self.seen.high_watermark)
         if topic is not None:
             checks.check_records_deletable(topic)
-        if observation.complete:
-            self._check_scanned_readers(facts, high_watermark, observation)
-        else:
-            self._check_positions(observation)
-        if wait := checks.purge_wait(self.partition, facts.last_purge_ms, self.guard.every_ms, observation.now_ms):
+        self._check_readers(facts, log_start, high_watermark, observation)
+        if wait := checks.purge_wait(self.partition, facts.last_purge, self.guard.every_ms, observation.now_ms):
             raise RecheckFailure(Status.WAITING, wait[0])
 
     def _ends(self, facts: PartitionFacts, *, complete: bool) -> tuple[int, int]:
@@ -431,7 +445,9 @@ class DeleteRecords(Operation):
             raise RecheckFailure(Status.FAILED, "the partition has no leader")
         return log_start, high_watermark
 
-    def _check_scanned_readers(self, facts: PartitionFacts, high_watermark: int, observation: Observation) -> None:
+    def _check_readers(
+        self, facts: PartitionFacts, log_start: int, high_watermark: int, observation: Observation
+    ) -> None:
         """Test that below the target there are only readers that the plan accepted there."""
         is_excluded, blind_spot = observation.excluder(self.guard.except_groups)
         if blind_spot is not None:
@@ -442,33 +458,25 @@ class DeleteRecords(Operation):
         by_group = {reader.group: reader for reader in readers}
         target = f"below the target {self.before_offset}"
         for group in self.guard.named:
-            reader = by_group.get(group)
-            position = checks.verified_offset(group, reader, facts, self.seen.topic_id, high_watermark)
+            position = checks.verified_offset(group, by_group.get(group), facts, self.seen.topic_id, high_watermark)
             _check_position(group, position, self.before_offset, target)
         accepted = {reader.group: reader.committed for reader in self.guard.accepted}
-        for reader in checks.lagging(readers, self.before_offset, self.guard.named):
-            if is_excluded(reader.group):
+        positions = checks.verified_positions(readers, self.seen.topic_id, log_start, high_watermark)
+        for reader in checks.lagging(positions, self.before_offset, self.guard.named):
+            if is_excluded(reader.group) or reader.group in observation.removed_groups:
                 continue
             if reader.group not in accepted:
                 raise _moved(reader.group, f"is at {reader.committed}, and the plan does not know it there")
             least = accepted[reader.group]
             _check_position(reader.group, reader.committed, least, f"behind the {least} that the plan accepted")
 
-    def _check_positions(self, observation: Observation) -> None:
-        """Test the same for the groups that the plan names, by their present positions."""
-
-        def position_of(group: str) -> int | None:
-            return checks.known(observation.positions[group, self.partition], "the position of group", quoted(group))
-
-        for group in self.guard.named:
-            _check_position(group, position_of(group), self.before_offset, f"below the target {self.before_offset}")
-        for reader in self.guard.watched:
-            # No reader can be below the log start, and a group that this run removed reads nothing.
-            may_vanish = reader.committed <= self.seen.log_start or reader.group in observation.removed_groups
-            position = position_of(reader.group)
-            if position is not None or not may_vanish:
-                words = f"behind the {reader.committed} that the plan accepted"
-                _check_position(reader.group, position, reader.committed, words)
+        if observation.complete:
+            return
+        for lag in self.guard.watched:
+            # No reader is below the log start, and a group that this run removed reads nothing.
+            may_vanish = lag.committed <= self.seen.log_start or lag.group in observation.removed_groups
+            if lag.group not in by_group and not may_vanish:
+                raise _moved(lag.group, f"has no commit any more, and the plan accepted it at {lag.committed}")
 
     # --- apply
 
@@ -479,20 +487,31 @@ class DeleteRecords(Operation):
     @classmethod
     def observe(cls, actions: Sequence["DeleteRecords"], context: RunContext) -> Observation:
         read_at_ms = context.clock()
-        has_clock = any(action.guard.every_ms is not None for action in actions)
-        purges = context.purges_of_other_runs() if has_clock else {}
-        present = context.gateway.read_partitions([action.partition for action in actions], offsets=True)
-        partitions = {at: facts and replace(facts, last_purge_ms=purges.get(at)) for at, facts in present.items()}
+        clocks = [action.guard.every_ms for action in actions if action.guard.every_ms is not None]
+        purges = context.purges_of_other_runs(max(clocks)) if clocks else {}
+        consumers = context.consumers()
         requested: defaultdict[str, list[TopicPartition]] = defaultdict(list)
         for action in actions:
             for group in {*action.guard.named, *(reader.group for reader in action.guard.watched)}:
                 requested[group].append(action.partition)
         positions = context.gateway.read_positions(requested)
+        # After the positions: a commit above an end that was read before it would seem to be none of this log.
+        partitions = context.gateway.read_partitions([action.partition for action in actions], offsets=True)
         return Observation.before_request(
             now_ms=context.clock(),
             read_at_ms=read_at_ms,
-            partitions=partitions,
-            positions=positions,
+            partitions={
+                partition: facts
+                and replace(
+                    facts,
+                    last_purge=purges.get(partition),
+                    readers=_readers(facts, consumers, positions),
+                    readers_below=facts.high_watermark,
+                )
+                for partition, facts in partitions.items()
+            },
+            groups=consumers.groups,
+            groups_incomplete=consumers.incomplete,
             removed_groups=context.removed_groups,
         )
 
@@ -502,10 +521,18 @@ class DeleteRecords(Operation):
     ) -> Mapping[TopicPartition, RecheckFailure]:
         """Make the later of two runs wait if both read the clock before their intents."""
         clocked = {action.partition: action.guard.every_ms for action in actions if action.guard.every_ms is not None}
-        purges = context.purges_of_other_runs() if clocked else {}
+        purges = context.purges_of_other_runs(max(clocked.values()), after_intents=True) if clocked else {}
         now_ms = context.clock()
-        waits = ((at, checks.purge_wait(at, purges.get(at), every_ms, now_ms)) for at, every_ms in clocked.items())
-        return {at: RecheckFailure(Status.WAITING, wait[0]) for at, wait in waits if wait}
+        failures = {}
+        for partition, every_ms in clocked.items():
+            try:
+                wait = checks.purge_wait(partition, purges.get(partition), every_ms, now_ms)
+            except BlockReason as error:
+                failures[partition] = RecheckFailure(Status.FAILED, error.reason)
+            else:
+                if wait:
+                    failures[partition] = RecheckFailure(Status.WAITING, wait[0])
+        return failures
 
     def prepare(self, attempt: Attempt[Any], observation: Observation) -> Attempt[Any]:
         facts = observation.snapshot.partitions[self.partition]
@@ -535,21 +562,49 @@ class DeleteRecords(Operation):
         return Effect(f"log start {facts.log_start}", missing if facts.log_start < self.before_offset else None)
 
     def verify(self, attempt: Attempt[Any], response: Response, observation: Observation) -> StepResult:
-        """Only the log start offset proves anything."""
+        """Only the log start offset proves anything; an answer that contradicts it is read back again.
+
+        Source: a broker answers NONE once the low watermark, the lowest log start of the leader, its
+        future log and all live replicas, is at the target (ReplicaManager.deleteRecords,
+        DelayedDeleteRecords.tryComplete, Partition.lowWatermarkIfLeader). Every other answer tells
+        -1. So with NONE a lower one is no proof for all replicas, and one above the log start is
+        that of another log.
+        """
         facts = observation.snapshot.partitions.get(self.partition)
         if facts is None or (isinstance(facts.topic_id, str) and facts.topic_id != self.seen.topic_id):
             # Which of the two topics the request met is not known any more.
             detail = "the topic was deleted while the request was under way"
             read_back = self.effect(observation).read_back
             return attempt.after_response(response).outcome(Status.STALE, detail, read_back=read_back)
+        responded = attempt.after_response(response)
+        if (disagreement := self._disagreement(responded, observation)) is not None:
+            return responded.retry_later(disagreement)
         if self.effect(observation).missing is None:
-            return self.reached(attempt.after_response(response), observation)
+            return self.reached(responded, observation)
         unmoved = facts.log_start == attempt.start and facts.leader == attempt.broker
         if response.answer in (ResponseAction.STALE, ResponseAction.FAILED) and unmoved:
             # The log of the leader that answered begins where it did, so nothing is gone. Another
             # replica would not know.
             response = replace(response, no_effect=True)
         return super(DeleteRecords, self).verify(attempt, response, observation)
+
+    def reached(self, attempt: Attempt[Any], observation: Observation) -> Outcome:
+        outcome = super(DeleteRecords, self).reached(attempt, observation)
+        disagreement = self._disagreement(attempt, observation)
+        return outcome if disagreement is None else replace(outcome, detail=f"{outcome.detail}; {disagreement}")
+
+    def _disagreement(self, attempt: Attempt[Any], observation: Observation) -> str | None:
+        """Return how the newest low watermark disagrees with target or log start; None: not at all."""
+        low_watermark = None if attempt.last is None else attempt.last.low_watermark
+        log_start = observation.snapshot.partitions[self.partition].log_start
+        if low_watermark is None:
+            return None
+        if low_watermark < self.before_offset:
+            lag = f"low watermark {low_watermark}, below the target {self.before_offset}"
+            return f"the broker answered NONE with {lag}: not proven on all live replicas"
+        if isinstance(log_start, int) and low_watermark > log_start:
+            return f"the log start is {log_start}, below the low watermark {low_watermark} that the broker answered"
+        return None
 
 
 _LAG_TEXT = {
@@ -559,11 +614,37 @@ _LAG_TEXT = {
 }
 
 
-def _check_position(group: str, position: int | None, least: int, words: str) -> None:
+def _readers(
+    facts: PartitionFacts,
+    consumers: Consumers,
+    positions: Mapping[tuple[str, TopicPartition], int | Unknown | None],
+) -> tuple[ConsumerPosition, ...] | Unknown:
+    """Return the consumers of a partition. `positions`: newer commits of some groups; None: no commit.
+
+    The recheck has read from the commit log for which topic a group has committed.
+    """
+    partition, log_start = facts.partition, facts.log_start
+    if isinstance(log_start, Unknown):
+        return log_start
+    by_group: dict[str, int | Unknown | None] = {
+        group: commits.get(partition.partition) for group, commits in consumers.commits.get(partition.topic, {}).items()
+    }
+    for (group, at), committed in positions.items():
+        if at == partition and (committed is not None or group in by_group):
+            by_group[group] = committed
+    readers = []
+    for group, committed in sorted(by_group.items()):
+        if isinstance(committed, Unknown):
+            return Unknown(f"the position of group {quoted(group)}: {committed.reason}")
+        offset = log_start if committed is None else committed
+        readers.append(ConsumerPosition(group, offset, implied=committed is None, topic_id=None))
+    return tuple(readers)
+
+
+def _check_position(group: str, position: int, least: int, words: str) -> None:
     """Raise RecheckFailure for a group that is below the offset `least`, which `words` name."""
-    if position is None or position < least:
-        change = "has no commit any more" if position is None else f"is at {position} now"
-        raise _moved(group, f"{change}, {words}")
+    if position < least:
+        raise _moved(group, f"is at {position} now, {words}")
 
 
 def _lower(what: str, offset: int, planned: int) -> RecheckFailure:

@@ -13,8 +13,6 @@ from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, PartitionFact
 from reconciler.operations.checks import GroupExcluder, Protection, group_excluder, known, unknown_consumers
 from reconciler.text.formatting import count
 
-Positions = Mapping[tuple[str, TopicPartition], int | Unknown | None]
-
 _NO_PROTECTION = Protection(cluster=Address("Cluster", ""), declared_at=NOWHERE)
 
 
@@ -42,10 +40,9 @@ class Observation:
     """The facts that actions are checked against.
 
     `complete`: the recheck of the whole plan, which tests everything. False: the check right before
-    a request, which tests again what can change in seconds; protections, cleanup policies and
-    groups that the plan does not name were tested by the recheck of this run.
-    `positions`: before a request, the committed offset of each group that the plan names; None:
-    none. `removed_groups`: groups that this run has removed. `read_at_ms`: when reading began.
+    a request, which tests again what can change in seconds; protections and cleanup policies were
+    tested by the recheck of this run. `removed_groups`: groups that this run has removed.
+    `read_at_ms`: when reading began.
     """
 
     snapshot: ClusterSnapshot
@@ -53,7 +50,6 @@ class Observation:
     complete: bool
     read_at_ms: int = 0
     protection: Protection = _NO_PROTECTION
-    positions: Positions = field(default_factory=dict)
     removed_groups: Collection[str] = ()
     _excluders: dict[tuple[str, ...], tuple[GroupExcluder, BlockReason | None]] = field(default_factory=dict)
 
@@ -65,7 +61,7 @@ class Observation:
         read_at_ms: int | None = None,
         partitions: Mapping[TopicPartition, PartitionFacts | None] | None = None,
         groups: Mapping[str, GroupFacts] | None = None,
-        positions: Positions | None = None,
+        groups_incomplete: Unknown | None = None,
         removed_groups: Collection[str] = (),
     ) -> Self:
         """Return the facts right before a request. A partition that is None is provably gone."""
@@ -76,13 +72,14 @@ class Observation:
             topics={},
             groups=groups or {},
             partitions={name: facts for name, facts in (partitions or {}).items() if facts is not None},
+            groups_incomplete=groups_incomplete,
+            readers_incomplete=None,
         )
         return cls(
             snapshot=snapshot,
             now_ms=now_ms,
             complete=False,
             read_at_ms=now_ms if read_at_ms is None else read_at_ms,
-            positions=positions or {},
             removed_groups=removed_groups,
         )
 

@@ -27,8 +27,8 @@ def verdicts(
     """Return one verdict for each limit, in the manifest's order.
 
     A share of an unknown total refuses, but only where there are actions that it would bound.
-    With a waiver, the actions of its policy keep the waiver's value and all others together keep
-    the limit.
+    With a waiver, the actions of its policy keep the waiver's value, all others together keep the
+    limit, and all together keep the larger of the limit and what the waivers add up to.
     """
     buckets: defaultdict[str, dict[str, _Bucket]] = defaultdict(dict)
     places: dict[Address, SourceLocation] = {}
@@ -119,6 +119,8 @@ def _verdict(
                 remaining = sorted(bucket.amounts.keys() - covered)
                 if bucket.value(remaining) > most:
                     refused.append((bucket, remaining))
+                elif bucket.value(bucket.amounts) > max(most, sum(waiver.value for waiver in covered.values())):
+                    refused.append((bucket, sorted(bucket.amounts)))
         highest = max(buckets, key=lambda bucket: bucket.value(bucket.amounts))
         observed = highest.value(highest.amounts)
         cause, policies = max(refused or [(highest, list(highest.amounts))], key=lambda pair: pair[0].value(pair[1]))
@@ -173,10 +175,11 @@ def _advice(limit: str, most: float, refused: Iterable[tuple[_Bucket, list[Addre
     needed: dict[Address, float] = {}
     for bucket, policies in refused:
         ordered = bucket.by_amount(policies)
-        for index, policy in enumerate(ordered):
-            if bucket.value(ordered[index:]) <= most:
-                break
-            needed[policy] = max(needed.get(policy, 0.0), _ceil(bucket.value([policy])))
+        count = next(n for n in range(len(ordered) + 1) if bucket.value(ordered[n:]) <= most)
+        for policy in ordered[: max(1, count)]:
+            # The first waiver has to leave room for the policies without one.
+            amount = bucket.value([policy, *ordered[max(1, count) :]] if policy == ordered[0] else [policy])
+            needed[policy] = max(needed.get(policy, 0.0), _ceil(amount))
     specs = " and ".join(
         f"{{policy: {policy}, limit: {limit}, value: {_number(value)}, expires: …}}"
         for policy, value in list(needed.items())[:_CLAUSES_MAX]

@@ -117,6 +117,12 @@ class Envelope(ManifestModel):
         return ()
 
 
+def reviewed_only_schema(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema that refuses `mode: continuous` with a spec that matches this one."""
+    continuous = {"properties": {"mode": {"const": Mode.CONTINUOUS.value}}, "required": ["mode"]}
+    return {"if": continuous, "then": {"properties": {"spec": {"not": spec}}}}
+
+
 Subjects = Mapping[str, bool]
 """Topics or groups in order, each with whether an exact selector named it.
 
@@ -164,6 +170,15 @@ class Policy(Envelope, ABC):
 
     # --- manifest
 
+    def _issues(self) -> Iterator[ValidationIssue]:
+        if self.mode is Mode.CONTINUOUS:
+            for field, message, hint in self.reviewed_only():
+                yield ValidationIssue("M216", f"`mode: continuous` acts without a review, and {message}", field, hint)
+
+    def reviewed_only(self) -> Iterator[tuple[FieldPath, str, str]]:
+        """Yield what needs a review each time: the field, what it does, and what to write instead."""
+        yield from ()
+
     @property
     def selectors(self) -> tuple[Selector, ...]:
         """The selectors of its topics or groups."""
@@ -210,6 +225,12 @@ class Policy(Envelope, ABC):
     def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
         """Yield one decision for each subject, or for each selected partition of a topic."""
 
+    def check_subject(self, name: str, snapshot: ClusterSnapshot, *, exact: bool) -> None:
+        """Raise BlockReason where the policy never acts on the listed subject, in plan and recheck.
+
+        `exact`: whether an exact selector names it.
+        """
+
     def protection_of(self, name: str, protection: Protection) -> BlockReason | None:
         """Return what protects the topic or group `name`; None: nothing."""
         return protection.of_group(name) if self.SUBJECTS == "groups" else protection.of_topic(name)
@@ -221,13 +242,13 @@ class Policy(Envelope, ABC):
         exact = {selector.text for selector in self.selectors if not selector.is_pattern}
         # A policy of exact names only does not walk through every name of the cluster.
         names = exact if first_pattern(self.selectors) is None else {*listed, *exact}
-        subjects = select(
-            names,
-            self.selectors,
-            excluding=self.excluding,
-            patterns_skip_underscore=self.PATTERNS_SKIP_UNDERSCORE,
-        )
+        subjects = self.select_among(names)
         return Selection(self, subjects, matched=sum(name in listed for name in subjects))
+
+    def select_among(self, names: Collection[str]) -> Subjects:
+        """Resolve the policy's selectors against these names."""
+        skip = self.PATTERNS_SKIP_UNDERSCORE
+        return select(names, self.selectors, excluding=self.excluding, patterns_skip_underscore=skip)
 
     def partitions(self, facts: TopicFacts) -> Iterator[tuple[TopicPartition, BlockReason | None]]:
         """Yield the selected partitions, and the block of each missing one. Raises BlockReason."""

@@ -26,13 +26,14 @@ LIMITS: tuple[Limit, ...] = tuple(limit for operation in reversed(OPERATIONS) fo
 """The limits of all operations; the most destructive operation comes first."""
 
 
-_LIMIT_FIELDS: dict[str, Any] = {
-    limit.field: (
-        Percent if limit.is_percent else Count,
-        Field(default=limit.default, description=f"{limit.words.capitalize()}.", examples=[limit.default]),
-    )
-    for limit in LIMITS
-}
+def _limit_field(limit: Limit) -> tuple[Any, Any]:
+    kind = Percent if limit.is_percent else Annotated[Count, Field(le=limit.default)] if limit.fixed else Count
+    fixed = " Always the default: only a Waiver allows more." if limit.fixed else ""
+    description = f"{limit.words.capitalize()}.{fixed}"
+    return kind, Field(default=limit.default, description=description, examples=[limit.default])
+
+
+_LIMIT_FIELDS: dict[str, Any] = {limit.field: _limit_field(limit) for limit in LIMITS}
 Limits: type[BaseModel] = create_model(
     "Limits",
     __config__=ManifestModel.model_config,
@@ -45,7 +46,7 @@ class JournalSpec(ManifestModel):
     """Where intents and outcomes are kept."""
 
     topic: TopicName | None = Field(default=None, examples=["_reconciler.journal"])
-    """A Kafka topic; where it is left out, a file, .reconciler/NAME.jsonl."""
+    """A Kafka topic; where it is left out, .reconciler/NAME.jsonl in the folder of this manifest."""
 
 
 _SERVER_SCHEMA = {"pattern": SERVER_TEXT, "examples": ["broker-1:9093"]}

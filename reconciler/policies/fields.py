@@ -26,6 +26,7 @@ _LARGEST_OFFSET = 9_223_372_036_854_775_807
 PATTERN_TEXT = r"^regex:|[*?\[]"
 """What makes a selector a pattern, for schemas: the same reading as `Selector.is_pattern`."""
 
+ZERO_TEXT = "^0[smhd]$"
 DURATION_TEXT = f"^{_DURATION.pattern}$"
 
 NAME_TEXT = "[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?"

@@ -16,16 +16,16 @@ from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, U
 from reconciler.operations import Operation
 from reconciler.operations.checks import known
 from reconciler.operations.delete_group import DeleteGroup, ObservedGroup, check_absence, check_type
-from reconciler.policies.base import ManifestModel, Policy, Subjects, first_pattern
-from reconciler.policies.fields import LIST, PATTERN_TEXT, Count, Duration, Selectors, unique
-from reconciler.policies.validation import ValidationIssue
+from reconciler.policies.base import ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
+from reconciler.policies.fields import LIST, PATTERN_TEXT, ZERO_TEXT, Count, Duration, Selectors, unique
+from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import format_duration, format_instant
 
 _ANY_PATTERN = {"properties": {"groups": {"contains": {"pattern": PATTERN_TEXT}}}, "required": ["groups"]}
 _SPEC_SCHEMA: dict[str, Any] = {
     "if": _ANY_PATTERN,
-    "then": {"required": ["expectAtMost"], "properties": {"idleFor": {"not": {"pattern": "^0[smhd]$"}}}},
+    "then": {"required": ["expectAtMost"], "properties": {"idleFor": {"not": {"pattern": ZERO_TEXT}}}},
 }
 
 
@@ -64,12 +64,22 @@ IdleEvidence = tuple[str, int | None, tuple[int, int] | None]
 class GroupRemoval(Policy):
     """Consumer groups that must be gone."""
 
+    model_config = ConfigDict(
+        json_schema_extra=reviewed_only_schema(
+            {"properties": {"idleFor": {"pattern": ZERO_TEXT}}, "required": ["idleFor"]}
+        )
+    )
+
     SUBJECTS: ClassVar[str] = "groups"
     NEEDS: ClassVar[frozenset[str]] = frozenset({"groups"})
     OPERATION: ClassVar[type[Operation]] = DeleteGroup
 
     kind: Literal["GroupRemoval"] = Field(description="Which kind of manifest this is.", examples=["GroupRemoval"])
     spec: GroupRemovalSpec = Field(description="Which groups, and the evidence that they are dead.")
+
+    def reviewed_only(self) -> Iterator[tuple[FieldPath, str, str]]:
+        if self.spec.idle_for == 0:
+            yield ("spec", "idleFor"), "`idleFor: 0s` removes groups without evidence", "idleFor: 3d, or mode: merge"
 
     def scan_request(self, observed_at_ms: int) -> ScanRequest:
         """Return a request for commits and, unless `idleFor` is 0s, for the last activity."""

@@ -17,9 +17,9 @@ from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.operations import Operation
 from reconciler.operations.checks import Protection, listed_topic
 from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership, observe_leadership
-from reconciler.policies.base import ExactClaim, ManifestModel, Policy, Subjects
+from reconciler.policies.base import ExactClaim, ManifestModel, Policy, Subjects, reviewed_only_schema
 from reconciler.policies.fields import TOPIC_TEXT, Partitions, Percent, TopicName, TopicSelectors
-from reconciler.policies.validation import ValidationIssue
+from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.text.formatting import broker_ids
 
 _SPEC_SCHEMA: dict[str, Any] = {
@@ -72,10 +72,20 @@ class LeaderPolicySpec(ManifestModel):
 class LeaderPolicy(Policy):
     """The leader that each partition should have."""
 
+    model_config = ConfigDict(
+        json_schema_extra=reviewed_only_schema(
+            {"properties": {"election": {"const": "unclean"}}, "required": ["election"]}
+        )
+    )
+
     OPERATION: ClassVar[type[Operation]] = ElectLeader
 
     kind: Literal["LeaderPolicy"] = Field(description="Which kind of manifest this is.", examples=["LeaderPolicy"])
     spec: LeaderPolicySpec = Field(description="Which partitions, and who should lead them.")
+
+    def reviewed_only(self) -> Iterator[tuple[FieldPath, str, str]]:
+        if self.spec.election is Election.UNCLEAN:
+            yield ("spec", "election"), "an unclean election loses records", "mode: merge"
 
     @property
     def selectors(self) -> tuple[Selector, ...]:

@@ -26,13 +26,16 @@ from reconciler.operations.delete_records import (
     observe_partition,
 )
 from reconciler.policies import fields
-from reconciler.policies.base import ManifestModel, Policy, Subjects, first_pattern
-from reconciler.policies.validation import ValidationIssue
+from reconciler.policies.base import ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
+from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import count, format_duration, format_instant
 
 DEFAULT_EVERY_MS = 30_000
 """Kafka Streams' `repartition.purge.interval.ms`."""
+
+_NAME_OF_NO_GROUP = "\N{SNOWMAN} no group has this name"
+"""A pattern that matches it matches every name."""
 
 _RULES = ("newerThan", "since", "last", "fromOffset", "unreadBy")
 
@@ -51,6 +54,7 @@ class Keep(ManifestModel):
         json_schema_extra={
             "anyOf": [{"required": [rule]} for rule in _RULES],
             "dependentRequired": {"topicId": ["fromOffset"]},
+            "not": {"properties": {"newerThan": {"pattern": fields.ZERO_TEXT}}, "required": ["newerThan"]},
         }
     )
 
@@ -74,6 +78,9 @@ class Keep(ManifestModel):
         if all(rule is None for name, rule in self if name != "topic_id"):
             hint = f"say what stays: {', '.join(_RULES)}"
             yield ValidationIssue("M214", "`keep` holds no rule, so nothing would stay", hint=hint)
+        if self.newer_than == 0:
+            message = "`newerThan: 0s` keeps nothing: every record is older than now"
+            yield ValidationIssue("M217", message, ("newerThan",), "how old a record may become, such as 7d")
         if self.topic_id is not None and self.from_offset is None:
             message = "`topicId` pins the offsets of `fromOffset`, and there are none"
             yield ValidationIssue("M204", message, ("topicId",), "add fromOffset or leave topicId out")
@@ -82,6 +89,14 @@ class Keep(ManifestModel):
 _ANY_PATTERN = {"properties": {"topics": {"contains": {"pattern": fields.PATTERN_TEXT}}}, "required": ["topics"]}
 _FROM_OFFSET = {"properties": {"keep": {"required": ["fromOffset"]}}, "required": ["keep"]}
 _TOPIC_ID = {"properties": {"keep": {"required": ["topicId"]}}, "required": ["keep"]}
+_UNPINNED = {
+    "properties": {"keep": {"required": ["fromOffset"], "not": {"required": ["topicId"]}}},
+    "required": ["keep"],
+}
+_EXCEPTS_ALL = {
+    "properties": {"exceptGroups": {"contains": {"pattern": r"^(\*+|regex:\.\*)$"}}},
+    "required": ["exceptGroups"],
+}
 _SPEC_SCHEMA: dict[str, Any] = {
     "allOf": [
         {"if": _ANY_PATTERN, "then": {"required": ["expectAtMost"], "not": _FROM_OFFSET}},
@@ -158,6 +173,8 @@ class RetentionFloorSpec(ManifestModel):
 class RetentionFloor(Policy):
     """Which records of which topics stay; the rest may go."""
 
+    model_config = ConfigDict(json_schema_extra=reviewed_only_schema({"anyOf": [_UNPINNED, _EXCEPTS_ALL]}))
+
     NEEDS: ClassVar[frozenset[str]] = frozenset({"topics", "groups", "consumers"})
     OPERATION: ClassVar[type[Operation]] = DeleteRecords
     PATTERNS_SKIP_UNDERSCORE: ClassVar[bool] = True
@@ -173,6 +190,15 @@ class RetentionFloor(Policy):
     @property
     def awaited_groups(self) -> tuple[str, ...]:
         return self.spec.keep.unread_by or ()
+
+    def reviewed_only(self) -> Iterator[tuple[FieldPath, str, str]]:
+        keep = self.spec.keep
+        if keep.from_offset is not None and keep.topic_id is None:
+            yield ("spec", "keep", "fromOffset"), "a new topic of that name has the same offsets", "add topicId"
+        for index, selector in enumerate(self.spec.except_groups or ()):
+            if selector.is_pattern and selector.matches(_NAME_OF_NO_GROUP):
+                where = ("spec", "exceptGroups", index)
+                yield where, f"`{selector.text}` excepts every group", "name the groups that may skip records"
 
     def problems_at(self, now_ms: int) -> Iterator[ValidationIssue]:
         if self.spec.keep.since is not None and self.spec.keep.since > now_ms:
@@ -196,9 +222,12 @@ class RetentionFloor(Policy):
             instants_ms=spec.instants_ms(observed_at_ms),
             readers=True,
             named_groups=frozenset(spec.keep.unread_by or ()),
-            last_purge=self.every_ms is not None,
+            every_ms=self.every_ms,
         )
         return ScanRequest(topics=(request,), topic_records=True, cluster_records=True)
+
+    def check_subject(self, name: str, snapshot: ClusterSnapshot, *, exact: bool) -> None:
+        checks.check_records_deletable(snapshot.topics[name], exact=exact)
 
     def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
         """Yield a decision for each selected partition, or for each topic that does not qualify.
@@ -215,7 +244,7 @@ class RetentionFloor(Policy):
         for topic, exact in subjects.items():
             try:
                 facts = checks.listed_topic(topic, snapshot)
-                checks.check_records_deletable(facts)
+                self.check_subject(topic, snapshot, exact=exact)
                 for partition, missing in self.partitions(facts):
                     if missing is None:
                         yield evaluator.decide(partition)
@@ -249,6 +278,7 @@ class FloorEvaluator:
         self.snapshot = snapshot
         self.is_excluded = checks.group_excluder(spec.except_groups or ())
         self.unknown_consumers = checks.unknown_consumers(snapshot, self.is_excluded)
+        self.all_known = checks.unknown_consumers(snapshot, lambda _group: False) is None
         self.guard = Preconditions(
             consumers=spec.consumers,
             named=tuple(sorted(spec.keep.unread_by or ())),
@@ -280,13 +310,17 @@ class FloorEvaluator:
         lowest = min(rules, key=lambda rule: rule.offset)
         if lowest.offset <= log_start:
             return Satisfied(address)
-        before_offset, accepted, clamp = self._respect_consumers(lowest.offset, facts, log_start)
-        if before_offset <= log_start:
-            return Satisfied(address)
+        before_offset, accepted, clamp = self._respect_consumers(lowest.offset, facts, observed)
         higher = (f"{rule.name} alone: {rule.offset}" for rule in rules if rule is not lowest)
         reason = "; ".join((lowest.words, *higher, *clamp))
+        if before_offset <= log_start:
+            # Only a clamp lowers the target: nothing may go until that group has read more.
+            if log_start < min(rule.before for rule in rules):
+                next_step = "let it catch up, or name it in exceptGroups"
+                raise BlockReason("B204", f"{reason}, and nothing may go below that", next_step=next_step)
+            return Waiting(address=address, declared_at=policy.declared_at, reason=reason)
         now_ms, every_ms = self.snapshot.observed_at_ms, self.guard.every_ms
-        if wait := checks.purge_wait(partition, facts.last_purge_ms, every_ms, now_ms):
+        if wait := checks.purge_wait(partition, facts.last_purge, every_ms, now_ms):
             reason = f"{reason}; {wait[0]}"
             return Waiting(address=address, declared_at=policy.declared_at, reason=reason, until_ms=wait[1])
         return DeleteRecords(
@@ -298,7 +332,11 @@ class FloorEvaluator:
             before_offset=before_offset,
             seen=observed,
             guard=replace(self.guard, accepted=accepted) if accepted else self.guard,
-            vouched=keep.unread_by is not None and self.guard.consumers is LagPolicy.BLOCK and not accepted,
+            # An excepted group with an unknown position may miss records, so the rule vouches for none.
+            vouched=keep.unread_by is not None
+            and self.guard.consumers is LagPolicy.BLOCK
+            and not accepted
+            and self.all_known,
             # A fixed floor always counts as drift, a moving one once it was due `driftAfter` ago.
             drift=log_start < min(before_offset, *(rule.before for rule in rules)),
         )
@@ -350,7 +388,7 @@ class FloorEvaluator:
             yield RuleOffset(offset, min(offset, capped(lagging_ms)), name, words)
 
     def _respect_consumers(
-        self, floor: int, facts: PartitionFacts, log_start: int
+        self, floor: int, facts: PartitionFacts, observed: ObservedPartition
     ) -> tuple[int, tuple[AcceptedLag, ...], tuple[str, ...]]:
         """Return target, groups that may skip records, words about a clamp. Raises BlockReason."""
         if self.unknown_consumers is not None:
@@ -360,13 +398,14 @@ class FloorEvaluator:
         if floor > readers_below:
             reason = f"the scan read positions below offset {readers_below} only, and the floor is {floor}"
             raise BlockReason("B213", reason, unread=True)
-        behind = checks.lagging(readers, floor, frozenset(self.guard.named))
+        positions = checks.verified_positions(readers, observed.topic_id, observed.log_start, observed.high_watermark)
+        behind = checks.lagging(positions, floor, frozenset(self.guard.named))
         lagging = [reader for reader in behind if not self.is_excluded(reader.group)]
         target, clamp = floor, tuple[str, ...]()
         if lagging and self.guard.consumers is not LagPolicy.IGNORE:
             last = min(lagging, key=lambda reader: (reader.committed, reader.group))
             if self.guard.consumers is LagPolicy.BLOCK:
-                raise _lag_block(last, len(lagging) - 1, floor, log_start)
+                raise _lag_block(last, len(lagging) - 1, floor, observed.log_start)
             target = last.committed
             clamp = (f"clamped to {target}, where group {quoted(last.group)} stands",)
         accepted = (AcceptedLag(reader.group, reader.committed) for reader in behind if reader.committed < target)
@@ -389,6 +428,8 @@ def _offset_at(facts: PartitionFacts, instant_ms: int, end: int) -> int | None:
 def _lag_block(last: ConsumerPosition, more_groups: int, floor: int, log_start: int) -> BlockReason:
     skipped = floor - max(last.committed, log_start)
     position = "has no position here, but reads the topic," if last.implied else f"is at {last.committed}"
+    if last.refuted is not None:
+        position = f"has committed {last.refuted}, which is no offset of this log, so it restarts at {last.committed}"
     more = f"; {count(more_groups, 'more group')} {'is' if more_groups == 1 else 'are'} behind" if more_groups else ""
     reason = f"group {quoted(last.group)} {position} and would skip {skipped:,} records below {floor}{more}"
     return BlockReason("B204", reason)

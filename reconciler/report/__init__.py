@@ -12,6 +12,8 @@ from reconciler.report.drift import drift_report as drift_report
 from reconciler.report.markdown import write_markdown as write_markdown
 from reconciler.report.plan import explain_report as explain_report
 from reconciler.report.plan import plan_report as plan_report
+from reconciler.report.restore import restore_plan_report as restore_plan_report
+from reconciler.report.restore import restore_report as restore_report
 from reconciler.report.results import journal_report as journal_report
 from reconciler.report.results import results_report as results_report
 from reconciler.report.terminal import write_lines as write_lines

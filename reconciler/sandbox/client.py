@@ -218,19 +218,19 @@ def member(
     topics: Sequence[str],
     *,
     deadline_s: float = 60,
-    properties: Mapping[str, str] | None = None,
+    properties: Mapping[str, str | None] | None = None,
 ) -> Iterator[None]:
     """Run a live consumer of `group` during the block, in a thread that polls and commits.
 
-    The block starts once the consumer has an assignment. Raises TimeoutError if it gets none within
-    `deadline_s`.
+    The block starts once the consumer has an assignment. `properties`: None removes a property.
+    Raises TimeoutError if it gets no assignment within `deadline_s`.
     """
-    consumer = Consumer(
+    configured = (
         consumer_properties(bootstrap, group)
         | {"enable.auto.commit": True, "auto.commit.interval.ms": 500, "auto.offset.reset": "earliest"}
-        | dict(properties or {}),
-        logger=DebugLogger(),
+        | dict(properties or {})
     )
+    consumer = Consumer({name: value for name, value in configured.items() if value is not None}, logger=DebugLogger())
     assigned = threading.Event()
 
     def poll(leave: threading.Event) -> None:

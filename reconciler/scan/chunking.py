@@ -1,12 +1,12 @@
 """Resolves a scan request against listings into chunks. Pure; kafka/ decides how to read them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter, itemgetter
 
 from reconciler.kafka.futures import batched
-from reconciler.kafka.groups import GroupListing
+from reconciler.kafka.groups import GroupListing, with_members
 from reconciler.kafka.offsets import OffsetsRequest, requests_by_leader
 from reconciler.kafka.topics import TopicListing
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
@@ -28,10 +28,14 @@ _LOG_RECORDS_PER_S = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """What one task reads: offsets, commits of groups, or partitions of the commit log."""
+    """What one task reads: offsets, what groups consume, or partitions of the commit log.
+
+    `with_members`: those of the groups that may have members.
+    """
 
     requests: tuple[OffsetsRequest, ...] = ()
     groups: tuple[str, ...] = ()
+    with_members: tuple[str, ...] = ()
     log: tuple[int, ...] = ()
     log_records: int = 0
 
@@ -102,14 +106,19 @@ def partition_requests(request: ScanRequest, listing: TopicListing) -> Iterator[
                 instants=tuple(sorted({instant for part in selected for instant in part.instants_ms})),
                 readers=any(part.readers for part in selected),
                 named=frozenset(group for part in selected for group in part.named_groups),
-                last_purge=any(part.last_purge for part in selected),
+                last_purge=any(part.every_ms is not None for part in selected),
             )
 
 
 def topics_with_offsets(request: ScanRequest, listing: TopicListing) -> frozenset[str]:
-    """Topics of which offsets are requested, and with them the cleanup policy."""
+    """Topics of which offsets are requested."""
     selected = select_topics(request, listing.topics)
     return frozenset(name for name, parts in selected.items() if any(part.offsets for part in parts))
+
+
+def topics_with_policy(request: ScanRequest, listing: TopicListing) -> frozenset[str]:
+    """Topics whose cleanup policy is read: compacted ones are no part of the cluster's records."""
+    return topics_with_offsets(request, listing) | topics_to_count(request, listing)
 
 
 def topics_to_count(request: ScanRequest, listing: TopicListing) -> frozenset[str]:
@@ -119,9 +128,18 @@ def topics_to_count(request: ScanRequest, listing: TopicListing) -> frozenset[st
 
 
 def commit_groups(request: ScanRequest, listing: GroupListing) -> frozenset[str]:
-    """Listed groups whose commits are read: all if readers are requested, else selected ones."""
-    listed = [group.group for group in listing.groups.values() if group.listed is True]
-    return frozenset(listed) if request.readers else select_groups(request.groups, listed)
+    """Groups whose commits are read: all if readers are requested, else selected, listed ones.
+
+    Of the groups that only the old list call shows, those of the Streams protocol answer, too.
+    """
+    if request.readers:
+        return frozenset(listing.groups)
+    return select_groups(request.groups, [group for group, facts in listing.groups.items() if facts.listed is True])
+
+
+def groups_with_members(request: ScanRequest, listing: GroupListing) -> frozenset[str]:
+    """Groups that may have members, if readers are requested: a member may have no commit."""
+    return with_members(listing.groups) if request.readers else frozenset()
 
 
 def partition_chunks(
@@ -150,9 +168,12 @@ def partition_chunks(
     return chunks
 
 
-def commit_chunks(groups: Iterable[str]) -> list[Chunk]:
-    """Groups whose commits are read, a few hundred per task."""
-    return [Chunk(groups=tuple(part)) for part in batched(sorted(groups), _GROUPS_PER_CHUNK)]
+def commit_chunks(groups: Iterable[str], with_members: Collection[str] = ()) -> list[Chunk]:
+    """Groups whose commits are read, a few hundred per task, and those whose members are read."""
+    return [
+        Chunk(groups=tuple(part), with_members=tuple(group for group in part if group in with_members))
+        for part in batched(sorted(groups), _GROUPS_PER_CHUNK)
+    ]
 
 
 def log_chunks(sizes: Mapping[int, int]) -> list[Chunk]:

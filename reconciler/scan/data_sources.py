@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from reconciler.errors import ScanFailed, UsageError
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_commit_log
-from reconciler.kafka.groups import GroupListing, commit_row, list_groups, read_commits
+from reconciler.kafka.groups import GroupListing, commit_row, list_groups, read_consumption
 from reconciler.kafka.offsets import read_offsets
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, describe_topics, list_topics
@@ -156,7 +156,8 @@ class KafkaGroupCommits(KafkaSource):
         return chunking.commit_chunks(chunking.select_groups(options.request.groups, listing.groups))
 
     def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
-        for read in read_commits(session, chunk.groups, isolated=is_retry()):
+        for part in read_consumption(session, chunk.groups, with_members=(), isolated=is_retry()):
+            read = {group: consumption.commits for group, consumption in part.items()}
             yield [
                 {"group": group, "topic": topic, "partition": partition, "committed": committed}
                 for group, commits in read.items()

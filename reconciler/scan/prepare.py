@@ -22,7 +22,9 @@ def main() -> None:
             session = PendingSession(SparkTarget()).result()
             # The discard port: a query that reads nothing loads the same classes.
             no_broker = Connection(("127.0.0.1:9",), timeout_s=1.0)
-            task = ScanTask(connection=no_broker, readers={}, named={}, groups=(), until_s=math.inf, log_limit_s=1.0)
+            task = ScanTask(
+                connection=no_broker, readers={}, topic_ids={}, named={}, groups=(), until_s=math.inf, log_limit_s=1.0
+            )
             run_query(session, task, [Chunk(groups=("no-group",))], limit_s=120.0, progress=lambda _message: None)
     except (ReconcilerError, OSError) as error:
         sys.stderr.write(f"warning: no archive of Spark's classes was written, so scans start more slowly: {error}\n")

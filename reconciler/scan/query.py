@@ -1,7 +1,8 @@
 """The one Spark query of a scan: each chunk is read once, one shuffle, one row per subject.
 
-Decided here: what is left out before it reaches the driver. A reader at or above the stable end
-matters only if it was named. A listed group that was read and not requested needs no row.
+Decided here: what is left out before it reaches the driver. A reader between the stable end and the
+high watermark matters only if it was named, or committed for another topic id. A listed group that was read and not requested needs no
+row.
 """
 
 import uuid
@@ -96,9 +97,12 @@ def _frame(session: "SparkSession", task: ScanTask, chunks: Sequence[Chunk]) -> 
         "readers",
         lambda r: (
             r["named"]
+            | f.array_contains(f.col("origins.group"), r["group"])
             | f.col("stable_end").isNull()
+            | f.coalesce(r["committed"] > f.col("high_watermark"), r["committed"].isNotNull())
             | (f.coalesce(r["committed"], f.col("log_start"), f.lit(0)) < f.col("stable_end"))
         ),
     )
-    is_redundant = (f.col("subject") == GROUP) & f.col("commits").isNotNull() & ~f.col("needed")
+    is_read = f.col("commits").isNotNull() & f.col("error").isNull()
+    is_redundant = (f.col("subject") == GROUP) & is_read & ~f.col("needed")
     return grouped.withColumn("readers", readers_below_end).where(~f.coalesce(is_redundant, f.lit(False)))

@@ -19,7 +19,7 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, cleanup_policies, describe_topics, list_topics
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Unknown
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Purge, Unknown
 from reconciler.scan import chunking, snapshot_builder
 from reconciler.scan.chunking import Chunk, PartitionRequest
 from reconciler.scan.query import run_query
@@ -56,7 +56,7 @@ def scan(
     session: KafkaSession,
     *,
     observed_at_ms: int,
-    last_purges: Mapping[TopicPartition, int] | Unknown,
+    last_purges: Mapping[TopicPartition, Purge | Unknown] | Unknown,
     engine: SparkTarget,
     progress: Progress,
     start: PendingSession | None = None,
@@ -114,7 +114,7 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
     names = set(chunking.select_topics(request, listed.topics)) | chunking.exact_topics(request)
     topics = describe_topics(session, listed, names)
     # No task needs the policies, so the scan waits for them after the tasks.
-    policies = futures.submit(lambda: cleanup_policies(session, chunking.topics_with_offsets(request, topics)))
+    policies = futures.submit(lambda: cleanup_policies(session, chunking.topics_with_policy(request, topics)))
     commit_log = log.result()
     group_listing = groups.result()
     if group_listing.incomplete is None:
@@ -156,7 +156,10 @@ def _divide(
     chunks: tuple[Chunk, ...] = (
         *chunking.log_chunks(log_sizes),
         *chunking.partition_chunks(listings.partition_requests, listings.counted, listings.topics),
-        *chunking.commit_chunks(() if no_commits else chunking.commit_groups(request, listings.groups)),
+        *chunking.commit_chunks(
+            () if no_commits else chunking.commit_groups(request, listings.groups),
+            chunking.groups_with_members(request, listings.groups),
+        ),
     )
     readers: dict[str, list[int]] = {}
     named: dict[str, frozenset[str]] = {}
@@ -172,6 +175,9 @@ def _divide(
             # A range is pickled in a few bytes.
             topic: range(len(numbers)) if sorted(numbers) == list(range(len(numbers))) else numbers
             for topic, numbers in readers.items()
+        },
+        topic_ids={
+            topic: topic_id for topic in readers if isinstance(topic_id := listings.topics.topics[topic].topic_id, str)
         },
         named=named,
         groups=request.groups,
@@ -190,7 +196,7 @@ def _snapshot(
     listings: Listings,
     rows: Rows,
     observed_at_ms: int,
-    last_purges: Mapping[TopicPartition, int] | Unknown,
+    last_purges: Mapping[TopicPartition, Purge | Unknown] | Unknown,
 ) -> ClusterSnapshot:
     log = (listings.log if request.commit_log else CommitLog(missing=NOT_ASKED)).with_rows(rows.runs)
     _LOG.info("log_records=%d log_skipped=%d log_malformed=%d", log.records, log.skipped, log.malformed)
@@ -204,6 +210,7 @@ def _snapshot(
         topics=topics,
         groups=snapshot_builder.group_facts(request, listings.groups, rows, log),
         partitions=refresh_watermarks(session, partitions),
+        commit_log_ends=log.ends,
         topics_incomplete=listings.topics.incomplete,
         groups_incomplete=listings.groups.incomplete,
         readers_incomplete=snapshot_builder.readers_incomplete(request, listings.groups, rows, log),

@@ -17,19 +17,16 @@ from reconciler.model.snapshot import (
     GroupFacts,
     GroupType,
     PartitionFacts,
+    Purge,
     TopicFacts,
     Unknown,
 )
 from reconciler.scan.chunking import PartitionRequest, commit_groups, select_groups
-from reconciler.scan.task_rows import COLUMNS, COMMITS, GROUP, PARTITION, RUN, TOPIC
+from reconciler.scan.task_rows import COLUMNS, COMMITS, GROUP, LISTED_TYPES, PARTITION, RUN, TOPIC
 from reconciler.text.formatting import first_few
 
-_LISTED_TYPES = ("classic", "consumer")
-"""Types in the log that prove nothing: a group of these types would be in the current list call.
-
-A Connect group starts with a record without a protocol, which reads as classic.
-"""
 _LOG_ONLY = Unknown("state: only the commit log knows this group")
+_NO_COMMIT_YET = Unknown("it is a Streams group without a commit, and its members cannot be described")
 
 Row = Mapping[str, Any]
 
@@ -66,13 +63,15 @@ class CommitLog:
     """What is known of the commit log. `partitions` 0: it does not exist, so there are no commits.
 
     `missing`: why nothing is known. `sizes`: offsets of each partition with a leader. `unread`:
-    partitions that were not read to their end. The counts are of records that were read.
+    partitions that were not read to their end. `ends`: up to where the others were read. The counts
+    are of records that were read.
     """
 
     partitions: int = 0
     missing: Unknown | None = None
     sizes: Mapping[int, int] = field(default_factory=dict)
     unread: Mapping[int, Unknown] = field(default_factory=dict)
+    ends: Mapping[int, int] = field(default_factory=dict)
     records: int = 0
     skipped: int = 0
     malformed: int = 0
@@ -97,10 +96,11 @@ class CommitLog:
             for number in range(self.partitions)
             if number not in rows or rows[number]["error"] is not None
         }
+        ends = {number: row["log_offset"] for number, row in rows.items() if number not in unread}
         records, skipped, malformed = (
             sum(row[column] or 0 for row in rows.values()) for column in ("records", "skipped", "garbled")
         )
-        return replace(self, unread=unread, records=records, skipped=skipped, malformed=malformed)
+        return replace(self, unread=unread, ends=ends, records=records, skipped=skipped, malformed=malformed)
 
     def reason_for(self, group: str) -> Unknown | None:
         """Why the log's facts of this group are Unknown; None: they are known."""
@@ -113,7 +113,7 @@ def partition_facts(
     requests: Iterable[PartitionRequest],
     rows: Rows,
     log: CommitLog,
-    last_purges: Mapping[TopicPartition, int] | Unknown,
+    last_purges: Mapping[TopicPartition, Purge | Unknown] | Unknown,
 ) -> dict[TopicPartition, PartitionFacts]:
     """Facts of every requested partition."""
     facts: dict[TopicPartition, PartitionFacts] = {}
@@ -122,7 +122,7 @@ def partition_facts(
             partition = listed.partition
             if request.last_purge:
                 purge = last_purges if isinstance(last_purges, Unknown) else last_purges.get(partition)
-                listed = replace(listed, last_purge_ms=purge)
+                listed = replace(listed, last_purge=purge)
             row = rows.partitions.get(partition)
             facts[partition] = _with_offsets(listed, request, row, log) if request.full else listed
     return facts
@@ -177,7 +177,13 @@ def _readers(
         if not request.readers and group not in request.named:
             continue
         if committed is not None:
-            topic_id = _origin(group, committed, origins.get(group, ()), log) if group in request.named else NOT_ASKED
+            of_group = origins.get(group, ())
+            topic_id: str | Unknown | None
+            if group in request.named:
+                topic_id = _origin(group, committed, of_group, log)
+            else:
+                # Of other groups there are only commits for another topic id.
+                topic_id = next((origin["id"] for origin in of_group if origin["committed"] == committed), NOT_ASKED)
             readers.append(ConsumerPosition(group, committed, topic_id=topic_id))
         elif isinstance(log_start, Unknown):
             return Unknown(f"where {group!r} would start reading is unknown, {log_start.reason}")
@@ -204,13 +210,21 @@ def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: Co
     names = listing.groups.keys() | {name for name, row in rows.groups.items() if row["live"]}
     requested = select_groups(request.groups, names)
     with_activity = select_groups([part for part in request.groups if part.activity], names)
+    read = commit_groups(request, listing) if request.readers else ()
     for name in sorted(names):
         listed = listing.groups.get(name)
         row = rows.groups.get(name, {})
         seems = row.get("seems") if row.get("live") else None
         facts = listed or GroupFacts(group=name, listed=False, type=GroupType.HIDDEN, state=_LOG_ONLY)
-        if seems is not None and (listed is None or (not listed.listed and seems not in _LISTED_TYPES)):
+        if seems is not None and facts.type is GroupType.HIDDEN and (listed is None or seems not in LISTED_TYPES):
             facts = replace(facts, type=GroupType(seems))
+        if name in read:
+            # A group that was read and not requested has no row here.
+            error = row.get("error")
+            unread = None if error is None else Unknown(error)
+            if unread is None and facts.type is GroupType.STREAMS and not row.get("commits"):
+                unread = _NO_COMMIT_YET
+            facts = replace(facts, consumption_unread=unread)
         if name in with_activity:
             facts = _with_activity(facts, row, log.reason_for(name))
         groups[name] = _with_commits(facts, row) if name in requested else facts
@@ -244,7 +258,7 @@ def _with_activity(facts: GroupFacts, row: Row, unread: Unknown | None) -> Group
 
 
 def readers_incomplete(request: ScanRequest, listing: GroupListing, rows: Rows, log: CommitLog) -> Unknown | None:
-    """Why some consumer's position may be unknown; None: every group's position is known."""
+    """Why positions of any group may be unknown; None: each group says whether its own were read."""
     if not request.readers:
         return NOT_ASKED
     if listing.incomplete is not None:
@@ -260,10 +274,8 @@ def readers_incomplete(request: ScanRequest, listing: GroupListing, rows: Rows, 
     groups = commit_groups(request, listing)
     if groups and log.partitions == 0:
         return Unknown(f"commits of {first_few(sorted(groups))}: the commit log does not exist yet")
-    # A listed group that was read and not requested has no row here.
-    errors = {name: rows.groups[name]["error"] for name in groups if name in rows.groups}
-    failed = sorted(f"{name!r} ({error})" for name, error in errors.items() if error is not None)
-    return Unknown(f"commits of {len(failed)} group(s) could not be read: {first_few(failed)}") if failed else None
+    read = 0 if log.partitions == 0 else sum(row["records"] or 0 for row in rows.runs if row["name"] == "groups")
+    return None if read == len(groups) else Unknown(f"the tasks of the scan read {read} of {len(groups)} groups")
 
 
 def topic_facts(
@@ -278,6 +290,7 @@ def topic_facts(
             topic,
             cleanup_policy=policies.get(name, NOT_ASKED),
             records=_records(topic, listing, rows.topics.get(name)) if name in counted else NOT_ASKED,
+            records_min=rows.topics.get(name, {}).get("records") or 0,
         )
         for name, topic in sorted(listing.topics.items())
     }
@@ -296,12 +309,14 @@ def _records(topic: TopicFacts, listing: TopicListing, row: Row | None) -> int |
 
 
 def cluster_records(request: ScanRequest, topics: Iterable[TopicFacts]) -> int | Unknown:
-    """Records of all topics except the broker's own; Unknown if those of any topic are."""
+    """Records of all topics except the broker's own and compacted ones, whose offsets have gaps.
+
+    Only a share is taken of it. What is not known counts as none, so the share looks larger.
+    """
     if not request.cluster_records:
         return NOT_ASKED
-    total = 0
-    for records in (topic.records for topic in topics if not topic.internal):
-        if isinstance(records, Unknown):
-            return records
-        total += records
-    return total
+    return sum(
+        topic.records_min
+        for topic in topics
+        if not topic.internal and isinstance(topic.cleanup_policy, frozenset) and "compact" not in topic.cleanup_policy
+    )

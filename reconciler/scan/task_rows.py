@@ -16,11 +16,10 @@ import pyarrow as pa
 
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_commit_log
-from reconciler.kafka.groups import Commit, commit_row, read_commits
+from reconciler.kafka.groups import Consumption, commit_row, read_consumption
 from reconciler.kafka.offsets import STABLE_END, OffsetsRequest, read_offsets
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest
-from reconciler.model.snapshot import Unknown
 from reconciler.scan.chunking import Chunk, select_groups
 from reconciler.scan.columns import columns, struct
 
@@ -39,7 +38,7 @@ COLUMNS: Mapping[int, Sequence[str]] = {
     PARTITION: (*_OFFSETS, "readers", "origins"),
     GROUP: ("error", *COMMITS, *_ACTIVITY),
     TOPIC: ("records", "unread"),
-    RUN: ("error", *_COUNTS),
+    RUN: ("error", *_COUNTS, "log_offset"),
 }
 """The columns of each kind of subject in the result; the query collects `readers` and `origins`."""
 
@@ -47,9 +46,15 @@ FACTS = columns(
     " ".join(["subject! name! number!", *_OFFSETS, "reader origin needed", *COMMITS, *_ACTIVITY, *SUMS]),
     # A reader of a partition; without a committed offset it is implied to stand at the log start.
     reader=struct("group committed named"),
-    # The commit log's entry of a named reader.
+    # The commit log's entry of a named reader, or of one that committed for another topic id.
     origin=struct("group committed id"),
 )
+
+LISTED_TYPES = ("classic", "consumer")
+"""Types in the log that prove nothing: a group of these types would be in the current list call.
+
+A Connect group starts with a record without a protocol, which reads as classic.
+"""
 
 _LEAST_S = 5.0
 
@@ -58,13 +63,14 @@ _LEAST_S = 5.0
 class ScanTask:
     """What the tasks of one scan share. Pickled into the tasks.
 
-    `readers`: partitions whose readers are requested, by topic. `named`: groups whose position is
+    `readers`: partitions whose readers are requested, by topic. `topic_ids`: of these topics. `named`: groups whose position is
     requested wherever it is, by topic. `until_s`: epoch seconds at which tasks give up silent
     brokers; a wrong clock costs time, not facts. `log_limit_s`: for one chunk of the commit log.
     """
 
     connection: Connection
     readers: Mapping[str, Sequence[int]]
+    topic_ids: Mapping[str, str]
     named: Mapping[str, frozenset[str]]
     groups: tuple[GroupRequest, ...]
     until_s: float
@@ -101,14 +107,14 @@ def gc_paused() -> Iterator[None]:
 
 
 def read_chunk(task: ScanTask, chunk: Chunk, *, isolated: bool) -> Iterator[pa.RecordBatch]:
-    """One chunk as batches of `FACTS`, and a row about the run. `isolated`: see `read_commits`."""
+    """One chunk as batches of `FACTS`, and a row about the run. `isolated`: see `read_consumption`."""
     # At least a few seconds, because the executor's clock may be ahead.
     remaining_s = min(task.connection.timeout_s, max(_LEAST_S, task.until_s - time.time()))
     with closing(KafkaSession(replace(task.connection, timeout_s=remaining_s))) as session:
         if chunk.requests:
             yield from _read_partitions(session, chunk.requests)
         if chunk.groups:
-            yield from _read_commits(session, task, chunk.groups, isolated=isolated)
+            yield from _read_commits(session, task, chunk, isolated=isolated)
         if chunk.log:
             yield from _read_log(session, task, chunk.log)
 
@@ -129,31 +135,33 @@ def _read_partitions(session: KafkaSession, requests: Sequence[OffsetsRequest]) 
     yield _rows(RUN, [{"name": "partitions", "records": len(rows)}])
 
 
-def _read_commits(
-    session: KafkaSession, task: ScanTask, groups: Sequence[str], *, isolated: bool
-) -> Iterator[pa.RecordBatch]:
-    read = 0
-    for commits in read_commits(session, groups, isolated=isolated):
-        yield _readers(task, commits)
-        needed = select_groups(task.groups, commits)
-        rows = [commit_row(group, answer) for group, answer in commits.items()]
-        yield _rows(GROUP, ({**row, "name": row["group"], "needed": row["group"] in needed} for row in rows))
-        read += sum(row.get("commits", 0) for row in rows)
-    yield _rows(RUN, [{"name": "commits", "records": read}])
+def _read_commits(session: KafkaSession, task: ScanTask, chunk: Chunk, *, isolated: bool) -> Iterator[pa.RecordBatch]:
+    read: Counter[str] = Counter(groups=0, commits=0)
+    for part in read_consumption(session, chunk.groups, with_members=chunk.with_members, isolated=isolated):
+        yield _readers(task, part)
+        needed = select_groups(task.groups, part)
+        rows = []
+        for group, consumption in part.items():
+            row = {**commit_row(group, consumption.commits), "name": group, "needed": group in needed}
+            if consumption.unread is not None:
+                row["error"] = consumption.unread.reason
+            rows.append(row)
+        yield _rows(GROUP, rows)
+        read.update(groups=len(rows), commits=sum(row.get("commits", 0) for row in rows))
+    yield _rows(RUN, [{"name": name, "records": number} for name, number in read.items()])
 
 
-def _readers(task: ScanTask, commits: Mapping[str, Sequence[Commit] | Unknown]) -> pa.RecordBatch:
-    """Positions on requested partitions of each group's topics; null: no commit (implied)."""
+def _readers(task: ScanTask, part: Mapping[str, Consumption]) -> pa.RecordBatch:
+    """Positions on requested partitions of the topics that each group consumes.
+
+    `committed` is null where the group has no commit on the partition (an implied position).
+    """
     names: list[str] = []
     numbers: list[int] = []
     readers: list[tuple[str, int | None, bool]] = []
-    for group, answer in commits.items():
-        positions: dict[str, dict[int, int]] = {}
-        for topic, number, offset in () if isinstance(answer, Unknown) else answer:
-            if topic in task.readers:
-                positions.setdefault(topic, {})[number] = offset
-        for topic, by_number in positions.items():
-            requested = task.readers[topic]
+    for group, consumption in part.items():
+        for topic in sorted(consumption.topics.intersection(task.readers)):
+            by_number, requested = consumption.of_topic(topic), task.readers[topic]
             named = group in task.named.get(topic, ())
             names += [topic] * len(requested)
             numbers += requested
@@ -169,7 +177,7 @@ def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) 
     for topic, named in task.named.items():
         for name in named:
             origins.setdefault(name, set()).add(topic)
-    rows = read_commit_log(session, partitions, origins=origins, limit_s=task.log_limit_s)
+    rows = read_commit_log(session, partitions, origins=origins, topic_ids=task.topic_ids, limit_s=task.log_limit_s)
     needed = select_groups(task.groups, {row["group"] for row in rows if "group" in row})
     groups, topic_ids, logs = [], [], []
     for row in rows:
@@ -180,8 +188,9 @@ def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) 
             origin = {"group": group, "committed": row["committed"], "id": row["topic_id"]}
             topic_ids.append({"name": row["topic"], "number": row["partition"], "origin": origin})
         elif task.readers or group in needed:
-            # For readers every group counts: the log may know ids that no listing shows.
-            groups.append({**row, "name": group, "needed": group in needed})
+            # For readers every group counts: the log may know ids that no listing shows. Only the log
+            # tells the types of groups that are neither classic nor consumer groups.
+            groups.append({**row, "name": group, "needed": group in needed or row["seems"] not in LISTED_TYPES})
     yield _rows(GROUP, groups)
     yield _rows(PARTITION, topic_ids)
     yield _rows(RUN, logs)

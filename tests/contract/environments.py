@@ -11,12 +11,13 @@ from typing import Protocol
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC, list_topics
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import GroupState
 from reconciler.sandbox import client, tools
 from reconciler.sandbox.cluster import Cluster
 from tests import kafka_client
-from tests.fakes.cluster import FakeCluster
+from tests.fakes.cluster import LOG_PARTITIONS, FakeCluster
 from tests.fakes.error_table import InterpretingGateway
 
 
@@ -43,7 +44,13 @@ class Environment(Protocol):
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None: ...
 
-    def member(self, group: str, topic: str) -> AbstractContextManager[None]: ...
+    def log_partitions(self) -> int:
+        """Return the number of partitions of the commit log."""
+        ...
+
+    def member(self, group: str, topic: str) -> AbstractContextManager[None]:
+        """Let a member that never commits read the topic during the block."""
+        ...
 
     def change_preferred_leader(self, at: TopicPartition) -> None:
         """Change the preferred leader of a partition; the leader stays."""
@@ -82,10 +89,14 @@ class FakeEnvironment:
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         self.cluster.commit(group, offsets)
 
+    def log_partitions(self) -> int:
+        """Return the number of partitions of the commit log."""
+        return LOG_PARTITIONS
+
     @contextmanager
     def member(self, group: str, topic: str) -> Iterator[None]:
         assert topic in self.cluster.topics
-        self.cluster.join(group)
+        self.cluster.join(group, topic)
         yield
         self.cluster.leave(group)
 
@@ -134,9 +145,16 @@ class RealEnvironment:
         client.commit(self.servers, group, {(at.topic, at.partition): offset for at, offset in offsets.items()})
         self._wait_until_listed(group)
 
+    def log_partitions(self) -> int:
+        """Return the number of partitions of the commit log."""
+        topics = list_topics(self.gateway.session).topics
+        count = topics[COMMIT_LOG_TOPIC].partitions
+        assert isinstance(count, int)
+        return count
+
     @contextmanager
     def member(self, group: str, topic: str) -> Iterator[None]:
-        with client.member(self.servers, group, [topic]):
+        with client.member(self.servers, group, [topic], properties={"enable.auto.commit": "false"}):
             client.wait_until(
                 lambda: self.gateway.read_groups([group])[group].state is GroupState.STABLE, 30, f"{group} to be stable"
             )

@@ -1,7 +1,10 @@
 """The contract of every Gateway. The fake and the real one pass the same tests."""
 
+from dataclasses import replace
+
 import pytest
 
+from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election
 from reconciler.model.snapshot import GroupState, GroupType, PartitionFacts, Unknown
@@ -96,6 +99,15 @@ def test_contract_delete_records_moves_the_log_start(environment: Environment) -
     assert (facts.log_start, facts.high_watermark) == (4, 10)
 
 
+def test_contract_delete_records_answers_the_low_watermark(environment: Environment) -> None:
+    """The lowest log start of all replicas, also for a lower target; a refusal tells none."""
+    partition = TopicPartition(environment.create_topic(1), 0)
+    environment.produce(partition.topic, {0: 10})
+    watermarks = [environment.gateway.delete_records({partition: target})[partition].low_watermark for target in (4, 2)]
+    assert watermarks == [4, 4]
+    assert environment.gateway.delete_records({partition: 11})[partition].low_watermark is None
+
+
 def test_contract_delete_records_above_the_high_watermark_is_stale(environment: Environment) -> None:
     """A target above the high watermark deletes nothing; the other partitions of the request are
     truncated.
@@ -160,6 +172,37 @@ def test_contract_group_facts(environment: Environment) -> None:
     assert environment.gateway.read_groups([group])[group].fingerprint != repeated
 
 
+def test_contract_the_commit_log_shows_a_commit_of_the_same_offset(environment: Environment) -> None:
+    """The newest record of each group, from an offset on; the list of commits would look the same."""
+    topic, group = environment.create_topic(1), environment.unique_name()
+    environment.produce(topic, {0: 10})
+    environment.commit(group, {TopicPartition(topic, 0): 7})
+    number = log_partition(group, environment.log_partitions())
+    (before,) = environment.gateway.read_commit_log({number: 0}).values()
+    assert not isinstance(before, Unknown)
+    start = before[group] + 1
+    assert group not in environment.gateway.read_commit_log({number: start})[number]
+    environment.commit(group, {TopicPartition(topic, 0): 7})
+    (after,) = environment.gateway.read_commit_log({number: start}).values()
+    assert not isinstance(after, Unknown)
+    assert after[group] >= start
+    assert environment.gateway.read_commit_log({}) == {}
+
+
+def test_contract_a_member_without_commits_is_a_consumer(environment: Environment) -> None:
+    """Of the topics of which a member has partitions, and of those on which the group has commits."""
+    topic, other, group = environment.create_topic(2), environment.create_topic(1), environment.unique_name()
+    committed = environment.unique_name()
+    environment.produce(topic, {0: 5})
+    environment.commit(committed, {TopicPartition(topic, 0): 3})
+    with environment.member(group, topic):
+        consumers = environment.gateway.read_consumers([topic, other])
+        assert consumers.incomplete is None
+        assert consumers.commits == {topic: {group: {}, committed: {0: 3}}, other: {}}
+        assert consumers.groups[group].consumption_unread is None
+        assert consumers.groups[group].state is GroupState.STABLE
+
+
 def test_contract_groups_with_members_are_not_removed(environment: Environment) -> None:
     """A group with a member is not EMPTY and its removal is stale; after the member left, the
     removal succeeds.
@@ -187,6 +230,38 @@ def test_contract_a_removed_group_has_no_commits(environment: Environment) -> No
     assert environment.gateway.read_positions({group: [partition]})[group, partition] is None
     second_result = environment.gateway.delete_groups([group])[group]
     assert (second_result.answer, second_result.code) == (ResponseAction.DONE, "GROUP_ID_NOT_FOUND")
+
+
+def test_contract_committed_offsets_can_be_written_back(environment: Environment) -> None:
+    """The commits of a removed group, with the topic's id, create the same group again.
+
+    A topic that does not exist fails alone, and a group with members takes no offset.
+    """
+    topic, group = environment.create_topic(2), environment.unique_name()
+    environment.produce(topic, {0: 10, 1: 10})
+    environment.commit(group, {TopicPartition(topic, 0): 7, TopicPartition(topic, 1): 0})
+    facts = environment.gateway.read_groups([group])[group]
+    topic_id = read_facts(environment, TopicPartition(topic, 0)).topic_id
+    assert [(c.at, c.offset, c.topic_id) for c in facts.offsets] == [
+        (TopicPartition(topic, 0), 7, topic_id),
+        (TopicPartition(topic, 1), 0, topic_id),
+    ]
+    assert environment.gateway.list_groups()[group].listed is True
+    environment.gateway.delete_groups([group])
+    assert group not in environment.gateway.list_groups()
+    absent_topic = replace(facts.offsets[0], topic=environment.unique_name())
+    results = environment.gateway.commit_offsets(group, [*facts.offsets, absent_topic])
+    assert [result.code for result in results.values()] == ["NONE", "NONE", "UNKNOWN_TOPIC_OR_PARTITION"]
+    restored = environment.gateway.read_groups([group])[group]
+    assert (restored.offsets, restored.fingerprint, restored.state) == (
+        facts.offsets,
+        facts.fingerprint,
+        GroupState.EMPTY,
+    )
+    with environment.member(group, topic):
+        (result,) = environment.gateway.commit_offsets(group, facts.offsets[:1]).values()
+        assert result.code == "UNKNOWN_MEMBER_ID"
+    assert environment.gateway.commit_offsets(group, []) == {}
 
 
 def test_contract_elections(environment: Environment) -> None:

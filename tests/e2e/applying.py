@@ -52,7 +52,7 @@ class ApplyScenario:
 
     @property
     def journal(self) -> Path:
-        return self.folder / ".reconciler" / "local.jsonl"
+        return self.folder / "manifests" / ".reconciler" / "local.jsonl"
 
     def entries(self) -> list[JournalEntry]:
         return list(ActionJournal(JournalFile(self.journal)).entries())
@@ -171,23 +171,25 @@ def start_apply(scenario: ApplyScenario, *, timeout_s: float = 30) -> Iterator[s
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def count_journal_lines(scenario: ApplyScenario) -> int:
-    return scenario.journal.read_bytes().count(b"\n") if scenario.journal.exists() else 0
+def count_journal_entries(scenario: ApplyScenario) -> int:
+    """Count the entries of complete lines: a line has those of a batch."""
+    content = scenario.journal.read_bytes() if scenario.journal.exists() else b""
+    return content[: content.rfind(b"\n") + 1].count(b'"address":"')
 
 
-def wait_for_journal_lines(
+def wait_for_journal_entries(
     scenario: ApplyScenario, process: subprocess.Popen[str], count: int, *, at_most_s: float = 180
 ) -> None:
-    """Wait until the journal has about that many lines, so that the process is in the middle of its
+    """Wait until the journal has about that many entries, so that the process is in the middle of its
     work.
     """
     client.wait_until(
-        lambda: count_journal_lines(scenario) >= count or process.poll() is not None,
+        lambda: count_journal_entries(scenario) >= count or process.poll() is not None,
         at_most_s,
-        f"{count} lines",
+        f"{count} entries",
         every_s=0.002,
     )
-    assert process.poll() is None, f"it ended before {count} lines: {process.stderr.read() if process.stderr else ''}"
+    assert process.poll() is None, f"it ended before {count} entries: {process.stderr.read() if process.stderr else ''}"
 
 
 def wait_for_stderr(process: subprocess.Popen[str], timeout_s: float = 120) -> str:

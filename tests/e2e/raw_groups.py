@@ -37,16 +37,17 @@ def delete(servers: str, group: str) -> None:
     _send(servers, _header(_DELETE_GROUPS, 0) + body, error_at=4 + 4 + len(_string(group)))
 
 
-def join_connect_group(servers: str, group: str) -> None:
-    """Join a Connect group (JoinGroup version 2, protocol type `connect`); the member expires after
-    ten seconds.
+def join_group(servers: str, group: str, protocol_type: str) -> None:
+    """Join a classic group (JoinGroup version 2) and never send or fetch an assignment.
+
+    The group completes no rebalance, and the member expires after ten seconds.
     """
     body = b"".join(
         (
             _string(group),
             struct.pack(">ii", 10_000, 10_000),
             _string(""),
-            _string("connect"),
+            _string(protocol_type),
             struct.pack(">i", 1),
             _string("sessioned"),
             struct.pack(">i", 0),
@@ -60,19 +61,27 @@ def join_streams_group(servers: str, group: str, topic: str) -> None:
     """Join a Streams-protocol group that reads `topic` (KIP-1071, StreamsGroupHeartbeat version 0)."""
     subtopology = b"".join((_compact("0"), b"\x02", _compact(topic), b"\x01" * 5, b"\x00"))
     topology = b"".join((b"\x01", struct.pack(">i", 1), b"\x02", subtopology, b"\x00"))
+    no_tasks = b"\x01" * 3  # active, standby and warm-up
+    _send_streams_heartbeat(servers, group, 0, topology + no_tasks + _compact("process") + b"\xff\x01")
+
+
+def leave_streams_group(servers: str, group: str) -> None:
+    """Leave the group that `join_streams_group` joined. It stays, without members."""
+    unchanged = b"\xff\x00\x00\x00\x00\xff\x00"  # topology, three sorts of tasks, process, endpoint, client tags
+    _send_streams_heartbeat(servers, group, -1, unchanged)
+
+
+def _send_streams_heartbeat(servers: str, group: str, epoch: int, state: bytes) -> None:
+    """`state`: the fields from the topology to the client tags."""
     body = b"".join(
         (
             _compact(group),
             _compact("AAAAAAAAAAAAAAAAAAAAAQ"),
-            struct.pack(">ii", 0, 0),
+            struct.pack(">ii", epoch, 0),
             b"\x00",  # no instance id
             b"\x00",  # no rack
             struct.pack(">i", 10_000),
-            topology,
-            b"\x01" * 3,  # no active, standby or warm-up tasks
-            _compact("process"),
-            b"\xff",  # no endpoint
-            b"\x01",  # no client tags
+            state,
             b"\x00",  # no task offsets
             b"\x00",  # no task end offsets
             b"\x00",  # no shutdown

@@ -1,8 +1,8 @@
 """Share, Streams-protocol and Connect groups on a real cluster: listings hide them, and a removal
 would succeed.
 
-Their offsets are unreadable. So a plan blocks every action that needs all groups, and it never has
-a removal of one of them, whatever a manifest says.
+What a share group and a Streams group without a commit read cannot be known. So a plan blocks every
+action that needs all groups, and it never has a removal of one of them, whatever a manifest says.
 """
 
 import json
@@ -23,7 +23,7 @@ from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.sandbox.tools import run_tool
 from tests.command import reconciler
-from tests.e2e.raw_groups import join_connect_group, join_streams_group
+from tests.e2e.raw_groups import join_group, join_streams_group
 from tests.toolbox import run_kafka_tool
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
@@ -59,7 +59,7 @@ def hidden_groups(cluster: Cluster) -> Iterator[HiddenGroups]:
             cluster, consumer, "--topic", hidden_groups.topic, "--group", hidden_groups.share, "--timeout-ms", "3000"
         )
         join_streams_group(servers, hidden_groups.streams, hidden_groups.topic)
-        join_connect_group(servers, hidden_groups.connect)
+        join_group(servers, hidden_groups.connect, "connect")
         yield hidden_groups
     finally:
         # An unreadable group would block the purges of all other tests on this cluster.
@@ -125,10 +125,18 @@ def test_hidden_groups_block_purges_and_are_never_removed(
     assert [row["address"] for row in exact_plan["actions"]] == [f"GroupRemoval/dead/{hidden_groups.dead}"]
     blocked = {row["address"]: row for row in (*exact_plan["blocked"], *exact_plan["unread"])}
     floor = blocked[f"RetentionFloor/floor/{hidden_groups.topic}[0]"]
-    assert floor["code"] == "B211"
-    assert any(group in floor["reason"] for group in hidden_groups.groups)
+    assert floor["code"] == "B212"
+    assert hidden_groups.streams in floor["reason"]
     for group in hidden_groups.groups:
         assert blocked[f"GroupRemoval/dead/{group}"]["code"] == "B302"
+    excepted = f", exceptGroups: [{hidden_groups.streams}]"
+    share_plan = write_plan(
+        tmp_path, cluster, FLOOR % (hidden_groups.topic, excepted, json.dumps([hidden_groups.dead]), "idleFor: 0s")
+    )
+    blocked = {row["address"]: row for row in (*share_plan["blocked"], *share_plan["unread"])}
+    floor = blocked[f"RetentionFloor/floor/{hidden_groups.topic}[0]"]
+    assert floor["code"] == "B211"
+    assert f'"{hidden_groups.share}" is a share group' in floor["reason"]
     time.sleep(1.5)  # idleFor: 1s
     mark = hidden_groups.dead.removeprefix("dead")
     excepted = f", exceptGroups: {json.dumps(hidden_groups.groups)}"

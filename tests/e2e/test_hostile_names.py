@@ -220,10 +220,9 @@ def test_hostile_group_ids_are_harmless_in_saved_plans_and_in_apply(cluster: Clu
     for group in hostile.removable:
         assert format_address(Address("GroupRemoval", "dead", group)) in journal
     rows = [json.loads(row) for row in decode_harmless(output(tmp_path, "journal", "-o", "json").stdout).splitlines()]
-    lines = [
-        json.loads(row) for row in decode_harmless((tmp_path / ".reconciler" / "local.jsonl").read_bytes()).splitlines()
-    ]
-    for entries in (rows, lines):
+    stored = decode_harmless((tmp_path / "manifests" / ".reconciler" / "local.jsonl").read_bytes())
+    items = [item for line in stored.splitlines() for item in json.loads(line)["actions"]]
+    for entries in (rows, items):
         assert {entry["request"].get("group") for entry in entries} - {None} == set(hostile.removable)
     second_plan = output(tmp_path, "plan", "-o", "json")
     assert json.loads(decode_harmless(second_plan.stdout))["actions"] == []

@@ -1,6 +1,6 @@
 """`reconciler apply` as a process that is interrupted or killed during its work, and a later apply.
 
-Kafka's own tools show the effects. The tests choose instants by lines of the journal, which apply
+Kafka's own tools show the effects. The tests choose instants by entries of the journal, which apply
 writes before each request.
 """
 
@@ -28,12 +28,12 @@ from tests.e2e.applying import (
     apply_again,
     assert_truthful,
     by_status,
-    count_journal_lines,
+    count_journal_entries,
     create_and_plan,
     results,
     seconds_until_exit,
     start_apply,
-    wait_for_journal_lines,
+    wait_for_journal_entries,
     wait_for_stderr,
 )
 
@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 SEED = 20261121
 LANES = 8
-ELECTION_LINES, GROUP_LINES = 2 * ELECTIONS, 2 * GROUPS
+ELECTION_ENTRIES, GROUP_ENTRIES = 2 * ELECTIONS, 2 * GROUPS
 
 
 @pytest.fixture
@@ -53,8 +53,8 @@ def scenario(cluster: Cluster, spark_server: str, tmp_path: Path) -> ApplyScenar
     ("number", "to_group", "moment"),
     [
         (signal.SIGINT, True, 10),
-        (signal.SIGTERM, False, ELECTION_LINES + 10),
-        (signal.SIGINT, False, ELECTION_LINES + GROUP_LINES + 20),
+        (signal.SIGTERM, False, ELECTION_ENTRIES + 10),
+        (signal.SIGINT, False, ELECTION_ENTRIES + GROUP_ENTRIES + 20),
     ],
     ids=["ctrl-c among elections", "sigterm among removals", "ctrl-c among deletions"],
 )
@@ -68,15 +68,15 @@ def test_one_signal_waits_for_requests_in_flight(
     if to_group:  # with a JVM of its own, which also gets a signal to the process group
         scenario = replace(scenario, spark_remote="")
     with start_apply(scenario) as process:
-        wait_for_journal_lines(scenario, process, moment)
+        wait_for_journal_entries(scenario, process, moment)
         # A terminal sends it to the foreground process group, with the Spark JVM and the workers.
         (os.killpg if to_group else os.kill)(process.pid, number)
-        line_count = count_journal_lines(scenario)
+        entry_count = count_journal_entries(scenario)
         stderr = wait_for_stderr(process)
     assert process.returncode == 5, stderr
     assert stderr.count("stopping: no new request is sent") == 1
     entries = scenario.entries()
-    assert len([entry for entry in entries[line_count:] if entry.event is Event.INTENT]) <= LANES * BATCH
+    assert len([entry for entry in entries[entry_count:] if entry.event is Event.INTENT]) <= LANES * BATCH
     intents = {entry.address for entry in entries if entry.event is Event.INTENT}
     outcome_entries = {entry.address: entry for entry in entries if entry.event is Event.OUTCOME}
     # An intent that was stored just before the signal has no request; its outcome says so.
@@ -118,10 +118,10 @@ def test_two_signals_exit_at_once(scenario: ApplyScenario) -> None:
     does not; exit 5.
     """
     with start_apply(scenario, timeout_s=60) as process:
-        wait_for_journal_lines(scenario, process, ELECTION_LINES + GROUP_LINES + 20)
+        wait_for_journal_entries(scenario, process, ELECTION_ENTRIES + GROUP_ENTRIES + 20)
         scenario.cluster.pause(2)
         try:
-            lines_before = count_journal_lines(scenario)
+            entries_before = count_journal_entries(scenario)
             os.killpg(process.pid, signal.SIGINT)
             with pytest.raises(subprocess.TimeoutExpired):
                 process.wait(3)
@@ -132,7 +132,7 @@ def test_two_signals_exit_at_once(scenario: ApplyScenario) -> None:
         stderr = wait_for_stderr(process)
     assert process.returncode == 5, stderr
     assert exit_s < 5
-    assert count_journal_lines(scenario) - lines_before <= 2 * LANES * BATCH
+    assert count_journal_entries(scenario) - entries_before <= 2 * LANES * BATCH
     client.wait_until(lambda: is_in_sync(scenario), 90, "all replicas in sync")
     apply_again(scenario)
     scenario.assert_as_planned()
@@ -152,18 +152,18 @@ def test_kills_at_random_moments(scenario: ApplyScenario) -> None:
     """
     rng = random.Random(SEED)
     for _ in range(3):
-        moment = count_journal_lines(scenario) + rng.randrange(1, 40)
+        moment = count_journal_entries(scenario) + rng.randrange(1, 40)
         with start_apply(scenario) as process:
-            wait_for_journal_lines(scenario, process, moment)
+            wait_for_journal_entries(scenario, process, moment)
             os.killpg(process.pid, signal.SIGKILL)
             wait_for_stderr(process)
         assert process.returncode == -signal.SIGKILL
         assert not (scenario.folder / "results.json").exists()
         with scenario.journal.open("ab") as journal:
-            journal.write(b'{"v":2,"at_ms":17')
+            journal.write(b'{"v":3,"at_ms":17')
         journal_run = reconciler(scenario.folder, "journal", "-o", "json")
         assert journal_run.returncode == 0, journal_run.stderr
-        assert len(journal_run.stdout.splitlines()) == count_journal_lines(scenario) >= moment
+        assert len(journal_run.stdout.splitlines()) == count_journal_entries(scenario) >= moment
     intents = {entry.address for entry in scenario.entries() if entry.event is Event.INTENT}
     open_addresses = set(
         map(str, ActionJournal(JournalFile(scenario.journal)).open_intents(scenario.entries()[0].plan_digest))

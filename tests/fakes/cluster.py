@@ -6,18 +6,30 @@ before it has an effect, so that tests can change the cluster there.
 """
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from confluent_kafka import KafkaError
 
+from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.gateway import error_name
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election, ItemResult
-from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, PartitionFacts, Unknown, fingerprint
+from reconciler.model.snapshot import (
+    CommittedOffset,
+    Consumers,
+    GroupFacts,
+    GroupState,
+    GroupType,
+    PartitionFacts,
+    Unknown,
+    fingerprint,
+)
 from tests.fakes.error_table import Operation
 
 MAX_ELECTIONS = 10_000
+LOG_PARTITIONS = 50
+REBALANCING = Unknown("the group is rebalancing")
 
 
 @dataclass
@@ -42,9 +54,18 @@ class FakeTopic:
 class FakeGroup:
     commits: dict[TopicPartition, int] = field(default_factory=dict)
     members: int = 0
+    member_topics: set[str] = field(default_factory=set)
     type: GroupType = GroupType.CLASSIC
     hidden: bool = False
     """Not in the listing and described DEAD, as share groups are; a deletion of it succeeds."""
+    unread: bool = False
+    """What it consumes cannot be read, as during a rebalance."""
+    topic_ids: dict[TopicPartition, str] = field(default_factory=dict)
+    """Of commits that were made for an earlier topic of the same name."""
+
+    def consumes(self, topic: str) -> bool:
+        """Whether the group has a commit on the topic, or a member with partitions of it."""
+        return any(at.topic == topic for at in self.commits) or bool(self.members and topic in self.member_topics)
 
 
 @dataclass
@@ -81,11 +102,18 @@ class FakeCluster:
         self.brokers = tuple(range(1, brokers + 1))
         self.topics: dict[str, FakeTopic] = {}
         self.groups: dict[str, FakeGroup] = {}
+        self.commit_log: dict[int, list[str]] = {}
         self.silent: set[int] = set()
+        self.moving: set[str] = set()
+        """Groups whose coordinator moves: no broker lists them, and no error says so."""
         self.may_describe = True
         self.may_delete_groups = True
         self.max_elections = MAX_ELECTIONS
         self.faults: list[Fault] = []
+        self.commit_faults: dict[TopicPartition, int] = {}
+        self.restored: list[CommittedOffset] = []
+        self.low_watermarks: dict[TopicPartition, int] = {}
+        """Low watermarks that DeleteRecords answers instead of the log start."""
         self.requests: list[Request] = []
         self.refreshes = 0
         self.on_request: Callable[[Operation], None] = lambda _operation: None
@@ -118,12 +146,27 @@ class FakeCluster:
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         self.groups.setdefault(group, FakeGroup()).commits.update(offsets)
+        self.record_activity(group)
 
-    def join(self, group: str) -> None:
-        self.groups.setdefault(group, FakeGroup()).members += 1
+    def record_activity(self, group: str) -> None:
+        """Write a record of the group to the commit log."""
+        self.commit_log.setdefault(log_partition(group, LOG_PARTITIONS), []).append(group)
+
+    def newest_record(self, group: str) -> tuple[int, int]:
+        """Return partition and offset of the group's newest record in the commit log."""
+        number = log_partition(group, LOG_PARTITIONS)
+        return number, max(offset for offset, name in enumerate(self.commit_log[number]) if name == group)
+
+    def join(self, group: str, *topics: str) -> None:
+        """Add a member that gets partitions of these topics."""
+        facts = self.groups.setdefault(group, FakeGroup())
+        facts.members += 1
+        self.record_activity(group)
+        facts.member_topics |= set(topics)
 
     def leave(self, group: str) -> None:
         self.groups[group].members -= 1
+        self.record_activity(group)
 
     def stop_broker(self, broker: int) -> None:
         """Remove the broker from each in-sync set. Another in-sync replica leads, or none."""
@@ -165,8 +208,40 @@ class FakeCluster:
                 positions[group, at] = Unknown("silent") if self.coordinator_is_silent(group) else facts.commits.get(at)
         return positions
 
+    def read_consumers(self, topics: Collection[str]) -> Consumers:
+        facts = {name: self._group_facts(name) for name in self.groups if name not in self.moving}
+        if self.silent or not self.may_describe:
+            return Consumers(groups=facts, commits={}, incomplete=Unknown("the list of groups is not complete"))
+        commits: dict[str, dict[str, dict[int, int]]] = {topic: {} for topic in topics}
+        for name, group in self.groups.items():
+            if name in self.moving:
+                continue
+            facts[name] = replace(facts[name], consumption_unread=REBALANCING if group.unread else None)
+            if group.hidden:
+                facts[name] = replace(facts[name], listed=False, type=GroupType.HIDDEN)
+                continue
+            for at, offset in group.commits.items():
+                if at.topic in commits:
+                    commits[at.topic].setdefault(name, {})[at.partition] = offset
+            for topic in commits:
+                if group.consumes(topic):
+                    commits[topic].setdefault(name, {})
+        return Consumers(groups=facts, commits=commits)
+
     def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
         return {group: self._group_facts(group) for group in groups}
+
+    def list_groups(self) -> Mapping[str, GroupFacts] | Unknown:
+        consumers = self.read_consumers(())
+        return consumers.groups if consumers.incomplete is None else consumers.incomplete
+
+    def read_commit_log(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:
+        tails: dict[int, Mapping[str, int] | Unknown] = {}
+        for number, start in starts.items():
+            records = enumerate(self.commit_log.get(number, ()))
+            silent = self.brokers[number % len(self.brokers)] in self.silent
+            tails[number] = Unknown("silent") if silent else {name: at for at, name in records if at >= start}
+        return tails
 
     def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         if any(offset < 1 for offset in before_offsets.values()):
@@ -174,10 +249,7 @@ class FakeCluster:
         if not before_offsets:
             return {}
         self._record_request(Request(Operation.DELETE_RECORDS, tuple(before_offsets), dict(before_offsets)))
-        return {
-            at: self._answer(Operation.DELETE_RECORDS, at, lambda at=at, offset=offset: self._truncate(at, offset))
-            for at, offset in before_offsets.items()
-        }
+        return {at: self._answer_deletion(at, offset) for at, offset in before_offsets.items()}
 
     def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]:
         if not groups:
@@ -201,6 +273,10 @@ class FakeCluster:
             at: self._answer(Operation.ELECT_LEADER, at, lambda at=at: self._elect(election, at)) for at in partitions
         }
 
+    def commit_offsets(self, group: str, offsets: Sequence[CommittedOffset]) -> Mapping[TopicPartition, ItemResult]:
+        self.restored += offsets
+        return {commit.at: ItemResult(error_name(self._commit_offset(group, commit))) for commit in offsets}
+
     # The effects of requests.
 
     def _record_request(self, request: Request) -> None:
@@ -219,6 +295,12 @@ class FakeCluster:
                     execute()
                 return ItemResult(error_name(fault.code), "injected")
         return ItemResult(error_name(execute()))
+
+    def _answer_deletion(self, at: TopicPartition, before_offset: int) -> ItemResult:
+        result = self._answer(Operation.DELETE_RECORDS, at, lambda: self._truncate(at, before_offset))
+        if result.code != "NONE":
+            return result
+        return replace(result, low_watermark=self.low_watermarks.get(at, self.partition(at).log_start))
 
     def _truncate(self, at: TopicPartition, before_offset: int) -> int:
         topic = self.topics.get(at.topic)
@@ -247,6 +329,19 @@ class FakeCluster:
         if facts.members:
             return int(KafkaError.NON_EMPTY_GROUP)
         del self.groups[group]
+        return int(KafkaError.NO_ERROR)
+
+    def _commit_offset(self, group: str, commit: CommittedOffset) -> int:
+        facts = self.groups.get(group)
+        if commit.at in self.commit_faults:
+            return self.commit_faults[commit.at]
+        if self.coordinator_is_silent(group):
+            return int(KafkaError._TIMED_OUT)
+        if facts is not None and facts.members:
+            return int(KafkaError.UNKNOWN_MEMBER_ID)
+        if commit.topic not in self.topics:
+            return int(KafkaError.UNKNOWN_TOPIC_OR_PART)
+        self.commit(group, {commit.at: commit.offset})
         return int(KafkaError.NO_ERROR)
 
     def _elect(self, election: Election, at: TopicPartition) -> int:
@@ -289,6 +384,8 @@ class FakeCluster:
 
     def _group_facts(self, name: str) -> GroupFacts:
         group = self.groups.get(name)
+        if name in self.moving:
+            return _unknown_group(name, Unknown("the coordinator moves"))
         if self.coordinator_is_silent(name) or (self.silent and (group is None or group.hidden)):
             return _unknown_group(name, Unknown("the list of groups is not complete"))
         if (group is None or group.hidden) and self.may_describe:
@@ -303,11 +400,20 @@ class FakeCluster:
             commits=len(group.commits),
             commit_topics=len({at.topic for at in group.commits}),
             fingerprint=fingerprint((at.topic, at.partition, offset) for at, offset in group.commits.items()),
+            offsets=tuple(
+                CommittedOffset(
+                    topic=at.topic,
+                    topic_id=self.topics[at.topic].topic_id if at.topic in self.topics else None,
+                    partition=at.partition,
+                    offset=offset,
+                )
+                for at, offset in sorted(group.commits.items())
+            ),
         )
 
     def coordinator_is_silent(self, group: str) -> bool:
         """Whether the broker that coordinates the group does not answer."""
-        return self.brokers[sum(group.encode("utf-8", "replace")) % len(self.brokers)] in self.silent
+        return self.brokers[log_partition(group, LOG_PARTITIONS) % len(self.brokers)] in self.silent
 
 
 def _unknown_group(name: str, reason: Unknown) -> GroupFacts:

@@ -1,6 +1,6 @@
 """Builds actions as planned for a fake cluster, and applies them with a fake clock."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome
 from reconciler.model.ports import Election, Gateway
-from reconciler.model.snapshot import fingerprint
+from reconciler.model.snapshot import Consumers, GroupFacts, Purge, fingerprint
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
@@ -21,6 +21,12 @@ from tests.fakes.cluster import FakeCluster
 from tests.strategies import examples
 
 START_MS = 1_800_000_000_000
+
+
+def last_purges(journal: ActionJournal, *, except_run: str | None = None) -> dict[TopicPartition, int]:
+    """Return the times of the newest purges in the whole journal, whatever the clock says."""
+    purges = journal.last_purges(every_ms=10**15, now_ms=10**15, except_run=except_run)
+    return {partition: purge.at_ms for partition, purge in purges.items() if isinstance(purge, Purge)}
 
 
 class FakeClock:
@@ -58,6 +64,7 @@ def run(
     tuning: Tuning | None = None,
     run_id: str = "run-1",
     removed_groups: Sequence[str] = (),
+    known_groups: Mapping[str, GroupFacts] | None = None,
     checked_at_ms: int | None = None,
     expires_at_ms: int | None = None,
 ) -> RunResult:
@@ -76,11 +83,24 @@ def run(
             stop=stop,
             tuning=tuning or Tuning(),
             removed_groups=set(removed_groups),
+            known_groups=known_groups or {},
             checked_at_ms=checked_at_ms,
             expires_at_ms=expires_at_ms,
         ),
     )
     return RunResult(list(outcomes), journal)
+
+
+def silence_after_consumers(cluster: FakeCluster, broker: int) -> None:
+    """Let the broker go silent once the consumers were read."""
+    read_consumers = cluster.read_consumers
+
+    def read(topics: Collection[str]) -> Consumers:
+        consumers = read_consumers(topics)
+        cluster.silent = {broker}
+        return consumers
+
+    cluster.read_consumers = read  # type: ignore[method-assign]
 
 
 def purge(cluster: FakeCluster, at: TopicPartition, before_offset: int, **guard: Any) -> DeleteRecords:
@@ -102,19 +122,19 @@ def purge(cluster: FakeCluster, at: TopicPartition, before_offset: int, **guard:
     )
 
 
-def removal(cluster: FakeCluster, group: str) -> DeleteGroup:
-    """A group removal as planned for the present cluster, without evidence of activity."""
+def removal(cluster: FakeCluster, group: str, *, idle_for_ms: int = 0) -> DeleteGroup:
+    """A group removal as planned for the present cluster; with `idle_for_ms`, on evidence of idleness."""
     commits = cluster.groups[group].commits
     return examples.removal(
         group,
         policy="dead",
-        idle_for_ms=0,
+        idle_for_ms=idle_for_ms,
         type=cluster.groups[group].type,
         commits=len(commits),
         commit_topics=len({at.topic for at in commits}),
         fingerprint=fingerprint((at.topic, at.partition, offset) for at, offset in commits.items()),
-        last_activity_ms=None,
-        newest_record=None,
+        last_activity_ms=START_MS - idle_for_ms if idle_for_ms else None,
+        newest_record=cluster.newest_record(group) if idle_for_ms else None,
     )
 
 

@@ -15,12 +15,14 @@ from reconciler.model.snapshot import (
     ConsumerPosition,
     GroupFacts,
     GroupState,
+    GroupType,
     PartitionFacts,
+    Purge,
     TopicFacts,
     Unknown,
     fingerprint,
 )
-from tests.fakes.cluster import FakeCluster
+from tests.fakes.cluster import REBALANCING, FakeCluster
 from tests.strategies import facts
 
 SILENT = Unknown("its broker did not answer")
@@ -34,9 +36,8 @@ class TimedCluster:
     cluster: FakeCluster = field(default_factory=FakeCluster)
     record_times: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     """Timestamps of all records, by topic id and partition; offsets are positions."""
-    active: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Group → (time of its newest record in the commit log, that record's offset)."""
-    _log_end: int = 0
+    active: dict[str, int] = field(default_factory=dict)
+    """Group → time of its newest record in the commit log."""
 
     def pass_time(self, ms: int) -> None:
         self.now_ms += ms
@@ -48,7 +49,8 @@ class TimedCluster:
         groups = [name for name, group in self.cluster.groups.items() if any(at.topic == topic for at in group.commits)]
         self.cluster.delete_topic(topic)
         for group in groups:
-            self._record_activity(group)
+            self.cluster.record_activity(group)
+            self.active[group] = self.now_ms
 
     def produce(self, at: TopicPartition, count: int) -> None:
         topic = self.cluster.topics.get(at.topic)
@@ -61,18 +63,18 @@ class TimedCluster:
         topic = self.cluster.topics.get(at.topic)
         if topic is not None and at.partition in topic.partitions:
             self.cluster.commit(group, {at: min(offset, topic.partitions[at.partition].high_watermark)})
-            self._record_activity(group)
+            self.active[group] = self.now_ms
 
-    def join(self, group: str) -> None:
-        self.cluster.join(group)
-        self._record_activity(group)
+    def join(self, group: str, *topics: str) -> None:
+        self.cluster.join(group, *topics)
+        self.active[group] = self.now_ms
 
     def leave(self, group: str) -> None:
         if group in self.cluster.groups and self.cluster.groups[group].members:
             self.cluster.leave(group)
-            self._record_activity(group)
+            self.active[group] = self.now_ms
 
-    def snapshot(self, request: ScanRequest, last_purges: Mapping[TopicPartition, int]) -> ClusterSnapshot:
+    def snapshot(self, request: ScanRequest, last_purges: Mapping[TopicPartition, Purge | Unknown]) -> ClusterSnapshot:
         """All facts of the cluster, also those that are not requested; Unknown for silent brokers."""
         instants = sorted({instant for topic_request in request.topics for instant in topic_request.instants_ms})
         all_facts: list[PartitionFacts | TopicFacts | GroupFacts] = []
@@ -101,7 +103,9 @@ class TimedCluster:
             cluster_records=cluster_records,
         )
 
-    def _partition(self, at: TopicPartition, instants: Iterable[int], last_purge_ms: int | None) -> PartitionFacts:
+    def _partition(
+        self, at: TopicPartition, instants: Iterable[int], last_purge: Purge | Unknown | None
+    ) -> PartitionFacts:
         topic = self.cluster.topics[at.topic]
         partition = self.cluster.partition(at)
         unread: Unknown | None = SILENT if partition.leader in self.cluster.silent or partition.leader is None else None
@@ -126,7 +130,7 @@ class TimedCluster:
             end=unless_silent(partition.high_watermark),
             offsets_at={instant: unless_silent(offset_at(instant)) for instant in instants},
             readers=self._readers(at, partition.log_start),
-            last_purge_ms=last_purge_ms,
+            last_purge=last_purge,
         )
 
     def _readers(self, at: TopicPartition, log_start: int) -> tuple[ConsumerPosition, ...] | Unknown:
@@ -135,26 +139,26 @@ class TimedCluster:
         readers = []
         topic_id = self.cluster.topics[at.topic].topic_id
         for name, group in sorted(self.cluster.groups.items()):
+            if group.hidden or group.unread:
+                continue
             if at in group.commits:
-                readers.append(ConsumerPosition(name, group.commits[at], topic_id=topic_id))
-            elif any(other.topic == at.topic for other in group.commits):
+                committed_for = group.topic_ids.get(at, topic_id)
+                readers.append(ConsumerPosition(name, group.commits[at], topic_id=committed_for))
+            elif group.consumes(at.topic):
                 readers.append(ConsumerPosition(name, log_start, implied=True, topic_id=topic_id))
         return tuple(readers)
 
     def _group(self, name: str) -> GroupFacts:
         group = self.cluster.groups[name]
-        last_ms, offset = self.active.get(name, (self.now_ms, 0))
         return facts.group(
             name,
-            type=group.type,
+            listed=not group.hidden,
+            type=GroupType.HIDDEN if group.hidden else group.type,
+            consumption_unread=REBALANCING if group.unread else None,
             state=GroupState.STABLE if group.members else GroupState.EMPTY,
             commits=len(group.commits),
             commit_topics=len({at.topic for at in group.commits}),
             fingerprint=fingerprint((at.topic, at.partition, offset) for at, offset in group.commits.items()),
-            last_activity_ms=last_ms,
-            newest_record=(0, offset),
+            last_activity_ms=self.active[name],
+            newest_record=self.cluster.newest_record(name),
         )
-
-    def _record_activity(self, group: str) -> None:
-        self._log_end += 1
-        self.active[group] = (self.now_ms, self._log_end)

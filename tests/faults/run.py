@@ -1,6 +1,7 @@
 """Runs fault trials on new brokers: `python -m tests.faults.run --trials N --seed S`.
 
-It prints a summary. The exit code is 1 for any violation.
+Live consumers read through each trial; a record that one of them loses without an announcement in
+the plan is a violation. It prints a summary. The exit code is 1 for any violation.
 """
 
 import argparse

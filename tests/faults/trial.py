@@ -1,4 +1,7 @@
-"""Runs one fault trial: create content, plan, apply while faults occur, verify and converge."""
+"""Runs one fault trial: create content, plan, apply while faults occur, verify and converge.
+
+Witnesses (witness.py) read from before the plan until the end.
+"""
 
 import os
 import pickle
@@ -20,7 +23,7 @@ from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply
 from reconciler.errors import ReconcilerError
 from reconciler.journal.file import JournalFile
-from reconciler.journal.journal import ActionJournal, create, dump
+from reconciler.journal.journal import ActionJournal, create, dump_batch
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
@@ -87,11 +90,14 @@ def run_trial(
     setup = TrialSetup(cluster, f"f{seed}-{number}-{os.getpid()}", folder, random.Random(f"{seed}/{number}"), toolbox)
     try:
         setup.create()
-        with setup.traffic(), setup.live_members:
-            run = _plan_and_apply(setup, report, engine)
-        _wait_until_healthy(setup)
-        report.violations += verification.violations(setup, run, verification.observe(setup))
-        _converge(setup, report, engine)
+        with setup.witness_threads:
+            with setup.traffic(), setup.live_members:
+                setup.start_witnesses()
+                run = _plan_and_apply(setup, report, engine)
+            _wait_until_healthy(setup)
+            report.violations += verification.let_witnesses_finish(setup)
+            report.violations += verification.violations(setup, run, verification.observe(setup))
+            _converge(setup, report, engine, run.plan)
     except Exception:  # noqa: BLE001 - an error is a violation, and the next trial runs
         report.violations.append("ERROR " + traceback.format_exc())
     finally:
@@ -134,11 +140,11 @@ class _Driver:
             recheck.scan_request(plan),
             KafkaSession(self.connection),
             observed_at_ms=now_ms,
-            last_purges=self.journal.last_purges(),
+            last_purges=self.journal.last_purges(every_ms=1_000, now_ms=now_ms),
             engine=self.engine,
             progress=lambda _line: None,
         )
-        return recheck.recheck(plan, manifests.cluster, manifests.waivers, snapshot, now_ms=now_ms)
+        return recheck.recheck(plan, manifests.cluster, manifests.policies, manifests.waivers, snapshot, now_ms=now_ms)
 
     def send(self, actions: Sequence[Action], digest: str, stop: Callable[[], bool]) -> Iterator[Outcome]:
         gateway = KafkaGateway(KafkaSession(self.connection))
@@ -191,6 +197,7 @@ class _Driver:
 def _plan_and_apply(setup: TrialSetup, report: TrialReport, engine: SparkTarget) -> verification.TrialRun:
     driver = _Driver(setup, engine)
     plan = _full_plan(driver)
+    setup.move_witnesses()
     times = {fault: setup.rng.choice(INJECTION_TIMES) for fault in report.faults if fault not in CLIENT_FAULTS}
     for fault in report.faults:
         if times.get(fault) == "before":
@@ -220,11 +227,14 @@ def _full_plan(driver: _Driver) -> Plan:
     """Plan until all actions are in the plan; brokers of an earlier trial may still be starting."""
     for _ in range(5):
         plan = driver.plan()
-        if len(plan.actions) == 28 and not plan.refused:
+        if len(plan.actions) == driver.setup.actions_expected and not plan.refused:
             return plan
         time.sleep(2)
     blocked = [str(decision) for decision in plan.decisions if decision not in plan.actions][:5]
-    raise AssertionError(f"{len(plan.actions)} actions instead of 28: {blocked} {plan.refused} {plan.incomplete}")
+    expected = driver.setup.actions_expected
+    raise AssertionError(
+        f"{len(plan.actions)} actions instead of {expected}: {blocked} {plan.refused} {plan.incomplete}"
+    )
 
 
 def _apply(
@@ -277,17 +287,29 @@ def _interrupt(setup: TrialSetup, stop: threading.Event) -> None:
     stop.set()
 
 
-def _converge(setup: TrialSetup, report: TrialReport, engine: SparkTarget) -> None:
+def _converge(setup: TrialSetup, report: TrialReport, engine: SparkTarget, first_plan: Plan) -> None:
     """Plan and apply again without faults, up to three times, and check that no action remains."""
     driver = _Driver(setup, engine)
+    plans = [first_plan]
     outcomes: list[Outcome] = []
     for _ in range(3):
-        outcomes = driver.apply(driver.plan())
+        plans.append(driver.plan())
+        outcomes = driver.apply(plans[-1])
         next_plan = driver.plan()
         if not next_plan.actions and all(o.status in (*verification.DONE, Status.WAITING) for o in outcomes):
             break
         time.sleep(3)
-    report.violations += verification.convergence_violations(setup, outcomes, next_plan, verification.observe(setup))
+    state = verification.observe(setup)
+    report.violations += verification.convergence_violations(setup, outcomes, next_plan, state)
+    changed_topics = setup.changes.recreated.keys() | setup.changes.expired
+    deletions = [action for plan in plans for action in verification.planned_deletions(plan)]
+    report.violations += verification.witness_violations(
+        setup.witnesses, deletions, state.starts, changed_topics=changed_topics
+    )
+    for witness in setup.witnesses:
+        gaps = [gap for gap in witness.gaps if gap.partition[0] not in changed_topics]
+        report.statuses.update({"witness records": witness.records, "witness gaps": len(gaps)})
+        report.statuses.update({"witness memberships lost": int(witness.lost)})
 
 
 def _wait_until_healthy(setup: TrialSetup) -> None:
@@ -323,8 +345,9 @@ def _fill(journal: ActionJournal) -> None:
     cluster.produce("other-topic", {0: 10})
     action = purge(cluster, TopicPartition("other-topic", 0), 5)
     intent = create(action, run_id="r", plan_digest="other", at_ms=1)
-    line = len(dump(intent)) + 1
-    journal.record([action] * (DISK_BYTES // line), run_id="r", plan_digest="other", at_ms=1)
+    [line] = dump_batch([intent] * 100)
+    for _ in range(DISK_BYTES // len(line)):
+        journal.record([action] * 100, run_id="r", plan_digest="other", at_ms=1)
 
 
 @contextmanager

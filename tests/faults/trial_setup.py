@@ -8,7 +8,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests import kafka_client
+from tests.faults.witness import PartitionKey, Witness
 from tests.toolbox import Toolbox
 
 DAY_MS = 86_400_000
@@ -27,8 +28,21 @@ FLOOR = 30
 LAST = 20
 CONSUMED = 40
 DEAD_GROUPS = 8
-
-PartitionKey = tuple[str, int]
+LOWEST_POSITION = 4
+"""No witness stands lower at the plan, so no target is lower, and one that goes back is in danger."""
+COUNTS = {
+    "fixed": 4,
+    "recent": 3,
+    "moving": 4,
+    "read": 3,
+    "single": 3,
+    "elected": 6,
+    "unmanaged": 3,
+    "held": 2,
+    "clamped": 2,
+    "ignored": 2,
+    "excepted": 2,
+}
 
 
 @dataclass
@@ -59,6 +73,11 @@ class TrialSetup:
     Topics: `fixed` has floors by offset, `recent` floors by time. A producer writes `moving`, whose
     last records stay. A consumer group has read a part of `read`. `single` has one replica per
     partition. Leaders of `elected` are not the preferred ones. No policy selects `unmanaged`.
+
+    Three witnesses read. `newcomer`, alone on `held`, has joined and never commits; `late`: it joins
+    after the plan. `committing` is a member on all other topics. `standalone` assigns partitions of
+    the topics whose floors treat its lag in different ways: `moving` and `clamped` wait for it,
+    `ignored` accepts it, `excepted` names it in exceptGroups.
     """
 
     cluster: Cluster
@@ -68,6 +87,34 @@ class TrialSetup:
     toolbox: Toolbox
     changes: TrialChanges = field(default_factory=TrialChanges)
     live_members: ExitStack = field(default_factory=ExitStack)
+    witness_threads: ExitStack = field(default_factory=ExitStack)
+    newcomer: Witness = field(init=False)
+    committing: Witness = field(init=False)
+    standalone: Witness = field(init=False)
+    late: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.late = self.rng.random() < 0.5
+        self.newcomer = self._witness(
+            "newcomer", dict.fromkeys(self.partitions("held"), 0), commits=False, protocol=self._protocol()
+        )
+        starts = {
+            "fixed": FLOOR,
+            "recent": FLOOR,
+            "single": FLOOR,
+            "excepted": FLOOR,
+            "read": CONSUMED,
+            "moving": FLOOR // 3,
+            "elected": 0,
+            "unmanaged": 0,
+        }
+        positions = {key: offset for suffix, offset in starts.items() for key in self.partitions(suffix)}
+        behind = self.partitions("clamped", "ignored")
+        self.committing = self._witness(
+            "committing", positions | {key: self._offset_below_floor() for key in behind}, protocol=self._protocol()
+        )
+        behind = self.partitions("moving", "clamped", "ignored", "excepted")
+        self.standalone = self._witness("standalone", {key: self._offset_below_floor() for key in behind}, joins=False)
 
     @property
     def servers(self) -> str:
@@ -79,8 +126,19 @@ class TrialSetup:
     @property
     def topics(self) -> dict[str, int]:
         """Each topic and the number of its partitions."""
-        counts = {"fixed": 4, "recent": 3, "moving": 4, "read": 3, "single": 3, "elected": 6, "unmanaged": 3}
-        return {self.topic(suffix): count for suffix, count in counts.items()}
+        return {self.topic(suffix): count for suffix, count in COUNTS.items()}
+
+    def partitions(self, *suffixes: str) -> list[PartitionKey]:
+        return [(self.topic(suffix), number) for suffix in suffixes for number in range(COUNTS[suffix])]
+
+    @property
+    def witnesses(self) -> tuple[Witness, ...]:
+        return self.newcomer, self.committing, self.standalone
+
+    @property
+    def actions_expected(self) -> int:
+        """Actions of a full plan: a newcomer that is there already holds its topic back."""
+        return 34 + (COUNTS["held"] if self.late else 0)
 
     @property
     def dead_groups(self) -> list[str]:
@@ -139,6 +197,24 @@ class TrialSetup:
             stop.set()
             producer.join(120)
 
+    def start_witnesses(self) -> None:
+        """Start the witnesses that the plan can see; the trial closes `witness_threads`."""
+        for witness in self.witnesses:
+            if witness is not self.newcomer or not self.late:
+                self.witness_threads.enter_context(witness.reading())
+
+    def move_witnesses(self) -> None:
+        """Between plan and apply: a late newcomer joins, and the standalone consumer may go back."""
+        if self.late:
+            self.witness_threads.enter_context(self.newcomer.reading())
+        if self.rng.random() < 0.4:
+            key = self.rng.choice(self.partitions("moving", "clamped", "ignored"))
+            self.standalone.rewind({key: self.rng.randrange(1, LOWEST_POSITION - 1)})
+        for witness in self.witnesses:
+            # Some go on while requests are sent, others only after the apply.
+            if self.rng.random() < 0.5:
+                witness.release(self.rng.uniform(0.0, 5.0))
+
     def rotate_replicas(self, partitions: Iterable[PartitionKey]) -> None:
         """Rotate replicas by one: the leader stays and is no longer the preferred one."""
         rotated = {}
@@ -166,6 +242,26 @@ class TrialSetup:
         client.create_topics(self.servers, [Topic(topic, count, 1 if topic == self.topic("single") else 3)])
         client.produce(self.servers, topic, {number: [Record(b"again")] * (FLOOR + 15) for number in range(count)})
 
+    def _witness(
+        self,
+        name: str,
+        starts: Mapping[PartitionKey, int],
+        *,
+        joins: bool = True,
+        commits: bool = True,
+        protocol: str = "classic",
+    ) -> Witness:
+        """Half of its partitions pause a few records after their start."""
+        pauses = {key: start + self.rng.randrange(1, 20) for key, start in starts.items() if self.rng.random() < 0.5}
+        group = f"{self.name}-{name}"
+        return Witness(self.servers, group, starts, pauses, joins=joins, commits=commits, protocol=protocol)
+
+    def _protocol(self) -> str:
+        return self.rng.choice(["classic", "consumer"])
+
+    def _offset_below_floor(self) -> int:
+        return self.rng.randrange(LOWEST_POSITION, FLOOR)
+
     def _produce(self, stop: threading.Event) -> None:
         while not stop.wait(0.2):
             for name in (self.topic("moving"), self.topic("unmanaged")):
@@ -182,13 +278,18 @@ class TrialSetup:
         head = "apiVersion: reconciler/v1\n"
         floors = dict.fromkeys(range(4), FLOOR)
         single_floors = dict.fromkeys(range(3), FLOOR)
+        witnessed = f"fromOffset: {_render_flow_mapping(dict.fromkeys(range(2), FLOOR))}"
         documents = [
             self._cluster(),
             self._floor("fixed", f"fromOffset: {_render_flow_mapping(floors)}"),
             self._floor("single", f"fromOffset: {_render_flow_mapping(single_floors)}"),
             self._floor("recent", "newerThan: 1d"),
-            self._floor("moving", f"last: {LAST}"),
+            self._floor("moving", f"last: {LAST}", "  consumers: clamp\n"),
             self._floor("read", f"unreadBy: [{self.consumer_group}]", "  every: 1s\n"),
+            self._floor("held", witnessed),
+            self._floor("clamped", witnessed, "  consumers: clamp\n"),
+            self._floor("ignored", witnessed, "  consumers: ignore\n"),
+            self._floor("excepted", witnessed, f"  exceptGroups: [{self.standalone.group}]\n"),
             f"kind: GroupRemoval\nmetadata: {{name: dead}}\nspec:\n  groups: {json.dumps(self.dead_groups)}\n  idleFor: 0s\n",
             f"kind: LeaderPolicy\nmetadata: {{name: home}}\nspec:\n  topics: [{self.topic('elected')}]\n",
         ]

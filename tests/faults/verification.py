@@ -5,19 +5,21 @@ violation is one sentence.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
+from reconciler.model.selector import Selector
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.sandbox.client import DebugLogger, consumer_properties
 from tests import kafka_client
-from tests.faults.trial_setup import FLOOR, PartitionKey, TrialSetup
+from tests.faults.trial_setup import FLOOR, TrialSetup
+from tests.faults.witness import PartitionKey, Witness
 
 DONE = (Status.APPLIED, Status.SATISFIED)
 NOTHING_DONE = (Status.STALE, Status.WAITING, Status.BLOCKED, Status.NOT_ATTEMPTED)
@@ -53,13 +55,20 @@ class TrialRun:
     was_killed: bool
 
 
+def read_offsets(setup: TrialSetup, time: str) -> dict[PartitionKey, int]:
+    """Read the offsets of the trial's topics; `time`: earliest or latest."""
+    pattern = re.escape(setup.name) + "-.*"
+    offsets = {}
+    for line in setup.toolbox.run("kafka-get-offsets", "--topic", pattern, "--time", time).split():
+        topic, number, offset = line.rsplit(":", 2)
+        offsets[topic, int(number)] = int(offset)
+    return offsets
+
+
 def observe(setup: TrialSetup) -> ObservedState:
     """Read the state of the trial's topics and all groups."""
     pattern = re.escape(setup.name) + "-.*"
-    starts = {}
-    for line in setup.toolbox.run("kafka-get-offsets", "--topic", pattern, "--time", "earliest").split():
-        topic, number, offset = line.rsplit(":", 2)
-        starts[topic, int(number)] = int(offset)
+    starts = read_offsets(setup, "earliest")
     description = setup.toolbox.run("kafka-topics", "--describe", "--topic", pattern)
     rows = re.findall(r"Topic: (\S+)\s+Partition: (\d+)\s+Leader: (\S+)\s+Replicas: ([\d,]+)", description)
     leaders = {
@@ -106,7 +115,7 @@ def convergence_violations(
     for key, start in state.starts.items():
         is_unchanged = key[0] not in setup.changes.recreated and key[0] not in setup.changes.expired
         if (
-            key[0] in (setup.topic("fixed"), setup.topic("single"), setup.topic("recent"))
+            key[0] in map(setup.topic, ("fixed", "single", "recent", "clamped", "ignored", "excepted"))
             and is_unchanged
             and start != FLOOR
         ):
@@ -120,9 +129,63 @@ def convergence_violations(
             yield f"elected[{number}] is led by {leader} of {replicas}"
 
 
+def let_witnesses_finish(setup: TrialSetup) -> Iterator[str]:
+    """Let the witnesses read and commit all records that the trial itself left in place."""
+    changed = setup.changes.recreated.keys() | setup.changes.expired
+    ends = {key: end for key, end in read_offsets(setup, "latest").items() if key[0] not in changed}
+    for witness in setup.witnesses:
+        yield from witness.read_to(ends)
+
+
+def witness_violations(
+    witnesses: Iterable[Witness],
+    deletions: Sequence[DeleteRecords],
+    starts: Mapping[PartitionKey, int],
+    *,
+    changed_topics: Collection[str] = (),
+) -> Iterator[str]:
+    """Records that a live consumer lost and no plan announced.
+
+    `deletions`: of all plans that were applied, whatever became of them. `changed_topics`: of these, the trial itself removed records. A member without a commit stands
+    at the log start that it found, so all that is gone since then is its loss. Nothing protects it
+    once its coordinator has removed it from the group.
+    """
+    for witness in witnesses:
+        yield from witness.errors
+        losses = [(gap.partition, gap.first, gap.after) for gap in witness.gaps]
+        if not witness.commits:
+            losses += [(key, first, starts[key]) for key, first in witness.starts.items()]
+        if witness.lost and not witness.commits:
+            continue
+        for key, first, after in losses:
+            unannounced = set(range(first, after)) - announced_losses(deletions, witness.group, key)
+            if unannounced and key[0] not in changed_topics:
+                yield (
+                    f"WITNESS {witness.group} lost offsets {min(unannounced)} to {max(unannounced)} of {key}: "
+                    f"it stood at {first}, the next record is {after}, and no plan announced it"
+                )
+
+
+def announced_losses(deletions: Iterable[DeleteRecords], group: str, key: PartitionKey) -> set[int]:
+    """Offsets that plans let a group skip: below a target, from the position that they accepted.
+
+    A group of exceptGroups may skip everything below the target.
+    """
+    offsets: set[int] = set()
+    for action in deletions:
+        if (action.partition.topic, action.partition.partition) != key:
+            continue
+        if any(Selector(text).matches(group) for text in action.guard.except_groups):
+            offsets.update(range(action.before_offset))
+        for reader in action.guard.accepted:
+            if reader.group == group:
+                offsets.update(range(reader.committed, action.before_offset))
+    return offsets
+
+
 def _record_bound_violations(setup: TrialSetup, run: TrialRun, state: ObservedState) -> Iterator[str]:
     """Partitions that lost more than the plan allows."""
-    targets = {(a.partition.topic, a.partition.partition): a.before_offset for a in _deletions(run.plan)}
+    targets = {(a.partition.topic, a.partition.partition): a.before_offset for a in planned_deletions(run.plan)}
     for key, start in state.starts.items():
         if key[0] in setup.changes.expired:
             continue
@@ -142,7 +205,8 @@ def _record_bound_violations(setup: TrialSetup, run: TrialRun, state: ObservedSt
 def _bystander_violations(setup: TrialSetup, run: TrialRun, state: ObservedState) -> Iterator[str]:
     active_groups = set(setup.changes.joined)
     active_groups |= {group for group, instant in setup.changes.committed.items() if instant < run.started_s}
-    for group in (setup.bystander_group, setup.live_group, setup.consumer_group, *active_groups):
+    witnesses = (witness.group for witness in setup.witnesses)
+    for group in (setup.bystander_group, setup.live_group, setup.consumer_group, *witnesses, *active_groups):
         removed_with_topic = group == setup.consumer_group and setup.topic("read") in setup.changes.recreated
         if group not in state.groups and not removed_with_topic:
             yield f"GROUP {group} was removed against the plan"
@@ -213,7 +277,7 @@ def _election_violations(
         yield f"TRUTH it is led by {leader}"
 
 
-def _deletions(plan: Plan) -> Iterator[DeleteRecords]:
+def planned_deletions(plan: Plan) -> Iterator[DeleteRecords]:
     return (action for action in plan.actions if isinstance(action, DeleteRecords))
 
 

@@ -28,6 +28,7 @@ from reconciler.model.snapshot import (
     GroupState,
     GroupType,
     PartitionFacts,
+    Purge,
     TopicFacts,
     Unknown,
 )
@@ -50,7 +51,7 @@ _PARTITION = {
     "log_start", "end", "stable_end", "high_watermark", "leader", "replicas", "in_sync", "at", "readers", "readers_below",
     "last_purge", "repeat", "step",
 }  # fmt: skip
-_GROUP = {"listed", "type", "state", "commits", "topics", "fingerprint", "idle", "newest_record"}
+_GROUP = {"listed", "type", "state", "commits", "topics", "fingerprint", "idle", "newest_record", "consumption"}
 
 
 def snapshot(path: Path, request: ScanRequest) -> ClusterSnapshot:
@@ -125,6 +126,8 @@ def _topic(name: str, facts: Mapping[str, Any], partitions: int) -> TopicFacts:
         if offsets_known
         else None
     )
+    read = [row for row in rows if type(row.get("end", 0)) is int and type(row.get("log_start", 0)) is int]
+    records_min = sum(row.get("high_watermark", row.get("end", 0)) - row.get("log_start", 0) for row in read)
     return TopicFacts(
         name=name,
         topic_id=_fact(facts.get("topic_id", topic_id(name))),
@@ -132,6 +135,7 @@ def _topic(name: str, facts: Mapping[str, Any], partitions: int) -> TopicFacts:
         partitions=partitions,
         cleanup_policy=policy if isinstance(policy, Unknown) else frozenset(policy),
         records=_fact(facts.get("records", Unknown("a partition could not be read") if records is None else records)),
+        records_min=facts["records"] if type(facts.get("records")) is int else records_min,
     )
 
 
@@ -154,7 +158,7 @@ def _partition(
         offsets_at={instant: _answer(row.get("at", {}), instant) for instant in instants},
         readers=_readers(row.get("readers", {}), topic),
         readers_below=_fact(row.get("readers_below", stable_end)),
-        last_purge_ms=None if "last_purge" not in row else NOW_MS - duration_ms(row["last_purge"]),
+        last_purge=None if "last_purge" not in row else Purge(NOW_MS - duration_ms(row["last_purge"])),
     )
 
 
@@ -199,4 +203,5 @@ def _group(name: str, facts: Mapping[str, Any]) -> GroupFacts:
         fingerprint=_fact(facts.get("fingerprint", hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest())),
         last_activity_ms=idle if isinstance(idle, Unknown) else NOW_MS - duration_ms(idle),
         newest_record=newest if isinstance(newest, Unknown) else (newest[0], newest[1]),
+        consumption_unread=_fact(facts.get("consumption")),
     )

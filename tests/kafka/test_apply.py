@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.apply import restore
 from reconciler.apply.context import ApplyContext
 from reconciler.apply.executor import apply
 from reconciler.journal.file import JournalFile
@@ -20,11 +21,13 @@ from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.action import Action
-from reconciler.model.names import TopicPartition
+from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
+from reconciler.model.snapshot import CommittedOffset
 from reconciler.sandbox import client, tools
 from reconciler.sandbox.cluster import Cluster
 from tests import kafka_client
+from tests.fakes.runs import last_purges
 from tests.strategies.examples import election, purge, removal
 from tests.toolbox import list_groups, log_start_offsets, partition_leaders, run_kafka_tool
 
@@ -111,14 +114,14 @@ def plan_actions(gateway: KafkaGateway, topic: str, group: str, before_offset: i
 def create_disorder(cluster: Cluster) -> tuple[str, str, str]:
     """Create a topic with ten records in each of three partitions, a dead group and a bystander.
 
-    The leader of the second partition is not the preferred one.
+    The leader of the second partition is not the preferred one. Both groups have read eight records.
     """
     name = uuid.uuid4().hex[:12]
     topic, group, bystander = f"apply-{name}", f"dead-{name}", f"bystander-{name}"
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [client.Topic(topic, 3, 3)])
     client.produce(servers, topic, {number: [client.Record(b"x")] * 10 for number in range(3)})
-    client.commit(servers, group, {(topic, 0): 3})
+    client.commit(servers, group, {(topic, 0): 8})
     client.commit(servers, bystander, {(topic, 0): 9})
     tools.change_preferred_leaders(cluster, [(topic, 1)])
     return topic, group, bystander
@@ -153,6 +156,7 @@ def test_apply_does_what_was_planned_and_nothing_else(
         "absent",
         "log start 6",
     ]  # type: ignore[union-attr]
+    assert [outcome.low_watermark for outcome in outcomes] == [None, None, 6]
     assert log_start_offsets(cluster, topic) == {0: 6, 1: 0, 2: 0}
     assert all(leader == preferred for leader, preferred in partition_leaders(cluster, topic).values())
     groups = list_groups(cluster)
@@ -162,7 +166,7 @@ def test_apply_does_what_was_planned_and_nothing_else(
     assert {outcome.status for outcome in second_outcomes} == {Status.SATISFIED}
     assert sum(outcome.sends for outcome in second_outcomes) == 0
     assert [entry.event.value for entry in journal.entries()] == ["intent", "outcome"] * 3 + ["outcome"] * 3
-    assert set(journal.last_purges()) == {TopicPartition(topic, 0)}
+    assert set(last_purges(journal)) == {TopicPartition(topic, 0)}
     assert journal.open_intents("sha256:plan") == {}
 
 
@@ -185,7 +189,7 @@ def test_apply_leaves_a_changed_cluster_alone(cluster: Cluster, gateway: KafkaGa
 
 
 def test_apply_keeps_a_live_group(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
-    """A member joins between plan and apply, so the group stays."""
+    """A member joins between plan and apply, so the group stays; records that it has read go."""
     topic, group, _ = create_disorder(cluster)
     actions = plan_actions(gateway, topic, group, 6)
     with client.member(cluster.bootstrap_servers, group, [topic]):
@@ -212,3 +216,31 @@ def test_apply_without_a_journal_topic_sends_nothing(cluster: Cluster, gateway: 
     assert missing in outcomes[0].detail
     assert log_start_offsets(cluster, topic) == {0: 0, 1: 0, 2: 0}
     assert missing not in run_kafka_tool(cluster, "kafka-topics", "--list").split()
+
+
+def test_offsets_beyond_one_batch_of_the_commit_log_are_restored(cluster: Cluster, gateway: KafkaGateway) -> None:
+    """One request with all of them is refused whole: it would be a batch of more than a megabyte."""
+    servers, topic, count = cluster.bootstrap_servers, f"wide-{uuid.uuid4().hex[:12]}", 300
+    client.create_topics(servers, [client.Topic(topic, count, 1)])
+    facts = gateway.read_partitions([TopicPartition(topic, 0)], offsets=False)[TopicPartition(topic, 0)]
+    assert facts is not None
+    assert isinstance(facts.topic_id, str)
+    offsets = tuple(
+        CommittedOffset(topic=topic, topic_id=facts.topic_id, partition=number, offset=0, metadata="x" * 4_000)
+        for number in range(count)
+    )
+    refused = gateway.commit_offsets(f"whole-{topic}", offsets)
+    assert "NONE" not in {result.code for result in refused.values()}
+    removed = restore.Removal(
+        address=Address("GroupRemoval", "dead", topic),
+        group=topic,
+        offsets=offsets,
+        plan_digest="p",
+        source="the test",
+    )
+    context = restore.RestoreContext(
+        gateway=gateway, record=lambda _event, _offsets: None, stop=lambda: False, sending=lambda: None
+    )
+    outcomes = restore.restore(restore.plan(removed, gateway), context)
+    assert {outcome.status for outcome in outcomes.values()} == {Status.APPLIED}
+    assert gateway.read_groups([topic])[topic].offsets == offsets

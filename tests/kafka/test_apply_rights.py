@@ -73,7 +73,7 @@ def as_user(folder: Path, user: str, *arguments: str) -> subprocess.CompletedPro
     return reconciler(folder, *arguments, KAFKA_USERNAME=user, KAFKA_PASSWORD=USERS[user])
 
 
-def write_manifests(folder: Path, cluster: Cluster) -> None:
+def write_manifests(folder: Path, cluster: Cluster, policies: str) -> None:
     assert cluster.secure is not None
     properties = cluster.secure.client("ci-some") | {
         "sasl.username": "${env:KAFKA_USERNAME}",
@@ -91,6 +91,11 @@ spec:
   client: {json.dumps(properties)}
   limits: {{groupsPercent: 100, recordsPercent: 100}}
 ---
+{policies}"""
+    )
+
+
+POLICIES = f"""\
 apiVersion: reconciler/v1
 kind: RetentionFloor
 metadata: {{name: floor}}
@@ -106,7 +111,6 @@ kind: LeaderPolicy
 metadata: {{name: leaders}}
 spec: {{topics: [{LEADER_TOPIC}]}}
 """
-    )
 
 
 def outcomes(folder: Path) -> dict[str, Any]:
@@ -127,7 +131,7 @@ def test_an_action_without_permission_fails_and_the_others_go_on(secure_cluster:
 
     The result names the missing permission, and nothing changes without one.
     """
-    write_manifests(tmp_path, secure_cluster)
+    write_manifests(tmp_path, secure_cluster, POLICIES)
     servers = secure_cluster.bootstrap_servers
     time.sleep(1.5)  # idleFor: 1s
     plan = as_user(tmp_path, "ci-reader", "plan", "-q", "--out", "plan.json", "--detailed-exitcode")
@@ -158,3 +162,30 @@ def test_an_action_without_permission_fails_and_the_others_go_on(secure_cluster:
     assert PERMITTED_GROUP not in groups
     state = client.partition_states(servers, LEADER_TOPIC)[0]
     assert state.leader != state.replicas[0]
+
+
+def test_a_restored_group_needs_read_on_the_group_and_its_topics(secure_cluster: Cluster, tmp_path: Path) -> None:
+    """Without either right nothing is written, and the message names both."""
+    servers, group = secure_cluster.bootstrap_servers, "dead-by-mistake"
+    client.commit(servers, group, {(LEADER_TOPIC, 0): 0})
+    client.wait_until(lambda: group in list_groups(secure_cluster), 30, f"{group} in the list")
+    grant(servers, [Grant("ci-some", AclOperation.DELETE, ResourceType.GROUP, group)])
+    removal = f"kind: GroupRemoval\nmetadata: {{name: dead}}\nspec: {{groups: [{group}], idleFor: 0s}}\n"
+    write_manifests(tmp_path, secure_cluster, f"apiVersion: reconciler/v1\n{removal}")
+    for arguments in (("plan", "-q", "--out", "plan.json"), ("apply", "-q", "plan.json", "--results", "results.json")):
+        answer = as_user(tmp_path, "ci-some", *arguments)
+        assert answer.returncode == 0, answer.stdout + answer.stderr
+    command = ("restore-group", "results.json", group, "--confirm", group)
+    for code, missing in (
+        ("GROUP_AUTHORIZATION_FAILED", Grant("ci-some", AclOperation.READ, ResourceType.GROUP, group)),
+        ("TOPIC_AUTHORIZATION_FAILED", Grant("ci-some", AclOperation.READ, ResourceType.TOPIC, LEADER_TOPIC)),
+    ):
+        answer = as_user(tmp_path, "ci-some", *command)
+        assert answer.returncode == 1, answer.stdout + answer.stderr
+        assert code in answer.stdout
+        assert "needs READ on the group and on the topic" in answer.stdout
+        assert group not in list_groups(secure_cluster)
+        grant(servers, [missing])
+    answer = as_user(tmp_path, "ci-some", *command)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert group in list_groups(secure_cluster)

@@ -17,7 +17,7 @@ import pytest
 from reconciler.kafka import session as sessions
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.groups import fetch, read_commits
+from reconciler.kafka.groups import NAMELESS, REBALANCING, Consumption, fetch, read_consumption
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election
@@ -25,6 +25,7 @@ from reconciler.model.snapshot import Unknown
 from reconciler.operations.attempt import Response, ResponseAction
 from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
+from tests.e2e.raw_groups import join_group
 from tests.fakes.error_table import InterpretingGateway
 
 pytestmark = pytest.mark.brokers
@@ -96,7 +97,7 @@ def test_gateway_a_slow_follower_is_a_timeout_with_an_effect(cluster: Cluster, g
     finally:
         cluster.resume(follower)
         wait_for_brokers(cluster)
-    assert (result.answer, result.code) == (ResponseAction.READ_BACK, "REQUEST_TIMED_OUT")
+    assert (result.answer, result.code, result.low_watermark) == (ResponseAction.READ_BACK, "REQUEST_TIMED_OUT", None)
     gateway.refresh()
     assert gateway.read_partitions([partition], offsets=True)[partition].log_start == 5
 
@@ -230,11 +231,40 @@ def test_commits_of_a_group_without_a_name_are_unknown(cluster: Cluster, *, isol
     client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
     connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10)
     with closing(KafkaSession(connection)) as session:
-        (commits,) = read_commits(session, ["", group], isolated=isolated)
-    assert commits == {
-        "": Unknown("the client library cannot read the commits of a group without a name"),
-        group: [(name, 0, 4)],
-    }
+        (read,) = read_consumption(session, ["", group], with_members=["", group], isolated=isolated)
+    assert read == {"": Consumption(NAMELESS, NAMELESS), group: Consumption([(name, 0, 4)], frozenset())}
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_the_topics_of_members_are_read_without_a_commit(cluster: Cluster, *, isolated: bool) -> None:
+    """A group of the classic protocol, one of the consumer protocol, and one that does not exist."""
+    name = topic_on(cluster, (1, 2, 3))
+    classic, consumer, absent = (f"{kind}-{uuid.uuid4().hex[:12]}" for kind in ("classic", "consumer", "absent"))
+    groups = [classic, consumer, absent]
+    connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10)
+    without_commits: dict[str, str | None] = {"enable.auto.commit": "false"}
+    new_protocol = without_commits | {"group.protocol": "consumer", "session.timeout.ms": None}
+    with (
+        closing(KafkaSession(connection)) as session,
+        client.member(cluster.bootstrap_servers, classic, [name], properties=without_commits),
+        client.member(cluster.bootstrap_servers, consumer, [name], properties=new_protocol),
+    ):
+        (read,) = read_consumption(session, groups, with_members=groups, isolated=isolated)
+    member = Consumption([], frozenset({name}))
+    assert read == {classic: member, consumer: member, absent: Consumption([], frozenset())}
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_the_topics_of_a_rebalancing_group_are_unknown(cluster: Cluster, *, isolated: bool) -> None:
+    """The leader of the group never sends assignments, so that the group completes no rebalance."""
+    group = f"rebalancing-{uuid.uuid4().hex[:12]}"
+    name = topic_on(cluster, (1, 2, 3))
+    client.commit(cluster.bootstrap_servers, group, {(name, 0): 0})
+    join_group(cluster.bootstrap_servers, group, "consumer")
+    connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10)
+    with closing(KafkaSession(connection)) as session:
+        (read,) = read_consumption(session, [group], with_members=[group], isolated=isolated)
+    assert read == {group: Consumption([(name, 0, 0)], REBALANCING)}
 
 
 def test_answers_of_a_worker_are_read_above_descriptor_1023(cluster: Cluster) -> None:

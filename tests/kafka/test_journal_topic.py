@@ -4,22 +4,25 @@ No read or write creates the topic, each read reaches its end, and runs share it
 """
 
 import uuid
+from functools import partial
 
 import pytest
 
+from reconciler import pipeline
 from reconciler.errors import JournalUnavailable
-from reconciler.journal.journal import ActionJournal
+from reconciler.journal.journal import ActionJournal, create, dump_batch
 from reconciler.kafka import journal_topic
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
+from reconciler.model.snapshot import Unknown
 from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
 from tests import kafka_client
 from tests.fakes.cluster import FakeCluster
-from tests.fakes.runs import purge
+from tests.fakes.runs import last_purges, purge
 from tests.toolbox import run_kafka_tool
 
 pytestmark = pytest.mark.brokers
@@ -56,7 +59,7 @@ def test_journal_topic_is_never_created_by_accident(
     with pytest.raises(
         JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
     ):
-        journal.last_purges()
+        last_purges(journal)
     with pytest.raises(
         JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
     ):
@@ -76,7 +79,10 @@ def test_create_topic_creates_the_journal_topic_once(cluster: Cluster, connectio
     wait_for_topic(cluster, name)
     text = run_kafka_tool(cluster, "kafka-topics", "--describe", "--topic", name)
     assert "PartitionCount: 1" in text
+    assert "ReplicationFactor: 3" in text
     assert "cleanup.policy=delete" in text
+    assert "min.insync.replicas=2" in text
+    assert "message.timestamp.type=LogAppendTime" in text
     assert "retention.ms=-1" in text
 
 
@@ -100,15 +106,16 @@ def test_journal_topic_keeps_the_purge_clock(cluster: Cluster, connection: Conne
         ActionJournal(JournalTopic(KafkaSession(connection), name)),
         ActionJournal(JournalTopic(KafkaSession(connection), name)),
     )
-    assert journal.last_purges() == {}
+    assert last_purges(journal) == {}
     actions = [purge(fake, TopicPartition("orders", number), 60) for number in range(1000)]
     journal.record(actions, run_id="a", plan_digest="p", at_ms=100)
-    assert journal.last_purges() == {action.partition: 100 for action in actions}
+    assert last_purges(journal).keys() == {action.partition for action in actions}
     unsent = [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail="", sends=0) for action in actions[500:]]
     journal.record(unsent, run_id="a", plan_digest="p", at_ms=101)
     other_journal.record(actions[:1], run_id="b", plan_digest="p", at_ms=200)
-    expected = {action.partition: 100 for action in actions[:500]} | {AT: 200}
-    assert journal.last_purges() == other_journal.last_purges() == expected
+    assert last_purges(journal) == last_purges(other_journal)
+    assert last_purges(journal).keys() == {action.partition for action in actions[:500]}
+    assert last_purges(journal)[AT] > last_purges(journal, except_run="b")[AT]
     assert len(list(other_journal.entries())) == 1501
     assert len(other_journal.open_intents("p")) == 500
 
@@ -139,7 +146,7 @@ def test_journal_topic_that_is_compacted_is_not_trusted(
     with pytest.raises(
         JournalUnavailable, match=rf"{name} cannot be trusted: its cleanup\.policy is compact.*set it to delete"
     ):
-        journal.last_purges()
+        last_purges(journal)
     with pytest.raises(JournalUnavailable, match=r"cleanup\.policy is compact"):
         journal.record([purge(fake, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
 
@@ -151,4 +158,81 @@ def test_journal_topic_with_foreign_records_is_not_trusted(cluster: Cluster, con
     wait_for_topic(cluster, name)
     client.produce(cluster.bootstrap_servers, name, {0: [client.Record(b"hello")]})
     with pytest.raises(JournalUnavailable, match="record 0 of partition 0"):
-        ActionJournal(JournalTopic(KafkaSession(connection), name)).last_purges()
+        last_purges(ActionJournal(JournalTopic(KafkaSession(connection), name)))
+
+
+def test_the_broker_stamps_the_journal(cluster: Cluster, connection: Connection, fake: FakeCluster) -> None:
+    """A machine whose clock is a day ahead shortens no interval, and holds none back for a day."""
+    name = unused_topic()
+    journal_topic.create_topic(KafkaSession(connection), name)
+    wait_for_topic(cluster, name)
+    journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
+    began_ms, day_ms = pipeline.wall_clock_ms(), 86_400_000
+    journal.record([purge(fake, AT, 60)], run_id="a", plan_digest="p", at_ms=began_ms + day_ms)
+    assert began_ms - 1_000 <= last_purges(journal)[AT] <= pipeline.wall_clock_ms() + 1_000
+    [entry] = journal.entries()
+    assert abs(entry.at_ms - began_ms) < 60_000
+
+
+def test_only_the_records_of_the_interval_are_read(cluster: Cluster, connection: Connection, fake: FakeCluster) -> None:
+    """The broker finds the first record of the interval by its time."""
+    name = unused_topic()
+    client.create_topics(cluster.bootstrap_servers, [client.Topic(name)])
+    wait_for_topic(cluster, name)
+    store = JournalTopic(KafkaSession(connection), name)
+    now_ms, hour_ms = pipeline.wall_clock_ms(), 3_600_000
+    records = []
+    for age in range(100, 0, -1):
+        entry = create(purge(fake, AT, 60), run_id=f"run-{age}", plan_digest="p", at_ms=now_ms - age * hour_ms)
+        [line] = dump_batch([entry])
+        records.append(client.Record(line.encode(), timestamp_ms=now_ms - age * hour_ms))
+    client.produce(cluster.bootstrap_servers, name, {0: records})
+    assert len(list(store.lines())) == 100
+    assert len(list(store.lines(since_ms=now_ms - 3 * hour_ms))) == 3
+    position: dict[int, int] = {}
+    assert list(store.lines(since_ms=now_ms, position=position)) == []
+    assert position == {0: 100}
+    journal = ActionJournal(store)
+    assert journal.last_purges(every_ms=30_000, now_ms=now_ms) == {}
+    assert last_purges(journal) == {AT: now_ms - hour_ms}
+    journal.record([purge(fake, AT, 60)], run_id="now", plan_digest="p", at_ms=now_ms)
+    assert len(list(store.lines(since_ms=now_ms, position=position))) == 1
+
+
+def test_a_topic_that_forgets_purges_is_not_trusted(
+    cluster: Cluster, connection: Connection, fake: FakeCluster
+) -> None:
+    """With an hour of retention, a purge of yesterday is forgotten, and `every: 1d` would not hold."""
+    name = unused_topic()
+    client.create_topics(cluster.bootstrap_servers, [client.Topic(name, configs={"retention.ms": "3600000"})])
+    wait_for_topic(cluster, name)
+    journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
+    journal.record([purge(fake, AT, 60)], run_id="a", plan_digest="p", at_ms=pipeline.wall_clock_ms())
+    ask = partial(journal.last_purges, now_ms=pipeline.wall_clock_ms())
+    assert set(ask(every_ms=30_000)) == {AT}
+    with pytest.raises(JournalUnavailable, match=r"retention\.ms forgets entries after 1 h, .* 1 d .*: set it to -1"):
+        ask(every_ms=86_400_000)
+    assert len(list(journal.entries())) == 1
+
+
+def test_doctor_names_what_may_lose_entries(cluster: Cluster, connection: Connection) -> None:
+    """One replica, a week of retention and the clocks of producers: each has a sentence and a remedy."""
+    name = unused_topic()
+    client.create_topics(
+        cluster.bootstrap_servers, [client.Topic(name, replication=1, configs={"retention.ms": "604800000"})]
+    )
+    wait_for_topic(cluster, name)
+    session = KafkaSession(connection)
+    risks = journal_topic.check_topic(session, name)
+    assert not isinstance(risks, Unknown)
+    assert [risk.partition(" of ")[0] for risk in risks] == [
+        f"the journal {name} has 1 replica, and its entries are lost with it: give it 3 (kafka-reassign-partitions)",
+        "retention.ms",
+        "message.timestamp.type",
+    ]
+    assert f"--entity-name {name} --add-config retention.ms=-1" in risks[1]
+    good = unused_topic()
+    assert journal_topic.check_topic(session, good) == ()
+    journal_topic.create_topic(session, good)
+    wait_for_topic(cluster, good)
+    assert journal_topic.check_topic(session, good) == []

@@ -23,7 +23,7 @@ def required_facts(action: Action, snapshot: ClusterSnapshot) -> list[Any]:
     match action:
         case DeleteRecords():
             facts, topic = snapshot.partitions[action.partition], snapshot.topics[action.partition.topic]
-            clock = [facts.last_purge_ms] if action.guard.every_ms is not None else []
+            clock = [facts.last_purge] if action.guard.every_ms is not None else []
             named = [r.topic_id for r in facts.readers if r.group in action.guard.named]  # type: ignore[union-attr]
             return [
                 *(getattr(facts, name) for name in PARTITION_FACTS[:-1]),

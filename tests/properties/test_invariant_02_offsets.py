@@ -36,7 +36,9 @@ def test_no_review_and_no_recheck_moves_a_target_out_of_its_bounds(days: tuple[P
         if not isinstance(action, DeleteRecords):
             continue
         assert action.seen.log_start < action.before_offset <= action.seen.stable_end
-    checked = recheck.recheck(plan, planner_input.cluster, planner_input.waivers, other_day.snapshot, NOW_MS + 1)
+    checked = recheck.recheck(
+        plan, planner_input.cluster, planner_input.policies, planner_input.waivers, other_day.snapshot, NOW_MS + 1
+    )
     assert set(checked.remaining) <= set(plan.actions)
     for action in checked.remaining:
         if not isinstance(action, DeleteRecords):

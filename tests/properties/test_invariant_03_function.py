@@ -58,7 +58,14 @@ def test_the_same_facts_give_the_same_plan_later(planner_input: PlannerInput) ->
     plan = planner_input.plan()
     assert planner_input.plan() == plan
     first_check, second_check = (
-        recheck.recheck(plan, planner_input.cluster, planner_input.waivers, planner_input.snapshot, NOW_MS + delay_ms)
+        recheck.recheck(
+            plan,
+            planner_input.cluster,
+            planner_input.policies,
+            planner_input.waivers,
+            planner_input.snapshot,
+            NOW_MS + delay_ms,
+        )
         for delay_ms in (0, 3_600_000)
     )
     assert set(first_check.remaining) <= set(second_check.remaining)

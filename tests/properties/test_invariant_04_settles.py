@@ -48,11 +48,13 @@ def test_a_second_apply_finds_every_action_satisfied(planner_input: PlannerInput
     """Each remaining action is satisfied now, unless the absence of its group is not proven."""
     plan = planner_input.plan()
     first_check = recheck.recheck(
-        plan, planner_input.cluster, planner_input.waivers, planner_input.snapshot, NOW_MS + 1
+        plan, planner_input.cluster, planner_input.policies, planner_input.waivers, planner_input.snapshot, NOW_MS + 1
     )
     assert first_check.remaining == plan.actions, "on an unchanged cluster every action remains"
     snapshot_after = apply_effects(planner_input.snapshot, plan.actions)
-    second_check = recheck.recheck(plan, planner_input.cluster, planner_input.waivers, snapshot_after, NOW_MS + 1)
+    second_check = recheck.recheck(
+        plan, planner_input.cluster, planner_input.policies, planner_input.waivers, snapshot_after, NOW_MS + 1
+    )
     assert second_check.remaining == ()
     for outcome in second_check.outcomes:
         unproven = isinstance(outcome.action, DeleteGroup) and snapshot_after.groups_incomplete is not None

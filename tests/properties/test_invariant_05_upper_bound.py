@@ -20,7 +20,9 @@ def test_a_recheck_returns_unchanged_actions_of_the_plan(days: tuple[PlannerInpu
     """The order is that of the plan, and every action of the plan has exactly one result."""
     first_day, later_day = days
     plan = first_day.plan()
-    checked = recheck.recheck(plan, later_day.cluster, later_day.waivers, later_day.snapshot, NOW_MS + 5)
+    checked = recheck.recheck(
+        plan, later_day.cluster, later_day.policies, later_day.waivers, later_day.snapshot, NOW_MS + 5
+    )
     finished = {outcome.action.address for outcome in checked.outcomes}
     assert checked.remaining == tuple(action for action in plan.actions if action.address not in finished)
     assert len(checked.outcomes) + len(checked.remaining) == len(plan.actions)
@@ -34,7 +36,9 @@ def test_a_rechecked_action_does_no_more_than_the_plan(days: tuple[PlannerInput,
     """
     first_day, later_day = days
     plan = first_day.plan()
-    for action in recheck.recheck(plan, later_day.cluster, later_day.waivers, later_day.snapshot, NOW_MS + 5).remaining:
+    for action in recheck.recheck(
+        plan, later_day.cluster, later_day.policies, later_day.waivers, later_day.snapshot, NOW_MS + 5
+    ).remaining:
         match action:
             case DeleteRecords():
                 facts = later_day.snapshot.partitions[action.partition]

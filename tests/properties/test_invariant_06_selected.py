@@ -2,9 +2,14 @@
 
 import fnmatch
 import re
+from dataclasses import replace
+from random import Random
 
 from hypothesis import given
+from hypothesis import strategies as st
 
+from reconciler.model.outcome import Status
+from reconciler.model.plan import sort_decisions
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
@@ -128,3 +133,24 @@ def test_every_selected_live_subject_has_one_decision(planner_input: PlannerInpu
                     and not any(matches_selector(s.text, name) for s in policy.spec.except_groups or ())
                 ]
         assert set(names) <= of_policy
+
+
+@given(planner_inputs(), st.integers(0, 2**48))
+def test_apply_sends_only_what_the_loaded_policies_ask_for(planner_input: PlannerInput, seed: int) -> None:
+    """A policy was removed, or its name is now that of a policy of another kind with the same subjects."""
+    r = Random(seed)
+    kept = [policy for policy in planner_input.policies if r.random() < 0.6]
+    actions = []
+    for action in planner_input.plan().actions:
+        other = r.choice((action, *planner_input.policies)).address
+        actions.append(replace(action, address=replace(action.address, kind=other.kind, policy=other.policy)))
+    plan = replace(planner_input.plan(), decisions=sort_decisions(actions))
+    checked = recheck.recheck(plan, planner_input.cluster, kept, planner_input.waivers, planner_input.snapshot, NOW_MS)
+    by_address = {policy.address: policy for policy in kept}
+    for action in checked.remaining:
+        policy = by_address[action.address.policy_address]
+        assert isinstance(action, policy.OPERATION)
+        assert any(matches_selector(s.text, action.address.name) for s in policy.selectors)
+    for outcome in checked.outcomes:
+        if outcome.action.address.policy_address not in by_address:
+            assert outcome.status in (Status.BLOCKED, Status.SATISFIED)

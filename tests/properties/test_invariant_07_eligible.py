@@ -109,7 +109,12 @@ def test_no_plan_file_bypasses_these_rules(planner_input: PlannerInput, seed: in
     """A recheck passes only eligible subjects, whatever a user wrote into the file."""
     forged_plan = forge_plan(planner_input, Random(seed))
     for action in recheck.recheck(
-        forged_plan, planner_input.cluster, planner_input.waivers, planner_input.snapshot, NOW_MS
+        forged_plan,
+        planner_input.cluster,
+        planner_input.policies,
+        planner_input.waivers,
+        planner_input.snapshot,
+        NOW_MS,
     ).remaining:
         match action:
             case DeleteRecords(partition=partition):

@@ -6,13 +6,16 @@ The digest changes exactly if an action, its request or an equality that the rec
 import dataclasses
 import io
 import json
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from reconciler.errors import PlanUnusable
 from reconciler.model.action import Action, Mode
 from reconciler.model.names import SourceLocation
 from reconciler.model.plan import Plan
@@ -163,3 +166,38 @@ def test_writing_to_a_stream_is_the_same_text() -> None:
     stream = io.StringIO()
     stream.writelines(plan_file.lines(plan))
     assert stream.getvalue() == plan_text(plan)
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    """All objects inside of a JSON value, itself included."""
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [value] * isinstance(value, dict) + [inner for child in children for inner in _objects(child)]
+
+
+@given(strategies.actions, st.integers(0, 99), st.data())
+def test_unknown_conditions_are_refused_whatever_the_minor_version(
+    action: Action, minor: int, data: st.DataObject
+) -> None:
+    """A field that a later version adds to a request or to its conditions would not be tested here.
+
+    Elsewhere in a row a later minor version may add fields.
+    """
+    text = plan_text(examples.plan(action)).replace('"format_version": "2.0"', f'"format_version": "2.{minor}"')
+    *_, (line, row) = ((line, json.loads(line)) for line in text.splitlines() if line.startswith('{"address"'))
+    part = data.draw(
+        st.sampled_from([name for name in ("request", "approved", "guard", "seen", "") if not name or name in row])
+    )
+    if part:
+        data.draw(st.sampled_from(_objects(row[part])))["unless"] = 1
+    else:
+        row["note"] = 1
+    text = text.replace(line, json.dumps(row, separators=(",", ":")))
+    text = re.sub('sha256:[0-9a-f]{64}(?=",\n"actions)', examples.digest_by_hand(json.loads(text)), text)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "plan.json"
+        path.write_text(text, encoding="ascii", newline="\n")
+        if part or not minor:
+            with pytest.raises(PlanUnusable, match="unknown fields"):
+                plan_file.read(path)
+        else:
+            assert plan_file.read(path).actions == (action,)

@@ -1,6 +1,7 @@
 """Invariant 9: a tighter limit adds no action, a further `keep` rule raises no floor.
 
-The intersection with a reviewed plan never adds or enlarges an action.
+The intersection with a reviewed plan never adds or enlarges an action, and a waiver allows no more
+than its value.
 """
 
 from dataclasses import replace
@@ -18,6 +19,7 @@ from reconciler.plan import limits, plan_file
 from reconciler.plan.diff import ActionDiff, compare
 from reconciler.plan.plan_file import approved_fields
 from reconciler.plan.review import restrict_to
+from tests.strategies import examples, facts
 from tests.strategies.examples import unchecked
 from tests.strategies.planner_inputs import (
     PlannerInput,
@@ -45,6 +47,42 @@ def with_limits(planner_input: PlannerInput, spec: dict[str, Any]) -> PlannerInp
 
 def _snake_case(name: str) -> str:
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
+
+
+@given(planner_inputs())
+def test_waivers_allow_no_more_than_their_values(planner_input: PlannerInput) -> None:
+    """What a plan does stays within the larger of the limit and the waivers that it rests on."""
+    for verdict in planner_input.plan().limits:
+        if verdict.passed:
+            assert verdict.observed is not None
+            assert verdict.observed <= max(verdict.limit, sum(waiver.value for waiver in verdict.waivers))
+
+
+@given(
+    limit=st.integers(0, 9),
+    removed=st.lists(st.integers(0, 9), min_size=2, max_size=3),
+    waived=st.lists(st.integers(0, 12), max_size=2),
+)
+def test_a_waiver_caps_the_total(limit: int, removed: list[int], waived: list[int]) -> None:
+    """With a limit of 50 and a waiver of 40, a plan of 90 passed. `removed`: groups, by policy; the
+    first policies have a waiver.
+    """
+    actions = [
+        examples.removal(f"{number}-{index}", policy=f"p{index}")
+        for index, count in enumerate(removed)
+        for number in range(count)
+    ]
+    waivers = [
+        facts.waiver(f"GroupRemoval/p{index}", "groups", value, name=f"w{index}") for index, value in enumerate(waived)
+    ]
+    cluster = facts.cluster(limits={"groups": limit})
+    verdict = next(v for v in limits.verdicts(actions, cluster, waivers, facts.snapshot()) if v.id == "groups")
+    total, without_waiver = sum(removed), sum(removed[len(waived) :])
+    if verdict.passed:
+        assert total <= max(limit, sum(waived))
+        assert without_waiver <= limit
+    if total <= limit:
+        assert verdict.passed
 
 
 @given(planner_inputs(), limit_specs, limit_specs)

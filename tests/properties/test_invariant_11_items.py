@@ -31,9 +31,10 @@ NAMES = [f"group-{number}" for number in range(GROUPS)]
 def wide_cluster() -> tuple[FakeCluster, list[Action]]:
     cluster = FakeCluster()
     cluster.create_topic("wide", PARTITIONS)
+    cluster.create_topic("narrow")
     cluster.produce("wide", dict.fromkeys(range(PARTITIONS), 10))
     for name in NAMES:
-        cluster.commit(name, {PARTITION_KEYS[0]: 3})
+        cluster.commit(name, {TopicPartition("narrow", 0): 3})
     for key in PARTITION_KEYS[::2]:
         cluster.partition(key).replicas = (*cluster.partition(key).replicas[1:], cluster.partition(key).replicas[0])
     actions: list[Action] = [purge(cluster, key, 7) for key in PARTITION_KEYS]

@@ -6,7 +6,7 @@ The test checks invariant 5 (the upper bound) throughout, invariant 6 (only subj
 """
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from confluent_kafka import KafkaError
@@ -20,7 +20,7 @@ from reconciler.journal.journal import ActionJournal, Event
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
-from reconciler.model.snapshot import GroupState
+from reconciler.model.snapshot import Consumers, GroupState
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
@@ -104,8 +104,11 @@ def faults(draw: st.DrawFn) -> Fault:
 changes = st.one_of(
     st.tuples(st.just("produce"), partitions, st.integers(1, 9)),
     st.tuples(st.just("commit"), st.tuples(groups, partitions), st.integers(0, 30)),
-    st.tuples(st.just("join"), groups, st.just(0)),
+    st.tuples(st.just("join"), groups, st.just(())),
     st.tuples(st.just("leave"), groups, st.just(0)),
+    # Nothing is ever committed for this group.
+    st.tuples(st.just("join"), st.just("late"), st.sampled_from([(topic,) for topic in TOPICS])),
+    st.tuples(st.just("leave"), st.just("late"), st.just(0)),
     st.tuples(st.just("drop"), st.sampled_from(list(TOPICS)), st.just(0)),
     st.tuples(st.just("create"), st.sampled_from(list(TOPICS)), st.integers(0, 12)),
     st.tuples(st.just("recreate"), st.sampled_from(list(TOPICS)), st.integers(0, 20)),
@@ -210,7 +213,9 @@ class ClusterMachine(RuleBasedStateMachine):
 
     def _plan(self) -> Plan:
         request = planner.scan_request(self.policies, self.timed_cluster.now_ms)
-        snapshot = self.timed_cluster.snapshot(request, self.journal.last_purges())
+        snapshot = self.timed_cluster.snapshot(
+            request, self.journal.last_purges(every_ms=5_000, now_ms=self.timed_cluster.now_ms)
+        )
         manifest = cluster(limits=NO_LIMITS)
         return planner.plan(cluster=manifest, policies=self.policies, waivers=(), snapshot=snapshot)
 
@@ -224,8 +229,12 @@ class ClusterMachine(RuleBasedStateMachine):
         size: int = 100,
     ) -> list[Outcome]:
         request = recheck.scan_request(planned)
-        snapshot = self.timed_cluster.snapshot(request, self.journal.last_purges())
-        checked = recheck.recheck(planned, cluster(limits=NO_LIMITS), (), snapshot, self.timed_cluster.now_ms)
+        snapshot = self.timed_cluster.snapshot(
+            request, self.journal.last_purges(every_ms=5_000, now_ms=self.timed_cluster.now_ms)
+        )
+        checked = recheck.recheck(
+            planned, cluster(limits=NO_LIMITS), self.policies, (), snapshot, self.timed_cluster.now_ms
+        )
         if any(not verdict.passed for verdict in checked.limits):
             return []
         for change in changes_before:
@@ -263,8 +272,8 @@ class ClusterMachine(RuleBasedStateMachine):
                 self.timed_cluster.produce(at, count)
             case ("commit", (group, at), offset):
                 self.timed_cluster.commit(group, at, offset)
-            case ("join", group, _):
-                self.timed_cluster.join(group)
+            case ("join", group, topics):
+                self.timed_cluster.join(group, *topics)
             case ("leave", group, _):
                 self.timed_cluster.leave(group)
             case ("drop", topic, _) if topic in self.timed_cluster.cluster.topics:
@@ -349,8 +358,20 @@ class _CheckingGateway:
         }
         self.removed: set[str] = set()
         self.has_changed = False
-        for name in ("read_partitions", "read_positions", "read_groups", "elect_leaders", "refresh"):
+        self.consumers = Consumers(groups={}, commits={})
+        for name in (
+            "read_partitions",
+            "read_positions",
+            "read_commit_log",
+            "read_groups",
+            "elect_leaders",
+            "refresh",
+        ):
             setattr(self, name, getattr(self.cluster, name))
+
+    def read_consumers(self, topics: Collection[str]) -> Consumers:
+        self.consumers = self.cluster.read_consumers(topics)
+        return self.consumers
 
     def delete_records(self, before_offsets: dict[TopicPartition, int]) -> object:
         answers = self.cluster.delete_records(before_offsets)
@@ -386,6 +407,8 @@ class _CheckingGateway:
                     now = self.cluster.read_groups([str(group)])[str(group)]
                     assert (now.listed, now.state, now.type) == (True, GroupState.EMPTY, action.seen.type)
                     assert now.fingerprint == action.seen.fingerprint
+                    newest = self.cluster.newest_record(str(group))
+                    assert action.seen.newest_record in (None, newest)
             case Operation.ELECT_LEADER:
                 assert set(request.subjects) <= self.elections
         intents = {e.address for e in self.machine.journal.entries() if e.event is Event.INTENT}
@@ -399,6 +422,10 @@ class _CheckingGateway:
         assert "delete" in topic.cleanup
         for group in action.guard.named:
             assert self.cluster.groups[group].commits[partition] >= target
+        for group, commits in self.consumers.commits.get(partition.topic, {}).items():
+            # Without a commit it stands at the log start, which only the plan can accept.
+            accepted = {lag.group for lag in action.guard.accepted} | self.removed
+            assert partition.partition in commits or group in accepted, f"{group} has not committed"
         key = (topic.topic_id, partition.partition)
         self.machine.bound[key] = max(self.machine.bound.get(key, 0), target)
 

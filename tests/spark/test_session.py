@@ -108,7 +108,9 @@ def test_a_query_that_cannot_be_interrupted_is_abandoned(own_session: SparkSessi
     """
     jvm_process = session_jvm()
     connection = Connection((f"127.0.0.1:{free_port()}",), timeout_s=60.0)
-    task = ScanTask(connection=connection, readers={}, named={}, groups=(), until_s=time.time() + 60, log_limit_s=60)
+    task = ScanTask(
+        connection=connection, readers={}, topic_ids={}, named={}, groups=(), until_s=time.time() + 60, log_limit_s=60
+    )
     os.kill(jvm_process.process.pid, signal.SIGSTOP)
     start = time.monotonic()
     with pytest.raises(ScanFailed, match=r"had not read 1 groups after 1 s; the log is ") as error:

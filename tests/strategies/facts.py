@@ -112,7 +112,7 @@ def partition(
         "offsets_at": answers,
         "readers": (),
         "readers_below": end,
-        "last_purge_ms": None,
+        "last_purge": None,
     }
     return PartitionFacts(partition=TopicPartition(topic, number), **(defaults | facts))
 
@@ -129,7 +129,9 @@ def topic(name: str = "orders", partitions: int | Unknown = 1, **facts: Any) -> 
         "cleanup_policy": frozenset({"delete"}),
         "records": 1000,
     }
-    return TopicFacts(name=name, partitions=partitions, **(defaults | facts))
+    fields = defaults | facts
+    fields.setdefault("records_min", 0 if isinstance(fields["records"], Unknown) else fields["records"])
+    return TopicFacts(name=name, partitions=partitions, **fields)
 
 
 def group(name: str = "old-etl", *, idle: int | Unknown = 6 * DAY, **facts: Any) -> GroupFacts:
@@ -143,6 +145,7 @@ def group(name: str = "old-etl", *, idle: int | Unknown = 6 * DAY, **facts: Any)
         "fingerprint": "ab" * 32,
         "last_activity_ms": idle if isinstance(idle, Unknown) else NOW_MS - idle,
         "newest_record": (17, 4711),
+        "consumption_unread": None,
     }
     return GroupFacts(group=name, **(defaults | facts))
 

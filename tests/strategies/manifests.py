@@ -3,7 +3,7 @@
 import copy
 import json
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +115,7 @@ def _selectors(draw: st.DrawFn, key: str, exact: st.SearchStrategy[str]) -> dict
 def _floor(draw: st.DrawFn) -> dict[str, Any]:
     spec = draw(_selectors("topics", _words))
     rules = _optional(
-        newerThan=_durations,
+        newerThan=_durations.filter(lambda text: not text.startswith("0")),
         since=_past,
         last=st.integers(1, 10**9),
         unreadBy=_unique_list(st.text("ab/é ", min_size=1)),
@@ -185,7 +185,7 @@ def _cluster(draw: st.DrawFn) -> dict[str, Any]:
             "client.id": st.sampled_from(("x ${env:H}", "plain", 7, True)),
         }
     )
-    limits = _optional(topics=_counts, recordsPercent=_percents, uncleanElections=_counts)
+    limits = _optional(topics=_counts, recordsPercent=_percents, uncleanElections=st.just(0))
     protect = _optional(
         topics=_unique_list(st.one_of(_words, _patterns)), groups=_unique_list(st.text("a*", min_size=1))
     )
@@ -202,6 +202,12 @@ _SPECS: dict[str, Callable[[], st.SearchStrategy[dict[str, Any]]]] = {
 }
 
 
+def _needs_a_review(spec: Mapping[str, Any]) -> bool:
+    keep = spec.get("keep", {})
+    excepts_all = any(not text.strip("*") for text in spec.get("exceptGroups", ()))
+    return spec.get("election") == "unclean" or excepts_all or ("fromOffset" in keep and "topicId" not in keep)
+
+
 @st.composite
 def valid_manifests(draw: st.DrawFn) -> dict[str, Any]:
     """A valid manifest of any kind, as data."""
@@ -209,7 +215,8 @@ def valid_manifests(draw: st.DrawFn) -> dict[str, Any]:
     metadata = {"name": draw(_names)} | draw(_optional(owner=st.text("Zoë 7", min_size=1), reason=st.just("because")))
     document = {"apiVersion": "reconciler/v1", "kind": kind, "metadata": metadata, "spec": draw(_SPECS[kind]())}
     if kind not in ("Cluster", "Waiver"):
-        document |= draw(_optional(mode=st.sampled_from(("merge", "continuous"))))
+        modes = ("merge",) if _needs_a_review(document["spec"]) else ("merge", "continuous")
+        document |= draw(_optional(mode=st.sampled_from(modes)))
     return document
 
 

@@ -4,7 +4,19 @@ from hypothesis import strategies as st
 
 from reconciler.journal.journal import Event, JournalEntry
 from reconciler.model.outcome import Outcome, Status
+from reconciler.model.snapshot import CommittedOffset
 from tests.strategies import plans as strategies
+
+committed_offsets = st.builds(
+    CommittedOffset,
+    topic=st.text(st.characters(codec="utf-8"), min_size=1, max_size=5),
+    topic_id=st.none() | st.just("6GI8O0VjR6OzjwaSOJi3ww"),
+    partition=st.integers(0, 2**31 - 1),
+    offset=st.integers(0, 2**63 - 1),
+    leader_epoch=st.none() | st.integers(0, 2**31 - 1),
+    metadata=st.none() | strategies.prose,
+)
+removed_offsets = st.none() | st.lists(committed_offsets, max_size=3).map(tuple)
 
 outcomes = st.builds(
     Outcome,
@@ -15,6 +27,8 @@ outcomes = st.builds(
     read_back=st.none() | strategies.prose,
     sends=st.integers(0, 5),
     removed_max=st.integers(0, 2**63),
+    low_watermark=st.none() | st.integers(0, 2**63 - 1),
+    removed_offsets=removed_offsets,
 )
 
 
@@ -35,4 +49,5 @@ def entries(draw: st.DrawFn) -> JournalEntry:
         detail=draw(st.none() | strategies.prose),
         code=draw(st.none() | strategies.prose),
         read_back=draw(st.none() | strategies.prose),
+        removed_offsets=draw(removed_offsets),
     )

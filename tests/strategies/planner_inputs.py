@@ -22,6 +22,7 @@ from reconciler.model.snapshot import (
     GroupState,
     GroupType,
     PartitionFacts,
+    Purge,
     TopicFacts,
     Unknown,
 )
@@ -60,7 +61,7 @@ PARTITION_FACTS = (
     "high_watermark",
     "readers",
     "readers_below",
-    "last_purge_ms",
+    "last_purge",
 )
 TOPIC_FACTS = ("partitions", "cleanup_policy", "records", "topic_id")
 GROUP_FACTS = ("type", "state", "commits", "commit_topics", "fingerprint", "last_activity_ms", "newest_record")
@@ -117,15 +118,16 @@ def duration(r: Random) -> str:
     return r.choice(("0s", "30s", "1h", "7d"))
 
 
-def mode(r: Random) -> dict[str, str]:
-    return {"mode": r.choice(("merge", "continuous"))}
+def mode(r: Random, *, reviewed_only: bool = False) -> dict[str, str]:
+    """A mode that such a policy may have."""
+    return {"mode": "merge" if reviewed_only else r.choice(("merge", "continuous"))}
 
 
 def keep(r: Random, *, exact: bool) -> dict[str, Any]:
     """Any valid combination of `keep` rules."""
     rules: dict[str, Any] = {}
     if chance(r, 2):
-        rules["newerThan"] = duration(r)
+        rules["newerThan"] = r.choice(("30s", "1h", "7d"))
     if chance(r, 4):
         rules["since"] = r.choice(("2026-11-14T10:00:00Z", "2026-11-21T10:00:00Z", "1960-01-01T00:00:00Z"))
     if chance(r, 3):
@@ -154,7 +156,9 @@ def floor(r: Random, name: str = "f") -> RetentionFloor:
     if chance(r, 2):
         spec["every"] = duration(r)
     spec["driftAfter"] = duration(r)
-    return facts.floor(*topics, name=name, envelope=mode(r), **spec)
+    unpinned = "fromOffset" in spec["keep"] and "topicId" not in spec["keep"]
+    reviewed_only = unpinned or "*" in spec.get("exceptGroups", ())
+    return facts.floor(*topics, name=name, envelope=mode(r, reviewed_only=reviewed_only), **spec)
 
 
 def removal(r: Random, name: str = "g") -> GroupRemoval:
@@ -168,7 +172,8 @@ def removal(r: Random, name: str = "g") -> GroupRemoval:
         spec["exceptGroups"] = sample(r, GROUP_SELECTORS, 1)
     if chance(r, 4):
         spec["types"] = sample(r, ("classic", "consumer"), 1)
-    return facts.removal(*groups, name=name, envelope=mode(r), **spec)
+    envelope = mode(r, reviewed_only=spec["idleFor"] == "0s")
+    return facts.removal(*groups, name=name, envelope=envelope, **spec)
 
 
 def leader_policy(r: Random, name: str = "l") -> LeaderPolicy:
@@ -176,7 +181,7 @@ def leader_policy(r: Random, name: str = "l") -> LeaderPolicy:
     tolerance = r.choice((0, 0, 30, 50, 100))
     if chance(r, 4):
         exact = {topic: sample(r, range(3)) for topic in sample(r, ("orders", "clicks", "journal", "gone"))}
-        return facts.leaders(name=name, envelope=mode(r), tolerance=tolerance, election="unclean", partitions=exact)
+        return facts.leaders(name=name, tolerance=tolerance, election="unclean", partitions=exact)
     return facts.leaders(*sample(r, TOPIC_SELECTORS), name=name, envelope=mode(r), tolerance=tolerance)
 
 
@@ -195,7 +200,7 @@ def limit_spec(r: Random) -> dict[str, int]:
         "groups": 4,
         "groupsPercent": 100,
         "elections": 6,
-        "uncleanElections": 2,
+        "uncleanElections": 0,
     }
     return {name: r.randint(0, bound) for name, bound in max_count.items() if chance(r, 2)}
 
@@ -276,7 +281,15 @@ def partition(r: Random, name: TopicPartition, instants: tuple[int, ...]) -> Par
         offsets_at=answers,
         readers=readers(r, log_start, high_watermark),
         readers_below=rarely(r, max(0, stable_end), 0, 20, one_in=30),
-        last_purge_ms=rarely(r, None, NOW_MS, NOW_MS - 31_000, NOW_MS - 10**9, one_in=4),
+        last_purge=rarely(
+            r,
+            None,
+            Purge(NOW_MS),
+            Purge(NOW_MS - 31_000),
+            Purge(NOW_MS - 10**9),
+            Purge(NOW_MS - 10**9, NOW_MS + 1),
+            one_in=4,
+        ),
     )
     if healthy.leader is None:  # no broker knows its offsets
         no_leader = Unknown("no leader")

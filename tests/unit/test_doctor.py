@@ -23,6 +23,7 @@ HEALTHY = DoctorReport(
     beyond=("may delete topics",),
     unseen=(),
     journal_missing=False,
+    journal_risks=(),
 )
 
 
@@ -42,6 +43,8 @@ def check(report: DoctorReport) -> ClusterCheck:
         (HEALTHY, set(Role), "may delete topics"),
         (replace(HEALTHY, unseen=("the listing is incomplete",)), set(), "MISSING  the listing is incomplete"),
         (replace(HEALTHY, journal_missing=True), set(), "MISSING  the journal's topic does not exist"),
+        (replace(HEALTHY, journal_risks=("retention.ms is 1",)), set(), "risk     retention.ms is 1"),
+        (replace(HEALTHY, journal_risks=Unknown("no right")), set(Role), "unknown  how safe the"),
         (replace(HEALTHY, clock=ClockSkew(age_ms=-60_000)), set(), "MISSING  this machine's clock"),
         (replace(HEALTHY, clock=ClockSkew(age_ms=Unknown("no record"))), set(Role), "clock    not compared: no record"),
         (right(Role.PLAN), set(Role), "ok       DELETE on 1 topic"),

@@ -27,7 +27,9 @@ def cluster() -> FakeCluster:
     fake = FakeCluster()
     fake.create_topic("orders", 3)
     fake.produce("orders", {0: 100, 1: 100, 2: 100})
-    fake.commit("etl", {AT: 40})
+    fake.create_topic("audit")
+    fake.produce("audit", {0: 100})
+    fake.commit("etl", {TopicPartition("audit", 0): 40})
     partition = fake.partition(AT)
     partition.replicas = (*partition.replicas[1:], partition.replicas[0])
     return fake

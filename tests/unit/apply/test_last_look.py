@@ -1,7 +1,9 @@
 """The executor's check directly before each request, retries included, on the fake cluster."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
@@ -14,11 +16,11 @@ from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Election
-from reconciler.model.snapshot import GroupType
-from reconciler.operations.delete_records import AcceptedLag
+from reconciler.model.snapshot import Consumers, GroupType, Unknown
+from reconciler.operations.delete_records import AcceptedLag, DeleteRecords
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.error_table import Operation
-from tests.fakes.runs import START_MS, FakeClock, election, purge, removal, run
+from tests.fakes.runs import START_MS, FakeClock, election, last_purges, purge, removal, run, silence_after_consumers
 from tests.golden.wording import mentions
 
 AT = TopicPartition("orders", 0)
@@ -29,7 +31,7 @@ def cluster() -> FakeCluster:
     cluster = FakeCluster()
     cluster.create_topic("orders", 2)
     cluster.produce("orders", {0: 100, 1: 100})
-    cluster.commit("billing", {AT: 80})
+    cluster.commit("billing", {AT: 80, TopicPartition("orders", 1): 80})
     return cluster
 
 
@@ -117,8 +119,8 @@ class SlowJournal(ActionJournal):
         super().__init__(JournalFile(path))
         self.clock, self.seconds, self.change = clock, seconds, change
 
-    def record(self, events: Sequence[Action | Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-        super().record(events, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+    def record(self, events: Sequence[Action | Outcome], **run: Any) -> None:
+        super().record(events, **run)
         if not isinstance(events[0], Outcome):
             self.clock.sleep(self.seconds)
             self.change()
@@ -223,7 +225,7 @@ def test_checks_that_are_always_slow_send_nothing(cluster: FakeCluster, tmp_path
     assert (applied.only.status, applied.only.sends, cluster.requests) == (Status.FAILED, 0, [])
     assert "took longer than 10 s, 3 times in a row: a smaller --batch may help" in applied.only.detail
     assert applied.journal.open_intents("sha256:plan") == {}  # type: ignore[attr-defined]
-    assert applied.journal.last_purges() == {}
+    assert last_purges(applied.journal) == {}
 
 
 def test_a_group_list_that_waits_for_a_frozen_broker_delays_no_removal(cluster: FakeCluster, tmp_path: Path) -> None:
@@ -279,7 +281,7 @@ def test_a_run_that_ends_after_its_intent_sends_nothing(cluster: FakeCluster, tm
     ).outcomes
     assert [(outcome.status, outcome.sends) for outcome in result] == [(Status.NOT_ATTEMPTED, 0)] * 2
     assert cluster.requests == []
-    assert journal.open_intents("sha256:plan") == journal.last_purges() == {}
+    assert journal.open_intents("sha256:plan") == last_purges(journal) == {}
 
 
 def test_a_purge_of_another_run_stops_this_one(cluster: FakeCluster, tmp_path: Path) -> None:
@@ -296,10 +298,10 @@ def test_a_purge_of_another_run_stops_this_one(cluster: FakeCluster, tmp_path: P
         statuses.append(run(cluster, [action], tmp_path, clock=clock, run_id="other").only.status)
 
     class Overtaken(ActionJournal):
-        def record(self, events: Sequence[Action | Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
+        def record(self, events: Sequence[Action | Outcome], **run: Any) -> None:
             if not isinstance(events[0], Outcome):
                 other()
-            super().record(events, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+            super().record(events, **run)
 
     journal = Overtaken(JournalFile(tmp_path / "journal.jsonl"))
     outcome = run(cluster, [first_action], tmp_path, journal=journal, clock=clock).only
@@ -317,15 +319,15 @@ def test_two_runs_with_crossing_intents_keep_the_interval(cluster: FakeCluster, 
     action = purge(cluster, AT, 60, every_ms=30_000)
 
     class Crossed(ActionJournal):
-        def record(self, events: Sequence[Action | Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-            super().record(events, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+        def record(self, events: Sequence[Action | Outcome], **run: Any) -> None:
+            super().record(events, **run)
             if not isinstance(events[0], Outcome):
-                super().record(events, run_id="other", plan_digest=plan_digest, at_ms=at_ms)
+                super().record(events, **(run | {"run_id": "other"}))
 
     journal = Crossed(JournalFile(tmp_path / "journal.jsonl"))
     outcome = run(cluster, [action], tmp_path, journal=journal, clock=clock).only
     assert (outcome.status, outcome.sends, cluster.requests) == (Status.WAITING, 0, [])
-    assert journal.last_purges(except_run="other") == {}, "and its own intent is off the clock"
+    assert last_purges(journal, except_run="other") == {}, "and its own intent is off the clock"
 
 
 def test_the_interval_starts_at_the_response(cluster: FakeCluster, tmp_path: Path) -> None:
@@ -450,7 +452,7 @@ def test_a_named_group_that_cannot_be_read_stops_the_purge(cluster: FakeCluster,
     action = purge(cluster, AT, 60, named=("billing",))
     coordinator = next(broker for broker in cluster.brokers if _is_coordinator(cluster, broker))
     cluster.partition(AT).leader = next(broker for broker in cluster.brokers if broker != coordinator)
-    cluster.silent = {coordinator}
+    silence_after_consumers(cluster, coordinator)
     outcome = run(cluster, [action], tmp_path).only
     assert (outcome.status, outcome.sends) == (Status.FAILED, 0)
     assert "billing" in outcome.detail
@@ -705,6 +707,196 @@ def test_the_order_is_elections_groups_records(cluster: FakeCluster, tmp_path: P
     ]
 
 
+@pytest.mark.parametrize(("age_s", "status"), [(49, Status.APPLIED), (51, Status.FAILED)])
+def test_consumers_are_good_for_a_minute(cluster: FakeCluster, tmp_path: Path, age_s: int, status: Status) -> None:
+    """Where a silent broker prevents a newer reading, the last complete one is good for a minute.
+
+    Of that, ten seconds are for the request that follows the check.
+    """
+    other = TopicPartition("orders", 1)
+    clock = FakeClock()
+
+    def age(_operation: Operation) -> None:
+        clock.now_ms += age_s * 1000
+        cluster.silent = {3}
+
+    cluster.on_request = age
+    actions = [purge(cluster, AT, 60), purge(cluster, other, 60)]
+    tuning = Tuning(lanes_at_once=1, attempts=2)
+    outcomes = run(cluster, actions, tmp_path, clock=clock, tuning=tuning).outcomes
+    assert [outcome.status for outcome in outcomes] == [Status.APPLIED, status]
+
+
+def test_a_minute_ends_while_a_silent_broker_is_asked(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The age was taken before the reading, which waits for the silent broker: the request went out
+    on consumers that were read 89 s before.
+    """
+    clock = FakeClock()
+    read_consumers = cluster.read_consumers
+
+    def slow(topics: Collection[str]) -> object:
+        clock.sleep(30 if cluster.silent else 0)
+        return read_consumers(topics)
+
+    def age(_operation: Operation) -> None:
+        clock.now_ms += 49_000
+        cluster.silent = {3}
+
+    cluster.read_consumers = slow  # type: ignore[method-assign, assignment]
+    cluster.on_request = age
+    actions = [purge(cluster, AT, 60), purge(cluster, TopicPartition("orders", 1), 60)]
+    tuning = Tuning(lanes_at_once=1, attempts=2)
+    outcomes = run(cluster, actions, tmp_path, clock=clock, tuning=tuning).outcomes
+    assert [outcome.status for outcome in outcomes] == [Status.APPLIED, Status.FAILED]
+    assert "the list of groups is not complete" in outcomes[1].detail
+
+
+def test_a_minute_includes_the_time_until_the_request(cluster: FakeCluster, tmp_path: Path) -> None:
+    """A check that took readings of 55 s sent its request 9 s later: they were 64 s old."""
+    clock = FakeClock()
+    readings: list[int] = []
+    sent: list[int] = []
+    read_consumers = cluster.read_consumers
+
+    def read(topics: Collection[str]) -> Consumers:
+        consumers = read_consumers(topics)
+        readings.extend([clock.now_ms] if consumers.incomplete is None else [])
+        return consumers
+
+    def age(_operation: Operation) -> None:
+        sent.append(clock.now_ms - readings[-1])
+        clock.now_ms += 55_000
+        cluster.silent = {3}
+
+    class SlowJournal(JournalFile):
+        def append(self, lines: Sequence[bytes]) -> None:
+            clock.now_ms += 9_000 if sent and b'"intent"' in lines[0] else 0
+            super().append(lines)
+
+    cluster.read_consumers = read  # type: ignore[method-assign]
+    cluster.on_request = age
+    actions = [purge(cluster, AT, 60), purge(cluster, TopicPartition("orders", 1), 60)]
+    journal = ActionJournal(SlowJournal(tmp_path / "slow.jsonl"))
+    run(cluster, actions, tmp_path, clock=clock, tuning=Tuning(lanes_at_once=1, attempts=2), journal=journal)
+    assert sent
+    assert max(sent) <= 60_000
+
+
+@pytest.mark.parametrize("unreadable", ["", "new"])
+def test_a_group_that_cannot_be_read_hides_no_other(cluster: FakeCluster, tmp_path: Path, unreadable: str) -> None:
+    """With a group without a name, no reading was complete: for a minute the first one stayed, and a
+    consumer that joined was not seen. A group that is new and cannot be read yet may be behind.
+    """
+    clock = FakeClock()
+    read_consumers = cluster.read_consumers
+    if not unreadable:
+        cluster.join("")
+
+    def partly(topics: Collection[str]) -> Consumers:
+        consumers = read_consumers(topics)
+        unread = {
+            name: replace(facts, consumption_unread=Unknown("rebalancing"))
+            for name, facts in consumers.groups.items()
+            if name == unreadable
+        }
+        return replace(consumers, groups={**consumers.groups, **unread})
+
+    def join(_operation: Operation) -> None:
+        clock.now_ms += 11_000
+        cluster.join(unreadable or "late", "orders")
+
+    cluster.read_consumers = partly  # type: ignore[method-assign]
+    cluster.on_request = join
+    actions = [purge(cluster, AT, 60), purge(cluster, TopicPartition("orders", 1), 60)]
+    outcomes = run(cluster, actions, tmp_path, clock=clock, tuning=Tuning(lanes_at_once=1, attempts=2)).outcomes
+    assert [outcome.sends for outcome in outcomes] == [1, 0]
+    assert (unreadable or "late") in outcomes[1].detail
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_group_whose_coordinator_moves_is_not_gone(cluster: FakeCluster, tmp_path: Path, gone: bool) -> None:
+    """No broker listed it and no error said so: it had moved back since the recheck, and lost records."""
+    known = cluster.read_groups(["billing"])
+    cluster.commit("billing", {AT: 10})
+    if gone:
+        del cluster.groups["billing"]
+    else:
+        cluster.moving = {"billing"}
+    outcome = run(cluster, [purge(cluster, AT, 60)], tmp_path, known_groups=known).only
+    assert (outcome.status, outcome.sends) == ((Status.APPLIED, 1) if gone else (Status.FAILED, 0))
+    assert gone or mentions(outcome.detail, '"billing"', "not listed")
+
+
+@pytest.mark.parametrize("seconds", [9, 15, 40])
+def test_consumers_that_take_long_to_read_are_good_for_the_next_check(
+    cluster: FakeCluster, tmp_path: Path, seconds: int
+) -> None:
+    """On a cluster with tens of thousands of groups every check read them again, and was too old."""
+    clock = FakeClock()
+    read_consumers = cluster.read_consumers
+
+    def slow(topics: Collection[str]) -> object:
+        clock.sleep(seconds)
+        return read_consumers(topics)
+
+    cluster.read_consumers = slow  # type: ignore[method-assign, assignment]
+    assert run(cluster, [purge(cluster, AT, 60)], tmp_path, clock=clock).only.status is Status.APPLIED
+
+
+def test_a_consumer_that_joins_during_the_run_is_seen(cluster: FakeCluster, tmp_path: Path) -> None:
+    """It has no commit, so it stands at the log start: the rest of its topic is not purged."""
+    other = TopicPartition("orders", 1)
+    clock = FakeClock()
+
+    def join(_operation: Operation) -> None:
+        clock.now_ms += 11_000
+        cluster.join("late", "orders")
+
+    cluster.on_request = join
+    actions = [purge(cluster, AT, 60), purge(cluster, other, 60)]
+    outcomes = run(cluster, actions, tmp_path, clock=clock, tuning=Tuning(lanes_at_once=1)).outcomes
+    assert [outcome.status for outcome in outcomes] == [Status.APPLIED, Status.STALE]
+    assert '"late"' in outcomes[1].detail
+
+
+def test_a_group_that_gets_members_and_cannot_be_read_is_news(cluster: FakeCluster, tmp_path: Path) -> None:
+    """It was EMPTY, and its new member rebalances: the reading from before it joined stayed for a minute."""
+    clock = FakeClock()
+    cluster.create_topic("shipments", 1)
+    cluster.commit("late", {TopicPartition("shipments", 0): 0})
+
+    def join(_operation: Operation) -> None:
+        clock.now_ms += 11_000
+        cluster.join("late", "orders")
+        cluster.groups["late"].unread = True
+
+    cluster.on_request = join
+    actions = [purge(cluster, AT, 60), purge(cluster, TopicPartition("orders", 1), 60)]
+    outcomes = run(cluster, actions, tmp_path, clock=clock, tuning=Tuning(lanes_at_once=1, attempts=2)).outcomes
+    assert [(outcome.status, outcome.sends) for outcome in outcomes] == [(Status.APPLIED, 1), (Status.FAILED, 0)]
+    assert mentions(outcomes[1].detail, '"late"', "rebalancing")
+
+
+@pytest.mark.parametrize("later", [0, 1])
+def test_a_record_in_the_commit_log_stops_a_removal(cluster: FakeCluster, tmp_path: Path, later: int) -> None:
+    """Only the log shows a commit of the same offset; records of other groups mean nothing."""
+    action = removal(cluster, "billing", idle_for_ms=86_400_000)
+    number, _offset = cluster.newest_record("billing")
+    cluster.commit_log[number] += ["other", *["billing"] * later]
+    outcome = run(cluster, [action], tmp_path).only
+    assert outcome.status is (Status.STALE if later else Status.APPLIED)
+    assert len(cluster.requests) == 1 - later
+    assert not later or mentions(outcome.detail, "newer record", '"billing"')
+
+
+def test_a_commit_log_that_cannot_be_read_stops_a_removal(cluster: FakeCluster, tmp_path: Path) -> None:
+    action = removal(cluster, "billing", idle_for_ms=86_400_000)
+    cluster.read_commit_log = lambda starts: dict.fromkeys(starts, Unknown("lost"))  # type: ignore[method-assign]
+    outcome = run(cluster, [action], tmp_path).only
+    assert (outcome.status, outcome.sends) == (Status.FAILED, 0)
+    assert "lost" in outcome.detail
+
+
 @pytest.mark.parametrize(
     ("committed", "members", "status", "detail"),
     [
@@ -728,7 +920,7 @@ def test_a_confirmed_removal_that_could_not_be_read_back_is_never_sent_again(
             cluster.may_describe = True
             cluster.read_groups = read_groups_of_cluster  # type: ignore[method-assign]
             if committed is not None:
-                cluster.commit("billing", {AT: committed})
+                cluster.commit("billing", {AT: committed, TopicPartition("orders", 1): 80})
                 cluster.groups["billing"].members = members
             return facts
         return read_groups_of_cluster(groups)
@@ -738,3 +930,51 @@ def test_a_confirmed_removal_that_could_not_be_read_back_is_never_sent_again(
     assert outcome.status is status, outcome.detail
     assert detail in outcome.detail
     assert len(cluster.requests) == outcome.sends == 1
+
+
+@pytest.mark.parametrize("low_watermark", [59, 0])
+def test_a_low_watermark_below_the_target_is_no_proof_for_all_replicas(tmp_path: Path, low_watermark: int) -> None:
+    """The log start is read back once more, and the outcome says what the answer did not prove."""
+    fake = FakeCluster()
+    fake.create_topic("orders")
+    fake.produce("orders", {0: 100})
+    fake.low_watermarks[AT] = low_watermark
+    outcome = run(fake, [purge(fake, AT, 60)], tmp_path).only
+    assert (outcome.status, outcome.low_watermark, fake.refreshes) == (Status.APPLIED, low_watermark, 1)
+    assert f"low watermark {low_watermark}, below the target 60: not proven on all live replicas" in outcome.detail
+
+
+def test_a_low_watermark_above_the_log_start_is_read_back_again(tmp_path: Path) -> None:
+    """Such an answer is about another log than the one that was read back."""
+    fake = FakeCluster()
+    fake.create_topic("orders")
+    fake.produce("orders", {0: 100})
+    fake.low_watermarks[AT] = 61
+    outcome = run(fake, [purge(fake, AT, 60)], tmp_path).only
+    assert (outcome.status, outcome.low_watermark, fake.refreshes) == (Status.APPLIED, 61, 1)
+    assert "the log start is 60, below the low watermark 61" in outcome.detail
+
+
+def test_an_answer_without_a_low_watermark_is_not_told(tmp_path: Path) -> None:
+    """After a timeout the log start alone proves the deletion; the missing watermark is not zero."""
+    fake = FakeCluster()
+    fake.create_topic("orders")
+    fake.produce("orders", {0: 100})
+    fake.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError.REQUEST_TIMED_OUT, has_effect=True))
+    result = run(fake, [purge(fake, AT, 60)], tmp_path)
+    assert (result.only.status, result.only.low_watermark, result.only.detail) == (
+        Status.APPLIED,
+        None,
+        DeleteRecords.APPLIED,
+    )
+    assert [entry.low_watermark for entry in result.journal.entries()] == [None, None]
+
+
+def test_results_and_journal_hold_the_low_watermark(tmp_path: Path) -> None:
+    fake = FakeCluster()
+    fake.create_topic("orders")
+    fake.produce("orders", {0: 100})
+    fake.expire(AT, 30)
+    result = run(fake, [purge(fake, AT, 60)], tmp_path)
+    assert (result.only.low_watermark, result.only.detail, fake.refreshes) == (60, DeleteRecords.APPLIED, 0)
+    assert [entry.low_watermark for entry in result.journal.entries()] == [None, 60]

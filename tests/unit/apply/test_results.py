@@ -8,8 +8,10 @@ import pytest
 
 from reconciler.apply import results
 from reconciler.apply.results import ResultsHeader, exit_code
+from reconciler.journal.journal import Event
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
+from reconciler.model.snapshot import CommittedOffset
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import election, purge, removal, run
 
@@ -144,3 +146,34 @@ def test_a_failed_write_keeps_the_previous_document(tmp_path: Path) -> None:
         results.write(path, failing_outcomes(), HEADER)  # type: ignore[arg-type]
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_results_and_journal_hold_the_offsets_of_removed_groups(tmp_path: Path) -> None:
+    """The intent, so that a killed run can be undone, and the results; None where nothing was sent."""
+    cluster = create_cluster()
+    cluster.commit("etl", {AT: 80, TopicPartition("orders", 1): 3})
+    cluster.commit("busy", {AT: 5})
+    actions = [removal(cluster, "etl"), removal(cluster, "busy"), purge(cluster, AT, 60)]
+    topic_id = cluster.topics["orders"].topic_id
+    cluster.join("busy", "orders")
+    ended = run(cluster, actions, tmp_path)
+    offsets = (
+        CommittedOffset(topic="orders", topic_id=topic_id, partition=0, offset=80),
+        CommittedOffset(topic="orders", topic_id=topic_id, partition=1, offset=3),
+    )
+    by_group = {outcome.action.address.name: outcome.removed_offsets for outcome in ended.outcomes}
+    assert by_group == {"etl": offsets, "busy": None, "orders": None}
+    intents = {e.address.name: e.removed_offsets for e in ended.journal.entries() if e.event is Event.INTENT}
+    assert intents == {"etl": offsets}
+    results.write(tmp_path / "results.json", ended.outcomes, HEADER)
+    rows = json.loads((tmp_path / "results.json").read_text())["outcomes"]
+    assert [row["removed_offsets"] for row in rows if row["operation"] != "delete_group"] == [None]
+    (row,) = (row for row in rows if row["removed_offsets"])
+    assert row["removed_offsets"][1] == {
+        "topic": "orders",
+        "topic_id": topic_id,
+        "partition": 1,
+        "offset": 3,
+        "leader_epoch": None,
+        "metadata": None,
+    }

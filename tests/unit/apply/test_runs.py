@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import current_thread
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
@@ -21,18 +22,19 @@ from reconciler.model.snapshot import PartitionFacts
 from reconciler.operations.delete_records import DeleteRecords
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.error_table import Operation
-from tests.fakes.runs import FakeClock, election, purge, removal, run
+from tests.fakes.runs import FakeClock, election, last_purges, purge, removal, run, silence_after_consumers
 
 
 def create_wide_cluster(partitions: int = 300, groups: int = 40) -> tuple[FakeCluster, list[Action]]:
     """Return a cluster, and actions of every operation on it."""
     cluster = FakeCluster()
     cluster.create_topic("wide", partitions)
+    cluster.create_topic("narrow")
     cluster.produce("wide", dict.fromkeys(range(partitions), 10))
     ats = [TopicPartition("wide", number) for number in range(partitions)]
     names = [f"group-{number}" for number in range(groups)]
     for name in names:
-        cluster.commit(name, {ats[0]: 3})
+        cluster.commit(name, {TopicPartition("narrow", 0): 3})
     for at in ats[::3]:
         cluster.partition(at).replicas = (*cluster.partition(at).replicas[1:], cluster.partition(at).replicas[0])
     actions: list[Action] = [purge(cluster, at, 7) for at in ats]
@@ -197,11 +199,14 @@ def test_waits_grow_and_are_bounded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("silent", [1, 2, 3])
 def test_a_silent_broker_affects_its_own_partitions(tmp_path: Path, silent: int) -> None:
-    """Partitions of other leaders are applied; those of the silent broker fail as unread."""
+    """Partitions of other leaders are applied; those of the silent broker fail as unread.
+
+    The broker was heard when the consumers were read.
+    """
     cluster, _ = create_wide_cluster()
     ats = [TopicPartition("wide", number) for number in range(60)]
     purges = [purge(cluster, at, 7) for at in ats]
-    cluster.silent = {silent}
+    silence_after_consumers(cluster, silent)
     outcomes = {o.action.address.partition: o for o in run(cluster, purges, tmp_path).outcomes}
     for at in ats:
         expected = Status.FAILED if cluster.partition(at).leader == silent else Status.APPLIED
@@ -325,7 +330,7 @@ def test_actions_before_an_exhausted_machine_were_not_sent(tmp_path: Path, after
     outcome = run(cluster, [action], tmp_path, journal=journal, clock=clock).only
     assert (outcome.status, outcome.sends, outcome.possible) == (Status.NOT_ATTEMPTED, 0, False)
     assert exit_code([outcome]) == 1
-    assert (cluster.requests, journal.last_purges(), journal.open_intents("sha256:plan")) == ([], {}, {})
+    assert (cluster.requests, last_purges(journal), journal.open_intents("sha256:plan")) == ([], {}, {})
     assert len(list(journal.entries())) == 2 * after_intent
 
 
@@ -341,8 +346,8 @@ def test_intents_without_a_reader_of_outcomes_are_ended(tmp_path: Path) -> None:
     stored, reader_gone, clock = threading.Event(), threading.Event(), FakeClock()
 
     class Late(ActionJournal):
-        def record(self, events: Sequence[Action | Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-            super().record(events, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+        def record(self, events: Sequence[Action | Outcome], **run: Any) -> None:
+            super().record(events, **run)
             if not isinstance(events[0], Outcome) and events[0].address.partition == 1:
                 stored.set()
                 reader_gone.wait(30)
@@ -366,7 +371,7 @@ def test_intents_without_a_reader_of_outcomes_are_ended(tmp_path: Path) -> None:
     outcomes.close()  # type: ignore[attr-defined]
     assert len(cluster.requests) == 1
     assert journal.open_intents("sha256:plan") == {}
-    assert set(journal.last_purges()) == {ats[0]}
+    assert set(last_purges(journal)) == {ats[0]}
 
 
 def test_outcomes_before_a_bug_are_stored(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def outcomes(plan: Plan) -> list[Outcome]:
 
 def a_checkup() -> ClusterCheck:
     topics = TopicRequest(
-        topics=(Selector("clicks"),), offsets=True, readers=True, instants_ms=(NOW_MS - 7 * DAY_MS,), last_purge=True
+        topics=(Selector("clicks"),), offsets=True, readers=True, instants_ms=(NOW_MS - 7 * DAY_MS,), every_ms=30_000
     )
     required = RequiredAccess(
         needs=ScanRequest(
@@ -145,6 +145,7 @@ def a_checkup() -> ClusterCheck:
         beyond=(),
         unseen=(),
         journal_missing=False,
+        journal_risks=(),
     )
     return ClusterCheck(
         cluster="prod-eu", bootstrap_servers=("broker-1:9093", "broker-2:9093"), required=required, report=report

@@ -13,21 +13,28 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
 
+from reconciler.apply.context import INTENT_MAX_AGE_MS
+from reconciler.apply.restore import _of_journal
 from reconciler.errors import JournalUnavailable
 from reconciler.journal import file as journal_file
 from reconciler.journal import journal as action_journal
 from reconciler.journal.file import JournalFile
-from reconciler.journal.journal import ActionJournal, Event
+from reconciler.journal.journal import ActionJournal, Event, Line
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
+from reconciler.model.snapshot import CommittedOffset, Purge, Unknown
+from reconciler.operations.checks import purge_wait
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.error_table import Operation
-from tests.fakes.runs import FakeClock, election, purge, removal, run
+from tests.fakes.runs import FakeClock, election, last_purges, purge, removal, run
+from tests.golden.wording import mentions
 
 AT = TopicPartition("orders", 0)
 PLAN = "sha256:plan"
@@ -64,7 +71,7 @@ def outcome(action: object, *, sends: int, status: Status = Status.APPLIED) -> O
 
 def test_no_file_is_an_empty_journal(journal: ActionJournal) -> None:
     """Without a journal no partition was ever purged, and a read creates no file."""
-    assert journal.last_purges() == {}
+    assert last_purges(journal) == {}
     assert list(journal.entries()) == []
     assert not (journal.store.path).exists()
 
@@ -128,7 +135,7 @@ def test_a_line_that_is_not_as_it_was_written_is_damage(journal: ActionJournal, 
     journal.store.path.parent.mkdir()
     journal.store.path.write_bytes(line + b"\n")
     with pytest.raises(JournalUnavailable, match="damaged in the line"):
-        journal.last_purges()
+        last_purges(journal)
 
 
 @pytest.mark.parametrize("torn", [b"{", b'{"v":2,"at_ms":17', b'{"v":2}', b"\x00\x00\x00"])
@@ -143,7 +150,7 @@ def test_a_torn_last_line_is_harmless(
         file.write(torn)
     fresh = ActionJournal(JournalFile(journal.store.path))
     assert len(list(fresh.entries())) == 2
-    assert set(fresh.last_purges()) == {AT}
+    assert set(last_purges(fresh)) == {AT}
     fresh.record([purge(cluster, AT, 70)], run_id="run-2", plan_digest=PLAN, at_ms=5)
     assert len(list(ActionJournal(JournalFile(journal.store.path)).entries())) == 3
     assert journal.store.path.read_bytes().count(b"\n") == 3
@@ -157,14 +164,15 @@ def test_damage_elsewhere_is_not_harmless(cluster: FakeCluster, tmp_path: Path, 
     damaged_journal = ActionJournal(JournalFile(journal.store.path))
     for _ in range(2):
         with pytest.raises(JournalUnavailable, match="damaged in the line that ends at byte 41"):
-            damaged_journal.last_purges()
+            last_purges(damaged_journal)
 
 
 def test_a_journal_that_is_truncated_during_a_read_is_an_error(
     cluster: FakeCluster, tmp_path: Path, journal: ActionJournal
 ) -> None:
     """A log rotation that copies and truncates ends the read with an error instead of a wait."""
-    journal.record([purge(cluster, AT, 60)] * 500, run_id="r", plan_digest="sha256:plan", at_ms=1)
+    for _ in range(500):
+        journal.record([purge(cluster, AT, 60)], run_id="r", plan_digest="sha256:plan", at_ms=1)
     reading = journal.entries()
     next(reading)
     path = tmp_path / "kept" / "journal.jsonl"
@@ -178,7 +186,7 @@ def test_another_format_is_refused(journal: ActionJournal) -> None:
     journal.store.path.parent.mkdir()
     journal.store.path.write_text(json.dumps({"v": 3}) + "\n")
     with pytest.raises(JournalUnavailable, match="another version"):
-        journal.last_purges()
+        last_purges(journal)
 
 
 def test_no_intent_no_request(cluster: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
@@ -212,17 +220,19 @@ def test_unusable_paths_are_in_the_message(cluster: FakeCluster, tmp_path: Path)
     """A journal below a file cannot be written, and the message names it."""
     (tmp_path / "file").write_text("")
     journal = ActionJournal(JournalFile(tmp_path / "file" / "journal.jsonl"))
-    with pytest.raises(JournalUnavailable, match=r"journal\.jsonl cannot be written"):
+    with pytest.raises(JournalUnavailable, match=r"journal\.jsonl cannot be written") as error:
         journal.record([purge(cluster, AT, 60)], run_id="r", plan_digest=PLAN, at_ms=1)
+    # The folder is that of the manifests: it cannot be chosen, as the message once said.
+    assert mentions(str(error.value), f"write to {tmp_path / 'file'}", "spec.journal")
     with pytest.raises(JournalUnavailable, match=r"journal\.jsonl cannot be read"):
-        journal.last_purges()
+        last_purges(journal)
 
 
 def test_the_clock_is_the_newest_intent(cluster: FakeCluster, journal: ActionJournal) -> None:
     """An intent without an outcome counts, because its request may have been sent."""
     journal.record([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
     journal.record([purge(cluster, AT, 60)], run_id="b", plan_digest=PLAN, at_ms=200)
-    assert journal.last_purges() == {AT: 200}
+    assert last_purges(journal) == {AT: 200}
 
 
 @pytest.mark.parametrize(("sends", "clock"), [(0, 100), (1, 201)])
@@ -236,8 +246,8 @@ def test_only_proof_that_nothing_was_sent_turns_the_clock_back(
     journal.record([purge(cluster, AT, 60)], run_id="b", plan_digest=PLAN, at_ms=200)
     failed = outcome(purge(cluster, AT, 60), sends=sends, status=Status.FAILED)
     journal.record([failed], run_id="b", plan_digest=PLAN, at_ms=201)
-    assert journal.last_purges() == {AT: clock}
-    assert ActionJournal(JournalFile(journal.store.path)).last_purges() == {AT: clock}
+    assert last_purges(journal) == {AT: clock}
+    assert last_purges(ActionJournal(JournalFile(journal.store.path))) == {AT: clock}
 
 
 def test_a_run_that_did_nothing_ends_no_intent_of_another(cluster: FakeCluster, journal: ActionJournal) -> None:
@@ -283,18 +293,18 @@ def test_threads_wait_for_a_frozen_process_together(
 def test_the_clock_keeps_the_intent_of_a_parallel_run(cluster: FakeCluster, journal: ActionJournal) -> None:
     """A run with an intent between another run's intent and outcome may still send.
 
-    A forgotten run counts by its outcome.
+    A run whose request has ended is forgotten, and counts by its outcome.
     """
     action = purge(cluster, AT, 60)
     applied = outcome(action, sends=1, status=Status.APPLIED)
     journal.record([action], run_id="a", plan_digest=PLAN, at_ms=100)
-    journal.record([action], run_id="b", plan_digest=PLAN, at_ms=200)
+    journal.record([action], run_id="b", plan_digest=PLAN, at_ms=200, in_flight_ms=50)
     journal.record([applied], run_id="a", plan_digest=PLAN, at_ms=150)
-    assert journal.last_purges(except_run="a") == {AT: 200}
+    assert last_purges(journal, except_run="a") == {AT: 200}
     journal.record([applied], run_id="c", plan_digest=PLAN, at_ms=300)
     journal.record([applied], run_id="b", plan_digest=PLAN, at_ms=400)
-    assert journal.last_purges() == {AT: 400}
-    assert journal.last_purges(except_run="b") == {}
+    assert last_purges(journal) == {AT: 400}
+    assert last_purges(journal, except_run="b") == {}
 
 
 def test_a_lock_that_is_never_released_ends_in_an_error(
@@ -306,20 +316,20 @@ def test_a_lock_that_is_never_released_ends_in_an_error(
     with journal.store.path.open("rb") as locked_file:
         fcntl.flock(locked_file, fcntl.LOCK_EX)
         with pytest.raises(JournalUnavailable, match="held by another process for 0 s: check whether a run is frozen"):
-            journal.last_purges()
+            last_purges(journal)
         with pytest.raises(JournalUnavailable, match="held by another process"):
             journal.record([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=2)
-    assert journal.last_purges() == {AT: 1}
+    assert last_purges(journal) == {AT: 1}
 
 
 def test_the_clock_follows_another_process(cluster: FakeCluster, journal: ActionJournal) -> None:
     """The next call reads the lines of another run, and only the new ones."""
-    assert journal.last_purges() == {}
+    assert last_purges(journal) == {}
     other = ActionJournal(JournalFile(journal.store.path))
     other.record([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
-    assert journal.last_purges() == {AT: 100}
+    assert last_purges(journal) == {AT: 100}
     other.record([purge(cluster, TopicPartition("orders", 1), 60)], run_id="a", plan_digest=PLAN, at_ms=101)
-    assert len(journal.last_purges()) == 2
+    assert len(last_purges(journal)) == 2
 
 
 def test_open_intents_end_with_a_later_run_of_the_plan(
@@ -395,4 +405,250 @@ def test_outcomes_of_a_later_run_name_the_interrupted_run(tmp_path: Path) -> Non
     journal.record(annotated[:1], run_id="next", plan_digest="sha256:plan", at_ms=3)
     assert set(journal.open_intents("sha256:plan")) == {actions[1].address}
     # The later run sent no request: the clock still runs from the intent of the killed run.
-    assert journal.last_purges()[actions[0].partition] == 1
+    assert last_purges(journal)[actions[0].partition] == 1
+
+
+def test_a_batch_is_one_line(cluster: FakeCluster, journal: ActionJournal) -> None:
+    """Fifty partitions every 30 seconds once took 137 MB a day, a line for each intent and outcome."""
+    cluster.create_topic("many", 1000)
+    cluster.produce("many", dict.fromkeys(range(1000), 100))
+    actions = [purge(cluster, TopicPartition("many", number), 60) for number in range(1000)]
+    journal.record(actions[:50], run_id="a", plan_digest=PLAN, at_ms=1)
+    assert journal.store.path.read_bytes().count(b"\n") == 1
+    assert journal.store.path.stat().st_size < 50 * 140
+    journal.record(actions, run_id="a", plan_digest=PLAN, at_ms=2)
+    assert [entry.address for entry in journal.entries()] == [action.address for action in actions[:50] + actions]
+
+
+def test_a_line_is_bounded(cluster: FakeCluster, journal: ActionJournal) -> None:
+    """Brokers refuse messages above a megabyte: long names are spread over several lines."""
+    names = [str(number) + "\u2028" * 5_000 for number in range(60)]
+    for name in names:
+        cluster.commit(name, {AT: 1})
+    journal.record([removal(cluster, name) for name in names], run_id="a", plan_digest=PLAN, at_ms=1)
+    lines = journal.store.path.read_bytes().splitlines()
+    assert 1 < len(lines) < len(names)
+    assert max(map(len, lines)) < 400_000
+    assert [entry.address.name for entry in journal.entries()] == names
+
+
+def test_lines_of_the_previous_format_are_read(cluster: FakeCluster, journal: ActionJournal) -> None:
+    """A journal lives for years: format 2 had one entry in each line."""
+    journal.store.path.parent.mkdir()
+    intent = (
+        b'{"v":2,"at_ms":100,"event":"intent","run":"old","plan":"sha256:plan","address":"RetentionFloor/floor/orders[0]",'
+        b'"operation":"delete_records","request":{"topic":"orders","partition":0,"before_offset":60},"who":"ann"}'
+    )
+    journal.store.path.write_bytes(intent + b"\n")
+    journal.record([purge(cluster, AT, 60)], run_id="new", plan_digest=PLAN, at_ms=200)
+    assert [(entry.run_id, entry.who) for entry in journal.entries()] == [("old", "ann"), ("new", "ann")]
+    assert last_purges(journal, except_run="new") == {AT: 100}
+    assert action_journal.dump(next(journal.entries())).encode() == intent
+
+
+def test_only_the_interval_is_read(
+    cluster: FakeCluster, journal: ActionJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A month of entries is not read to know what happened in the last thirty seconds."""
+    monkeypatch.setattr(journal_file, "_BLOCK_BYTES", 4_096)
+    hour = 3_600_000
+    for number in range(200):
+        journal.record([purge(cluster, AT, 60)], run_id=f"run-{number}", plan_digest=PLAN, at_ms=number * hour)
+    now_ms = 199 * hour + 30_000
+    lines = list(journal.store.lines(since_ms=now_ms - 3 * hour))
+    assert 3 <= len(lines) < 30
+    fresh = ActionJournal(JournalFile(journal.store.path))
+    assert fresh.last_purges(every_ms=30_000, now_ms=now_ms)[AT] == Purge(199 * hour, 199 * hour + 60_000)
+    # A longer interval reaches further back.
+    other = TopicPartition("orders", 1)
+    old = ActionJournal(JournalFile(journal.store.path.with_name("old.jsonl")))
+    old.record([purge(cluster, other, 60)], run_id="first", plan_digest=PLAN, at_ms=hour)
+    for number in range(2, 200):
+        old.record([purge(cluster, AT, 60)], run_id=f"run-{number}", plan_digest=PLAN, at_ms=number * hour)
+    assert other not in old.last_purges(every_ms=30_000, now_ms=now_ms)
+    assert old.last_purges(every_ms=199 * hour, now_ms=now_ms)[other].at_ms == hour  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("block", [1, 7, 64, 1_000, 100_000])
+@pytest.mark.parametrize("since_ms", [-5, 0, 1, 15, 16, 40, 41])
+def test_no_line_since_a_time_is_missed(
+    cluster: FakeCluster, journal: ActionJournal, monkeypatch: pytest.MonkeyPatch, block: int, since_ms: int
+) -> None:
+    """Whatever the sizes of blocks and lines are, also with a stamp of the past between them."""
+    monkeypatch.setattr(journal_file, "_BLOCK_BYTES", max(block, 64))
+    monkeypatch.setattr(journal_file, "_TAIL_BYTES", block)
+    times = [10, 20, 15, 30, 40, 40]
+    for number, at_ms in enumerate(times):
+        journal.record([purge(cluster, AT, 60)] * (1 + number % 3), run_id="r", plan_digest=PLAN, at_ms=at_ms)
+    entries = [action_journal.parse(line.data)[0] for line in journal.store.lines(since_ms=since_ms)]
+    assert entries == times[len(times) - len(entries) :]
+    newest = max((number for number, at_ms in enumerate(times) if at_ms < since_ms), default=-1)
+    assert len(entries) >= len(times) - newest - 1
+
+
+# --- clocks and requests under way
+
+
+def test_an_intent_keeps_its_partition_in_flight(cluster: FakeCluster, journal: ActionJournal) -> None:
+    """Streams skips a purge while one is in flight. With `every: 1s` a second request once followed a
+    second after the first, whose answer was not there yet.
+    """
+    action = purge(cluster, AT, 60, every_ms=1_000)
+    journal.record([action], run_id="a", plan_digest=PLAN, at_ms=100, in_flight_ms=33_000)
+    ask = partial(journal.last_purges, every_ms=1_000, now_ms=5_000)
+    assert ask() == {AT: Purge(100, 33_100)}
+    assert ask(except_run="a") == {}
+    wait = purge_wait(AT, ask()[AT], 1_000, 5_000)
+    assert wait is not None
+    assert wait[1] == 33_101
+    assert "its request may be under way until" in wait[0]
+    assert purge_wait(AT, ask()[AT], 1_000, 33_101) is None
+    journal.record([outcome(action, sends=1)], run_id="a", plan_digest=PLAN, at_ms=200)
+    assert ask() == {AT: Purge(200, None)}
+    assert purge_wait(AT, ask()[AT], 1_000, 1_201) is None
+
+
+def test_a_later_purge_ends_no_request_of_another_run(cluster: FakeCluster, journal: ActionJournal) -> None:
+    """A run without `every` does not wait. With its outcome, the request of a killed run was forgotten."""
+    action = purge(cluster, AT, 60)
+    ask = partial(journal.last_purges, every_ms=1_000, now_ms=5_000)
+    journal.record([action], run_id="killed", plan_digest=PLAN, at_ms=100, in_flight_ms=33_000)
+    journal.record([action], run_id="b", plan_digest=PLAN, at_ms=200, in_flight_ms=33_000)
+    journal.record([outcome(action, sends=1)], run_id="b", plan_digest=PLAN, at_ms=300)
+    assert ask() == {AT: Purge(300, 33_100)}
+    journal.record([outcome(action, sends=1)], run_id="c", plan_digest=PLAN, at_ms=33_100)
+    assert ask() == {AT: Purge(33_100, None)}
+
+
+def test_another_run_waits_while_a_request_may_be_under_way(
+    cluster: FakeCluster, tmp_path: Path, journal: ActionJournal
+) -> None:
+    clock = FakeClock()
+    action = purge(cluster, AT, 60, every_ms=1_000)
+    journal.record([action], run_id="killed", plan_digest=PLAN, at_ms=clock.now_ms, in_flight_ms=60_000)
+    clock.sleep(30)
+    waiting = run(cluster, [action], tmp_path, journal=journal, clock=clock).only
+    assert (waiting.status, cluster.requests) == (Status.WAITING, [])
+    clock.sleep(31)
+    assert run(cluster, [action], tmp_path, journal=journal, clock=clock).only.status is Status.APPLIED
+
+
+def test_the_intents_of_a_run_say_how_long_their_request_takes(
+    cluster: FakeCluster, tmp_path: Path, journal: ActionJournal
+) -> None:
+    run(cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal)
+    assert [entry.in_flight_ms for entry in journal.entries()] == [INTENT_MAX_AGE_MS + 60_000, None]
+
+
+def test_a_time_in_the_future_is_unknown_and_says_what_to_do(cluster: FakeCluster, journal: ActionJournal) -> None:
+    """A clock that was once in 2099 held purges back until then."""
+    now_ms, far_ms = 1_800_000_000_000, 4_070_908_800_000
+    journal.record([outcome(purge(cluster, AT, 60), sends=1)], run_id="a", plan_digest=PLAN, at_ms=far_ms)
+    ask = partial(journal.last_purges, every_ms=30_000)
+    unknown = ask(now_ms=now_ms)[AT]
+    assert isinstance(unknown, Unknown)
+    assert "2099-01-01T00:00:00Z, which is in the future" in unknown.reason
+    assert "the next apply or converge goes on" in unknown.reason
+    journal.settle_clock(every_ms=30_000, run_id="b", at_ms=now_ms)
+    assert ask(now_ms=now_ms + 1) == {AT: Purge(now_ms)}
+    size = journal.store.path.stat().st_size
+    journal.settle_clock(every_ms=30_000, run_id="c", at_ms=now_ms + 2)
+    assert journal.store.path.stat().st_size == size, "there is no doubt any more"
+    assert len(list(journal.entries())) == 1
+    # Another process, which reads all of it at once.
+    fresh = ActionJournal(JournalFile(journal.store.path))
+    assert fresh.last_purges(every_ms=30_000, now_ms=now_ms + 3) == {AT: Purge(now_ms)}
+
+
+def test_a_clock_that_is_slightly_ahead_is_no_doubt(cluster: FakeCluster, journal: ActionJournal) -> None:
+    """Clocks of two machines differ by seconds."""
+    journal.record([outcome(purge(cluster, AT, 60), sends=1)], run_id="a", plan_digest=PLAN, at_ms=50_000)
+    assert journal.last_purges(every_ms=30_000, now_ms=1_000) == {AT: Purge(50_000)}
+
+
+def test_every_later_line_settles_a_time_in_the_future(cluster: FakeCluster, journal: ActionJournal) -> None:
+    """Also one that is itself ahead, and a line that was read together with it or later."""
+    other = TopicPartition("orders", 1)
+    for at_ms in (10**13, 9 * 10**12, 2_000):
+        journal.record([outcome(purge(cluster, AT, 60), sends=1)], run_id=f"a{at_ms}", plan_digest=PLAN, at_ms=at_ms)
+    journal.record([outcome(purge(cluster, other, 60), sends=1)], run_id="b", plan_digest=PLAN, at_ms=3_000)
+    assert journal.last_purges(every_ms=30_000, now_ms=4_000) == {AT: Purge(2_000), other: Purge(3_000)}
+
+
+class StampedStore(JournalFile):
+    """A file whose lines have a broker's time: so many ms after the clock of those who append."""
+
+    def __init__(self, path: Path, ahead_ms: int) -> None:
+        super().__init__(path)
+        self.ahead_ms = ahead_ms
+
+    def lines(self, **options: Any) -> Iterator[Line]:
+        options["since_ms"] = max(0, options.get("since_ms", 0) - self.ahead_ms)
+        for line in super().lines(**options):
+            yield line._replace(stored_at_ms=action_journal.parse(line.data)[0] + self.ahead_ms)
+
+
+def test_the_store_tells_the_time(cluster: FakeCluster, tmp_path: Path) -> None:
+    """Where the broker stamps lines, the clock of the machine that wrote them does not matter."""
+    journal = ActionJournal(StampedStore(tmp_path / "journal.jsonl", 5_000))
+    journal.record([outcome(purge(cluster, AT, 60), sends=1)], run_id="a", plan_digest=PLAN, at_ms=1_000)
+    assert last_purges(journal) == {AT: 6_000}
+    assert [entry.at_ms for entry in journal.entries()] == [6_000]
+
+
+@pytest.mark.parametrize(("ahead_s", "waited_s", "status"), [(-300, 29, Status.WAITING), (-300, 31, Status.APPLIED)])
+def test_a_wrong_clock_of_this_machine_shortens_no_interval(
+    cluster: FakeCluster, tmp_path: Path, ahead_s: int, waited_s: int, status: Status
+) -> None:
+    """Our clock is five minutes ahead of the broker's, so the last purge looks five minutes older than
+    it is. The broker's time of our own intent tells.
+    """
+    clock = FakeClock()
+    journal = ActionJournal(StampedStore(tmp_path / "journal.jsonl", ahead_s * 1_000))
+    run(cluster, [purge(cluster, AT, 30)], tmp_path, journal=journal, clock=clock, run_id="first")
+    # The purge as another machine with a right clock has stored it.
+    clock.sleep(waited_s)
+    second = run(cluster, [purge(cluster, AT, 60, every_ms=30_000)], tmp_path, journal=journal, clock=clock)
+    assert second.only.status is status
+
+
+def test_threads_behind_a_journal_that_cannot_be_read_give_up_together(
+    cluster: FakeCluster, journal: ActionJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.record([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=1)
+    monkeypatch.setattr(journal_file, "_PATIENCE_S", 1.0)
+    refused: list[float] = []
+    start = time.monotonic()
+
+    def lane() -> None:
+        with pytest.raises(JournalUnavailable, match="held by another process"):
+            journal.last_purges(every_ms=1, now_ms=1)
+        refused.append(time.monotonic() - start)
+
+    with journal.store.path.open("rb") as locked_file:
+        fcntl.flock(locked_file, fcntl.LOCK_EX)
+        threads = [threading.Thread(target=lane) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(refused) == 8
+    assert max(refused) < 4
+    assert last_purges(journal) == {AT: 1}
+
+
+def test_many_removed_offsets_are_spread_over_lines(cluster: FakeCluster, journal: ActionJournal) -> None:
+    """A group may have commits on twelve thousand partitions, and brokers refuse large messages."""
+    commits = tuple(
+        CommittedOffset(topic="orders", topic_id="x" * 22, partition=number, offset=10**9, metadata="m" * 100)
+        for number in range(12_000)
+    )
+    action = removal(cluster, "billing")
+    journal.record([action], run_id="a", plan_digest=PLAN, at_ms=1, removed_offsets={action.address: commits})
+    lines = journal.store.path.read_bytes().splitlines()
+    assert len(lines) > 5
+    assert max(map(len, lines)) < 270_000
+    entries = list(journal.entries())
+    assert tuple(commit for entry in entries for commit in entry.removed_offsets or ()) == commits
+    [removed] = _of_journal("\n".join(map(action_journal.dump, entries)))
+    assert removed.offsets == commits

@@ -138,6 +138,20 @@ def test_reduce_keeps_every_topic_id_that_was_committed_for() -> None:
     assert origins(reduce(*records), {"g": {"other"}, "h": {"t"}}) == set()
 
 
+def test_reduce_tells_commits_in_force_for_another_topic_id() -> None:
+    """Of the newest commit of each key, whoever made it; a value without an id proves nothing."""
+    made_again = replace(COMMIT, offset=2, topic_id=ID_B)
+    old = [(commit_key(COMMIT), commit_value(COMMIT, 4), 1)]
+    new = [(commit_key(made_again), commit_value(made_again, 4), 2)]
+    ids = {"t": TEXT_B}
+    assert [tuple(row.values()) for row in reduce(*old).outdated(ids)] == [("g", "t", 0, 5, TEXT_A)]
+    assert [tuple(row.values()) for row in reduce(*new, *old).outdated(ids)] == [("g", "t", 0, 5, TEXT_A)]
+    without_id = (commit_key(COMMIT), commit_value(COMMIT, 3), 3)
+    for records in ((*old, *new), new, (*old, without_id), (*old, (commit_key(COMMIT), None, 3))):
+        assert not list(reduce(*records).outdated(ids))
+    assert not list(reduce(*old).outdated({"other": TEXT_B}))
+
+
 def test_reduce_a_tombstone_ends_earlier_commits() -> None:
     """After a tombstone only later commits count for the group."""
     later = replace(COMMIT, offset=2, topic_id=ID_B)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation, AdminClient
 
 from reconciler.apply.results import exit_code
@@ -26,11 +26,11 @@ from reconciler.kafka.topics import topic_id_text
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.ports import Election
-from reconciler.model.snapshot import GroupState, Unknown
+from reconciler.model.snapshot import CommittedOffset, GroupState, Unknown, fingerprint
 from reconciler.operations.attempt import ResponseAction
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.error_table import InterpretingGateway
-from tests.fakes.runs import purge, run
+from tests.fakes.runs import last_purges, purge, run
 from tests.golden.wording import mentions
 
 NOWHERE = Connection(bootstrap_servers="127.0.0.1:9", properties={}, timeout_s=1.0)
@@ -80,7 +80,7 @@ def test_a_request_that_was_never_sent_does_not_count(tmp_path: Path) -> None:
     outcome = applied.only
     assert (outcome.status, outcome.sends, outcome.possible, outcome.removed_max) == (Status.FAILED, 0, False, 0)
     assert LIMIT in outcome.detail
-    assert applied.journal.last_purges() == {}
+    assert last_purges(applied.journal) == {}
     assert exit_code([outcome]) == 1
 
 
@@ -112,7 +112,7 @@ def test_a_journal_without_a_client_is_unavailable() -> None:
     """The run stops without a request."""
     journal = ActionJournal(JournalTopic(KafkaSession(NOWHERE), "journal"))
     with pytest.raises(JournalUnavailable, match=LIMIT):
-        journal.last_purges()
+        last_purges(journal)
 
 
 def done(result: Any) -> Future[Any]:
@@ -151,11 +151,11 @@ MOVING = Unknown("the coordinator moves")
 @pytest.mark.parametrize(
     ("errors", "coordinators", "absent"),
     [
-        ([], ({"billing": GroupState.DEAD}, {}), True),
-        ([SILENT], ({"billing": GroupState.DEAD}, {}), False),
+        ([], ({"billing": (GroupState.DEAD, frozenset(), True)}, {}), True),
+        ([SILENT], ({"billing": (GroupState.DEAD, frozenset(), True)}, {}), False),
         ([SILENT], None, False),
-        ([], ({"billing": MOVING}, {}), False),
-        ([], ({"billing": GroupState.EMPTY}, {}), False),
+        ([], ({"billing": (MOVING, frozenset(), False)}, {}), False),
+        ([], ({"billing": (GroupState.EMPTY, frozenset(), True)}, {}), False),
         ([], None, False),
     ],
     ids=["proven", "silent broker", "nothing answers", "moving coordinator", "it exists", "crashed client"],
@@ -168,6 +168,25 @@ def test_absence_needs_a_complete_listing_and_the_coordinator(
     session = session_of(cluster_id="here", errors=errors)
     billing = read_groups(session, ["billing"], cluster_id="here", deadline=Deadline.after(0.2))["billing"]
     assert billing.listed is False if absent else isinstance(billing.listed, Unknown)
+
+
+@pytest.mark.parametrize("code", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART])
+def test_a_commit_on_a_topic_that_cannot_be_described_has_no_topic_id(
+    monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """The group may still be removed; such an offset is never restored."""
+    commit = CommittedOffset(topic="orders", partition=0, offset=3)
+    monkeypatch.setattr(KafkaSession, "call_worker", lambda *_arguments, **_options: ({}, {"billing": (commit,)}))
+    session = session_of(cluster_id="here")
+    refused: Future[object] = Future()
+    refused.set_exception(KafkaException(KafkaError(code)))
+    listed = SimpleNamespace(group_id="billing", type=ConsumerGroupType.CLASSIC, state=ConsumerGroupState.EMPTY)
+    client: Any = session._clients["reads"]
+    client.list_consumer_groups = lambda **_options: done(SimpleNamespace(valid=[listed], errors=[]))
+    client.describe_topics = lambda _topics, **_options: {"orders": refused}
+    billing = read_groups(session, ["billing"], cluster_id="here", deadline=Deadline.after(5))["billing"]
+    assert (billing.commits, billing.offsets) == (1, (commit,))
+    assert billing.fingerprint == fingerprint([("orders", 0, 3)])
 
 
 def test_no_topic_id_is_not_an_id() -> None:

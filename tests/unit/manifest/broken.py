@@ -86,6 +86,10 @@ BROKEN: Mapping[str, Mapping[str, str]] = {
     "M213": {"cluster.yaml": cluster("client:\n  sasl.username: ${KAFKA_USER}")},
     "M214": {"orders.yaml": floor("topics: [orders]\nkeep: {}")},
     "M215": {"orders.yaml": floor(GOOD), "waiver.yaml": waiver(WAIVED.replace("recordsPercent", "elections"))},
+    "M216": {
+        "groups.yaml": manifest("GroupRemoval", "dead-etl", "groups: [old-etl]\nidleFor: 0s") + "mode: continuous\n"
+    },
+    "M217": {"orders.yaml": floor("topics: [orders]\nkeep: {newerThan: 0s}")},
     "M301": {"orders.yaml": floor(GOOD), "more.yaml": floor("topics: [clicks]\nkeep: {newerThan: 7d}")},
     "M302": {"orders.yaml": floor(GOOD), "team.yaml": floor(GOOD, name="team-orders")},
     "M303": {"orders.yaml": manifest("RetentionFloor", "orders", GOOD, metadata="cluster: prod-ue")},

@@ -327,15 +327,23 @@ def test_no_changed_character_changes_an_action(data: st.DataObject, tmp_path_fa
     assert [approved_fields(action) for action in read.actions] == [approved_fields(action) for action in WHOLE.actions]
 
 
-def test_a_newer_minor_version_may_add_fields_anywhere(tmp_path: Path) -> None:
-    """Version 1.0 reads 1.x: it ignores unknown fields and lists, and checks all known fields."""
+def test_a_newer_minor_version_may_add_fields(tmp_path: Path) -> None:
+    """Version 1.0 reads 1.x: it ignores unknown fields and lists, and checks all known fields.
+
+    It refuses unknown fields in what decides the request: a condition that it does not know would
+    not be tested.
+    """
     text = TEXT.replace('"format_version": "2.0"', '"format_version": "2.7"')
     text = text.replace('"targets": [],\n', '"later": {"a": [1]},\n"targets": [],\n')
-    text = text.replace('"reason":', '"later":1,"reason":').replace('"topic_id":', '"later":{},"topic_id":')
+    text = text.replace('"reason":', '"later":1,"reason":').replace('"impact":{', '"impact":{"later":{},')
     text = text.replace('"skipped": [],', '"later_list": [\n{"x": 1}\n],\n"skipped": [],\n"later_too": 5,')
     path = tmp_path / "plan.json"
     path.write_text(text)
     assert plan_file.read(path) == WHOLE
+    for name in ("request", "guard", "seen", "approved"):
+        assert f"{name} has unknown fields" in refused(
+            text.replace(f'"{name}":{{', f'"{name}":{{"later":1,', 1), tmp_path
+        )
     assert "impact." in refused(text.replace('"log_start":1000', '"log_start":5'), tmp_path)
     assert "lacks" in refused(text.replace('"stable_end":250000,', ""), tmp_path)
     assert "twice" in refused(text.replace('"log_start":1000', '"log_start":1000,"log_start":1000'), tmp_path)

@@ -1,6 +1,8 @@
 """The recheck of a plan on a new snapshot: which actions remain, and how the others end."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,12 +10,24 @@ import pytest
 from reconciler.errors import PlanUnusable, WrongCluster
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
+from reconciler.model.plan import Plan
 from reconciler.model.ports import Election
-from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, PartitionFacts, TopicFacts
+from reconciler.model.snapshot import (
+    ClusterSnapshot,
+    GroupFacts,
+    GroupState,
+    GroupType,
+    PartitionFacts,
+    Purge,
+    TopicFacts,
+)
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy
 from reconciler.plan import recheck
 from reconciler.plan.recheck import Recheck
+from reconciler.policies import Policy
+from reconciler.policies.cluster import Cluster
+from reconciler.policies.waiver import Waiver
 from tests.strategies import examples
 from tests.strategies.examples import election, purge, removal
 from tests.strategies.facts import (
@@ -24,22 +38,46 @@ from tests.strategies.facts import (
     SECOND,
     TOPIC_ID,
     cluster,
+    floor,
     group,
+    leaders,
     partition,
     reader,
     snapshot,
     topic,
     waiver,
 )
+from tests.strategies.facts import removal as groups
 
 LATER_MS = NOW_MS + 60 * SECOND
 Facts = PartitionFacts | TopicFacts | GroupFacts
 
 
+def check_plan(
+    plan: Plan, manifest: Cluster, waivers: Sequence[Waiver], facts: ClusterSnapshot, now_ms: int
+) -> Recheck:
+    """Recheck with policies that ask for exactly the actions of the plan."""
+    return recheck.recheck(plan, manifest, policies_of(plan), waivers, facts, now_ms)
+
+
+def policies_of(plan: Plan) -> list[Policy]:
+    """Return policies that name every subject of the plan."""
+    names: dict[Address, list[str]] = {}
+    for action in plan.actions:
+        if not action.address.name.startswith("__"):  # no manifest may name a system topic
+            names.setdefault(action.address.policy_address, []).append(action.address.name)
+    make: dict[str, Any] = {
+        "RetentionFloor": partial(floor, keep={"last": 1}),
+        "GroupRemoval": groups,
+        "LeaderPolicy": leaders,
+    }
+    return [make[address.kind](*sorted(set(subjects)), name=address.policy) for address, subjects in names.items()]
+
+
 def rechecked(
     action: Any, *facts: Facts, now_ms: int = LATER_MS, spec: dict[str, Any] | None = None, **changes: Any
 ) -> Recheck:
-    return recheck.recheck(examples.plan(action), cluster(**(spec or {})), (), snapshot(*facts, **changes), now_ms)
+    return check_plan(examples.plan(action), cluster(**(spec or {})), (), snapshot(*facts, **changes), now_ms)
 
 
 def ending_of(action: Any, *facts: Facts, **changes: Any) -> tuple[Status, str] | None:
@@ -63,11 +101,11 @@ def test_an_expired_plan_is_unusable() -> None:
     plan = examples.plan(purge())
     facts = snapshot(orders(), topic(partitions=4))
     with pytest.raises(PlanUnusable) as raised:
-        recheck.recheck(plan, cluster(), (), facts, NOW_MS + DAY)
+        check_plan(plan, cluster(), (), facts, NOW_MS + DAY)
     assert str(raised.value) == (
         "the plan expired at 2026-11-22T10:00:00Z, and now it is 2026-11-22T10:00:00Z: nothing was done; plan again"
     )
-    assert recheck.recheck(plan, cluster(), (), facts, NOW_MS + DAY - 1).remaining
+    assert check_plan(plan, cluster(), (), facts, NOW_MS + DAY - 1).remaining
 
 
 def test_a_plan_of_another_cluster_is_refused() -> None:
@@ -85,13 +123,13 @@ def test_a_plan_of_another_cluster_is_refused() -> None:
 def test_a_plan_with_two_actions_on_one_subject_is_unusable(make: Any) -> None:
     """Only an edited file has them; duplicates fail a whole request."""
     with pytest.raises(PlanUnusable, match="twice"):
-        recheck.recheck(examples.plan(make(), make(policy="zzz")), cluster(), (), snapshot(), LATER_MS)
+        check_plan(examples.plan(make(), make(policy="zzz")), cluster(), (), snapshot(), LATER_MS)
 
 
 def test_one_partition_may_be_purged_and_get_its_leader() -> None:
     """Two operations on one partition are two subjects."""
     actions = (purge(), election("orders", 3))
-    result = recheck.recheck(
+    result = check_plan(
         examples.plan(*actions), cluster(), (), snapshot(orders(leader=2), topic(partitions=4)), LATER_MS
     )
     assert len(result.remaining) == 2
@@ -101,9 +139,60 @@ def test_one_failure_hides_no_other_action() -> None:
     """Each action has its own outcome, in the order of the plan."""
     facts = snapshot(orders(3), orders(4, log_start=LOST), orders(5), topic(partitions=6))
     actions = [purge(partition=number) for number in (3, 4, 5)]
-    result = recheck.recheck(examples.plan(*actions), cluster(), (), facts, LATER_MS)
+    result = check_plan(examples.plan(*actions), cluster(), (), facts, LATER_MS)
     assert result.remaining == (actions[0], actions[2])
     assert [outcome.action for outcome in result.outcomes] == [actions[1]]
+
+
+# --- the policies that are loaded now
+
+
+@pytest.mark.parametrize(
+    ("policies", "words"),
+    [
+        ([], ("RetentionFloor/orders-gdpr", "not in the manifests")),
+        ([groups("orders", name="orders-gdpr")], ("RetentionFloor/orders-gdpr", "not in the manifests")),
+        ([floor("clicks", name="orders-gdpr", keep={"last": 1})], ("floors.yaml:9", "does not select it")),
+        ([floor("orders", name="orders-gdpr", keep={"last": 1}, exceptTopics=["ord*"])], ("does not select it",)),
+        ([floor("orders", name="orders-gdpr", keep={"last": 1}, partitions=[0])], ("does not select it",)),
+        (
+            [floor("orders", name="orders-gdpr", keep={"last": 1}), floor("o*", name="new", keep={"last": 5})],
+            ("RetentionFloor/new", "both claim topic orders"),
+        ),
+    ],
+    ids=["no policy", "another kind", "another topic", "excepted", "another partition", "claimed twice"],
+)
+def test_an_action_that_no_policy_asks_for_is_blocked(policies: list[Policy], words: tuple[str, ...]) -> None:
+    """A plan file says what was reviewed; the manifests say what is meant now."""
+    facts = snapshot(orders(), topic(partitions=4))
+    result = recheck.recheck(examples.plan(purge()), cluster(), policies, (), facts, LATER_MS)
+    assert result.remaining == ()
+    assert result.outcomes[0].status is Status.BLOCKED
+    assert all(word in result.outcomes[0].detail for word in words), result.outcomes[0].detail
+
+
+def test_an_operation_that_the_kind_never_asks_for_is_blocked() -> None:
+    """A plan file may name any policy for any action."""
+    action = replace(purge(), address=Address("LeaderPolicy", "all", "orders", 3))
+    facts = snapshot(orders(), topic(partitions=4))
+    result = recheck.recheck(examples.plan(action), cluster(), [leaders()], (), facts, LATER_MS)
+    assert (result.remaining, result.outcomes[0].status) == ((), Status.BLOCKED)
+    assert "LeaderPolicy/all never asks for a record deletion" in result.outcomes[0].detail
+
+
+def test_a_group_that_a_policy_waits_for_by_now_is_not_removed() -> None:
+    waiting = floor("orders", keep={"unreadBy": ["old-etl"]})
+    policies = [groups(name="dead-etl"), waiting]
+    result = recheck.recheck(examples.plan(removal()), cluster(), policies, (), snapshot(group()), LATER_MS)
+    assert (result.remaining, result.outcomes[0].status) == ((), Status.BLOCKED)
+    assert "named in unreadBy of RetentionFloor/gdpr" in result.outcomes[0].detail
+
+
+def test_what_is_done_already_needs_no_policy() -> None:
+    """A second run of a plan ends as satisfied."""
+    facts = snapshot(orders(log_start=98_213), topic(partitions=4))
+    result = recheck.recheck(examples.plan(purge()), cluster(), [], (), facts, LATER_MS)
+    assert [outcome.status for outcome in result.outcomes] == [Status.SATISFIED]
 
 
 # --- DeleteRecords
@@ -198,7 +287,7 @@ def test_unread_facts_are_named() -> None:
         Status.FAILED,
         "the log start of orders[3] could not be read: broker 2 did not answer",
     )
-    assert ending_of_purge(purge(every_ms=1), last_purge_ms=LOST) == (
+    assert ending_of_purge(purge(every_ms=1), last_purge=LOST) == (
         Status.FAILED,
         "when orders[3] was last purged could not be read: broker 2 did not answer",
     )
@@ -210,6 +299,20 @@ def test_an_unread_cleanup_policy_fails_and_a_compacted_topic_is_stale() -> None
     assert result is not None
     assert result[0] is Status.STALE
     assert "cleanup.policy of orders is compact" in result[1]
+
+
+def test_a_compacted_topic_that_only_a_pattern_selects_is_blocked() -> None:
+    """As in the plan; the topic became `compact,delete` after it, or was named exactly then."""
+    facts = snapshot(orders(), topic(partitions=4, cleanup_policy=frozenset({"compact", "delete"})))
+    for selector, is_blocked in (("ord*", True), ("orders", False)):
+        policies = [floor(selector, name="orders-gdpr", keep={"last": 1})]
+        result = recheck.recheck(examples.plan(purge()), cluster(), policies, (), facts, LATER_MS)
+        if is_blocked:
+            (outcome,) = result.outcomes
+            assert (result.remaining, outcome.status) == ((), Status.BLOCKED)
+            assert outcome.detail == "orders is compacted, and only a pattern selects it"
+        else:
+            assert result.remaining == (purge(),)
 
 
 def test_a_missing_topic_or_partition_is_stale_only_if_the_list_is_complete() -> None:
@@ -333,7 +436,7 @@ def test_actions_of_one_plan_have_separate_guards() -> None:
         purge(partition=4),
     )
     facts = snapshot(orders(3), orders(4), topic(partitions=5), group("carts", type=GroupType.SHARE))
-    result = recheck.recheck(examples.plan(*actions), cluster(), (), facts, LATER_MS)
+    result = check_plan(examples.plan(*actions), cluster(), (), facts, LATER_MS)
     assert result.remaining == actions[:1]
 
 
@@ -341,15 +444,15 @@ def test_actions_of_one_plan_have_separate_guards() -> None:
     ("last_purge", "status"),
     [
         (None, None),
-        (LATER_MS - 30 * SECOND - 1, None),
-        (LATER_MS - 30 * SECOND, Status.WAITING),
-        (LATER_MS + SECOND, Status.WAITING),
+        (Purge(LATER_MS - 30 * SECOND - 1), None),
+        (Purge(LATER_MS - 30 * SECOND), Status.WAITING),
+        (Purge(LATER_MS + SECOND), Status.WAITING),
         (LOST, Status.FAILED),
     ],
 )
 def test_the_purge_interval_must_be_over(last_purge: Any, status: Status | None) -> None:
     """The clock of the apply counts, not that of the plan."""
-    result = ending_of_purge(purge(every_ms=30 * SECOND), last_purge_ms=last_purge)
+    result = ending_of_purge(purge(every_ms=30 * SECOND), last_purge=last_purge)
     assert (None if result is None else result[0]) is status
     if status is Status.WAITING:
         assert result is not None
@@ -357,7 +460,7 @@ def test_the_purge_interval_must_be_over(last_purge: Any, status: Status | None)
 
 
 def test_without_an_interval_the_journal_does_not_matter() -> None:
-    assert ending_of_purge(last_purge_ms=LOST) is None
+    assert ending_of_purge(last_purge=LOST) is None
 
 
 # --- DeleteGroup
@@ -484,7 +587,7 @@ def test_an_unclean_election(
         action,
         payments(**({"leader": None, "in_sync": (2,)} | facts)),
         brokers=brokers,
-        spec={"limits": {"uncleanElections": 1}},
+        spec={},
     )
     if status is None:
         assert result.remaining == (action,)
@@ -518,7 +621,7 @@ def test_limits_count_the_remaining_actions() -> None:
         partition(topic="other", log_start=1000, end=250_000),
         topic(partitions=5, records=10**6),
     )
-    result = recheck.recheck(examples.plan(*actions), cluster(limits={"topics": 1}), (), facts, LATER_MS)
+    result = check_plan(examples.plan(*actions), cluster(limits={"topics": 1}), (), facts, LATER_MS)
     assert len(result.remaining) == 2
     refused = [verdict for verdict in result.limits if not verdict.passed]
     assert "topics" in [verdict.id for verdict in refused]
@@ -529,7 +632,7 @@ def test_limits_count_the_remaining_actions() -> None:
             TopicPartition("other", 0): partition(topic="other", log_start=98_213, end=250_000),
         },
     )
-    second_result = recheck.recheck(examples.plan(*actions), cluster(limits={"topics": 1}), (), facts_after, LATER_MS)
+    second_result = check_plan(examples.plan(*actions), cluster(limits={"topics": 1}), (), facts_after, LATER_MS)
     assert next(verdict for verdict in second_result.limits if verdict.id == "topics").passed
 
 
@@ -542,12 +645,34 @@ def test_records_that_expired_do_not_count() -> None:
     assert result.remaining == (purge(),)
 
 
+@pytest.mark.parametrize(
+    ("readers", "groups_now", "share"),
+    [
+        ((), (), 0.0),
+        ((reader("tail", 98_213),), (), 0.0),
+        ((reader("tail", 98_212),), (), 97.213),
+        ((), (group("tail", type=GroupType.SHARE, listed=False),), 97.213),
+    ],
+    ids=["no other group", "at the target", "behind the target", "of unknown position"],
+)
+def test_records_that_an_excepted_group_may_miss_by_now_count(
+    readers: Any, groups_now: tuple[GroupFacts, ...], share: float
+) -> None:
+    """The rule vouched for them when the plan was made, and the group is not checked."""
+    action = purge(vouched=True, named=("billing",), except_groups=("tail",))
+    about = orders(readers=(reader("billing", 98_213, topic_id=TOPIC_ID), *readers))
+    result = rechecked(action, about, topic(partitions=4, records=100_000), *groups_now)
+    assert result.remaining == (action,)
+    verdict = next(verdict for verdict in result.limits if verdict.id == "recordsPercentPerTopic")
+    assert verdict.observed == pytest.approx(share)
+
+
 def test_waivers_must_be_valid_at_the_apply() -> None:
     """A waiver that expired since the plan has no effect."""
     facts = snapshot(orders(), topic(partitions=4, records=100_000), cluster_records=10**7, observed_at_ms=LATER_MS)
     for expires, passed in (("2026-11-21T10:00:30Z", False), ("2026-11-21T10:02:00Z", True)):
         allowed = waiver("RetentionFloor/orders-gdpr", "recordsPercentPerTopic", 100, expires=expires)
-        result = recheck.recheck(examples.plan(purge()), cluster(), (allowed,), facts, LATER_MS)
+        result = check_plan(examples.plan(purge()), cluster(), (allowed,), facts, LATER_MS)
         assert next(v for v in result.limits if v.id == "recordsPercentPerTopic").passed is passed
 
 
@@ -569,13 +694,13 @@ def test_the_recheck_requests_only_the_subjects_of_the_plan() -> None:
     )
     needs = recheck.scan_request(plan)
     requested = [
-        ([s.text for s in n.topics], n.partitions, n.offsets, n.readers, n.named_groups, n.last_purge, n.instants_ms)
+        ([s.text for s in n.topics], n.partitions, n.offsets, n.readers, n.named_groups, n.every_ms, n.instants_ms)
         for n in needs.topics
     ]
     assert requested == [
-        (["d"], frozenset({7}), False, False, frozenset(), False, ()),
-        (["a"], frozenset({0, 2}), True, True, frozenset({"billing"}), True, ()),
-        (["b", "c"], frozenset({1}), True, True, frozenset(), False, ()),
+        (["d"], frozenset({7}), False, False, frozenset(), None, ()),
+        (["a"], frozenset({0, 2}), True, True, frozenset({"billing"}), 5, ()),
+        (["b", "c"], frozenset({1}), True, True, frozenset(), None, ()),
     ]
     assert [([s.text for s in n.groups], n.activity) for n in needs.groups] == [
         (["old-etl"], True),

@@ -32,7 +32,7 @@ def test_every_field_of_the_design() -> None:
             "  sasl.password: ${env:KAFKA_PASSWORD}\n  socket.keepalive.enable: true\n  retries: 3\n"
             'protect:\n  topics: ["payments.*"]\n  groups: [billing]\n'
             "limits: {topics: 51, recordsPercentPerTopic: 91, recordsPercent: 51.5, groups: 21, groupsPercent: 51, "
-            "elections: 1_001, uncleanElections: 1}\njournal: {topic: _reconciler.journal}"
+            "elections: 1_001, uncleanElections: 0}\njournal: {topic: _reconciler.journal}"
         )
     ).spec
     assert spec.cluster_id == "5L6g3nShT-eMCtK--X86sw"

@@ -267,13 +267,12 @@ def test_scan_request_of_exact_partitions() -> None:
 
 
 def test_both_elections_have_the_mode() -> None:
-    continuous = {"mode": "continuous"}
-    (preferred,) = planned(leaders(envelope=continuous), snapshot(partition(leader=2))).decisions
-    unclean_policy = leaders(partitions={"orders": [0]}, election="unclean", envelope=continuous)
+    (preferred,) = planned(leaders(envelope={"mode": "continuous"}), snapshot(partition(leader=2))).decisions
+    unclean_policy = leaders(partitions={"orders": [0]}, election="unclean")
     (unclean,) = planned(unclean_policy, snapshot(partition(leader=None, in_sync=()))).decisions
     assert isinstance(preferred, ElectLeader)
     assert isinstance(unclean, ElectLeader)
-    assert preferred.mode is unclean.mode is Mode.CONTINUOUS
+    assert (preferred.mode, unclean.mode) == (Mode.CONTINUOUS, Mode.MERGE)
 
 
 def test_each_unread_leader_counts_once_as_preferred() -> None:

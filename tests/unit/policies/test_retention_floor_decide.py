@@ -11,7 +11,7 @@ import pytest
 from reconciler.model.action import Mode
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped, Waiting
-from reconciler.model.snapshot import GroupType, Unknown
+from reconciler.model.snapshot import GroupType, Purge, Unknown
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
 from reconciler.text.formatting import format_instant
 from tests.golden.wording import mentions
@@ -272,7 +272,7 @@ def test_a_high_watermark_may_be_lower_than_a_later_stable_end() -> None:
         ({"at": {7 * DAY: 3, 8 * DAY: LOST}}, "the first offset of orders[0] at or after 2026-11-13T10:00:00Z"),
         ({"readers": LOST}, "the groups that read orders[0]"),
         ({"readers_below": LOST}, "the groups that read orders[0]"),
-        ({"last_purge_ms": LOST}, "when orders[0] was last purged"),
+        ({"last_purge": LOST}, "when orders[0] was last purged"),
     ],
 )
 def test_an_unread_fact_blocks_with_its_reason(change: dict[str, Any], words: str) -> None:
@@ -362,10 +362,13 @@ def test_an_ineligible_topic_is_blocked_by_name_and_skipped_by_pattern(
     assert by_pattern == Skipped(address=by_name.address, reason=by_name.reason)
 
 
-def test_compact_and_delete_is_truncated() -> None:
-    """Brokers delete records of such a topic."""
+def test_compact_and_delete_is_truncated_by_its_exact_name() -> None:
+    """Brokers delete records of such a topic. A pattern skips it: restores of changelogs have no group."""
     facts = topic(cleanup_policy=frozenset({"compact", "delete"}))
     assert acted({"last": 10}, partition(at={DAY: 100}), facts).before_offset == 90
+    (by_pattern,) = floor(keep={"last": 10}).decide({"orders": False}, snapshot(partition(at={DAY: 100}), facts))
+    assert isinstance(by_pattern, Skipped)
+    assert mentions(by_pattern.reason, "orders", "compacted", "pattern")
 
 
 def test_the_cleanup_policy_is_named() -> None:
@@ -473,10 +476,17 @@ def test_clamp_without_a_slow_group_changes_nothing() -> None:
     assert action.reason == acted({"last": 60}, partition(at={DAY: 100})).reason, "no clamp is named"
 
 
-def test_clamp_down_to_the_log_start_is_satisfied() -> None:
-    """A group that has read nothing keeps all records."""
-    facts = partition(at={DAY: 100}, log_start=10, readers=(reader("a", 10, implied=True),))
-    assert decide_partition({"last": 60}, facts, consumers="clamp") == Satisfied(ADDRESS)
+def test_a_floor_that_a_group_holds_back_waits_and_drifts_once_overdue() -> None:
+    """A group that has read nothing keeps all records: that is not in sync."""
+    readers = (reader("a", 10, implied=True),)
+    held = decide_partition({"last": 60}, partition(at={DAY: 50}, log_start=10, readers=readers), consumers="clamp")
+    assert isinstance(held, Waiting)
+    assert mentions(held.reason, "last 60", "40", '"a"', "10")
+    assert held.until_ms is None
+    overdue = blocked({"last": 60}, partition(at={DAY: 100}, log_start=10, readers=readers), consumers="clamp")
+    assert overdue.code == "B204"
+    assert mentions(overdue.reason, "last 60", "40", '"a"', "10")
+    assert "exceptGroups" in overdue.next_step
 
 
 def test_ignore_accepts_slow_groups_and_shows_their_loss() -> None:
@@ -551,8 +561,6 @@ def test_decisions_without_a_purge_are_not_blocked_by_unlisted_groups() -> None:
     ("type_", "word"),
     [
         (GroupType.SHARE, "share"),
-        (GroupType.STREAMS, "streams"),
-        (GroupType.CONNECT, "connect"),
         (GroupType.HIDDEN, "type"),
     ],
 )
@@ -563,6 +571,35 @@ def test_a_group_whose_position_cannot_be_read_blocks_unless_excepted(type_: Gro
     assert (decision.code, decision.unread) == ("B211", False)
     assert mentions(decision.reason, '"carts"', word)
     assert acted({"last": 60}, partition(at={DAY: 100}), hidden, exceptGroups=["carts"]).before_offset == 40
+
+
+@pytest.mark.parametrize("type_", [GroupType.CONNECT, GroupType.OTHER])
+def test_a_group_of_a_type_without_positions_blocks_nothing(type_: GroupType) -> None:
+    """Connect workers and schema registries have a group for their members, and never commit."""
+    assert acted({"last": 60}, partition(at={DAY: 100}), group("workers", type=type_, listed=False)).before_offset == 40
+
+
+def test_a_group_of_another_type_blocks_if_its_commits_are_unread() -> None:
+    """A client with a protocol type of its own may commit: without an answer it counted as one that
+    reads nothing.
+    """
+    unread = group("own", type=GroupType.OTHER, listed=False, consumption_unread=LOST)
+    decision = blocked({"last": 60}, partition(at={DAY: 100}), unread)
+    assert (decision.code, decision.unread) == ("B212", True)
+    unread = group("workers", type=GroupType.CONNECT, listed=False, consumption_unread=LOST)
+    assert acted({"last": 60}, partition(at={DAY: 100}), unread).before_offset == 40
+
+
+def test_the_position_of_a_streams_group_counts() -> None:
+    """A group of the Streams protocol is not listed, and tells its commits."""
+    streams = group("carts", type=GroupType.STREAMS, listed=False)
+    assert acted({"last": 60}, partition(at={DAY: 100}), streams).before_offset == 40
+    decision = blocked({"last": 60}, partition(at={DAY: 100}, readers=(reader("carts", 20),)), streams)
+    assert mentions(decision.reason, '"carts"', "20")
+    unread = group("carts", type=GroupType.STREAMS, listed=False, consumption_unread=LOST)
+    decision = blocked({"last": 60}, partition(at={DAY: 100}), unread)
+    assert (decision.code, decision.unread) == ("B212", True)
+    assert acted({"last": 60}, partition(at={DAY: 100}), unread, exceptGroups=["carts"]).before_offset == 40
 
 
 @pytest.mark.parametrize("type_", [GroupType.CLASSIC, GroupType.CONSUMER])
@@ -656,6 +693,9 @@ def test_records_that_an_excepted_group_skips_are_not_vouched() -> None:
     assert skipping.guard.accepted == (AcceptedLag("audit", 5),)
     assert not skipping.vouched
     assert acted(keep, partition(at={DAY: 100}, readers=(billing,)), group("billing"), **excepting).vouched
+    hidden = group("audit", type=GroupType.SHARE, listed=False)
+    unknown = acted(keep, partition(at={DAY: 100}, readers=(billing,)), group("billing"), hidden, **excepting)
+    assert not unknown.vouched, "where the excepted group stands is not known"
 
 
 def test_a_commit_at_the_high_watermark_proves_that_everything_was_read() -> None:
@@ -705,7 +745,7 @@ def test_a_purge_waits_for_its_interval(ago: int, waits: bool) -> None:
     """The interval must be over, as in Kafka Streams; a purge also waits with a clock that is
     behind.
     """
-    decision = decide_partition({"last": 60}, partition(at={DAY: 100}, last_purge_ms=NOW_MS - ago), every="30s")
+    decision = decide_partition({"last": 60}, partition(at={DAY: 100}, last_purge=Purge(NOW_MS - ago)), every="30s")
     if not waits:
         assert isinstance(decision, DeleteRecords)
         assert decision.guard.every_ms == 30 * SECOND
@@ -717,18 +757,18 @@ def test_a_purge_waits_for_its_interval(ago: int, waits: bool) -> None:
 
 
 def test_the_first_purge_does_not_wait() -> None:
-    assert acted({"last": 60}, partition(at={DAY: 100}, last_purge_ms=None), every="30s").before_offset == 40
+    assert acted({"last": 60}, partition(at={DAY: 100}, last_purge=None), every="30s").before_offset == 40
 
 
 def test_without_every_the_journal_is_not_read() -> None:
     """An unreadable journal blocks only policies with an interval."""
-    assert acted({"last": 60}, partition(at={DAY: 100}, last_purge_ms=LOST)).guard.every_ms is None
-    assert not floor(keep={"last": 60}).scan_request(NOW_MS).topics[0].last_purge
+    assert acted({"last": 60}, partition(at={DAY: 100}, last_purge=LOST)).guard.every_ms is None
+    assert floor(keep={"last": 60}).scan_request(NOW_MS).topics[0].every_ms is None
 
 
 def test_a_slow_consumer_blocks_a_waiting_purge() -> None:
     """A waiting decision would not show the consumer."""
-    facts = partition(at={DAY: 100}, last_purge_ms=NOW_MS, readers=(reader("a", 3),))
+    facts = partition(at={DAY: 100}, last_purge=Purge(NOW_MS), readers=(reader("a", 3),))
     assert blocked({"last": 60}, facts, every="30s").code == "B204"
 
 
@@ -776,13 +816,6 @@ def test_a_short_log_was_not_due_a_day_ago() -> None:
     assert (action.before_offset, action.drift) == (40, False)
 
 
-def test_newer_than_zero_keeps_no_record_of_the_scan() -> None:
-    """`newerThan: 0s` keeps records that arrive after the scan."""
-    action = acted({"newerThan": "0s"}, partition(at={0: None, DAY: 3}))
-    assert action.before_offset == 100
-    assert mentions(action.reason, "newerThan 0s", "100")
-
-
 def test_a_clamped_floor_is_due_only_from_its_clamp() -> None:
     """The log starts at the clamp, so nothing is due, although the rule alone was due long ago."""
     facts = partition(at={DAY: None}, log_start=10, readers=(reader("a", 11),))
@@ -808,7 +841,7 @@ def test_scan_request_of_a_floor() -> None:
     assert want.partitions == frozenset({0, 1})
     assert want.offsets
     assert want.readers
-    assert want.last_purge
+    assert want.every_ms == 30_000
     assert want.named_groups == frozenset({"a", "b"})
     assert want.instants_ms == (NOW_MS - 8 * DAY, NOW_MS - 7 * DAY, NOW_MS - DAY)
     assert needs.topic_records

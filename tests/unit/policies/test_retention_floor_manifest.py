@@ -162,7 +162,24 @@ def test_at_least_one_rule() -> None:
     assert codes(floor("topics: [orders]\nkeep: {}")) == ["M214"]
     assert codes(floor("topics: [orders]")) == ["M113"]
     assert codes(floor("topics: [orders]\nkeep: {last: 0}")) == ["M119"]
-    assert codes(floor("topics: [orders]\nkeep: {newerThan: 0s}")) == []
+    assert codes(floor("topics: [orders]\nkeep: {newerThan: 0s}")) == ["M217"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "refused"),
+    [
+        ("keep:\n  fromOffset: {0: 7}", True),
+        ("keep:\n  fromOffset: {0: 7}\n  topicId: kAwXdc4bS8uMfEXAMPLE0g", False),
+        ('keep: {last: 7}\nexceptGroups: ["*"]', True),
+        ('keep: {last: 7}\nexceptGroups: [billing, "**"]', True),
+        ('keep: {last: 7}\nexceptGroups: ["regex:.*"]', True),
+        ('keep: {last: 7}\nexceptGroups: ["console-*"]', False),
+    ],
+)
+def test_mode_continuous_refuses_what_needs_a_review(spec: str, refused: bool) -> None:
+    text = floor(f"topics: [orders]\n{spec}", more="mode: continuous\n")
+    assert codes(text) == (["M216"] if refused else [])
+    assert codes(text.replace("continuous", "merge")) == []
 
 
 def test_continuous_with_a_file_journal_is_warned_about() -> None:

@@ -29,9 +29,7 @@ def test_partition_requests_merge_what_several_parts_request() -> None:
         topics=(
             TopicRequest(topics=selectors("a*"), partitions=frozenset({0, 1}), offsets=True, instants_ms=(9, 3)),
             TopicRequest(topics=selectors("ab"), partitions=frozenset({1, 2}), readers=True, instants_ms=(3,)),
-            TopicRequest(
-                topics=selectors("ab"), partitions=frozenset({2}), named_groups=frozenset({"g"}), last_purge=True
-            ),
+            TopicRequest(topics=selectors("ab"), partitions=frozenset({2}), named_groups=frozenset({"g"}), every_ms=1),
         )
     )
     by_partition = {
@@ -137,12 +135,12 @@ def test_log_chunks_of_a_large_log_are_many() -> None:
 
 
 def test_commit_groups_are_all_groups_where_readers_are_requested() -> None:
-    """Every listed group may lose records by a purge; commits of unlisted groups cannot be read."""
+    """Every group may lose records by a purge; of the unlisted ones, Streams groups tell their commits."""
     listed = groups("a", "b", hidden=("share",))
     need = GroupRequest(groups=selectors("a", "share"))
     assert chunking.commit_groups(ScanRequest(groups=(need,)), listed) == {"a"}
     with_readers = ScanRequest(topics=(TopicRequest(topics=selectors("t"), readers=True),), groups=(need,))
-    assert chunking.commit_groups(with_readers, listed) == {"a", "b"}
+    assert chunking.commit_groups(with_readers, listed) == {"a", "b", "share"}
 
 
 def test_selected_groups_obey_exceptions() -> None:

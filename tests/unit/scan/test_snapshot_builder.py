@@ -11,7 +11,7 @@ from reconciler.kafka.groups import GroupListing
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import NOT_ASKED, ConsumerPosition, GroupState, GroupType, PartitionFacts, Unknown
+from reconciler.model.snapshot import NOT_ASKED, ConsumerPosition, GroupState, GroupType, PartitionFacts, Purge, Unknown
 from reconciler.scan import snapshot_builder
 from reconciler.scan.chunking import PartitionRequest
 from reconciler.scan.snapshot_builder import CommitLog, Row, Rows, split_rows
@@ -121,10 +121,10 @@ def test_last_purge_is_the_journals() -> None:
 
     Otherwise "not asked".
     """
-    assert facts(partition_request(), None, purges={T0: 8}).last_purge_ms is NOT_ASKED
-    assert facts(partition_request(last_purge=True), None, purges={T0: 8}).last_purge_ms == 8
-    assert facts(partition_request(last_purge=True), None, purges={}).last_purge_ms is None
-    assert reason(facts(partition_request(last_purge=True), None, purges=Unknown("torn")).last_purge_ms) == "torn"
+    assert facts(partition_request(), None, purges={T0: Purge(8)}).last_purge is NOT_ASKED
+    assert facts(partition_request(last_purge=True), None, purges={T0: Purge(8)}).last_purge == Purge(8)
+    assert facts(partition_request(last_purge=True), None, purges={}).last_purge is None
+    assert reason(facts(partition_request(last_purge=True), None, purges=Unknown("torn")).last_purge) == "torn"
 
 
 def readers_row(
@@ -190,6 +190,18 @@ def test_topic_id_that_a_named_reader_committed_for(
     """From the commit log; Unknown where the current topic id is ambiguous."""
     (reader,) = facts(partition_request(named=frozenset({"g"})), readers_row(("g", 7), origins=origins)).readers  # type: ignore[misc]
     assert reader.topic_id == (Unknown(UNSURE) if expected is UNSURE else expected)
+
+
+@pytest.mark.parametrize(
+    ("committed", "expected"), [(7, "old"), (8, NOT_ASKED)], ids=["in force", "overtaken by a newer commit"]
+)
+def test_topic_id_of_a_reader_that_committed_for_another_topic(committed: int, expected: object) -> None:
+    """Only commits of named groups were compared with the topic's id, so any other group whose commit
+    was for a deleted topic of that name, and below the end of its successor, counted as having read.
+    """
+    row = readers_row(("g", committed), origins=[("g", 7, "old"), ("h", 8, "old")])
+    (reader,) = facts(partition_request(readers=True), row).readers  # type: ignore[misc]
+    assert reader.topic_id == expected
 
 
 def test_topic_id_is_unknown_where_the_groups_log_partition_is() -> None:
@@ -295,6 +307,19 @@ def test_group_that_the_current_listing_omits_is_no_consumer_group(seems: str) -
     )
 
 
+def test_what_a_streams_group_reads_is_known_once_it_has_committed() -> None:
+    """Its members cannot be described: before its first commit it may read any topic."""
+    listing = groups(hidden=("g",))
+    for commits, is_known in ((2, True), (0, False)):
+        row = group_row(commits=commits, live=True, seems="streams")
+        result = group_facts(row, needs=READERS, listing=listing)
+        assert result.type is GroupType.STREAMS
+        if is_known:
+            assert result.consumption_unread is None
+        else:
+            assert "Streams group without a commit" in reason(result.consumption_unread)
+
+
 def test_group_that_is_not_requested_has_its_listing_only() -> None:
     """Type and state of all groups are known; other facts are "not asked"."""
     result = group_facts(group_row(), needs=ScanRequest())
@@ -303,15 +328,23 @@ def test_group_that_is_not_requested_has_its_listing_only() -> None:
     assert result.last_activity_ms is NOT_ASKED
 
 
+def test_a_group_whose_consumption_failed_says_so() -> None:
+    """Only that group blocks; where no readers are requested, all are "not asked"."""
+    rows = Rows({}, {"g": group_row(error="timed out")}, {}, [])
+    facts = snapshot_builder.group_facts(READERS, groups("f", "g"), rows, READ)
+    assert reason(facts["g"].consumption_unread) == "timed out"
+    assert facts["f"].consumption_unread is None
+    assert snapshot_builder.group_facts(ScanRequest(), groups("f"), rows, READ)["f"].consumption_unread is NOT_ASKED
+
+
 READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True),))
 
 
 @pytest.mark.parametrize(
-    ("listing", "row", "log", "expected"),
+    ("listing", "read", "log", "expected"),
     [
         (groups("g"), None, READ, None),
-        (groups("g"), {"error": None}, READ, None),
-        (groups("g"), {"error": "timed out"}, READ, "timed out"),
+        (groups("g"), 0, READ, "0 of 1 groups"),
         (groups("g", incomplete=Unknown("short")), None, READ, "short"),
         (groups("g", hidden_unread=Unknown("old call")), None, READ, None),
         (
@@ -330,8 +363,7 @@ READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True
     ],
     ids=[
         "all read",
-        "row without error",
-        "a group failed",
+        "a task that read no group",
         "listing short",
         "log makes up for the old call",
         "nothing does",
@@ -344,18 +376,18 @@ READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True
         "no log, no groups",
     ],
 )
-def test_readers_incomplete(listing: GroupListing, row: Row | None, log: CommitLog, expected: str | None) -> None:
-    """The readers are complete only if every group is listed and every listed group's commits were
-    read.
-    """
-    rows = Rows({}, {} if row is None else {"g": row}, {}, [])
+def test_readers_incomplete(listing: GroupListing, read: int | None, log: CommitLog, expected: str | None) -> None:
+    """The readers are complete only if every group is listed and the tasks read as many groups. None: all."""
+    count = len(listing.groups) if read is None else read
+    rows = Rows({}, {}, {}, [{"name": "groups", "records": count}])
     result = snapshot_builder.readers_incomplete(READERS, listing, rows, log)
     assert (result is None) if expected is None else expected in reason(result)
     assert snapshot_builder.readers_incomplete(ScanRequest(), listing, rows, log) is NOT_ASKED
 
 
 def run_row(number: int, *, error: str | None = None, records: int = 4) -> Row:
-    return {"name": "commit_log", "number": number, "error": error, "records": records, "skipped": 1, "garbled": 2}
+    counts = {"records": records, "skipped": 1, "garbled": 2}
+    return {"name": "commit_log", "number": number, "error": error, **counts, "log_offset": 9}
 
 
 def test_commit_log_with_missing_partitions() -> None:
@@ -365,6 +397,7 @@ def test_commit_log_with_missing_partitions() -> None:
     assert "no leader" in log.unread[1].reason
     assert "no data" in log.unread[2].reason
     assert (log.records, log.skipped, log.malformed) == (8, 2, 4)
+    assert log.ends == {0: 9}
     assert CommitLog(partitions=1).with_rows([run_row(0)]).unread == {}
 
 
@@ -403,17 +436,19 @@ def test_topic_records() -> None:
 
 
 def test_cluster_records() -> None:
-    """The broker's own topics do not count, and one unknown topic makes the cluster's records
-    Unknown.
-    """
+    """The broker's own topics and compacted ones do not count, and neither does what was not read."""
     internal, one, two = topic("__consumer_offsets"), topic("a"), topic("b")
-    rows = Rows({}, {}, {"a": {"records": 5, "unread": 0}, "b": {"records": 6, "unread": 0}}, [])
+    rows = Rows({}, {}, {"a": {"records": 5, "unread": 0}, "b": {"records": 6, "unread": 3}}, [])
     counted = frozenset({"a", "b"})
-    result = list(snapshot_builder.topic_facts(topics(internal, one, two), {}, rows, counted).values())
+    delete = {"a": frozenset({"delete"}), "b": frozenset({"delete"})}
+    result = list(snapshot_builder.topic_facts(topics(internal, one, two), delete, rows, counted).values())
     assert snapshot_builder.cluster_records(ScanRequest(cluster_records=True), result) == 11
+    for policy in (frozenset({"compact"}), frozenset({"compact", "delete"}), Unknown("no right")):
+        compacted = snapshot_builder.topic_facts(topics(internal, one, two), delete | {"b": policy}, rows, counted)
+        assert snapshot_builder.cluster_records(ScanRequest(cluster_records=True), compacted.values()) == 5
     assert snapshot_builder.cluster_records(ScanRequest(), result) is NOT_ASKED
-    short = list(snapshot_builder.topic_facts(topics(internal, one, two), {}, Rows({}, {}, {}, []), counted).values())
-    assert "no answer" in reason(snapshot_builder.cluster_records(ScanRequest(cluster_records=True), short))
+    short = snapshot_builder.topic_facts(topics(internal, one, two), delete, Rows({}, {}, {}, []), counted)
+    assert snapshot_builder.cluster_records(ScanRequest(cluster_records=True), short.values()) == 0
 
 
 def test_rows_by_subject() -> None:

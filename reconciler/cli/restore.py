@@ -1,0 +1,84 @@
+"""`reconciler restore-group`: undo the removal of a group."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reconciler import pipeline, report
+from reconciler.apply import restore
+from reconciler.apply.results import exit_code, may_have_written
+from reconciler.cli import common, console
+from reconciler.cli.common import Paths, parse_path
+from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.cli.signals import handle_signals
+from reconciler.errors import ExitCode, PlanUnusable, Refused, UsageError
+from reconciler.report.tree import Report
+from reconciler.text.escape import quoted
+
+
+@accepts_settings
+def restore_group(
+    settings: Settings,
+    source: Annotated[
+        Path,
+        typer.Argument(
+            parser=parse_path,
+            metavar="RESULTS",
+            help="The file of `apply --results`, or of `journal -o json` after a run that was killed.",
+        ),
+    ],
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The group that was removed.")],
+    paths: Paths = None,
+    confirm: Annotated[
+        str | None, typer.Option(metavar="GROUP", help="The group again, instead of the question; for scripts.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, and write nothing.")] = False,
+) -> int:
+    """Write the committed offsets of a removed group back.
+
+    Only offsets whose topic still has the same id and whose log still holds them are written, and
+    never over a group that exists. Records that apply has deleted cannot be restored.
+    """
+    console.prepare(settings)
+    if confirm is not None and confirm != group:
+        raise UsageError(f"--confirm {quoted(confirm)} is not the group {quoted(group)}: nothing was done")
+    if not dry_run and confirm is None and (settings.no_input or not sys.stdin.isatty()):
+        raise UsageError(
+            "restore-group asks for confirmation, and standard input is no terminal: repeat the name of the group with "
+            "--confirm, or look at the plan with --dry-run"
+        )
+    removal = restore.find_removal(_read(source), group, name=str(source))
+    manifests = common.load_cluster(paths, settings, cluster_id=removal.cluster_id)
+    cluster = manifests.cluster.metadata.name
+    with common.open_run(settings, manifests) as run:
+        planned = pipeline.plan_restore(run, removal)
+    _show(report.restore_plan_report(planned, cluster), settings)
+    if not planned.writable:
+        return exit_code(restore.unwritten(planned).values())
+    if dry_run:
+        return ExitCode.DONE
+    if confirm is None and (answer := console.ask(f"Type the name of the group ({quoted(group)}) to write:")) != group:
+        raise Refused(f"{quoted(answer)} is not {quoted(group)}: nothing was done")
+    with handle_signals() as signals:
+        with common.open_run(settings, manifests, signals) as run:
+            outcomes = pipeline.restore_group(run, planned)
+        with console.report_write_errors():
+            _show(report.restore_report(removal, outcomes, cluster), settings)
+        if signals() and not any(map(may_have_written, outcomes.values())):
+            return ExitCode.INTERRUPTED
+    return exit_code(outcomes.values())
+
+
+def _read(source: Path) -> str:
+    """Return the text of a file. Raises PlanUnusable."""
+    try:
+        return source.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        raise PlanUnusable(f"{source} cannot be read: {reason}; pass the file of `apply --results`") from None
+
+
+def _show(tree: Report, settings: Settings) -> None:
+    console.emit(settings, "restore-group", text=lambda: common.lines(tree), md=lambda: report.write_markdown(tree))

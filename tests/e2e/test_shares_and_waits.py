@@ -1,0 +1,235 @@
+"""What counts in a limit, what a waiver allows, and what waits, with plans on a real cluster."""
+
+import json
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
+from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
+from tests.command import reconciler
+from tests.e2e.test_unseen_consumers import blocks
+from tests.toolbox import log_start_offsets, run_kafka_tool
+
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+
+
+@pytest.fixture(scope="module")
+def own_cluster() -> Iterator[Cluster]:
+    """A cluster without topics of other tests, because shares of a whole cluster are tested."""
+    cluster = start(3, name="shares")
+    try:
+        yield cluster
+    finally:
+        stop(cluster)
+
+
+def create_topic(cluster: Cluster, records: int, *, timestamp_ms: int = 0, **settings: Any) -> str:
+    topic = f"shares-{uuid4().hex[:8]}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic, **settings)])
+    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x", b"key", timestamp_ms)] * records})
+    return topic
+
+
+def write(folder: Path, cluster: Cluster, limits: str, *policies: str) -> None:
+    (folder / "manifests").mkdir(exist_ok=True)
+    manifest = f"""\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: local}}
+spec:
+  clusterId: {CLUSTER_ID}
+  bootstrapServers: {json.dumps(cluster.bootstrap_servers.split(","))}
+  limits: {{{limits}}}
+"""
+    (folder / "manifests" / "all.yaml").write_text("---\n".join((manifest, *policies)))
+
+
+def plan(folder: Path, cluster: Cluster, limits: str, *policies: str, code: int = 0) -> dict[str, Any]:
+    """Plan with the command line, and return the plan file and the text of stderr."""
+    write(folder, cluster, limits, *policies)
+    answer = reconciler(folder, "plan", "--out", "plan.json", "--full")
+    assert answer.returncode == code, answer.stdout + answer.stderr
+    document: dict[str, Any] = json.loads((folder / "plan.json").read_text())
+    return document | {"stderr": answer.stderr}
+
+
+def floor(name: str, topics: str, rule: str, more: str = "") -> str:
+    return f"""\
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {{name: {name}}}
+spec: {{topics: [{topics}], keep: {{{rule}}}{more}}}
+"""
+
+
+def waiver(policy: str, limit: str, value: float, **duration: float) -> str:
+    expires = f"{datetime.now(UTC) + timedelta(**duration):%Y-%m-%dT%H:%M:%SZ}"
+    return f"""\
+apiVersion: reconciler/v1
+kind: Waiver
+metadata: {{name: {uuid4().hex[:8]}}}
+spec: {{policy: {policy}, limit: {limit}, value: {value}, expires: {expires}}}
+"""
+
+
+ALL_OF_A_TOPIC = "recordsPercentPerTopic: 100"
+ALL = f"{ALL_OF_A_TOPIC}, recordsPercent: 100"
+
+
+def percent_of(document: dict[str, Any], limit: str) -> float | None:
+    share: float | None = next(row["observed"] for row in document["limits"] if row["id"] == limit)
+    return share
+
+
+def test_a_compacted_topic_is_no_part_of_the_whole(own_cluster: Cluster, tmp_path: Path) -> None:
+    """20,000 offsets of a changelog turned a share of 90 % into less than 1 %."""
+    topic = create_topic(own_cluster, 100)
+    changelogs = [
+        create_topic(own_cluster, 20_000, configs={"cleanup.policy": policy})
+        for policy in ("compact", "compact,delete")
+    ]
+    document = plan(tmp_path, own_cluster, ALL_OF_A_TOPIC, floor("a", topic, "last: 10"), code=3)
+    share = percent_of(document, "recordsPercent")
+    assert share is not None
+    assert share > 50
+    assert "recordsPercent: share of the cluster's records removed" in document["stderr"]
+    assert reconciler(tmp_path, "apply", "plan.json").returncode == 3
+    assert log_start_offsets(own_cluster, topic) == {0: 0}
+    # The same records of a topic that is not compacted are part of it.
+    policy = ("--entity-type", "topics", "--entity-name", changelogs[0], "--alter", "--add-config")
+    run_kafka_tool(own_cluster, "kafka-configs", *policy, "cleanup.policy=delete")
+    document = plan(tmp_path, own_cluster, ALL_OF_A_TOPIC, floor("a", topic, "last: 10"))
+    share = percent_of(document, "recordsPercent")
+    assert share is not None
+    assert share < 1
+
+
+def test_a_partition_without_a_leader_refuses_no_plan(own_cluster: Cluster, tmp_path: Path) -> None:
+    """What is not known counts as nothing in the whole; one such partition refused every plan."""
+    broker = own_cluster.brokers[-1].id
+    topic = create_topic(own_cluster, 100, assignment=[(1, 2)])
+    leaderless = create_topic(own_cluster, 1_000, assignment=[(broker,)])
+    share = percent_of(plan(tmp_path, own_cluster, ALL, floor("a", topic, "last: 10")), "recordsPercent")
+    own_cluster.terminate(broker)
+    try:
+        healthy = f"127.0.0.1:{own_cluster.brokers[0].port}"
+        client.wait_until(lambda: client.partition_states(healthy, leaderless)[0].leader < 0, 30, "no leader")
+        document = plan(tmp_path, own_cluster, ALL, floor("a", topic, "last: 10"))
+        answer = reconciler(tmp_path, "apply", "plan.json")
+    finally:
+        own_cluster.restart(broker)
+        client.wait_until(lambda: client.partition_states(healthy, leaderless)[0].leader >= 0, 60, "a leader")
+    share_without_leader = percent_of(document, "recordsPercent")
+    assert share is not None
+    assert share_without_leader is not None
+    assert share_without_leader > share
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert log_start_offsets(own_cluster, topic) == {0: 90}
+
+
+def test_a_pattern_skips_a_compacted_topic_and_an_exact_name_plans_it(cluster: Cluster, tmp_path: Path) -> None:
+    topic = create_topic(cluster, 100, configs={"cleanup.policy": "compact,delete"})
+    document = plan(tmp_path, cluster, ALL, floor("a", f'"{topic}*"', "last: 10", ", expectAtMost: 1"))
+    assert document["actions"] == []
+    (skipped,) = document["skipped"]
+    assert skipped["address"] == f"RetentionFloor/a/{topic}"
+    assert skipped["reason"] == f"{topic} is compacted, and only a pattern selects it"
+    document = plan(tmp_path, cluster, ALL, floor("a", topic, "last: 10"))
+    assert [action["request"]["before_offset"] for action in document["actions"]] == [90]
+    answer = reconciler(tmp_path, "apply", "plan.json")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert log_start_offsets(cluster, topic) == {0: 90}
+
+
+def test_a_waiver_caps_the_total(cluster: Cluster, tmp_path: Path) -> None:
+    """Limit 40 and waiver 45 let 85 % of a topic pass: 45 by one policy and 40 by the other."""
+    topic = f"shares-{uuid4().hex[:8]}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=2)])
+    client.produce(cluster.bootstrap_servers, topic, {n: [Record(b"x")] * 50 for n in range(2)})
+    limits = "recordsPercent: 100, recordsPercentPerTopic: 40"
+    policies = (
+        floor("a", topic, "fromOffset: {0: 45}"),
+        floor("b", topic, "fromOffset: {1: 40}"),
+    )
+    too_small = waiver("RetentionFloor/a", "recordsPercentPerTopic", 45, days=1)
+    document = plan(tmp_path, cluster, limits, *policies, too_small, code=3)
+    assert f"share of one topic's records removed ({topic}): 85 %" in document["stderr"]
+    assert reconciler(tmp_path, "apply", "plan.json").returncode == 3
+    assert log_start_offsets(cluster, topic) == {0: 0, 1: 0}
+    enough = waiver("RetentionFloor/a", "recordsPercentPerTopic", 85, days=1)
+    assert len(plan(tmp_path, cluster, limits, *policies, enough)["actions"]) == 2
+    assert reconciler(tmp_path, "apply", "plan.json").returncode == 0
+    assert log_start_offsets(cluster, topic) == {0: 45, 1: 40}
+
+
+def test_an_unclean_election_needs_a_waiver_of_at_most_a_day(own_cluster: Cluster, tmp_path: Path) -> None:
+    """The limit of a Cluster is 0, and the Cluster cannot raise it."""
+    broker, other = own_cluster.brokers[-1].id, own_cluster.brokers[-2].id
+    topic = create_topic(own_cluster, 10, assignment=[(broker, other)])
+    policy = f"""\
+apiVersion: reconciler/v1
+kind: LeaderPolicy
+metadata: {{name: rescue}}
+spec: {{partitions: {{{topic}: [0]}}, election: unclean}}
+"""
+    healthy = f"127.0.0.1:{own_cluster.brokers[0].port}"
+    own_cluster.terminate(other)
+    client.wait_until(lambda: client.partition_states(healthy, topic)[0].in_sync == (broker,), 60, "one in sync")
+    client.produce(healthy, topic, {0: [Record(b"x")] * 5})
+    own_cluster.terminate(broker)
+    try:
+        own_cluster.restart(other)
+        client.wait_until(lambda: client.partition_states(healthy, topic)[0].leader < 0, 60, "no leader")
+        refused = plan(tmp_path, own_cluster, "", policy, code=3)
+        refused_apply = reconciler(tmp_path, "apply", "plan.json")
+        leader_before = client.partition_states(healthy, topic)[0].leader
+        waived = plan(tmp_path, own_cluster, "", policy, waiver("LeaderPolicy/rescue", "uncleanElections", 1, hours=23))
+        allowed_apply = reconciler(tmp_path, "apply", "plan.json")
+        leader_after = client.partition_states(healthy, topic)[0].leader
+    finally:
+        own_cluster.restart(broker)
+        client.wait_until(lambda: len(client.partition_states(healthy, topic)[0].in_sync) == 2, 60, "both in sync")
+    assert "uncleanElections" in refused["stderr"]
+    assert (refused_apply.returncode, leader_before) == (3, -1)
+    assert len(waived["actions"]) == 1
+    assert allowed_apply.returncode == 0, allowed_apply.stdout + allowed_apply.stderr
+    assert leader_after == other
+    write(tmp_path, own_cluster, "uncleanElections: 1", policy)
+    raised = reconciler(tmp_path, "plan")
+    write(tmp_path, own_cluster, "", policy, waiver("LeaderPolicy/rescue", "uncleanElections", 1, hours=25))
+    too_long = reconciler(tmp_path, "plan")
+    assert (raised.returncode, too_long.returncode) == (1, 1)
+    assert "error[M119]: more than 0" in raised.stderr
+    assert "error[M210]: a waiver of `uncleanElections` may last 24 hours at most" in too_long.stderr
+
+
+def test_a_clamped_floor_waits_for_the_group_that_holds_it_back(cluster: Cluster, tmp_path: Path) -> None:
+    """It was in sync. It waits, and is drift once it is overdue by `driftAfter`."""
+    hour_ago_ms = int(time.time() * 1000) - 3_600_000
+    topic = create_topic(cluster, 100, timestamp_ms=hour_ago_ms)
+    address, group = f"RetentionFloor/a/{topic}[0]", f"slow-{topic}"
+    client.commit(cluster.bootstrap_servers, group, {(topic, 0): 0})
+    clamped = ", consumers: clamp, driftAfter: "
+    document = plan(tmp_path, cluster, ALL, floor("a", topic, "last: 10", f"{clamped}2h"))
+    (waiting,) = document["waiting"]
+    assert (document["actions"], document["satisfied"], blocks(document)) == ([], [], {})
+    assert waiting["address"] == address
+    assert f'clamped to 0, where group "{group}" stands' in waiting["reason"]
+    assert reconciler(tmp_path, "drift").returncode == 0
+    document = plan(tmp_path, cluster, ALL, floor("a", topic, "last: 10", f"{clamped}30m"))
+    assert document["waiting"] == []
+    assert blocks(document)[address]["code"] == "B204"
+    assert f'where group "{group}" stands' in blocks(document)[address]["reason"]
+    drift = reconciler(tmp_path, "drift")
+    assert drift.returncode == 2, drift.stdout + drift.stderr
+    assert f"{topic}[0]: blocked: another group is behind the floor (B204)" in drift.stdout
+    client.commit(cluster.bootstrap_servers, group, {(topic, 0): 60})
+    document = plan(tmp_path, cluster, ALL, floor("a", topic, "last: 10", f"{clamped}30m"))
+    assert [action["request"]["before_offset"] for action in document["actions"]] == [60]

@@ -1,0 +1,96 @@
+"""`watch` on real brokers, while its manifests change under it."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
+from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from tests.command import command, environment
+from tests.toolbox import log_start_offsets
+
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+
+CLUSTER = """\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: local}}
+spec:
+  clusterId: {id}
+  bootstrapServers: {servers}
+  protect: {{topics: [{protected}]}}
+  limits: {{recordsPercentPerTopic: 100, recordsPercent: 100}}
+"""
+FLOOR = """\
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {{name: floor}}
+mode: continuous
+spec:
+  topics: [{topics}]
+  keep: {{{last}: 40}}
+  every: 1s
+"""
+
+
+def test_a_protection_holds_for_a_watch_that_began_before_it(
+    cluster: Cluster, spark_server: str, tmp_path: Path
+) -> None:
+    """The manifests are invalid in the same moment: the old policies go on, without the protected topic."""
+    mark = uuid4().hex[:8]
+    protected, purged = f"protected-{mark}", f"purged-{mark}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(protected), Topic(purged)])
+    for topic in (protected, purged):
+        client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
+
+    def write(protect: str, last: str) -> None:
+        servers = json.dumps(cluster.bootstrap_servers.split(","))
+        write_file(tmp_path / "cluster.yaml", CLUSTER.format(id=CLUSTER_ID, servers=servers, protected=protect))
+        write_file(tmp_path / "floor.yaml", FLOOR.format(topics=f"{protected}, {purged}", last=last))
+
+    write("nothing-yet", "last")
+    errors = tmp_path / "errors.txt"
+    with (
+        errors.open("w") as stderr,
+        subprocess.Popen(
+            command("watch", str(tmp_path), "--every", "1s", "-q"),
+            env=environment(SPARK_REMOTE=spark_server),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+        ) as process,
+    ):
+        try:
+            for topic in (protected, purged):
+                wait_for_log_start(cluster, topic, 60)
+            assert process.poll() is None, errors.read_text()
+            write(protected, "lsat")
+            message = "the last valid ones stay in force, with what Cluster/local protects by now"
+            client.wait_until(lambda: message in errors.read_text(), 120, "a round with invalid manifests")
+            for topic in (protected, purged):
+                client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
+            wait_for_log_start(cluster, purged, 160)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(120) == 0, errors.read_text()
+        finally:
+            if process.poll() is None:
+                os.kill(process.pid, signal.SIGKILL)
+    assert log_start_offsets(cluster, protected) == {0: 60}
+    assert "lsat" in errors.read_text()
+
+
+def write_file(path: Path, text: str) -> None:
+    path.with_suffix(".new").write_text(text)
+    path.with_suffix(".new").replace(path)
+
+
+def wait_for_log_start(cluster: Cluster, topic: str, offset: int) -> None:
+    client.wait_until(
+        lambda: log_start_offsets(cluster, topic) == {0: offset}, 180, f"the log start {offset} of {topic}", every_s=0.5
+    )

@@ -1,0 +1,124 @@
+"""The witnesses of the fault trials can fail: what they lose and no plan announced is a violation."""
+
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
+from reconciler.sandbox.cluster import Cluster
+from tests.faults.verification import announced_losses, witness_violations
+from tests.faults.witness import Gap, PartitionKey, Witness
+from tests.strategies import examples
+from tests.toolbox import log_start_offsets
+
+RECORDS = 60
+FLOOR = 30
+PAUSE = 10
+KEY = ("orders", 0)
+
+
+def deletion(key: PartitionKey = KEY, **guard: object) -> DeleteRecords:
+    """A planned deletion below FLOOR."""
+    return examples.purge(*key, before_offset=FLOOR, log_start=0, end=RECORDS, **guard)
+
+
+def witness(*, commits: bool = True, start: int = 0) -> Witness:
+    """A witness that has not begun."""
+    return Witness("127.0.0.1:1", "w", {KEY: start}, commits=commits)
+
+
+def test_no_plan_announces_a_loss_of_a_group_that_it_does_not_name() -> None:
+    others = deletion(consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("v", 0),), except_groups=("v*",))
+    elsewhere = deletion(("orders", 1), consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("w", 0),))
+    assert announced_losses([deletion(), others, elsewhere], "w", KEY) == set()
+
+
+def test_an_accepted_lag_announces_the_records_from_its_position_to_the_target() -> None:
+    action = deletion(consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("w", 12),))
+    assert announced_losses([action], "w", KEY) == set(range(12, FLOOR))
+
+
+def test_except_groups_announces_everything_below_the_target() -> None:
+    assert announced_losses([deletion(except_groups=("w",))], "w", KEY) == set(range(FLOOR))
+
+
+def test_one_lost_record_outside_of_the_announced_ones_is_a_violation() -> None:
+    action = deletion(consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("w", 12),))
+    reader = witness(start=12)
+    reader.gaps.append(Gap(KEY, 12, FLOOR))
+    assert list(witness_violations([reader], [action], {KEY: FLOOR})) == []
+    reader.gaps[:] = [Gap(KEY, 11, FLOOR)]
+    (sentence,) = witness_violations([reader], [action], {KEY: FLOOR})
+    assert "offsets 11 to 11" in sentence
+    reader.gaps[:] = [Gap(KEY, 12, FLOOR + 1)]
+    (sentence,) = witness_violations([reader], [action], {KEY: FLOOR})
+    assert f"offsets {FLOOR} to {FLOOR}" in sentence
+
+
+def test_only_a_member_without_a_commit_loses_what_it_has_read() -> None:
+    """Its group begins at the log start again, while a committed position stands."""
+    assert list(witness_violations([witness()], [deletion()], {KEY: FLOOR})) == []
+    (sentence,) = witness_violations([witness(commits=False)], [deletion()], {KEY: FLOOR})
+    assert f"offsets 0 to {FLOOR - 1}" in sentence
+
+
+def test_a_group_that_lost_its_membership_without_a_commit_is_not_protected() -> None:
+    reader = witness(commits=False)
+    reader.lost = True
+    assert list(witness_violations([reader], [deletion()], {KEY: FLOOR})) == []
+
+
+def test_losses_of_a_topic_that_the_trial_itself_changed_do_not_count() -> None:
+    reader = witness()
+    reader.gaps.append(Gap(KEY, 0, FLOOR))
+    assert list(witness_violations([reader], [], {KEY: FLOOR}, changed_topics={KEY[0]})) == []
+    assert len(list(witness_violations([reader], [], {KEY: FLOOR}))) == 1
+
+
+@pytest.mark.brokers
+@pytest.mark.parametrize("kind", ["newcomer", "newcomer of the new protocol", "committing", "standalone"])
+def test_a_deletion_that_ignores_a_witness_is_a_violation(cluster: Cluster, kind: str) -> None:
+    """A plain admin client deletes records between its position and the target of a plan."""
+    servers, topic = cluster.bootstrap_servers, f"witnessed-{uuid4().hex[:8]}"
+    key = (topic, 0)
+    client.create_topics(servers, [Topic(topic)])
+    client.produce(servers, topic, {0: [Record(b"x")] * RECORDS})
+    reader = Witness(
+        servers,
+        f"witness-{topic}",
+        {key: 0},
+        {key: PAUSE},
+        joins=kind != "standalone",
+        commits=not kind.startswith("newcomer"),
+        protocol="consumer" if "new protocol" in kind else "classic",
+    )
+    with reader.reading():
+        client.wait_until(lambda: reader.expected[key] == PAUSE, 30, f"the witness at {PAUSE}")
+        admin = client.admin_client(servers)  # a reference: the futures of a collected client fail
+        for future in admin.delete_records([TopicPartition(topic, 0, FLOOR)]).values():
+            future.result(30)
+        assert list(reader.read_to({key: RECORDS})) == []
+    starts = {(topic, number): offset for number, offset in log_start_offsets(cluster, topic).items()}
+    violations = list(witness_violations([reader], [deletion(key)], starts))
+    assert any(f"offsets {PAUSE} to {FLOOR - 1} of" in sentence for sentence in violations)
+    accepted = deletion(key, consumers=LagPolicy.IGNORE, accepted=(AcceptedLag(reader.group, 0),))
+    assert list(witness_violations([reader], [accepted], starts)) == []
+
+
+@pytest.mark.brokers
+def test_a_witness_that_goes_back_reads_again_from_there(cluster: Cluster) -> None:
+    """Its commit is lower before it reads again, so a plan can see it there."""
+    servers, topic = cluster.bootstrap_servers, f"witnessed-{uuid4().hex[:8]}"
+    key = (topic, 0)
+    client.create_topics(servers, [Topic(topic)])
+    client.produce(servers, topic, {0: [Record(b"x")] * RECORDS})
+    reader = Witness(servers, f"witness-{topic}", {key: 5}, {key: PAUSE}, joins=False)
+    with reader.reading():
+        client.wait_until(lambda: reader.expected[key] == PAUSE, 30, f"the witness at {PAUSE}")
+        reader.rewind({key: 2})
+        assert list(reader.read_to({key: RECORDS})) == []
+    assert reader.records == PAUSE - 5 + RECORDS - 2
+    assert reader.gaps == []

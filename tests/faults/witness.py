@@ -1,0 +1,188 @@
+"""Live consumers that read through a trial and record every gap in the offsets that they receive.
+
+The trial's topics are neither compacted nor transactional, and their producers are not, so each
+offset below the end is a record. A gap is therefore a loss, unless a plan announced it.
+"""
+
+import threading
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from reconciler.sandbox import client
+from reconciler.sandbox.client import DebugLogger, consumer_properties
+
+PartitionKey = tuple[str, int]
+
+SESSION_MS = 45_000
+"""Longer than any fault: a member that its coordinator removes has no protection left."""
+COMMIT_EVERY_S = 0.3
+READ_TO_END_S = 90
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Records that a witness did not receive: from `first` to `after`, the next offset that came."""
+
+    partition: PartitionKey
+    first: int
+    after: int
+
+
+@dataclass
+class Witness:
+    """A consumer of `group`, in a thread of its own, during `reading`.
+
+    `starts`: the first offset of each partition that it has to see. `pauses`: where it pauses until
+    its release. `joins`: it is a member of the group; otherwise it assigns the partitions itself.
+    `commits`: it commits what it has read, and has committed `starts` before it begins.
+    `protocol`: of a member. `expected`: the next offset of each partition. `lost`: the coordinator
+    has removed it, and without a commit nothing protects it any more.
+    """
+
+    servers: str
+    group: str
+    starts: Mapping[PartitionKey, int]
+    pauses: Mapping[PartitionKey, int] = field(default_factory=dict)
+    joins: bool = True
+    commits: bool = True
+    protocol: str = "classic"
+    gaps: list[Gap] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    expected: dict[PartitionKey, int] = field(default_factory=dict)
+    records: int = 0
+    lost: bool = False
+    _release_at: float = float("inf")
+    _rewind: dict[PartitionKey, int] = field(default_factory=dict)
+    _paused: set[PartitionKey] = field(default_factory=set)
+    _positions: dict[PartitionKey, int] = field(default_factory=dict)
+    _committed: dict[PartitionKey, int] = field(default_factory=dict)
+    _assigned: threading.Event = field(default_factory=threading.Event)
+
+    @contextmanager
+    def reading(self, *, deadline_s: float = 60) -> Iterator[None]:
+        """Read during the block, which begins once partitions are assigned. Raises TimeoutError."""
+        self.expected.update(self.starts)
+        if self.commits:
+            client.commit(self.servers, self.group, self.starts, deadline_s=deadline_s)
+            self._committed.update(self.starts)
+        with client.run_in_background(self._read, f"witness-{self.group}"):
+            if not self._assigned.wait(deadline_s):
+                raise TimeoutError(f"{self.group} got no assignment within {deadline_s:.0f} s: {self.errors}")
+            yield
+
+    def release(self, after_s: float = 0) -> None:
+        """Go on with paused partitions, and pause no others."""
+        self._release_at = time.monotonic() + after_s
+
+    def rewind(self, offsets: Mapping[PartitionKey, int], *, deadline_s: float = 30) -> None:
+        """Commit lower offsets, and pause one record after them. Raises TimeoutError."""
+        self.pauses = {**self.pauses, **{key: offset + 1 for key, offset in offsets.items()}}
+        self._rewind = dict(offsets)
+        client.wait_until(lambda: not self._rewind, deadline_s, f"{self.group} goes back to {offsets}")
+
+    def read_to(self, ends: Mapping[PartitionKey, int]) -> Iterator[str]:
+        """Release it, wait until it has read and committed up to `ends`, and say what it lacks."""
+        self.release()
+        done = self.expected if not self.commits else self._committed
+        deadline = time.monotonic() + READ_TO_END_S
+        while any(done[key] < ends[key] for key in self.starts if key in ends) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        for key in self.starts:
+            if key in ends and done[key] < ends[key]:
+                yield (
+                    f"WITNESS {self.group} has read {key} up to {self.expected[key]} of {ends[key]}, "
+                    f"and committed {self._committed.get(key)}"
+                )
+
+    def _read(self, leave: threading.Event) -> None:
+        properties = consumer_properties(self.servers, self.group) | {
+            "auto.offset.reset": "earliest",
+            "group.protocol": self.protocol,
+            "session.timeout.ms": SESSION_MS,
+            "on_commit": self._on_commit,
+        }
+        if self.protocol == "consumer":
+            del properties["session.timeout.ms"]  # The broker's default is as long.
+        consumer = Consumer(properties, logger=DebugLogger())
+        try:
+            if self.joins:
+                topics = sorted({topic for topic, _ in self.starts})
+                consumer.subscribe(topics, on_assign=self._on_assign, on_lost=self._on_lost)
+            else:
+                self._assign(consumer)
+            commit_at = 0.0
+            while not leave.is_set():
+                if self._rewind:
+                    self._go_back(consumer)
+                if self._paused and time.monotonic() >= self._release_at:
+                    self._resume(consumer)
+                message = consumer.poll(0.05)
+                if message is not None and message.error() is None:
+                    self._receive(consumer, message)
+                if self.commits and time.monotonic() >= commit_at:
+                    commit_at = time.monotonic() + COMMIT_EVERY_S
+                    self._commit(consumer)
+        except Exception:  # noqa: BLE001 - a witness that died is a violation
+            self.errors.append(f"WITNESS {self.group}: {traceback.format_exc()}")
+        finally:
+            consumer.close()
+
+    def _assign(self, consumer: Consumer) -> None:
+        consumer.assign([TopicPartition(*key, offset) for key, offset in self.expected.items()])
+        self._assigned.set()
+
+    def _on_assign(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if partitions:
+            self._assigned.set()
+
+    def _resume(self, consumer: Consumer) -> None:
+        """Resume what is assigned; a new assignment of the same partitions leaves them paused."""
+        resumed = self._paused & {(part.topic, part.partition) for part in consumer.assignment()}
+        consumer.resume([TopicPartition(*key) for key in resumed])
+        self._paused -= resumed
+
+    def _on_lost(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
+        self.lost = True
+
+    def _receive(self, consumer: Consumer, message: Message) -> None:
+        key, offset = (str(message.topic()), int(message.partition() or 0)), int(message.offset() or 0)
+        if offset > self.expected[key]:
+            self.gaps.append(Gap(key, self.expected[key], offset))
+        # After a rebalance records come again.
+        self.expected[key] = max(self.expected[key], offset + 1)
+        self._positions[key] = offset + 1
+        self.records += 1
+        if offset + 1 >= self.pauses.get(key, offset + 2) and time.monotonic() < self._release_at:
+            consumer.pause([TopicPartition(*key)])
+            self._paused.add(key)
+
+    def _commit(self, consumer: Consumer) -> None:
+        offsets = {key: offset for key, offset in self._positions.items() if self._committed.get(key) != offset}
+        if offsets:
+            consumer.commit(offsets=[TopicPartition(*key, offset) for key, offset in offsets.items()])
+
+    def _on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        """Note what is committed. The next round commits again what a fault prevented."""
+        if error is None:
+            self._committed.update(((p.topic, p.partition), p.offset) for p in partitions if p.error is None)
+
+    def _go_back(self, consumer: Consumer) -> None:
+        # With the same client: a commit that is still under way must not come after this one.
+        try:
+            offsets = [TopicPartition(*key, offset) for key, offset in self._rewind.items()]
+            results = consumer.commit(offsets=offsets, asynchronous=False) or []
+        except KafkaException:
+            return  # The coordinator is away; the next round tries again.
+        if any(result.error is not None for result in results):
+            return
+        self.expected.update(self._rewind)
+        self._committed.update(self._rewind)
+        self._positions.update(self._rewind)
+        self._assign(consumer)
+        self._resume(consumer)
+        self._rewind = {}

@@ -1,0 +1,357 @@
+"""restore-group on the fake cluster: which offsets may be written, and what became of each."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from reconciler import report
+from reconciler.apply import restore, results
+from reconciler.apply.restore import Removal, RestoreContext, find_removal
+from reconciler.apply.results import ResultsHeader, exit_code
+from reconciler.errors import JournalUnavailable, PlanUnusable
+from reconciler.journal.file import JournalFile
+from reconciler.journal.journal import ActionJournal, Event, JournalEntry, dump
+from reconciler.model.names import Address, TopicPartition
+from reconciler.model.outcome import Outcome, Status
+from reconciler.model.snapshot import CommittedOffset, GroupType
+from tests.fakes.cluster import FakeCluster, FakeGroup
+from tests.fakes.runs import removal, run
+
+FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
+GROUP = "etl"
+ADDRESS = Address("GroupRemoval", "dead", GROUP)
+HEADER = ResultsHeader(
+    run_id="run-1",
+    plan_digest="sha256:plan",
+    cluster="prod-eu",
+    cluster_id="5L6g3nShT-eMCtK--X86sw",
+    started_at_ms=1_800_000_000_000,
+    finished_at_ms=1_800_000_001_500,
+    interrupted=False,
+    exit_code=0,
+    tool_version="0.1.0",
+)
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    """Two partitions with 100 records each, of which the first 10 are gone; the group is removed."""
+    cluster = FakeCluster()
+    cluster.create_topic("orders", 2)
+    cluster.produce("orders", {0: 100, 1: 100})
+    cluster.expire(FIRST, 10)
+    cluster.expire(SECOND, 10)
+    return cluster
+
+
+def removal_of(cluster: FakeCluster, first: int = 50, second: int = 60) -> Removal:
+    topic_id = cluster.topics["orders"].topic_id
+    offsets = tuple(
+        CommittedOffset(topic="orders", topic_id=topic_id, partition=number, offset=offset)
+        for number, offset in enumerate((first, second))
+    )
+    return Removal(address=ADDRESS, group=GROUP, offsets=offsets, plan_digest="sha256:plan", source="the test")
+
+
+class Events(list[tuple[Any, tuple[CommittedOffset, ...]]]):
+    """What a restore stores in the journal."""
+
+    def record(self, event: Any, offsets: tuple[CommittedOffset, ...]) -> None:
+        self.append((event, offsets))
+
+
+def restored(cluster: FakeCluster, plan: restore.RestorePlan, *, stop: bool = False) -> tuple[list[Outcome], Events]:
+    events = Events()
+    context = RestoreContext(gateway=cluster, record=events.record, stop=lambda: stop, sending=lambda: None)
+    return list(restore.restore(plan, context).values()), events
+
+
+def details(outcomes: Sequence[Outcome]) -> list[tuple[Status, str]]:
+    return [(outcome.status, outcome.detail) for outcome in outcomes]
+
+
+@pytest.mark.parametrize("offset", [10, 100])
+def test_offsets_from_the_log_start_to_the_end_are_written(cluster: FakeCluster, offset: int) -> None:
+    """Both bounds belong to the log; the journal has an intent with the offsets, and an outcome."""
+    planned = restore.plan(removal_of(cluster, offset), cluster)
+    outcomes, events = restored(cluster, planned)
+    assert details(outcomes) == [(Status.APPLIED, "written back")] * 2
+    assert cluster.groups[GROUP].commits == {FIRST: offset, SECOND: 60}
+    assert exit_code(outcomes) == 0
+    (intent, offsets), (outcome, _) = events
+    assert (intent.OPERATION, intent.address, offsets) == ("restore_group", ADDRESS, planned.writable)
+    assert (outcome.status, outcome.detail, outcome.sends) == (Status.APPLIED, "2 of 2 offsets written back", 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "reason"),
+    [
+        (lambda c: c.delete_topic("orders"), Status.STALE, "the partition is gone"),
+        (lambda c: (c.delete_topic("orders"), c.create_topic("orders", 2)), Status.STALE, "deleted and created again"),
+        (lambda c: c.expire(FIRST, 51), Status.STALE, "the log starts at 51, above the offset"),
+        (lambda c: setattr(c.partition(FIRST), "high_watermark", 49), Status.STALE, "the log ends at 49, below"),
+        (lambda c: setattr(c.partition(FIRST), "leader", None), Status.FAILED, "could not be read"),
+    ],
+    ids=["gone", "created again", "starts above", "ends below", "no leader"],
+)
+def test_an_offset_of_other_records_is_not_written(
+    cluster: FakeCluster, change: Any, status: Status, reason: str
+) -> None:
+    """Neither before the confirmation nor, where the cluster changes meanwhile, after it."""
+    etl_removal = removal_of(cluster)
+    before = restore.plan(etl_removal, cluster)
+    change(cluster)
+    now = restore.plan(etl_removal, cluster)
+    failure = now.failures[FIRST]
+    assert (failure.status, reason in failure.detail) == (status, True), failure.detail
+    outcomes, _ = restored(cluster, before)
+    assert (outcomes[0].status, outcomes[0].sends) == (status, 0)
+    assert FIRST not in [commit.at for commit in cluster.restored]
+
+
+def test_an_unknown_topic_id_is_never_written(cluster: FakeCluster) -> None:
+    etl_removal = removal_of(cluster)
+    etl_removal = replace(etl_removal, offsets=(replace(etl_removal.offsets[0], topic_id=None), etl_removal.offsets[1]))
+    planned = restore.plan(etl_removal, cluster)
+    assert [commit.at for commit in planned.writable] == [SECOND]
+    outcomes, _ = restored(cluster, planned)
+    assert details(outcomes)[0] == (Status.BLOCKED, "the topic's id at the removal is not known")
+    assert exit_code(outcomes) == results.EXIT_PARTLY
+    assert cluster.groups[GROUP].commits == {SECOND: 60}
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before the plan", "after the confirmation"])
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        (lambda c: c.commit(GROUP, {FIRST: 99}), Status.BLOCKED),
+        (lambda c: c.join(GROUP, "orders"), Status.BLOCKED),
+        (lambda c: c.groups.update({GROUP: FakeGroup(hidden=True)}), Status.BLOCKED),
+        (lambda c: c.groups.update({GROUP: FakeGroup(type=GroupType.CONSUMER)}), Status.BLOCKED),
+        (lambda c: setattr(c, "may_describe", False), Status.FAILED),
+        (lambda c: c.silent.add(1), Status.FAILED),
+    ],
+    ids=["with commits", "with a member", "hidden", "of the new protocol", "no right to list", "silent broker"],
+)
+def test_nothing_is_written_over_a_group_that_may_exist(
+    cluster: FakeCluster, change: Any, status: Status, *, late: bool
+) -> None:
+    """In whatever state and type, and also where its absence is not proven."""
+    planned = restore.plan(removal_of(cluster), cluster)
+    change(cluster)
+    if not late:
+        planned = restore.plan(removal_of(cluster), cluster)
+        assert planned.group_failure is not None
+        assert planned.group_failure.status is status
+        assert planned.writable == ()
+    outcomes, _ = restored(cluster, planned)
+    assert {outcome.status for outcome in outcomes} <= {status, Status.FAILED}
+    assert exit_code(outcomes) == (3 if status is Status.BLOCKED else 1)
+    assert cluster.restored == []
+
+
+@pytest.mark.parametrize(
+    ("code", "possible", "words"),
+    [
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, False, "READ on the group and on the topic"),
+        (KafkaError.REQUEST_TIMED_OUT, True, ""),
+        (KafkaError.NO_ERROR, True, "the offset is another one"),
+    ],
+)
+def test_an_offset_that_does_not_read_back_has_failed(
+    cluster: FakeCluster, code: int, words: str, *, possible: bool
+) -> None:
+    """The others are written; the exit code says that something is not done."""
+    cluster.commit_faults[FIRST] = code
+    outcomes, events = restored(cluster, restore.plan(removal_of(cluster), cluster))
+    assert (outcomes[0].status, outcomes[0].possible, outcomes[0].read_back) == (Status.FAILED, possible, "no commit")
+    assert words in outcomes[0].detail
+    assert outcomes[1].status is Status.APPLIED
+    assert exit_code(outcomes) == results.EXIT_PARTLY
+    assert events[1][0].status is Status.FAILED
+    assert "1 of 2 offsets written back" in events[1][0].detail
+
+
+@pytest.mark.parametrize(("offset", "words"), [(50, "written back"), (55, "a consumer has gone on since")])
+def test_the_read_back_decides(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, offset: int, words: str) -> None:
+    """A consumer that comes back at once commits further on; that is no failure."""
+    commit_offsets = cluster.commit_offsets
+
+    def write_and_read_on(group: str, offsets: Any) -> Any:
+        answer = commit_offsets(group, offsets)
+        cluster.commit(group, {FIRST: offset})
+        return answer
+
+    monkeypatch.setattr(cluster, "commit_offsets", write_and_read_on)
+    outcomes, _ = restored(cluster, restore.plan(removal_of(cluster), cluster))
+    assert (outcomes[0].status, outcomes[0].read_back) == (Status.APPLIED, f"offset {offset}")
+    assert words in outcomes[0].detail
+
+
+def test_a_refused_offset_is_not_written_where_the_group_has_it(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A consumer joined right before the request, and happens to stand there."""
+    commit_offsets = cluster.commit_offsets
+
+    def join_first(group: str, offsets: Any) -> Any:
+        cluster.commit(group, {FIRST: 50})
+        cluster.join(group, "orders")
+        return commit_offsets(group, offsets)
+
+    monkeypatch.setattr(cluster, "commit_offsets", join_first)
+    outcomes, _ = restored(cluster, restore.plan(removal_of(cluster), cluster))
+    assert [(o.status, o.code, o.possible) for o in outcomes] == [(Status.FAILED, "UNKNOWN_MEMBER_ID", False)] * 2
+
+
+def test_a_stop_sends_nothing(cluster: FakeCluster) -> None:
+    outcomes, _ = restored(cluster, restore.plan(removal_of(cluster), cluster), stop=True)
+    assert details(outcomes) == [(Status.NOT_ATTEMPTED, "interrupted")] * 2
+    assert cluster.restored == []
+
+
+def test_nothing_is_written_without_an_intent(cluster: FakeCluster) -> None:
+    def refuse(_event: object, _offsets: object) -> None:
+        raise JournalUnavailable("the disk is full")
+
+    context = RestoreContext(gateway=cluster, record=refuse, stop=lambda: False, sending=lambda: None)
+    with pytest.raises(JournalUnavailable):
+        restore.restore(restore.plan(removal_of(cluster), cluster), context)
+    assert cluster.restored == []
+
+
+def test_a_large_group_is_written_in_requests_that_a_broker_accepts(cluster: FakeCluster) -> None:
+    """One request is one batch of the commit log, at most a megabyte: metadata counts."""
+    cluster.create_topic("wide", 12_000)
+    topic_id = cluster.topics["wide"].topic_id
+    offsets = tuple(
+        CommittedOffset(topic="wide", topic_id=topic_id, partition=number, offset=0, metadata="\u00e4" * 100)
+        for number in range(12_000)
+    )
+    sizes = []
+    commit_offsets = cluster.commit_offsets
+
+    def count_bytes(group: str, batch: Sequence[CommittedOffset]) -> Any:
+        sizes.append(sum(len((commit.metadata or "").encode()) + 100 for commit in batch))
+        return commit_offsets(group, batch)
+
+    cluster.commit_offsets = count_bytes  # type: ignore[method-assign]
+    outcomes, _ = restored(cluster, restore.plan(replace(removal_of(cluster), offsets=offsets), cluster))
+    assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
+    assert len(sizes) > 5
+    assert max(sizes) < 500_000
+    assert len(cluster.restored) == len(set(cluster.restored)) == 12_000
+
+
+def applied(cluster: FakeCluster, folder: Path, group: str, offset: int) -> tuple[str, str]:
+    """Remove a group; return the text of the results and of the journal."""
+    cluster.commit(group, {FIRST: offset})
+    ended = run(cluster, [removal(cluster, group)], folder, journal=ActionJournal(JournalFile(folder / "journal")))
+    results.write(folder / "results.json", ended.outcomes, HEADER)
+    return (folder / "results.json").read_text(), "".join(f"{dump(entry)}\n" for entry in ended.journal.entries())
+
+
+def test_a_removal_is_found_in_results_and_journal(cluster: FakeCluster, tmp_path: Path) -> None:
+    """Reformatted results are accepted; only results name the cluster."""
+    document, lines = applied(cluster, tmp_path, GROUP, 50)
+    offsets = removal_of(cluster).offsets[:1]
+    for text in (document, json.dumps(json.loads(document), indent=4), json.dumps(json.loads(document))):
+        of_results = find_removal(text, GROUP, name="results.json")
+        assert (of_results.offsets, of_results.cluster_id, of_results.address) == (offsets, HEADER.cluster_id, ADDRESS)
+    of_journal = find_removal(lines, GROUP, name="journal.jsonl")
+    assert (of_journal.offsets, of_journal.cluster_id, of_journal.address) == (offsets, None, ADDRESS)
+
+
+def entry(run_id: str, at_ms: int, offset: int, number: int = 0, **fields: Any) -> JournalEntry:
+    commit = CommittedOffset(topic="orders", topic_id="id", partition=number, offset=offset)
+    intent = JournalEntry(
+        at_ms=at_ms,
+        event=Event.INTENT,
+        run_id=run_id,
+        plan_digest="p",
+        address=ADDRESS,
+        operation="delete_group",
+        request={"group": GROUP},
+        removed_offsets=(commit,),
+    )
+    return replace(intent, **fields)
+
+
+OUTCOME = {"event": Event.OUTCOME, "removed_offsets": None}
+
+
+@pytest.mark.parametrize(
+    ("entries", "offsets"),
+    [
+        ([entry("a", 1, 5), entry("b", 2, 6)], [(0, 6)]),
+        ([entry("a", 1, 5), entry("a", 2, 6), entry("a", 3, 0, **OUTCOME, sends=1)], [(0, 6)]),
+        ([entry("a", 1, 5), entry("b", 2, 6), entry("b", 3, 0, **OUTCOME, sends=0)], [(0, 5)]),
+        ([entry("a", 1, 5), entry("a", 1, 7, number=1)], [(0, 5), (1, 7)]),
+        ([entry("a", 1, 5), entry("r", 2, 9, operation="restore_group")], [(0, 5)]),
+    ],
+    ids=["newest run", "newest attempt", "never sent", "split", "a restore is no removal"],
+)
+def test_the_newest_removal_of_a_journal_counts(entries: list[JournalEntry], offsets: list[tuple[int, int]]) -> None:
+    text = "".join(f"{dump(line)}\n" for line in entries)
+    commits = find_removal(text, GROUP, name="journal.jsonl").offsets
+    assert [(commit.partition, commit.offset) for commit in commits] == offsets
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "neither a results file"),
+        ("[]", "no JSON object of kind Results"),
+        ('{"kind": "Plan"}', "no JSON object of kind Results"),
+        ('{"kind": "Results", "format_version": "3.0"}', "this program reads 2.x"),
+        ('{"kind": "Results", "format_version": "2.0"}', "it lacks outcomes"),
+        ('{"v":2,"at_ms":1}\n', "no journal entry"),
+    ],
+)
+def test_another_file_is_refused(text: str, words: str) -> None:
+    with pytest.raises(PlanUnusable, match="apply --results") as error:
+        find_removal(text, GROUP, name="file")
+    assert words in str(error.value)
+
+
+def test_a_group_that_is_not_in_the_file_is_named(cluster: FakeCluster, tmp_path: Path) -> None:
+    """With the nearest name; a group without commits has nothing to restore."""
+    document, _ = applied(cluster, tmp_path, GROUP, 50)
+    with pytest.raises(PlanUnusable, match=r'no offsets of group "elt".*did you mean "etl"'):
+        find_removal(document, "elt", name="results.json")
+    rows = json.loads(document)
+    rows["outcomes"][0]["removed_offsets"] = []
+    with pytest.raises(PlanUnusable, match="nothing to restore"):
+        find_removal(json.dumps(rows), GROUP, name="results.json")
+    rows["outcomes"][0]["unknown"] = 1
+    with pytest.raises(PlanUnusable, match="unknown"):
+        find_removal(json.dumps(rows), GROUP, name="results.json")
+
+
+def test_a_file_with_two_offsets_of_a_partition_is_refused(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The plan promised both of them, and the client refused the request as a whole after the confirmation."""
+    document, _ = applied(cluster, tmp_path, GROUP, 50)
+    rows = json.loads(document)
+    offsets = rows["outcomes"][0]["removed_offsets"]
+    offsets.append({**offsets[0], "offset": 60})
+    with pytest.raises(PlanUnusable, match=r'more than one offset of group "etl" for orders\[0\].*nothing was done'):
+        find_removal(json.dumps(rows), GROUP, name="results.json")
+
+
+def test_a_topic_name_of_an_edited_file_stays_on_its_line(cluster: FakeCluster) -> None:
+    """A name with control characters could hide, or add, a line of the plan that is confirmed."""
+    found = removal_of(cluster)
+    hostile = replace(found.offsets[0], topic="orders\n  + paid[0]   offset 1\x1b[8m")
+    found = replace(found, offsets=(hostile, found.offsets[1]))
+    planned = restore.plan(found, cluster)
+    context = RestoreContext(gateway=cluster, record=Events().record, stop=lambda: True, sending=lambda: None)
+    outcomes = restore.restore(planned, context)
+    for tree in (report.restore_plan_report(planned, "prod"), report.restore_report(found, outcomes, "prod")):
+        text = "\n".join(line.plain for line in report.write_lines(tree, width=None, full=False))
+        assert "\x1b" not in text
+        assert "\n  + paid" not in text

@@ -1,0 +1,145 @@
+"""`watch` reads its manifests before each round; no cluster is needed to see what is in force."""
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from reconciler.cli import apply
+from reconciler.cli.app import run
+from reconciler.errors import ClusterUnreachable, ExitCode
+from reconciler.manifest.files import ClusterManifests
+
+CLUSTER = """\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {name: prod}
+spec: {clusterId: id-of-prod-000000000, bootstrapServers: ["127.0.0.1:1"], protect: {topics: [%s]}}
+"""
+BLOCK_CLUSTER = """\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {name: prod}
+spec:
+  clusterId: id-of-prod-000000000
+  bootstrapServers: ["127.0.0.1:1"]
+  protect: {topics: [billing]}
+"""
+POLICY = """\
+apiVersion: reconciler/v1
+kind: LeaderPolicy
+metadata: {name: %s}
+spec: {topics: ["*"]}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "cluster.yaml").write_text(CLUSTER % "billing")
+    (tmp_path / "policy.yaml").write_text(POLICY % "all")
+    return tmp_path
+
+
+def watch(folder: Path, monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], Any]) -> tuple[int, list[str]]:
+    """Watch for a round more than there are changes; return exit code, and what each round protects."""
+    rounds: list[str] = []
+
+    def converge(manifests: ClusterManifests, *_arguments: object, **_options: object) -> None:
+        protected = ",".join(selector.text for selector in manifests.cluster.protection.topics)
+        rounds.append(f"{'+'.join(policy.metadata.name for policy in manifests.policies)} without {protected}")
+        raise ClusterUnreachable("there are no brokers in this test")
+
+    steps = iter(changes)
+    monkeypatch.setattr(apply, "_converge_once", converge)
+    # The module's clock only: other threads of this process go on sleeping.
+    clock = SimpleNamespace(monotonic=count().__next__, sleep=lambda _seconds: next(steps)())
+    monkeypatch.setattr(apply, "time", clock)
+    return run(["watch", str(folder), "--every", "1s", "--rounds", str(len(changes) + 1)]), rounds
+
+
+def test_each_round_reads_the_manifests(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were read once, at the start: a protection of today did not hold for a watch of last week."""
+    _code, rounds = watch(
+        folder,
+        monkeypatch,
+        lambda: (folder / "cluster.yaml").write_text(CLUSTER % "billing, orders"),
+        lambda: (folder / "policy.yaml").write_text(POLICY % "other"),
+    )
+    assert rounds == ["all without billing", "all without billing,orders", "other without billing,orders"]
+
+
+def test_invalid_manifests_add_protections_only(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last valid policies stay in force, what is protected by now is protected, and all is said."""
+
+    def break_policy() -> None:
+        (folder / "policy.yaml").write_text((POLICY % "all").replace("topics", "topisc"))
+        (folder / "cluster.yaml").write_text(CLUSTER % "orders")
+
+    code, rounds = watch(folder, monkeypatch, break_policy, lambda: (folder / "policy.yaml").write_text(POLICY % "new"))
+    assert rounds == ["all without billing", "all without billing,orders", "new without orders"]
+    assert code == ExitCode.ERROR
+    shown = capsys.readouterr().err
+    assert "topisc" in shown
+    assert "prod: the manifests are invalid by now: the last valid ones stay in force" in shown
+
+
+@pytest.mark.parametrize("name", ["prod", "other"])
+def test_a_cluster_that_is_declared_twice_protects_what_both_do(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A second manifest of the same name, or cluster id, is an error, and may be where a protection was added."""
+    text = (CLUSTER % "orders").replace("name: prod", f"name: {name}")
+    _code, rounds = watch(folder, monkeypatch, lambda: (folder / "more.yaml").write_text(text))
+    assert rounds == ["all without billing", "all without billing,orders"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "kind: Cluster",
+        CLUSTER % "billing" + "  limits: {topics: -1}\n",
+        CLUSTER % "[",
+        None,
+        # The reader of YAML drops the second value, and the rest would be a Cluster.
+        BLOCK_CLUSTER + "  protect: {topics: [orders]}\n",
+        BLOCK_CLUSTER + "  ? [protect]\n  : {topics: [orders]}\n",
+        CLUSTER % "billing" + "---\n" + (CLUSTER % "orders").replace("topics", "topisc"),
+    ],
+)
+def test_nothing_is_done_while_protections_are_not_known(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str | None
+) -> None:
+    """The Cluster is gone, torn or invalid: a protection may have been added to it."""
+    path = folder / "cluster.yaml"
+    good = path.read_text()
+    _code, rounds = watch(
+        folder,
+        monkeypatch,
+        lambda: path.unlink() if text is None else path.write_text(text),
+        lambda: path.write_text(good),
+    )
+    assert rounds == ["all without billing"] * 2
+    assert "nothing is done until it can be read" in capsys.readouterr().err
+
+
+def test_a_cluster_that_was_renamed_stops_the_watch_until_it_is_back(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder / "cluster.yaml"
+    good = path.read_text()
+    _code, rounds = watch(
+        folder,
+        monkeypatch,
+        lambda: path.write_text(good.replace("name: prod", "name: production")),
+        lambda: path.write_text(good),
+    )
+    assert rounds == ["all without billing"] * 2
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "known clusters: production" in shown
+    assert "nothing is done until it is back; start watch again for another cluster" in shown

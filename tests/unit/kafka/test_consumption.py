@@ -1,0 +1,112 @@
+"""What groups consume, from answers of a client: the order of the requests, and unsettled members."""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import ConsumerGroupState
+
+from reconciler.kafka import groups
+from reconciler.kafka.futures import Deadline
+from reconciler.kafka.groups import Consumption, read_consumption
+
+ORDERS = SimpleNamespace(topic="orders", partition=0, offset=50, error=None)
+
+
+class StubClient:
+    """A client of one group. Its answers are as of the next poll, as with brokers.
+
+    `leaves`: when offsets are requested, the only member commits and leaves.
+    """
+
+    def __init__(self, state: ConsumerGroupState, assigned: Sequence[Any], *, leaves: bool = False) -> None:
+        self.state, self.assigned, self.leaves = state, assigned, leaves
+        self.pending: list[Callable[[], None]] = []
+
+    def poll(self, _timeout_s: float) -> None:
+        for answer in self.pending:
+            answer()
+        self.pending = []
+
+    def describe_consumer_groups(self, names: Sequence[str], **_options: Any) -> dict[str, Future[Any]]:
+        return self._answer(names[0], self._description)
+
+    def list_consumer_group_offsets(self, requests: Sequence[Any], **_options: Any) -> dict[str, Future[Any]]:
+        committed = SimpleNamespace(topic_partitions=[])
+        if self.leaves:
+            self.state, self.assigned = ConsumerGroupState.EMPTY, []
+        return self._answer(requests[0].group_id, lambda: committed)
+
+    def _description(self) -> Any:
+        assignment = SimpleNamespace(topic_partitions=self.assigned)
+        return SimpleNamespace(state=self.state, members=[SimpleNamespace(assignment=assignment)])
+
+    def _answer(self, group: str, content: Callable[[], Any]) -> dict[str, Future[Any]]:
+        future = Future[Any]()
+        self.pending.append(lambda: future.set_result(content()))
+        return {group: future}
+
+
+class StubSession:
+    """Calls the client at once, in this process."""
+
+    timeout_s = 1.0
+
+    def __init__(self, client: StubClient) -> None:
+        self.only_client = client
+
+    def client(self, _purpose: str) -> StubClient:
+        return self.only_client
+
+    def deadline(self) -> Deadline:
+        return Deadline.after(self.timeout_s)
+
+    def read(self, items: Sequence[str], call: Callable[..., Mapping[str, Any]], **_options: Any) -> Mapping[str, Any]:
+        answers = call(self.only_client, items, self.timeout_s)
+        self.only_client.poll(0)
+        return answers
+
+    def call_worker(self, function: Callable[..., Any], request: Any, *, timeout_s: float, tries: int) -> Any:
+        assert tries > 0
+        return function(self, request, Deadline.after(timeout_s))
+
+
+def read(client: StubClient, *, isolated: bool) -> Consumption:
+    (part,) = read_consumption(
+        StubSession(client),  # type: ignore[arg-type]
+        ["billing"],
+        with_members=["billing"],
+        isolated=isolated,
+    )
+    return part["billing"]
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_members_are_read_before_commits(isolated: bool) -> None:
+    """A member without a commit left between the two requests: with the commits read first, and no
+    member left, the group read no topic, and a purge took what it had not read.
+    """
+    client = StubClient(ConsumerGroupState.STABLE, [ORDERS], leaves=True)
+    assert read(client, isolated=isolated).topics == {"orders"}
+
+
+@pytest.mark.parametrize(
+    ("state", "unread"),
+    [
+        (ConsumerGroupState.STABLE, None),
+        (ConsumerGroupState.EMPTY, None),
+        (ConsumerGroupState.DEAD, None),
+        (ConsumerGroupState.PREPARING_REBALANCING, groups.REBALANCING),
+        (ConsumerGroupState.COMPLETING_REBALANCING, groups.REBALANCING),
+        # ASSIGNING and RECONCILING, where a new member has no partitions yet.
+        (ConsumerGroupState.UNKNOWN, groups.REBALANCING),
+    ],
+)
+def test_members_without_partitions_consume_nothing_only_in_a_settled_group(
+    monkeypatch: pytest.MonkeyPatch, state: ConsumerGroupState, unread: object
+) -> None:
+    """A group of the new protocol that had not assigned yet counted as one that reads nothing."""
+    monkeypatch.setattr(groups, "_REBALANCE_S", 0)
+    assert read(StubClient(state, []), isolated=True).unread == unread
