@@ -75,6 +75,7 @@ soak: setup  ## property tests with 100,000 examples each, for hours: PROFILE=ci
 bench: java setup  ## all benches at full size, into bench/RESULTS.md, about an hour on an idle machine
 	$(BIN)/python -m bench.manifests
 	$(BIN)/python -m bench.plan_file
+	$(BIN)/python -m bench.journal
 	$(BIN)/python -m bench.scan
 	$(BIN)/python -m bench.apply
 	$(BIN)/python -m bench.hundred_scans
@@ -82,6 +83,7 @@ bench: java setup  ## all benches at full size, into bench/RESULTS.md, about an 
 bench-quick: java setup  ## all benches at a tenth of their size, ten minutes; writes no file
 	$(BIN)/python -m bench.manifests
 	$(BIN)/python -m bench.plan_file --quick
+	$(BIN)/python -m bench.journal --quick
 	$(BIN)/python -m bench.scan --quick --dry
 	$(BIN)/python -m bench.apply --quick --dry
 	$(BIN)/python -m bench.hundred_scans --quick --dry

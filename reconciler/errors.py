@@ -40,7 +40,7 @@ class UsageError(ReconcilerError):
 class ManifestsInvalid(ReconcilerError):
     """`diagnostics`: those of the whole run in file order (manifest.diagnostics.Diagnostic).
 
-    `clusters`: the Cluster manifests without an error of their own.
+    `clusters`: the Cluster manifests without an error of their own, or of another one of the same name.
     """
 
     def __init__(self, diagnostics: Sequence[Any], clusters: Sequence[Any] = ()) -> None:

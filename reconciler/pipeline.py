@@ -92,7 +92,9 @@ class Run(AbstractContextManager["Run"]):
         JournalUnavailable for a file that is only where earlier versions stored it.
         """
         cluster = self.manifests.cluster
-        topic, folder = cluster.spec.journal.topic, Path(cluster.declared_at.path).parent
+        topic, manifest = cluster.spec.journal.topic, Path(cluster.declared_at.path)
+        # A link to the manifest would give the same cluster a second journal, and a second clock of `every`.
+        folder = (manifest.resolve() if manifest.is_symlink() else manifest).parent
         path = Path(".reconciler") / f"{cluster.metadata.name}.jsonl"
         if not topic and path.exists() and not (folder / path).exists():
             raise JournalUnavailable(

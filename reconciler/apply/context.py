@@ -12,7 +12,7 @@ from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway
-from reconciler.model.snapshot import Consumers, GroupFacts, GroupType, Purge, Unknown
+from reconciler.model.snapshot import Consumers, GroupFacts, GroupState, GroupType, Purge, Unknown
 from reconciler.operations import Operation
 from reconciler.operations.attempt import Attempt
 
@@ -29,8 +29,11 @@ broker.
 """
 INTENT_MAX_AGE_MS = 30_000
 """How long after its intent a request may go out; other runs wait for that time."""
-_CONSUMERS_MAX_AGE_MS = 60_000
-"""How long a reading is good for where later ones know less."""
+_CONSUMERS_MAX_AGE_MS = 50_000
+"""How long a reading is good for where later ones know less. A check that takes it is good for ten more
+seconds (executor.py), and no request rests on a reading of more than a minute.
+"""
+_MEMBERLESS = (GroupState.EMPTY, GroupState.DEAD)
 _NOT_LISTED = Unknown("it is not listed, and its coordinator does not say that it is gone")
 
 
@@ -83,10 +86,15 @@ def _unread_groups(consumers: Consumers) -> frozenset[str]:
 
 
 def _knows_less(newer: Consumers, older: Consumers) -> bool:
-    """Whether a reading lacks what the one before has. A group that only the newer one has is news."""
+    """Whether a reading lacks what the one before has.
+
+    A group that only the newer one has is news, and so is one that had no members and may have some.
+    """
     if newer.incomplete is not None or older.incomplete is not None:
         return older.incomplete is None
-    return not _unread_groups(newer) & older.groups.keys() <= _unread_groups(older)
+    lost = _unread_groups(newer) & older.groups.keys() - _unread_groups(older)
+    joined = (g for g in lost if older.groups[g].state in _MEMBERLESS and newer.groups[g].state not in _MEMBERLESS)
+    return bool(lost) and next(joined, None) is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

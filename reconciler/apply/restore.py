@@ -5,6 +5,7 @@ each. A group that exists in any state or type is never touched, nor one whose a
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -23,7 +24,7 @@ from reconciler.model.snapshot import CommittedOffset, PartitionFacts, Unknown
 from reconciler.operations import DeleteGroup
 from reconciler.operations.checks import known, suggestion
 from reconciler.operations.observation import RecheckFailure
-from reconciler.text.escape import quoted
+from reconciler.text.escape import display_name, quoted
 from reconciler.text.formatting import count, format_time
 
 _LOG = logging.getLogger(__name__)
@@ -119,6 +120,12 @@ def find_removal(text: str, group: str, *, name: str) -> Removal:
     if not same[-1].offsets:
         raise PlanUnusable(
             f"group {quoted(group)} had no committed offset when it was removed: there is nothing to restore"
+        )
+    twice = next((at for at, number in Counter(commit.at for commit in same[-1].offsets).items() if number > 1), None)
+    if twice is not None:
+        raise PlanUnusable(
+            f"{name} holds more than one offset of group {quoted(group)} for {display_name(str(twice))}, as no run writes "
+            "it: nothing was done; pass the file as `apply --results` wrote it"
         )
     return same[-1]
 

@@ -4,6 +4,8 @@ import math
 import random
 import sys
 import time
+from functools import reduce
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -184,9 +186,11 @@ def _load_again(
     name = valid.cluster.metadata.name
     try:
         present = common.load(paths, settings).for_cluster(name)
+    except UsageError as error:
+        raise UsageError(f"{error}: nothing is done until it is back; start watch again for another cluster") from None
     except ManifestsInvalid as error:
-        cluster = next((cluster for cluster in error.clusters if cluster.metadata.name == name), None)
-        if cluster is None:
+        declared = [cluster for cluster in error.clusters if cluster.metadata.name == name]
+        if not declared:
             raise ReconcilerError(
                 f"the manifests are invalid by now, and what Cluster/{name} protects cannot be read: nothing is "
                 "done until it can be read"
@@ -196,7 +200,9 @@ def _load_again(
             "protects by now"
         )
         codes.add(error.exit_code)
-        return valid, valid.with_protections(cluster)
+        # A Cluster that is declared twice is invalid, also under two names, and either one may protect more.
+        same_id = (cluster for cluster in error.clusters if cluster.spec.cluster_id == valid.cluster.spec.cluster_id)
+        return valid, reduce(ClusterManifests.with_protections, chain(declared, same_id), valid)
     return present, present
 
 

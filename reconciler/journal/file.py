@@ -53,7 +53,8 @@ class JournalFile:
         except OSError as error:
             raise JournalUnavailable(
                 f"the journal {self.path} cannot be written: {error.strerror or error}; no request is sent without "
-                "its intent: free disk space, or name another folder"
+                f"its intent: free disk space, let this user write to {self.path.parent}, or name a topic in spec.journal "
+                "of the Cluster"
             ) from error
 
     def lines(

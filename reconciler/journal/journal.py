@@ -401,7 +401,11 @@ class ActionJournal:
         began_ms = entry.at_ms if purge is None else purge.at_ms
         in_flight_ms = None
         if entry.event is Event.OUTCOME:  # forget the runs that ended before: a long watch stays small
-            self._purges[partition] = runs = {run: other for run, other in runs.items() if other.at_ms >= began_ms}
+            self._purges[partition] = runs = {
+                run: other
+                for run, other in runs.items()
+                if other.at_ms >= began_ms or other.at_ms + (other.in_flight_ms or 0) > entry.at_ms
+            }
         else:
             in_flight_ms = _IN_FLIGHT_UNKNOWN_MS if entry.in_flight_ms is None else entry.in_flight_ms
         runs[entry.run_id] = _RunPurge(entry.at_ms, entry.at_ms, in_flight_ms)

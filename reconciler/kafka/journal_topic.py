@@ -5,6 +5,7 @@ creates the topic. What the lines say is decided in journal/journal.py.
 """
 
 import contextlib
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from threading import Lock
@@ -19,9 +20,9 @@ from reconciler.kafka import connect
 from reconciler.kafka.futures import code_of, reason_of, text_of, wait_all
 from reconciler.kafka.offsets import first_offsets, read_ends, read_records
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topics import cleanup_policies, describe, list_topics, read_configs
+from reconciler.kafka.topics import describe, list_topics, read_configs
 from reconciler.model.snapshot import Unknown
-from reconciler.text.formatting import count
+from reconciler.text.formatting import approximate_duration, count
 
 _POLL_S = 0.2
 _PARTITION = 0
@@ -56,6 +57,7 @@ class JournalTopic:
         self._lock = Lock()
         self._producer: Producer | None = None
         self._topic_id: str | Unknown | None = None
+        self._retention_ms = -1
 
     def append(self, lines: Sequence[bytes]) -> None:
         errors: list[KafkaError | None] = []
@@ -102,6 +104,7 @@ class JournalTopic:
         messages: list[Message] = []
         try:
             ends = read_ends(self._session, self._topic, self._partitions())
+            self._check_retention(since_ms)
             starts: Mapping[int, int | Unknown] = position
             if not position and since_ms > 0:
                 starts = first_offsets(self._session, self._topic, ends, since_ms)
@@ -123,13 +126,13 @@ class JournalTopic:
         position |= {number: at for number, (_, at) in ends.items() if isinstance(at, int)}
 
     def damaged(self, location: str, error: ValueError) -> JournalUnavailable:
-        return self._unavailable("trusted", f"{location} is {error}")
+        return self._unavailable("trusted", f"{location} is {error}: name another topic in spec.journal of the Cluster")
 
     def _partitions(self) -> tuple[int, ...]:
         """The topic's partitions, after a check that it is the topic of the last call.
 
         Refuses a compacted topic: compaction keeps only the last line of each action, so the
-        journal would forget purges. Without the right to read the policy there is no check.
+        journal would forget purges. Without the right to read the configs there is no check.
         """
         described = describe(self._session, [self._topic])[self._topic]
         if described is None:
@@ -141,15 +144,24 @@ class JournalTopic:
             raise self._unavailable("read", described.reason)
         facts, partitions = described
         if self._topic_id is None:
-            policies = cleanup_policies(self._session, [self._topic])[self._topic]
-            if not isinstance(policies, Unknown) and policies != {"delete"}:
-                policy = ",".join(sorted(policies)) or "empty"
-                reason = f"its cleanup.policy is {policy}, which forgets entries: set it to delete"
+            configs = read_configs(self._session, [self._topic])[self._topic]
+            configs = {} if isinstance(configs, Unknown) else configs
+            if (policy := configs.get("cleanup.policy", "delete")) != "delete":
+                reason = f"its cleanup.policy is {policy or 'empty'}, which forgets entries: set it to delete"
                 raise self._unavailable("trusted", reason)
+            self._retention_ms = int(configs.get("retention.ms", -1))
         elif facts.topic_id != self._topic_id:
             raise self._unavailable("trusted", "it was deleted and created again during the run")
         self._topic_id = facts.topic_id
         return tuple(partition.partition.partition for partition in partitions)
+
+    def _check_retention(self, since_ms: int) -> None:
+        """Refuse a topic that forgets entries of the time that is read."""
+        age_ms = time.time_ns() // 1_000_000 - since_ms
+        if since_ms > 0 and 0 <= self._retention_ms < age_ms:
+            limit, needed = approximate_duration(self._retention_ms), approximate_duration(age_ms)
+            reason = f"its retention.ms forgets entries after {limit}, and those of the last {needed} are needed: set it to -1"
+            raise self._unavailable("trusted", reason)
 
     def _unavailable(self, verb: str, reason: str) -> JournalUnavailable:
         return JournalUnavailable(

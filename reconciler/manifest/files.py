@@ -113,7 +113,7 @@ def validate_sources(files: Sequence[SourceFile | Diagnostic], *, now_ms: int) -
         diagnostics.append(_file_error("M005", "", "the paths hold no manifest", "files end in .yaml or .yml"))
     diagnostics = list(_in_file_order(diagnostics, files))
     if any(diagnostic.severity == "error" for diagnostic in diagnostics):
-        raise ManifestsInvalid(diagnostics, [item.manifest for item in items if isinstance(item.manifest, Cluster)])
+        raise ManifestsInvalid(diagnostics, list(_valid_clusters(items)))
     return ManifestSet(
         by_cluster=tuple(_of_cluster(name, items) for name in sorted(clusters)),
         files=_manifest_files(sources),
@@ -143,6 +143,14 @@ def _of_cluster(name: str, items: Sequence[ParsedManifest]) -> ClusterManifests:
         waivers=tuple(manifest for manifest in manifests if isinstance(manifest, Waiver)),
         files=_manifest_files(sources[path] for path in sorted(sources)),
     )
+
+
+def _valid_clusters(items: Sequence[ParsedManifest]) -> Iterator[Cluster]:
+    """Yield the Cluster manifests, without any name of which one has an error: that one may protect more."""
+    invalid = {item.name for item in items if item.model is Cluster and item.document.errors}
+    for item in items:
+        if isinstance(item.manifest, Cluster) and item.name not in invalid:
+            yield item.manifest
 
 
 def _manifest_files(sources: Iterable[SourceFile]) -> tuple[ManifestFile, ...]:

@@ -9,7 +9,7 @@ from reconciler.model.snapshot import CommittedOffset
 from reconciler.report.tree import Item, Report, Section, Severity
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import count
-from reconciler.text.phrase import Phrase, escaped_name, sentence, strong
+from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
 
 
 def restore_plan_report(planned: RestorePlan, cluster: str) -> Report:
@@ -69,4 +69,4 @@ def _outcome_items(removal: Removal, outcomes: Mapping[TopicPartition, Outcome])
 
 
 def _subject(commit: CommittedOffset) -> Phrase:
-    return (escaped_name(str(commit.at)),)
+    return (name(str(commit.at)),)

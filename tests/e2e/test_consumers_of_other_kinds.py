@@ -1,7 +1,8 @@
 """Groups that no list of consumer groups shows: Streams, Connect, and a group without a name.
 
 A Streams-protocol group has positions, which count like those of any other group. A Connect group
-and a group without a name have none, and no longer block the purges of a whole cluster.
+has none, those of a group without a name cannot be read, and they no longer block the purges of a
+whole cluster.
 """
 
 from collections.abc import Iterator

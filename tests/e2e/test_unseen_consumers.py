@@ -44,7 +44,7 @@ metadata: {{name: local}}
 spec:
   clusterId: {CLUSTER_ID}
   bootstrapServers: {json.dumps(cluster.bootstrap_servers.split(","))}
-  limits: {{groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100}}
+  limits: {{groups: 10000, groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100}}
 ---
 {policies}""")
 

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -435,9 +436,10 @@ def test_converge_runs_only_for_clusters_with_a_continuous_policy(
     """
     idle = repository.run_schedule("converge.yml")
     assert idle.results() == {"List the clusters": "success", "converge": "skipped"}
-    continuous = _removal(f"dead-{topic}").replace("spec:", "mode: continuous\nspec:")
+    continuous = _removal(f"dead-{topic}", idle_for="1s").replace("spec:", "mode: continuous\nspec:")
     repository.commit("continuous", groups=continuous)
     client.commit(cluster.bootstrap_servers, f"dead-{topic}", {(topic, 0): 1})
+    time.sleep(1.5)  # idleFor: 1s
     run = repository.run_schedule("converge.yml")
     assert run.results() == {"List the clusters": "success", "Converge eu": "success"}, run.log
     assert repository.entered == ["eu-converge"]

@@ -4,6 +4,7 @@ No read or write creates the topic, each read reaches its end, and runs share it
 """
 
 import uuid
+from functools import partial
 
 import pytest
 
@@ -196,6 +197,22 @@ def test_only_the_records_of_the_interval_are_read(cluster: Cluster, connection:
     assert last_purges(journal) == {AT: now_ms - hour_ms}
     journal.record([purge(fake, AT, 60)], run_id="now", plan_digest="p", at_ms=now_ms)
     assert len(list(store.lines(since_ms=now_ms, position=position))) == 1
+
+
+def test_a_topic_that_forgets_purges_is_not_trusted(
+    cluster: Cluster, connection: Connection, fake: FakeCluster
+) -> None:
+    """With an hour of retention, a purge of yesterday is forgotten, and `every: 1d` would not hold."""
+    name = unused_topic()
+    client.create_topics(cluster.bootstrap_servers, [client.Topic(name, configs={"retention.ms": "3600000"})])
+    wait_for_topic(cluster, name)
+    journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
+    journal.record([purge(fake, AT, 60)], run_id="a", plan_digest="p", at_ms=pipeline.wall_clock_ms())
+    ask = partial(journal.last_purges, now_ms=pipeline.wall_clock_ms())
+    assert set(ask(every_ms=30_000)) == {AT}
+    with pytest.raises(JournalUnavailable, match=r"retention\.ms forgets entries after 1 h, .* 1 d .*: set it to -1"):
+        ask(every_ms=86_400_000)
+    assert len(list(journal.entries())) == 1
 
 
 def test_doctor_names_what_may_lose_entries(cluster: Cluster, connection: Connection) -> None:

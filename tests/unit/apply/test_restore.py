@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
+from reconciler import report
 from reconciler.apply import restore, results
 from reconciler.apply.restore import Removal, RestoreContext, find_removal
 from reconciler.apply.results import ResultsHeader, exit_code
@@ -330,3 +331,27 @@ def test_a_group_that_is_not_in_the_file_is_named(cluster: FakeCluster, tmp_path
     rows["outcomes"][0]["unknown"] = 1
     with pytest.raises(PlanUnusable, match="unknown"):
         find_removal(json.dumps(rows), GROUP, name="results.json")
+
+
+def test_a_file_with_two_offsets_of_a_partition_is_refused(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The plan promised both of them, and the client refused the request as a whole after the confirmation."""
+    document, _ = applied(cluster, tmp_path, GROUP, 50)
+    rows = json.loads(document)
+    offsets = rows["outcomes"][0]["removed_offsets"]
+    offsets.append({**offsets[0], "offset": 60})
+    with pytest.raises(PlanUnusable, match=r'more than one offset of group "etl" for orders\[0\].*nothing was done'):
+        find_removal(json.dumps(rows), GROUP, name="results.json")
+
+
+def test_a_topic_name_of_an_edited_file_stays_on_its_line(cluster: FakeCluster) -> None:
+    """A name with control characters could hide, or add, a line of the plan that is confirmed."""
+    found = removal_of(cluster)
+    hostile = replace(found.offsets[0], topic="orders\n  + paid[0]   offset 1\x1b[8m")
+    found = replace(found, offsets=(hostile, found.offsets[1]))
+    planned = restore.plan(found, cluster)
+    context = RestoreContext(gateway=cluster, record=Events().record, stop=lambda: True, sending=lambda: None)
+    outcomes = restore.restore(planned, context)
+    for tree in (report.restore_plan_report(planned, "prod"), report.restore_report(found, outcomes, "prod")):
+        text = "\n".join(line.plain for line in report.write_lines(tree, width=None, full=False))
+        assert "\x1b" not in text
+        assert "\n  + paid" not in text

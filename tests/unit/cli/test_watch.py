@@ -1,7 +1,9 @@
 """`watch` reads its manifests before each round; no cluster is needed to see what is in force."""
 
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +18,15 @@ apiVersion: reconciler/v1
 kind: Cluster
 metadata: {name: prod}
 spec: {clusterId: id-of-prod-000000000, bootstrapServers: ["127.0.0.1:1"], protect: {topics: [%s]}}
+"""
+BLOCK_CLUSTER = """\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {name: prod}
+spec:
+  clusterId: id-of-prod-000000000
+  bootstrapServers: ["127.0.0.1:1"]
+  protect: {topics: [billing]}
 """
 POLICY = """\
 apiVersion: reconciler/v1
@@ -43,10 +54,9 @@ def watch(folder: Path, monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], 
 
     steps = iter(changes)
     monkeypatch.setattr(apply, "_converge_once", converge)
-    monkeypatch.setattr("time.sleep", lambda _seconds: next(steps)())
-    monkeypatch.setattr(apply, "_SLICE_S", 0)
-    clock = iter(range(0, 10**9, 1))
-    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    # The module's clock only: other threads of this process go on sleeping.
+    clock = SimpleNamespace(monotonic=count().__next__, sleep=lambda _seconds: next(steps)())
+    monkeypatch.setattr(apply, "time", clock)
     return run(["watch", str(folder), "--every", "1s", "--rounds", str(len(changes) + 1)]), rounds
 
 
@@ -78,8 +88,29 @@ def test_invalid_manifests_add_protections_only(
     assert "prod: the manifests are invalid by now: the last valid ones stay in force" in shown
 
 
+@pytest.mark.parametrize("name", ["prod", "other"])
+def test_a_cluster_that_is_declared_twice_protects_what_both_do(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A second manifest of the same name, or cluster id, is an error, and may be where a protection was added."""
+    text = (CLUSTER % "orders").replace("name: prod", f"name: {name}")
+    _code, rounds = watch(folder, monkeypatch, lambda: (folder / "more.yaml").write_text(text))
+    assert rounds == ["all without billing", "all without billing,orders"]
+
+
 @pytest.mark.parametrize(
-    "text", ["", "kind: Cluster", CLUSTER % "billing" + "  limits: {topics: -1}\n", CLUSTER % "[", None]
+    "text",
+    [
+        "",
+        "kind: Cluster",
+        CLUSTER % "billing" + "  limits: {topics: -1}\n",
+        CLUSTER % "[",
+        None,
+        # The reader of YAML drops the second value, and the rest would be a Cluster.
+        BLOCK_CLUSTER + "  protect: {topics: [orders]}\n",
+        BLOCK_CLUSTER + "  ? [protect]\n  : {topics: [orders]}\n",
+        CLUSTER % "billing" + "---\n" + (CLUSTER % "orders").replace("topics", "topisc"),
+    ],
 )
 def test_nothing_is_done_while_protections_are_not_known(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str | None
@@ -95,3 +126,20 @@ def test_nothing_is_done_while_protections_are_not_known(
     )
     assert rounds == ["all without billing"] * 2
     assert "nothing is done until it can be read" in capsys.readouterr().err
+
+
+def test_a_cluster_that_was_renamed_stops_the_watch_until_it_is_back(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder / "cluster.yaml"
+    good = path.read_text()
+    _code, rounds = watch(
+        folder,
+        monkeypatch,
+        lambda: path.write_text(good.replace("name: prod", "name: production")),
+        lambda: path.write_text(good),
+    )
+    assert rounds == ["all without billing"] * 2
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "known clusters: production" in shown
+    assert "nothing is done until it is back; start watch again for another cluster" in shown

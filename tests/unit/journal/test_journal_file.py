@@ -34,6 +34,7 @@ from reconciler.operations.checks import purge_wait
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.error_table import Operation
 from tests.fakes.runs import FakeClock, election, last_purges, purge, removal, run
+from tests.golden.wording import mentions
 
 AT = TopicPartition("orders", 0)
 PLAN = "sha256:plan"
@@ -219,8 +220,10 @@ def test_unusable_paths_are_in_the_message(cluster: FakeCluster, tmp_path: Path)
     """A journal below a file cannot be written, and the message names it."""
     (tmp_path / "file").write_text("")
     journal = ActionJournal(JournalFile(tmp_path / "file" / "journal.jsonl"))
-    with pytest.raises(JournalUnavailable, match=r"journal\.jsonl cannot be written"):
+    with pytest.raises(JournalUnavailable, match=r"journal\.jsonl cannot be written") as error:
         journal.record([purge(cluster, AT, 60)], run_id="r", plan_digest=PLAN, at_ms=1)
+    # The folder is that of the manifests: it cannot be chosen, as the message once said.
+    assert mentions(str(error.value), f"write to {tmp_path / 'file'}", "spec.journal")
     with pytest.raises(JournalUnavailable, match=r"journal\.jsonl cannot be read"):
         last_purges(journal)
 
@@ -290,12 +293,12 @@ def test_threads_wait_for_a_frozen_process_together(
 def test_the_clock_keeps_the_intent_of_a_parallel_run(cluster: FakeCluster, journal: ActionJournal) -> None:
     """A run with an intent between another run's intent and outcome may still send.
 
-    A forgotten run counts by its outcome.
+    A run whose request has ended is forgotten, and counts by its outcome.
     """
     action = purge(cluster, AT, 60)
     applied = outcome(action, sends=1, status=Status.APPLIED)
     journal.record([action], run_id="a", plan_digest=PLAN, at_ms=100)
-    journal.record([action], run_id="b", plan_digest=PLAN, at_ms=200)
+    journal.record([action], run_id="b", plan_digest=PLAN, at_ms=200, in_flight_ms=50)
     journal.record([applied], run_id="a", plan_digest=PLAN, at_ms=150)
     assert last_purges(journal, except_run="a") == {AT: 200}
     journal.record([applied], run_id="c", plan_digest=PLAN, at_ms=300)
@@ -503,6 +506,18 @@ def test_an_intent_keeps_its_partition_in_flight(cluster: FakeCluster, journal: 
     journal.record([outcome(action, sends=1)], run_id="a", plan_digest=PLAN, at_ms=200)
     assert ask() == {AT: Purge(200, None)}
     assert purge_wait(AT, ask()[AT], 1_000, 1_201) is None
+
+
+def test_a_later_purge_ends_no_request_of_another_run(cluster: FakeCluster, journal: ActionJournal) -> None:
+    """A run without `every` does not wait. With its outcome, the request of a killed run was forgotten."""
+    action = purge(cluster, AT, 60)
+    ask = partial(journal.last_purges, every_ms=1_000, now_ms=5_000)
+    journal.record([action], run_id="killed", plan_digest=PLAN, at_ms=100, in_flight_ms=33_000)
+    journal.record([action], run_id="b", plan_digest=PLAN, at_ms=200, in_flight_ms=33_000)
+    journal.record([outcome(action, sends=1)], run_id="b", plan_digest=PLAN, at_ms=300)
+    assert ask() == {AT: Purge(300, 33_100)}
+    journal.record([outcome(action, sends=1)], run_id="c", plan_digest=PLAN, at_ms=33_100)
+    assert ask() == {AT: Purge(33_100, None)}
 
 
 def test_another_run_waits_while_a_request_may_be_under_way(
