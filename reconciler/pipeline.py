@@ -143,11 +143,19 @@ def plan(
         expires_after_ms=expires_after_ms,
         targets=targets,
         modes=modes,
+        connection_changes=manifests.connection_changes,
     )
     if reviewed is None:
         return planned
     bounded = restrict_to(planned, reviewed)  # does less than the limits have counted
-    return replace(bounded, limits=limits.verdicts(bounded.decisions, manifests.cluster, manifests.waivers, snapshot))
+    verdicts = limits.verdicts(
+        bounded.decisions,
+        manifests.cluster,
+        manifests.waivers,
+        snapshot,
+        connection_changes=manifests.connection_changes,
+    )
+    return replace(bounded, limits=verdicts)
 
 
 def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning | None = None) -> ApplyResult:

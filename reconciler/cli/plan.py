@@ -1,6 +1,7 @@
 """`reconciler plan`, `plan diff`, `show` and `explain`: what would change, and why. Read only."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -56,6 +57,15 @@ def plan(
     within: Annotated[
         Path | None, typer.Option(help="Plan only actions that this reviewed plan holds as well.")
     ] = None,
+    connect_as: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TRUSTED",
+            envvar="RECONCILER_CONNECTION",
+            parser=common.parse_path,
+            help="Take the connection of each Cluster from these manifests, such as a checkout of the default branch.",
+        ),
+    ] = None,
     target: Annotated[list[str] | None, typer.Option(help="Plan only this address. May be repeated.")] = None,
     expires_after: Annotated[str, typer.Option(help="How long a saved plan may be applied.")] = "24h",
     full: Full = False,
@@ -69,6 +79,7 @@ def plan(
         raise UsageError(f"--expires-after {expires_after}: at most {format_duration(LONGEST_EXPIRY_MS)}")
     reviewed = plan_file.open_plan(within) if within else None
     clusters = common.load_clusters(paths, settings)
+    trusted = common.load([connect_as], replace(settings, cluster=None)) if connect_as else None
     if len(clusters) > 1 and (out or reviewed or settings.output_file):
         raise UsageError("--out, --within and --output-file need one cluster: select it with --cluster NAME")
     console.prepare(settings, out)
@@ -77,7 +88,8 @@ def plan(
     for manifests in clusters:
         with common.collect_errors(manifests, codes):
             try:
-                with common.open_run(settings, manifests) as run:
+                connected = manifests if trusted is None else manifests.connect_as(trusted)
+                with common.open_run(settings, connected) as run:
                     planned = pipeline.plan(
                         run, targets=target or [], reviewed=reviewed, expires_after_ms=expires_after_ms
                     )

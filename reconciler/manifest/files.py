@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
-from reconciler.errors import ManifestsInvalid, UsageError
+from reconciler.errors import ManifestsInvalid, Refused, UsageError
 from reconciler.manifest.cross_checks import cross_check
 from reconciler.manifest.diagnostics import Diagnostic, SourceFile, suggestion
 from reconciler.manifest.parse import ParsedManifest, address_of, parse_manifest
@@ -27,12 +27,28 @@ _SUFFIXES = (".yaml", ".yml")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterManifests:
-    """The input of one plan. Policies and waivers are sorted by address, files by path."""
+    """The input of one plan. Policies and waivers are sorted by address, files by path.
+
+    `connection_changes`: fields of the connection that the files change, and that are not followed.
+    """
 
     cluster: Cluster
     policies: tuple[Policy, ...]
     waivers: tuple[Waiver, ...]
     files: tuple[ManifestFile, ...]
+    connection_changes: tuple[str, ...] = ()
+
+    def connect_as(self, trusted: "ManifestSet") -> "ClusterManifests":
+        """Return the manifests with the connection of trusted ones. Raises Refused for a new cluster."""
+        name = self.cluster.metadata.name
+        known = next((cluster for cluster in trusted.clusters if cluster.metadata.name == name), None)
+        if known is None:
+            raise Refused(
+                f"{self.cluster.address} ({self.cluster.declared_at}) is not among the trusted manifests, so nothing "
+                "connects to it: merge the Cluster without policies first"
+            )
+        changes = self.cluster.connection_changes(known)
+        return replace(self, cluster=self.cluster.connect_as(known), connection_changes=changes)
 
     def with_protections(self, other: Cluster) -> "ClusterManifests":
         """Return the manifests with what `other` protects, too."""

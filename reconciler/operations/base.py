@@ -35,7 +35,7 @@ class Limit:
     """One limit of a Cluster manifest: a share in percent if it has a `total`, otherwise a count.
 
     `words` complete "groups removed: 3". `waiver_max_ms`: how far ahead a waiver of it may expire.
-    `fixed`: a Cluster cannot raise it, so only a waiver does.
+    `fixed`: a Cluster cannot raise it, so only a waiver does. `remedy`: what to do instead.
     """
 
     field: str
@@ -44,6 +44,7 @@ class Limit:
     total: Total | None = None
     waiver_max_ms: int = 30 * DAY_MS
     fixed: bool = False
+    remedy: str = "do less at once"
 
     @property
     def id(self) -> str:
