@@ -57,8 +57,8 @@ def resolve(cluster: Cluster, *, timeout_s: float = 30.0, environment: Mapping[s
             try:
                 resolved = value_of(name, file)
             except _Refused as refusal:
-                subject = f"variable {name}" if name else f"file {file}"
-                problems.append(f"spec.{field_name}: the {subject} {refusal}")
+                subject = f"the variable {name}" if name else f"the file {file}"
+                problems.append(f"spec.{field_name}: {subject} {refusal}")
                 return ""
             references[resolved] = match[0]
             return resolved
