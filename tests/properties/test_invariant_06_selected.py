@@ -146,7 +146,9 @@ def test_apply_sends_only_what_the_loaded_policies_ask_for(planner_input: Planne
         moved = replace(action, address=replace(action.address, kind=other.kind, policy=other.policy))
         actions.setdefault(moved.address, moved)
     plan = replace(planner_input.plan(), decisions=sort_decisions(actions.values()))
-    checked = recheck.recheck(plan, planner_input.cluster, loaded, planner_input.waivers, planner_input.snapshot, NOW_MS)
+    checked = recheck.recheck(
+        plan, planner_input.cluster, loaded, planner_input.waivers, planner_input.snapshot, NOW_MS
+    )
     by_address = {policy.address: policy for policy in loaded}
     for action in checked.remaining:
         policy = by_address[action.address.policy_address]
