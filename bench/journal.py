@@ -18,8 +18,9 @@ from confluent_kafka import Producer
 
 from bench import results
 from bench.plan_file import action
+from reconciler.journal.entry import create, dump_batch
 from reconciler.journal.file import JournalFile
-from reconciler.journal.journal import ActionJournal, LineStore, create, dump_batch
+from reconciler.journal.journal import ActionJournal, LineStore
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import KafkaSession

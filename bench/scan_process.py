@@ -26,7 +26,7 @@ from bench import baseline
 from bench.scan_cluster import COMMIT_LOG, DAY_MS, FIRST_COMMIT, log_sizes
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_commit_log
-from reconciler.kafka.groups import list_groups
+from reconciler.kafka.group_listing import list_groups
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import describe_topics, list_topics
 from reconciler.manifest.files import load

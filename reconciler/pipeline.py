@@ -16,8 +16,9 @@ from reconciler.apply.executor import apply as send_actions
 from reconciler.apply.restore import Removal, RestoreContext, RestorePlan
 from reconciler.errors import ExitCode, JournalUnavailable, WrongCluster
 from reconciler.journal import journal
+from reconciler.journal.entry import JournalEntry
 from reconciler.journal.file import JournalFile
-from reconciler.journal.journal import ActionJournal, JournalEntry
+from reconciler.journal.journal import ActionJournal
 from reconciler.kafka.gateway import REQUEST_GRACE_S, KafkaGateway
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import KafkaSession

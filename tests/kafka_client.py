@@ -61,3 +61,24 @@ def open_transaction(
         yield
     finally:
         producer.abort_transaction(deadline_s)
+
+
+@contextmanager
+def pending_commit(bootstrap: str, group: str, topic: str, offset: int, *, deadline_s: float = 60) -> Iterator[None]:
+    """Hold a transaction with a commit of partition 0 open during the block, then abort it."""
+    producer = Producer(
+        producer_properties(bootstrap) | {"transactional.id": f"commit-{group}", "transaction.timeout.ms": 600_000},
+        logger=DebugLogger(),
+    )
+    producer.init_transactions(deadline_s)
+    producer.begin_transaction()
+    try:
+        consumer = Consumer(consumer_properties(bootstrap, group), logger=DebugLogger())
+        try:
+            offsets = [TopicPartition(topic, 0, offset)]
+            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), deadline_s)
+        finally:
+            consumer.close()
+        yield
+    finally:
+        producer.abort_transaction(deadline_s)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from reconciler.journal.journal import JournalEntry
+from reconciler.journal.entry import JournalEntry
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome
 from reconciler.model.plan import Plan

@@ -13,8 +13,7 @@ from typing import ClassVar
 
 from reconciler.apply import results
 from reconciler.errors import JournalUnavailable, PlanUnusable
-from reconciler.journal import journal
-from reconciler.journal.journal import Event
+from reconciler.journal.entry import Event, parse
 from reconciler.model.action import Action, Mode
 from reconciler.model.block_reason import BlockReason
 from reconciler.model.names import NOWHERE, Address, TopicPartition
@@ -150,7 +149,7 @@ def _of_journal(text: str) -> Iterator[Removal]:
     Many offsets are in several entries, and the intent of each try has all of them.
     """
     removals: dict[tuple[Address, str], Removal] = {}
-    for entry in chain.from_iterable(journal.parse(line.encode())[1] for line in filter(None, text.splitlines())):
+    for entry in chain.from_iterable(parse(line.encode())[1] for line in filter(None, text.splitlines())):
         if entry.operation != DeleteGroup.OPERATION:
             continue
         key = entry.address, entry.run_id

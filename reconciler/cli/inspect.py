@@ -17,7 +17,7 @@ from reconciler.cli.common import Paths
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.doctor import ClusterCheck, check_cluster, doctor_report
 from reconciler.errors import ExitCode, ReconcilerError, SandboxError, WrongCluster
-from reconciler.journal.journal import dump
+from reconciler.journal.entry import dump
 from reconciler.kafka.permissions import Role
 from reconciler.model.snapshot import Unknown
 from reconciler.plan import drift as drift_reports

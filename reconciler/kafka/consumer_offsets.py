@@ -253,7 +253,7 @@ class Reduction:
                     yield _origin(state.key, topic_id, value)
 
     def outdated(self, topic_ids: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-        """One row per newest commit on these topics that was made for another topic id."""
+        """One row per newest commit on these topics that is for another topic id."""
         for state in self._states.values():
             present_id = topic_ids.get(state.key.topic)
             for topic_id, value in state.committed.items() if present_id is not None else ():

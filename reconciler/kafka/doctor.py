@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import confluent_kafka
 
 from reconciler.kafka import permissions
-from reconciler.kafka.groups import list_groups
+from reconciler.kafka.group_listing import list_groups
 from reconciler.kafka.journal_topic import check_topic
 from reconciler.kafka.offsets import newest_timestamps
 from reconciler.kafka.permissions import Permission, RequiredAccess

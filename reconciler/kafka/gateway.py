@@ -17,7 +17,8 @@ from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import topics
 from reconciler.kafka.consumer_offsets import read_newest_records
 from reconciler.kafka.futures import Deadline, kafka_error, text_of
-from reconciler.kafka.groups import fetch, list_all_groups, read_consumers, read_groups, unknown_group
+from reconciler.kafka.group_listing import list_all_groups
+from reconciler.kafka.groups import fetch, read_consumers, read_groups, unknown_group
 from reconciler.kafka.offsets import with_watermarks
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition

@@ -1,29 +1,26 @@
-"""Reads consumer groups: listing, type, state, committed offsets and the topics of their members.
+"""Reads consumer groups: type, state, committed offsets and the topics of their members.
 
-Decided here: when a group listing is provably complete, and which answers are positions, which say
-that there is none, and which say nothing. Without DESCRIBE on the cluster brokers leave groups out
-and report no error, so the caller's permissions are read, too. Outside of Spark tasks coordinators
-are asked by worker processes (session.py says why).
+Decided here: which answers are positions, which say that there is none, and which say nothing.
+Outside of Spark tasks coordinators are asked by worker processes (session.py says why).
 """
 
 import time
-import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaError
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AclOperation, AdminClient
+from confluent_kafka.admin import AdminClient
 
 from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.futures import Deadline, batched, failed_with, failure_of, is_final, reason_of, wait_all
+from reconciler.kafka.group_listing import STATES, list_all_groups, list_groups, with_members
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import describe
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import (
-    NOT_ASKED,
     CommittedOffset,
     Consumers,
     GroupFacts,
@@ -86,59 +83,12 @@ _PAUSE_S = 0.25
 # The default of offsets.topic.num.partitions; another value makes retries less exact.
 _LOG_PARTITIONS = 50
 
-_TYPES = {ConsumerGroupType.CLASSIC: GroupType.CLASSIC, ConsumerGroupType.CONSUMER: GroupType.CONSUMER}
 _Members = tuple[GroupState | Unknown, frozenset[str] | Unknown, bool]
 """The state of a group, the topics of its members, and whether a retry would not change them."""
 
-_STATES = {
-    ConsumerGroupState.PREPARING_REBALANCING: GroupState.PREPARING_REBALANCE,
-    ConsumerGroupState.COMPLETING_REBALANCING: GroupState.COMPLETING_REBALANCE,
-    ConsumerGroupState.STABLE: GroupState.STABLE,
-    ConsumerGroupState.DEAD: GroupState.DEAD,
-    ConsumerGroupState.EMPTY: GroupState.EMPTY,
-}
-_RIGHT = "DESCRIBE on the cluster"
 _ASSIGNMENTS = ("assignment", "target_assignment")
-_CLUSTER, _LISTING = "cluster", "listing"
-_OLD_STATE = Unknown("state: only the old list call shows this group, and it does not know its protocol")
 _LISTING_SHARE = 2 / 3
 """Share of the time for the listing before a request; coordinators answer in the rest."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupListing:
-    """Groups by id. `incomplete` None: every broker answered, and the caller may list all.
-
-    `hidden_unread` None: the old list call, which shows share and Streams groups, answered
-    completely. `cluster_id`: of the cluster that answered; None: it did not say.
-    """
-
-    groups: Mapping[str, GroupFacts]
-    incomplete: Unknown | None = None
-    hidden_unread: Unknown | None = NOT_ASKED
-    cluster_id: str | None = None
-
-
-def list_groups(session: KafkaSession, *, hidden: bool, deadline: Deadline | None = None) -> GroupListing:
-    """List consumer groups, and with `hidden` ids that only the old list call shows.
-
-    Rights: DESCRIBE on the cluster. A broker that is away makes the listing incomplete.
-    """
-    answers = session.read((_CLUSTER, _LISTING), _send_listing, is_final=_is_complete, deadline=deadline)
-    cluster = answers[_CLUSTER]
-    groups, incomplete = _listed(answers[_LISTING], cluster)
-    # An incomplete listing blocks what hidden ids would, and the old call hangs without a broker.
-    hidden_unread: Unknown | None = NOT_ASKED if incomplete is None else incomplete
-    if hidden and incomplete is None:
-        old = _old_listing(session)
-        hidden_unread = old if isinstance(old, Unknown) else None
-        groups = groups if isinstance(old, Unknown) else old | groups
-    return GroupListing(
-        groups=groups,
-        incomplete=incomplete,
-        hidden_unread=hidden_unread,
-        cluster_id=cluster.result().cluster_id if failure_of(cluster) is None else None,
-    )
 
 
 def read_groups(
@@ -174,18 +124,6 @@ def read_groups(
     return facts
 
 
-def list_all_groups(session: KafkaSession, *, cluster_id: str | None) -> tuple[dict[str, GroupFacts], Unknown | None]:
-    """All groups, also hidden ones, and why there may be more; None: there are not.
-
-    Raises ClusterUnreachable.
-    """
-    listing = list_groups(session, hidden=True)
-    incomplete = listing.incomplete if listing.incomplete is not None else listing.hidden_unread
-    if cluster_id is not None and listing.cluster_id not in (None, cluster_id):
-        incomplete = Unknown(f"the brokers that answer are cluster {listing.cluster_id} now, not {cluster_id}")
-    return dict(listing.groups), incomplete
-
-
 def read_consumers(session: KafkaSession, topics: Collection[str], *, cluster_id: str | None) -> Consumers:
     """All groups, and what they consume of some topics. Raises ClusterUnreachable."""
     groups, incomplete = list_all_groups(session, cluster_id=cluster_id)
@@ -198,12 +136,6 @@ def read_consumers(session: KafkaSession, topics: Collection[str], *, cluster_id
             for topic in consumption.topics.intersection(commits):
                 commits[topic][group] = consumption.of_topic(topic)
     return Consumers(groups=groups, commits=commits)
-
-
-def with_members(groups: Mapping[str, GroupFacts]) -> frozenset[str]:
-    """Groups that may have members. Only members of listed groups can be read."""
-    empty = (GroupState.EMPTY, GroupState.DEAD)
-    return frozenset(name for name, facts in groups.items() if facts.listed is True and facts.state not in empty)
 
 
 def fetch(session: KafkaSession, requested: PartitionsByGroup, *, timeout_s: float) -> Fetched:
@@ -259,73 +191,6 @@ def unknown_group(group: str, reason: Unknown) -> GroupFacts:
     )
 
 
-def _send_listing(client: AdminClient, calls: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
-    senders: dict[str, Callable[[], Future[Any]]] = {
-        _CLUSTER: lambda: client.describe_cluster(include_authorized_operations=True, request_timeout=limit_s),
-        _LISTING: lambda: client.list_consumer_groups(request_timeout=limit_s),
-    }
-    return {call: senders[call]() for call in calls}
-
-
-def _is_complete(answer: Future[Any]) -> bool:
-    # The call succeeds with a part of the groups; brokers that did not answer are in `errors`.
-    return is_final(answer) and (answer.exception() is not None or not getattr(answer.result(), "errors", None))
-
-
-def _listed(listing: Future[Any], cluster: Future[Any]) -> tuple[dict[str, GroupFacts], Unknown | None]:
-    """The groups, and what makes the listing incomplete."""
-    incomplete = failure_of(listing, right=_RIGHT, prefix="the group listing failed: ")
-    if incomplete is not None:
-        return {}, incomplete
-    result = listing.result()
-    groups: dict[str, GroupFacts] = {}
-    for entry in result.valid or ():
-        facts = GroupFacts(
-            group=entry.group_id,
-            listed=True,
-            type=_TYPES.get(entry.type, GroupType.HIDDEN),
-            state=_STATES.get(entry.state, GroupState.UNKNOWN),
-        )
-        if groups.get(entry.group_id, facts) != facts:
-            # While a coordinator moves, the former and the new one may both list its groups.
-            facts = replace(facts, state=GroupState.UNKNOWN)
-        groups[entry.group_id] = facts
-    if result.errors:
-        reasons = "; ".join(sorted({reason_of(failure) for failure in result.errors}))
-        return groups, Unknown(f"the group listing is incomplete: {reasons}")
-    may_lack = "the group listing may lack groups: "
-    incomplete = failure_of(cluster, prefix=f"{may_lack}the caller's rights are unknown, ")
-    rights = cluster.result().authorized_operations or () if incomplete is None else ()
-    if incomplete is None and not {AclOperation.DESCRIBE, AclOperation.ALL}.intersection(rights):
-        incomplete = Unknown(f"{may_lack}the right {_RIGHT} is missing")
-    return groups, incomplete
-
-
-def _old_listing(session: KafkaSession) -> dict[str, GroupFacts] | Unknown:
-    def list_all(client: AdminClient, limit_s: float) -> Any:
-        with warnings.catch_warnings():
-            # The call that replaces it hides the groups that are needed here.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            return client.list_groups(timeout=limit_s)
-
-    answer = session.call(list_all)
-    failure = failure_of(answer, prefix="ids of share, Streams and Connect groups: ")
-    if failure is not None:
-        return failure
-    # Its states are of the classic protocol: a share group with members reads "Dead".
-    return {
-        entry.id: GroupFacts(group=entry.id, listed=False, type=_old_type(entry.protocol_type), state=_OLD_STATE)
-        for entry in answer.result()
-    }
-
-
-def _old_type(protocol: str) -> GroupType:
-    """The type of a group that only the old list call shows: share and Streams groups have no protocol type."""
-    if protocol in ("", "consumer"):
-        return GroupType.HIDDEN
-    return GroupType.CONNECT if protocol == "connect" else GroupType.OTHER
-
-
 def _ask_coordinators(
     session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
 ) -> tuple[dict[str, _Members], Fetched]:
@@ -365,7 +230,7 @@ def _state(future: Future[Any]) -> GroupState | Unknown:
     if failed_with(future, {KafkaError.GROUP_ID_NOT_FOUND}):
         return GroupState.DEAD
     failure = failure_of(future, prefix="the group could not be described: ")
-    return _STATES.get(future.result().state, GroupState.UNKNOWN) if failure is None else failure
+    return STATES.get(future.result().state, GroupState.UNKNOWN) if failure is None else failure
 
 
 def _member_topics(future: Future[Any]) -> frozenset[str] | Unknown:

@@ -1,7 +1,7 @@
 """Lines of the journal in a Kafka topic, which outlives the machine that ran the reconciler.
 
 Decided here: a line counts as stored when all in-sync replicas have it, and only `create_topic`
-creates the topic. What the lines say is decided in journal/journal.py.
+creates the topic. What the lines say is decided in journal/entry.py.
 """
 
 import contextlib
@@ -215,7 +215,7 @@ def check_topic(session: KafkaSession, topic: str) -> Sequence[str] | Unknown:
             "(kafka-reassign-partitions)"
         )
     for name, value in _configs(replicas).items():
-        present = configs.get(name, "not told")
+        present = configs.get(name, "unknown")
         if name == "min.insync.replicas" and present.isdecimal() and int(present) >= int(value):
             continue
         if present != value:

@@ -174,18 +174,12 @@ class Operation(Action):
 
     @property
     def is_foldable(self) -> bool:
-        """Whether a report may only count the action in its topic. True needs `describe_many`."""
+        """Whether a report may only count the action in its topic: never, but for a FoldableOperation."""
         return False
 
     @abstractmethod
     def describe(self) -> Description:
         """Describe the action for any report."""
-
-    @classmethod
-    def describe_many(cls, actions: Sequence[Any]) -> Description:
-        """Describe many foldable actions of one topic as one; reports call it only for those."""
-        # Not abstract: groups, for example, are never folded. No default could say what all of them lose.
-        raise NotImplementedError(f"actions of {cls.OPERATION} are not foldable")
 
     @classmethod
     def total_loss(cls, actions: Sequence[Any]) -> str:
@@ -333,3 +327,19 @@ _STATUS_OF = {
 def beyond_review(reason: str) -> BlockReason:
     """Return the block of what a reviewed plan does not hold."""
     return BlockReason("B108", f"beyond review: {reason}")
+
+
+class FoldableOperation(Operation):
+    """An operation of which a report may describe many actions of one topic in one item."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def is_foldable(self) -> bool:
+        """Whether a report may only count the action in its topic."""
+
+    @classmethod
+    @abstractmethod
+    def describe_many(cls, actions: Sequence[Any]) -> Description:
+        """Describe many foldable actions of one topic as one."""

@@ -22,7 +22,7 @@ from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ConsumerPosition, Consumers, PartitionFacts, Unknown
 from reconciler.operations import checks
 from reconciler.operations.attempt import Attempt, ErrorMeaning, ErrorTable, Response, ResponseAction, Right, StepResult
-from reconciler.operations.base import Effect, Limit, LimitUsage, Operation, RunContext, beyond_review
+from reconciler.operations.base import Effect, FoldableOperation, Limit, LimitUsage, RunContext, beyond_review
 from reconciler.operations.elect_leader import observe_leadership
 from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers, check_unprotected
 from reconciler.text.escape import quoted
@@ -135,7 +135,7 @@ RECORDS_PERCENT = Limit("records_percent", 50, "share of the cluster's records r
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteRecords(Operation):
+class DeleteRecords(FoldableOperation):
     """Remove all records below `before_offset`, the first offset kept. Irreversible.
 
     `vouched`: an `unreadBy` rule under `consumers: block` vouches for these records, so the two

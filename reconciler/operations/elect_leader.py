@@ -19,7 +19,7 @@ from reconciler.model.ports import Election, Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import PartitionFacts, Unknown
 from reconciler.operations.attempt import Attempt, ErrorMeaning, ErrorTable, Response, ResponseAction, Right
-from reconciler.operations.base import DAY_MS, Effect, Limit, LimitUsage, Operation, RunContext, beyond_review
+from reconciler.operations.base import DAY_MS, Effect, FoldableOperation, Limit, LimitUsage, RunContext, beyond_review
 from reconciler.operations.checks import known
 from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers, check_unprotected
 from reconciler.text.formatting import broker_ids, count, span
@@ -63,7 +63,7 @@ UNCLEAN_ELECTIONS = Limit(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ElectLeader(Operation):
+class ElectLeader(FoldableOperation):
     """Elect the preferred leader, or any live replica of a leaderless partition.
 
     `leader_wanted`: the first replica; None for an unclean election, which alone is irreversible.

@@ -94,7 +94,7 @@ class LeaderPolicy(Policy):
         return self.spec.topics or ()
 
     def claimed_partitions(self, name: str) -> frozenset[int] | None:
-        return None if self.spec.partitions is None else frozenset(self.spec.partitions[name])
+        return None if self.spec.partitions is None else frozenset(self.spec.partitions.get(name, ()))
 
     def exact_claims(self) -> Iterator[ExactClaim]:
         if self.spec.partitions is None:

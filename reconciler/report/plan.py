@@ -17,7 +17,7 @@ from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.model.description import Fact
 from reconciler.model.names import NOWHERE, Address, format_address, format_location, format_subject
 from reconciler.model.plan import Blocked, Decision, Plan, Satisfied, Skipped, UsedWaiver, Waiting
-from reconciler.operations.base import Operation
+from reconciler.operations.base import FoldableOperation, Operation
 from reconciler.plan.plan_file import digest, section_of
 from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal, format_subjects, group_equal
 from reconciler.text import formatting
@@ -167,7 +167,10 @@ def _policies(plan: Plan, heading: str, actions: Iterable[Operation], *, full: b
 def _action_item(actions: Sequence[Operation]) -> Item:
     """The item of one action, or of many that are folded."""
     first = actions[0]
-    description = type(first).describe_many(actions) if len(actions) > 1 else first.describe()
+    if len(actions) > 1 and isinstance(first, FoldableOperation):
+        description = type(first).describe_many(actions)
+    else:
+        description = first.describe()
     children = [Item(text=text) for text in description.notes]
     children += [Item(text=text, severity=Severity.LOSS) for text in description.risks]
     children += [Item(text=text, severity=Severity.WARNING) for text in description.unknowns]

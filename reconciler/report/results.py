@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from reconciler.journal.journal import Event, JournalEntry
+from reconciler.journal.entry import Event, JournalEntry
 from reconciler.model.names import format_address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan

@@ -6,7 +6,7 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 
 from reconciler.kafka.futures import batched
-from reconciler.kafka.groups import GroupListing, with_members
+from reconciler.kafka.group_listing import GroupListing, with_members
 from reconciler.kafka.offsets import OffsetsRequest, requests_by_leader
 from reconciler.kafka.topics import TopicListing
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest

@@ -20,7 +20,8 @@ from pyspark.sql.types import StructType
 from reconciler.errors import ScanFailed, UsageError
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_commit_log
-from reconciler.kafka.groups import GroupListing, commit_row, list_groups, read_consumption
+from reconciler.kafka.group_listing import GroupListing, list_groups
+from reconciler.kafka.groups import commit_row, read_consumption
 from reconciler.kafka.offsets import read_offsets
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, describe_topics, list_topics

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from reconciler.kafka.consumer_offsets import log_partition
-from reconciler.kafka.groups import GroupListing
+from reconciler.kafka.group_listing import GroupListing
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest

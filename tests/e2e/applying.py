@@ -17,8 +17,9 @@ from uuid import uuid4
 
 import pytest
 
+from reconciler.journal.entry import JournalEntry
 from reconciler.journal.file import JournalFile
-from reconciler.journal.journal import ActionJournal, JournalEntry
+from reconciler.journal.journal import ActionJournal
 from reconciler.sandbox import client, tools
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster

@@ -61,7 +61,7 @@ def streams_group(cluster: Cluster, topic: str) -> Iterator[str]:
 def test_a_streams_group_has_a_position(cluster: Cluster, topic: str, streams_group: str, tmp_path: Path) -> None:
     """It blocks a floor above its position and vouches for one below it; its removal stays refused.
 
-    Its type once left the scan with the rows that nobody needs, and it blocked every floor.
+    Its type once left the scan with the rows that no policy needs, and it blocked every floor.
     """
     address = f"RetentionFloor/floor/{topic}[0]"
     write_floor(tmp_path, cluster, topic, "keep: {last: 10}, consumers: block")

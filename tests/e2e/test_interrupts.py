@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.journal.entry import Event
 from reconciler.journal.file import JournalFile
-from reconciler.journal.journal import ActionJournal, Event
+from reconciler.journal.journal import ActionJournal
 from reconciler.model.outcome import Status
 from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster

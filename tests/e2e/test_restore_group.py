@@ -34,7 +34,7 @@ class RemovedGroup:
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         mark = uuid4().hex[:8]
         self.cluster, self.folder, self.servers = cluster, folder, cluster.bootstrap_servers
-        self.topic, self.other, self.group = f"kept-{mark}", f"changed-{mark}", f"old-{mark}"
+        self.topic, self.other, self.group = f"orders-{mark}", f"changed-{mark}", f"old-{mark}"
         client.create_topics(self.servers, [Topic(self.topic, 2, 3), Topic(self.other, 1, 3)])
         client.produce(self.servers, self.topic, {0: [Record(b"%d" % n) for n in range(RECORDS)]})
         client.produce(self.servers, self.other, {0: [Record(b"x")] * RECORDS})

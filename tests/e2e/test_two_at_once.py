@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.journal.journal import Event, JournalEntry, parse
+from reconciler.journal.entry import Event, JournalEntry, parse
 from reconciler.kafka import journal_topic
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession

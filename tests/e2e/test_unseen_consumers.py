@@ -6,6 +6,7 @@ the end of the log. Kafka's own tools show what is left.
 
 import json
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -17,6 +18,7 @@ from reconciler.kafka.gateway import KafkaGateway
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from tests import kafka_client
 from tests.command import reconciler
 from tests.toolbox import list_groups, log_start_offsets
 
@@ -190,8 +192,9 @@ def test_a_commit_above_the_end_after_the_plan_stops_the_purge(cluster: Cluster,
     assert log_start_offsets(cluster, topic) == {0: 0}
 
 
+@pytest.mark.parametrize("is_pending", [False, True], ids=["committed", "in an open transaction"])
 def test_a_commit_of_the_same_offset_after_the_recheck_stops_a_removal(
-    cluster: Cluster, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_pending: bool
 ) -> None:
     """Only the commit log shows it: the group is EMPTY, and its offsets are those of the plan."""
     group = f"quiet-{topic}"
@@ -216,15 +219,21 @@ spec: {{groups: [{group}], idleFor: 1s}}
     client.wait_until(is_planned, 60, f"a plan that removes {group}", every_s=1.0)
     commits = []
     read_groups = KafkaGateway.read_groups
+    transaction = ExitStack()
 
     def commit_first(self: KafkaGateway, *arguments: Any, **more: Any) -> Any:
         if not commits:
-            client.commit(cluster.bootstrap_servers, group, {(topic, 0): 7})
+            if is_pending:
+                transaction.enter_context(kafka_client.pending_commit(cluster.bootstrap_servers, group, topic, 7))
+            else:
+                client.commit(cluster.bootstrap_servers, group, {(topic, 0): 7})
             commits.append(7)
         return read_groups(self, *arguments, **more)
 
     monkeypatch.setattr(KafkaGateway, "read_groups", commit_first)
-    answer = reconciler(tmp_path, "apply", "plan.json")
+    with transaction:
+        answer = reconciler(tmp_path, "apply", "plan.json")
     assert commits
+    assert "the commit log holds a newer record" in answer.stdout
     assert answer.returncode == 4, answer.stdout + answer.stderr
     assert group in list_groups(cluster)

@@ -23,8 +23,9 @@ policies.POLICIES = (*policies.POLICIES, TopicCleanup)
 from reconciler.apply.context import ApplyContext  # noqa: E402
 from reconciler.apply.executor import apply  # noqa: E402
 from reconciler.errors import ManifestsInvalid  # noqa: E402
+from reconciler.journal.entry import Event  # noqa: E402
 from reconciler.journal.file import JournalFile  # noqa: E402
-from reconciler.journal.journal import ActionJournal, Event  # noqa: E402
+from reconciler.journal.journal import ActionJournal  # noqa: E402
 from reconciler.manifest import files, schema  # noqa: E402
 from reconciler.manifest.files import ClusterManifests  # noqa: E402
 from reconciler.model.outcome import Outcome, Status  # noqa: E402

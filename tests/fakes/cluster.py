@@ -61,7 +61,7 @@ class FakeGroup:
     unread: bool = False
     """What it consumes cannot be read, as during a rebalance."""
     topic_ids: dict[TopicPartition, str] = field(default_factory=dict)
-    """Of commits that were made for an earlier topic of the same name."""
+    """Of commits for an earlier topic of the same name."""
 
     def consumes(self, topic: str) -> bool:
         """Whether the group has a commit on the topic, or a member with partitions of it."""

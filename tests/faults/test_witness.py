@@ -26,7 +26,7 @@ def deletion(key: PartitionKey = KEY, **guard: object) -> DeleteRecords:
 
 
 def witness(*, commits: bool = True, start: int = 0) -> Witness:
-    """A witness that has not begun."""
+    """A witness that has read nothing yet."""
     return Witness("127.0.0.1:1", "w", {KEY: start}, commits=commits)
 
 

@@ -22,8 +22,9 @@ from reconciler import pipeline
 from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply
 from reconciler.errors import ReconcilerError
+from reconciler.journal.entry import create, dump_batch
 from reconciler.journal.file import JournalFile
-from reconciler.journal.journal import ActionJournal, create, dump_batch
+from reconciler.journal.journal import ActionJournal
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession

@@ -147,7 +147,7 @@ def witness_violations(
     """Records that a live consumer lost and no plan announced.
 
     `deletions`: of all plans that were applied, whatever became of them. `changed_topics`: of these, the trial itself removed records. A member without a commit stands
-    at the log start that it found, so all that is gone since then is its loss. Nothing protects it
+    at the log start of that time, so all that is gone since then is its loss. Nothing protects it
     once its coordinator has removed it from the group.
     """
     for witness in witnesses:

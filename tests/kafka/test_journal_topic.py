@@ -10,7 +10,8 @@ import pytest
 
 from reconciler import pipeline
 from reconciler.errors import JournalUnavailable
-from reconciler.journal.journal import ActionJournal, create, dump_batch
+from reconciler.journal.entry import create, dump_batch
+from reconciler.journal.journal import ActionJournal
 from reconciler.kafka import journal_topic
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.journal_topic import JournalTopic

@@ -17,7 +17,7 @@ import pytest
 from reconciler.errors import SandboxError
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.groups import list_groups
+from reconciler.kafka.group_listing import list_groups
 from reconciler.kafka.offsets import OffsetsRequest, read_offsets
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import list_topics

@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from reconciler.errors import SandboxError
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import NO_TOPIC_ID, decode_commit, decode_key
-from reconciler.kafka.groups import list_groups
+from reconciler.kafka.group_listing import list_groups
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.snapshot import GroupType
 from reconciler.sandbox import client

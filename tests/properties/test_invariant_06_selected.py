@@ -139,14 +139,17 @@ def test_every_selected_live_subject_has_one_decision(planner_input: PlannerInpu
 def test_apply_sends_only_what_the_loaded_policies_ask_for(planner_input: PlannerInput, seed: int) -> None:
     """A policy was removed, or its name is now that of a policy of another kind with the same subjects."""
     r = Random(seed)
-    kept = [policy for policy in planner_input.policies if r.random() < 0.6]
-    actions = []
+    loaded = [policy for policy in planner_input.policies if r.random() < 0.6]
+    actions = {}  # by address: a plan has one decision for each
     for action in planner_input.plan().actions:
         other = r.choice((action, *planner_input.policies)).address
-        actions.append(replace(action, address=replace(action.address, kind=other.kind, policy=other.policy)))
-    plan = replace(planner_input.plan(), decisions=sort_decisions(actions))
-    checked = recheck.recheck(plan, planner_input.cluster, kept, planner_input.waivers, planner_input.snapshot, NOW_MS)
-    by_address = {policy.address: policy for policy in kept}
+        moved = replace(action, address=replace(action.address, kind=other.kind, policy=other.policy))
+        actions.setdefault(moved.address, moved)
+    plan = replace(planner_input.plan(), decisions=sort_decisions(actions.values()))
+    checked = recheck.recheck(
+        plan, planner_input.cluster, loaded, planner_input.waivers, planner_input.snapshot, NOW_MS
+    )
+    by_address = {policy.address: policy for policy in loaded}
     for action in checked.remaining:
         policy = by_address[action.address.policy_address]
         assert isinstance(action, policy.OPERATION)

@@ -1,6 +1,6 @@
 """Invariant 12, for the scan: a group that no task reports never counts as one that has read.
 
-Tasks send no row for a group that was read and that nobody needs, so a missing row proves nothing.
+Tasks send no row for a group that was read and that no policy needs, so a missing row proves nothing.
 Each task counts the groups that it has read.
 """
 

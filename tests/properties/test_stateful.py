@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from reconciler.apply.context import Tuning
+from reconciler.journal.entry import Event
 from reconciler.journal.file import JournalFile
-from reconciler.journal.journal import ActionJournal, Event
+from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan

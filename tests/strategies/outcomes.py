@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from reconciler.journal.journal import Event, JournalEntry
+from reconciler.journal.entry import Event, JournalEntry
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset
 from tests.strategies import plans as strategies

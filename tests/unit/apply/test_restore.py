@@ -14,8 +14,9 @@ from reconciler.apply import restore, results
 from reconciler.apply.restore import Removal, RestoreContext, find_removal
 from reconciler.apply.results import ResultsHeader, exit_code
 from reconciler.errors import JournalUnavailable, PlanUnusable
+from reconciler.journal.entry import Event, JournalEntry, dump
 from reconciler.journal.file import JournalFile
-from reconciler.journal.journal import ActionJournal, Event, JournalEntry, dump
+from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset, GroupType
@@ -345,13 +346,13 @@ def test_a_file_with_two_offsets_of_a_partition_is_refused(cluster: FakeCluster,
 
 def test_a_topic_name_of_an_edited_file_stays_on_its_line(cluster: FakeCluster) -> None:
     """A name with control characters could hide, or add, a line of the plan that is confirmed."""
-    found = removal_of(cluster)
-    hostile = replace(found.offsets[0], topic="orders\n  + paid[0]   offset 1\x1b[8m")
-    found = replace(found, offsets=(hostile, found.offsets[1]))
-    planned = restore.plan(found, cluster)
+    removal = removal_of(cluster)
+    hostile = replace(removal.offsets[0], topic="orders\n  + paid[0]   offset 1\x1b[8m")
+    removal = replace(removal, offsets=(hostile, removal.offsets[1]))
+    planned = restore.plan(removal, cluster)
     context = RestoreContext(gateway=cluster, record=Events().record, stop=lambda: True, sending=lambda: None)
     outcomes = restore.restore(planned, context)
-    for tree in (report.restore_plan_report(planned, "prod"), report.restore_report(found, outcomes, "prod")):
+    for tree in (report.restore_plan_report(planned, "prod"), report.restore_report(removal, outcomes, "prod")):
         text = "\n".join(line.plain for line in report.write_lines(tree, width=None, full=False))
         assert "\x1b" not in text
         assert "\n  + paid" not in text

@@ -8,7 +8,7 @@ import pytest
 
 from reconciler.apply import results
 from reconciler.apply.results import ResultsHeader, exit_code
-from reconciler.journal.journal import Event
+from reconciler.journal.entry import Event
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset

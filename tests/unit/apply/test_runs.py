@@ -13,8 +13,9 @@ from confluent_kafka import KafkaError
 from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply
 from reconciler.apply.results import exit_code
+from reconciler.journal.entry import Event
 from reconciler.journal.file import JournalFile
-from reconciler.journal.journal import ActionJournal, Event
+from reconciler.journal.journal import ActionJournal
 from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status

@@ -23,10 +23,12 @@ from confluent_kafka import KafkaError
 from reconciler.apply.context import INTENT_MAX_AGE_MS
 from reconciler.apply.restore import _of_journal
 from reconciler.errors import JournalUnavailable
+from reconciler.journal import entry as journal_entry
 from reconciler.journal import file as journal_file
 from reconciler.journal import journal as action_journal
+from reconciler.journal.entry import Event
 from reconciler.journal.file import JournalFile
-from reconciler.journal.journal import ActionJournal, Event, Line
+from reconciler.journal.journal import ActionJournal, Line
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset, Purge, Unknown
@@ -443,7 +445,7 @@ def test_lines_of_the_previous_format_are_read(cluster: FakeCluster, journal: Ac
     journal.record([purge(cluster, AT, 60)], run_id="new", plan_digest=PLAN, at_ms=200)
     assert [(entry.run_id, entry.who) for entry in journal.entries()] == [("old", "ann"), ("new", "ann")]
     assert last_purges(journal, except_run="new") == {AT: 100}
-    assert action_journal.dump(next(journal.entries())).encode() == intent
+    assert journal_entry.dump(next(journal.entries())).encode() == intent
 
 
 def test_only_the_interval_is_read(
@@ -480,7 +482,7 @@ def test_no_line_since_a_time_is_missed(
     times = [10, 20, 15, 30, 40, 40]
     for number, at_ms in enumerate(times):
         journal.record([purge(cluster, AT, 60)] * (1 + number % 3), run_id="r", plan_digest=PLAN, at_ms=at_ms)
-    entries = [action_journal.parse(line.data)[0] for line in journal.store.lines(since_ms=since_ms)]
+    entries = [journal_entry.parse(line.data)[0] for line in journal.store.lines(since_ms=since_ms)]
     assert entries == times[len(times) - len(entries) :]
     newest = max((number for number, at_ms in enumerate(times) if at_ms < since_ms), default=-1)
     assert len(entries) >= len(times) - newest - 1
@@ -585,7 +587,7 @@ class StampedStore(JournalFile):
     def lines(self, **options: Any) -> Iterator[Line]:
         options["since_ms"] = max(0, options.get("since_ms", 0) - self.ahead_ms)
         for line in super().lines(**options):
-            yield line._replace(stored_at_ms=action_journal.parse(line.data)[0] + self.ahead_ms)
+            yield line._replace(stored_at_ms=journal_entry.parse(line.data)[0] + self.ahead_ms)
 
 
 def test_the_store_tells_the_time(cluster: FakeCluster, tmp_path: Path) -> None:
@@ -610,6 +612,29 @@ def test_a_wrong_clock_of_this_machine_shortens_no_interval(
     clock.sleep(waited_s)
     second = run(cluster, [purge(cluster, AT, 60, every_ms=30_000)], tmp_path, journal=journal, clock=clock)
     assert second.only.status is status
+
+
+def test_a_clock_far_ahead_stops_the_run(cluster: FakeCluster, tmp_path: Path) -> None:
+    """An hour ahead, not even the own intent is within the time that is read, let alone the purge of
+    another run ten seconds ago.
+    """
+    clock = FakeClock()
+    journal = ActionJournal(StampedStore(tmp_path / "journal.jsonl", -3_600_000))
+    run(cluster, [purge(cluster, AT, 30)], tmp_path, journal=journal, clock=clock, run_id="first")
+    clock.sleep(10)
+    stopped = run(cluster, [purge(cluster, AT, 60, every_ms=30_000)], tmp_path, journal=journal, clock=clock).only
+    assert (stopped.status, stopped.sends) == (Status.NOT_ATTEMPTED, 0)
+    assert "the clock of this machine is ahead of the journal's; set it" in stopped.detail
+    assert cluster.partition(AT).log_start == 30
+
+
+def test_a_request_without_an_answer_stays_in_flight(cluster: FakeCluster, journal: ActionJournal) -> None:
+    """The connection broke: the run ended at once, and the broker may still carry the request out."""
+    action = purge(cluster, AT, 60, every_ms=1_000)
+    journal.record([action], run_id="a", plan_digest=PLAN, at_ms=100, in_flight_ms=33_000)
+    journal.record([outcome(action, sends=1, status=Status.FAILED)], run_id="a", plan_digest=PLAN, at_ms=2_000)
+    assert journal.last_purges(every_ms=1_000, now_ms=5_000) == {AT: Purge(2_000, 33_100)}
+    assert purge_wait(AT, Purge(2_000, 33_100), 1_000, 5_000) is not None
 
 
 def test_threads_behind_a_journal_that_cannot_be_read_give_up_together(
@@ -650,5 +675,5 @@ def test_many_removed_offsets_are_spread_over_lines(cluster: FakeCluster, journa
     assert max(map(len, lines)) < 270_000
     entries = list(journal.entries())
     assert tuple(commit for entry in entries for commit in entry.removed_offsets or ()) == commits
-    [removed] = _of_journal("\n".join(map(action_journal.dump, entries)))
+    [removed] = _of_journal("\n".join(map(journal_entry.dump, entries)))
     assert removed.offsets == commits

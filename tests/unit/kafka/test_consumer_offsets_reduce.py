@@ -139,7 +139,7 @@ def test_reduce_keeps_every_topic_id_that_was_committed_for() -> None:
 
 
 def test_reduce_tells_commits_in_force_for_another_topic_id() -> None:
-    """Of the newest commit of each key, whoever made it; a value without an id proves nothing."""
+    """Of the newest commit of each key, by any group; a value without an id proves nothing."""
     made_again = replace(COMMIT, offset=2, topic_id=ID_B)
     old = [(commit_key(COMMIT), commit_value(COMMIT, 4), 1)]
     new = [(commit_key(made_again), commit_value(made_again, 4), 2)]

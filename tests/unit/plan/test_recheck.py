@@ -180,6 +180,14 @@ def test_an_operation_that_the_kind_never_asks_for_is_blocked() -> None:
     assert "LeaderPolicy/all never asks for a record deletion" in result.outcomes[0].detail
 
 
+def test_an_election_of_a_topic_that_the_policy_no_longer_names_is_blocked() -> None:
+    action = election(unclean=True)
+    policies = [leaders(election="unclean", partitions={"clicks": [0]})]
+    result = recheck.recheck(examples.plan(action), cluster(), policies, (), snapshot(), LATER_MS)
+    assert (result.remaining, result.outcomes[0].status) == ((), Status.BLOCKED)
+    assert "does not select it any more" in result.outcomes[0].detail
+
+
 def test_a_group_that_a_policy_waits_for_by_now_is_not_removed() -> None:
     waiting = floor("orders", keep={"unreadBy": ["old-etl"]})
     policies = [groups(name="dead-etl"), waiting]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from reconciler.journal.journal import Event, JournalEntry
+from reconciler.journal.entry import Event, JournalEntry
 from reconciler.model.action import Action, Mode
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.outcome import Outcome, Status

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.text import Text
 
 from reconciler.errors import UsageError
-from reconciler.journal.journal import JournalEntry
+from reconciler.journal.entry import JournalEntry
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome
 from reconciler.model.plan import Plan

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import UsageError
-from reconciler.journal.journal import Event, JournalEntry
+from reconciler.journal.entry import Event, JournalEntry
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Source

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reconciler.kafka.groups import GroupListing
+from reconciler.kafka.group_listing import GroupListing
 from reconciler.kafka.topics import TopicListing
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, PartitionFacts, TopicFacts, Unknown

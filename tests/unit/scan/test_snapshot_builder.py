@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from reconciler.kafka.consumer_offsets import log_partition
-from reconciler.kafka.groups import GroupListing
+from reconciler.kafka.group_listing import GroupListing
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector

@@ -1,0 +1,179 @@
+"""Entries of the journal, and their lines: JSON in ASCII, the entries of one batch in one line.
+
+An entry is an intent before a request or an outcome after it. Readers take every format since 2.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from itertools import chain, groupby
+from typing import Any, Literal
+
+from reconciler.codec import Codec
+from reconciler.errors import JournalUnavailable
+from reconciler.model.action import Action
+from reconciler.model.bounds import EpochMs, Int64, Total
+from reconciler.model.names import Address
+from reconciler.model.outcome import Outcome, Status
+from reconciler.model.snapshot import CommittedOffset
+
+FORMAT: Literal[3] = 3
+_OF_OUTCOME = ("status", "detail", "code", "read_back", "sends", "removed_max", "low_watermark")
+_LINE_MAX = 256 * 1024
+"""Bytes of a line with several actions. One action alone has fewer: names have 32,767 bytes at most."""
+_DETAIL_MAX = 2_000
+"""Characters of an outcome's detail that the journal keeps."""
+
+RemovedOffsets = Mapping[Address, tuple[CommittedOffset, ...]]
+"""The commits that the removal of each group removes, by the address of the action."""
+
+
+class Event(StrEnum):
+    """INTENT: stored before each attempt to send. OUTCOME: what became of the action in the run."""
+
+    INTENT = "intent"
+    OUTCOME = "outcome"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalEntry:
+    """One event of one action, as `reconciler journal` prints it, and a line of format 2.
+
+    `at_ms`: epoch milliseconds; where the store knows when it was stored, that time. `request`: as
+    in the plan file. `who`: the author of the run; `commit`: of the manifests; None: not known.
+    `in_flight_ms`: of an intent, how long after it its request may be under way. `status` and all
+    that follow: of an outcome only, as in `Outcome`. `removed_offsets`: of an intent only, commits that
+    the request removes, or those that `restore_group` writes; a large number is in several entries.
+    """
+
+    v: Literal[2] = 2
+    at_ms: EpochMs
+    event: Event
+    run_id: str = field(metadata={"name": "run"})
+    plan_digest: str = field(metadata={"name": "plan"})
+    address: Address
+    operation: str
+    request: Mapping[str, str | int]
+    who: str | None = None
+    commit: str | None = None
+    in_flight_ms: Total | None = None
+    status: Status | None = None
+    detail: str | None = None
+    code: str | None = None
+    read_back: str | None = None
+    sends: int | None = None
+    removed_max: Total | None = None
+    low_watermark: Int64 | None = None
+    removed_offsets: tuple[CommittedOffset, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchItem:
+    """What the entries of one line do not have in common."""
+
+    address: Address
+    request: Mapping[str, str | int]
+    status: Status | None = None
+    detail: str | None = None
+    code: str | None = None
+    read_back: str | None = None
+    sends: int | None = None
+    removed_max: Total | None = None
+    low_watermark: Int64 | None = None
+    removed_offsets: tuple[CommittedOffset, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchLine:
+    """Entries of one batch: a line of the journal. It begins with its format and its time."""
+
+    v: Literal[3] = FORMAT
+    at_ms: EpochMs
+    event: Event
+    run_id: str = field(metadata={"name": "run"})
+    plan_digest: str = field(metadata={"name": "plan"})
+    operation: str
+    who: str | None = None
+    commit: str | None = None
+    in_flight_ms: Total | None = None
+    actions: tuple[BatchItem, ...]
+
+
+def create(event: Action | Outcome, **run: Any) -> JournalEntry:
+    """Return the intent of an action, or the entry of an outcome. `run`: fields of the call."""
+    action = event.action if isinstance(event, Outcome) else event
+    intent = JournalEntry(
+        event=Event.INTENT, address=action.address, operation=action.OPERATION, request=action.request(), **run
+    )
+    if not isinstance(event, Outcome):
+        return intent
+    of_outcome = {name: getattr(event, name) for name in _OF_OUTCOME} | {"detail": event.detail[:_DETAIL_MAX]}
+    return replace(intent, event=Event.OUTCOME, **of_outcome)
+
+
+_ENTRY = Codec(JournalEntry, omit_none=True)
+_BATCH = Codec(BatchLine, omit_none=True)
+_ITEM = Codec(BatchItem, omit_none=True)
+_IN_BOTH = tuple(f.name for f in fields(BatchItem))
+_IN_COMMON = tuple(f.name for f in fields(BatchLine) if f.name not in ("v", "actions"))
+
+
+def dump(entry: JournalEntry) -> str:
+    """Return one entry as a line of ASCII JSON without its newline; what is not known is left out."""
+    return _ENTRY.encode(entry)
+
+
+def dump_batch(entries: Sequence[JournalEntry]) -> Iterator[str]:
+    """Yield the entries of one run as lines of up to 256 KiB, those of a batch together.
+
+    A longer line has one action. Raises JournalUnavailable for a text that JSON cannot hold.
+    """
+    try:
+        for common, same in groupby(entries, lambda entry: {name: getattr(entry, name) for name in _IN_COMMON}):
+            items, size = list[BatchItem](), 0
+            for item, bytes_of_item in chain.from_iterable(map(_items, same)):
+                if items and size + bytes_of_item > _LINE_MAX:
+                    yield _BATCH.encode(BatchLine(**common, actions=tuple(items)))
+                    items, size = [], 0
+                items.append(item)
+                size += bytes_of_item
+            yield _BATCH.encode(BatchLine(**common, actions=tuple(items)))
+    except ValueError as error:
+        raise JournalUnavailable(
+            f"an entry cannot be stored in the journal: {error}; nothing is sent without it"
+        ) from None
+
+
+def _items(entry: JournalEntry) -> Iterator[tuple[BatchItem, int]]:
+    """Yield the parts of an entry with their bytes: many offsets do not fit into one line."""
+    item = BatchItem(**{name: getattr(entry, name) for name in _IN_BOTH})
+    size, offsets = len(_ITEM.encode(item)), entry.removed_offsets or ()
+    if size <= _LINE_MAX or len(offsets) < 2:
+        yield item, size
+        return
+    middle = len(offsets) // 2
+    for part in (offsets[:middle], offsets[middle:]):
+        yield from _items(replace(entry, removed_offsets=part))
+
+
+def dump_time(at_ms: int, run_id: str) -> str:
+    """Return a line without entries: all lines before it were stored before `at_ms`."""
+    return _BATCH.encode(
+        BatchLine(at_ms=at_ms, event=Event.OUTCOME, run_id=run_id, plan_digest="", operation="", actions=())
+    )
+
+
+def parse(line: bytes) -> tuple[int, Sequence[JournalEntry]]:
+    """Return time and entries of a line. Raises ValueError for what no version has written."""
+    try:
+        text = line.decode("ascii")
+        if text.startswith('{"v":2,'):
+            entry = _ENTRY.decode(text)
+            return entry.at_ms, (entry,)
+        batch = _BATCH.decode(text)
+    except ValueError as error:
+        raise ValueError(f"no journal entry of format {FORMAT}, perhaps of another version: {error}") from None
+    common = {name: getattr(batch, name) for name in _IN_COMMON}
+    return batch.at_ms, [
+        JournalEntry(**common, **{name: getattr(item, name) for name in _IN_BOTH}) for item in batch.actions
+    ]

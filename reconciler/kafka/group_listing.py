@@ -1,0 +1,151 @@
+"""Lists consumer groups with their types and states.
+
+Decided here: when a listing is provably complete. Without DESCRIBE on the cluster brokers leave
+groups out and report no error, so the caller's permissions are read, too.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any
+
+from confluent_kafka import ConsumerGroupState, ConsumerGroupType
+from confluent_kafka.admin import AclOperation, AdminClient
+
+from reconciler.kafka.futures import Deadline, failure_of, is_final, reason_of
+from reconciler.kafka.session import KafkaSession
+from reconciler.model.snapshot import NOT_ASKED, GroupFacts, GroupState, GroupType, Unknown
+
+STATES = {
+    ConsumerGroupState.PREPARING_REBALANCING: GroupState.PREPARING_REBALANCE,
+    ConsumerGroupState.COMPLETING_REBALANCING: GroupState.COMPLETING_REBALANCE,
+    ConsumerGroupState.STABLE: GroupState.STABLE,
+    ConsumerGroupState.DEAD: GroupState.DEAD,
+    ConsumerGroupState.EMPTY: GroupState.EMPTY,
+}
+_TYPES = {ConsumerGroupType.CLASSIC: GroupType.CLASSIC, ConsumerGroupType.CONSUMER: GroupType.CONSUMER}
+_RIGHT = "DESCRIBE on the cluster"
+_CLUSTER, _LISTING = "cluster", "listing"
+_OLD_STATE = Unknown("state: only the old list call shows this group, and it does not know its protocol")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupListing:
+    """Groups by id. `incomplete` None: every broker answered, and the caller may list all.
+
+    `hidden_unread` None: the old list call, which shows share and Streams groups, answered
+    completely. `cluster_id`: of the cluster that answered; None: it did not say.
+    """
+
+    groups: Mapping[str, GroupFacts]
+    incomplete: Unknown | None = None
+    hidden_unread: Unknown | None = NOT_ASKED
+    cluster_id: str | None = None
+
+
+def list_groups(session: KafkaSession, *, hidden: bool, deadline: Deadline | None = None) -> GroupListing:
+    """List consumer groups, and with `hidden` ids that only the old list call shows.
+
+    Rights: DESCRIBE on the cluster. A broker that is away makes the listing incomplete.
+    """
+    answers = session.read((_CLUSTER, _LISTING), _send_listing, is_final=_is_complete, deadline=deadline)
+    cluster = answers[_CLUSTER]
+    groups, incomplete = _listed(answers[_LISTING], cluster)
+    # An incomplete listing blocks what hidden ids would, and the old call hangs without a broker.
+    hidden_unread: Unknown | None = NOT_ASKED if incomplete is None else incomplete
+    if hidden and incomplete is None:
+        old = _old_listing(session)
+        hidden_unread = old if isinstance(old, Unknown) else None
+        groups = groups if isinstance(old, Unknown) else old | groups
+    return GroupListing(
+        groups=groups,
+        incomplete=incomplete,
+        hidden_unread=hidden_unread,
+        cluster_id=cluster.result().cluster_id if failure_of(cluster) is None else None,
+    )
+
+
+def list_all_groups(session: KafkaSession, *, cluster_id: str | None) -> tuple[dict[str, GroupFacts], Unknown | None]:
+    """All groups, also hidden ones, and why there may be more; None: there are not.
+
+    Raises ClusterUnreachable.
+    """
+    listing = list_groups(session, hidden=True)
+    incomplete = listing.incomplete if listing.incomplete is not None else listing.hidden_unread
+    if cluster_id is not None and listing.cluster_id not in (None, cluster_id):
+        incomplete = Unknown(f"the brokers that answer are cluster {listing.cluster_id} now, not {cluster_id}")
+    return dict(listing.groups), incomplete
+
+
+def with_members(groups: Mapping[str, GroupFacts]) -> frozenset[str]:
+    """Groups that may have members. Only members of listed groups can be read."""
+    empty = (GroupState.EMPTY, GroupState.DEAD)
+    return frozenset(name for name, facts in groups.items() if facts.listed is True and facts.state not in empty)
+
+
+def _send_listing(client: AdminClient, calls: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
+    senders: dict[str, Callable[[], Future[Any]]] = {
+        _CLUSTER: lambda: client.describe_cluster(include_authorized_operations=True, request_timeout=limit_s),
+        _LISTING: lambda: client.list_consumer_groups(request_timeout=limit_s),
+    }
+    return {call: senders[call]() for call in calls}
+
+
+def _is_complete(answer: Future[Any]) -> bool:
+    # The call succeeds with a part of the groups; brokers that did not answer are in `errors`.
+    return is_final(answer) and (answer.exception() is not None or not getattr(answer.result(), "errors", None))
+
+
+def _listed(listing: Future[Any], cluster: Future[Any]) -> tuple[dict[str, GroupFacts], Unknown | None]:
+    """The groups, and what makes the listing incomplete."""
+    incomplete = failure_of(listing, right=_RIGHT, prefix="the group listing failed: ")
+    if incomplete is not None:
+        return {}, incomplete
+    result = listing.result()
+    groups: dict[str, GroupFacts] = {}
+    for entry in result.valid or ():
+        facts = GroupFacts(
+            group=entry.group_id,
+            listed=True,
+            type=_TYPES.get(entry.type, GroupType.HIDDEN),
+            state=STATES.get(entry.state, GroupState.UNKNOWN),
+        )
+        if groups.get(entry.group_id, facts) != facts:
+            # While a coordinator moves, the former and the new one may both list its groups.
+            facts = replace(facts, state=GroupState.UNKNOWN)
+        groups[entry.group_id] = facts
+    if result.errors:
+        reasons = "; ".join(sorted({reason_of(failure) for failure in result.errors}))
+        return groups, Unknown(f"the group listing is incomplete: {reasons}")
+    may_lack = "the group listing may lack groups: "
+    incomplete = failure_of(cluster, prefix=f"{may_lack}the caller's rights are unknown, ")
+    rights = cluster.result().authorized_operations or () if incomplete is None else ()
+    if incomplete is None and not {AclOperation.DESCRIBE, AclOperation.ALL}.intersection(rights):
+        incomplete = Unknown(f"{may_lack}the right {_RIGHT} is missing")
+    return groups, incomplete
+
+
+def _old_listing(session: KafkaSession) -> dict[str, GroupFacts] | Unknown:
+    def list_all(client: AdminClient, limit_s: float) -> Any:
+        with warnings.catch_warnings():
+            # The call that replaces it hides the groups that are needed here.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return client.list_groups(timeout=limit_s)
+
+    answer = session.call(list_all)
+    failure = failure_of(answer, prefix="ids of share, Streams and Connect groups: ")
+    if failure is not None:
+        return failure
+    # Its states are of the classic protocol: a share group with members reads "Dead".
+    return {
+        entry.id: GroupFacts(group=entry.id, listed=False, type=_old_type(entry.protocol_type), state=_OLD_STATE)
+        for entry in answer.result()
+    }
+
+
+def _old_type(protocol: str) -> GroupType:
+    """The type of a group that only the old list call shows: share and Streams groups have no protocol type."""
+    if protocol in ("", "consumer"):
+        return GroupType.HIDDEN
+    return GroupType.CONNECT if protocol == "connect" else GroupType.OTHER
