@@ -1,0 +1,185 @@
+"""Manifests of a pull request that would send something away, or end the process.
+
+Each attack runs as a command against a listener on loopback, which speaks as much of Kafka's
+protocol and of HTTP as the attack needs. Before manifests were bound to listed properties and
+confined references, each of these listeners got what the test has planted.
+"""
+
+import json
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.sandbox.cluster import CLUSTER_ID
+from tests.command import reconciler_process
+
+PLANTED = "planted-4f2c9aa-hunter2"
+SASL = {"sasl.username": "ci", "sasl.password": "${env:KAFKA_PASSWORD}"}
+OIDC = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+}
+_API_VERSIONS, _HANDSHAKE, _AUTHENTICATE = 18, 17, 36
+_UNSUPPORTED_VERSION = 35
+
+
+class Listener:
+    """A server of an attacker: takes the first steps of SASL, answers HTTP, and keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.server.getsockname()[1]}"
+        self.connections = 0
+        self.received = b""
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self.server.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection = self.server.accept()[0]
+            except OSError:
+                return
+            self.connections += 1
+            threading.Thread(target=self._talk, args=(connection,), daemon=True).start()
+
+    def _talk(self, connection: socket.socket) -> None:
+        with closing(connection), suppress(OSError):
+            connection.settimeout(10)
+            while data := connection.recv(1 << 20):
+                self.received += data
+                if data[:4] in (b"GET ", b"POST"):
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+                elif len(data) >= 12:
+                    connection.sendall(_kafka_answer(*struct.unpack_from(">hhi", data, 4)))
+
+
+def _kafka_answer(api: int, version: int, correlation: int) -> bytes:
+    """An answer to a request of SASL's first steps: every version but the first is too new."""
+    body = b""
+    if api == _API_VERSIONS:
+        apis = ((_HANDSHAKE, 0, 1), (_API_VERSIONS, 0, 0), (_AUTHENTICATE, 0, 0), (3, 0, 5))
+        error = _UNSUPPORTED_VERSION if version else 0
+        body = struct.pack(">hi", error, len(apis)) + b"".join(struct.pack(">hhh", *ranges) for ranges in apis)
+    elif api == _HANDSHAKE:
+        mechanisms = (b"PLAIN", b"SCRAM-SHA-512", b"OAUTHBEARER")
+        names = b"".join(struct.pack(">h", len(name)) + name for name in mechanisms)
+        body = struct.pack(">hi", 0, len(mechanisms)) + names
+    return struct.pack(">ii", len(body) + 4, correlation) + body
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    with closing(Listener()) as listening:
+        yield listening
+
+
+def write(
+    folder: Path, servers: list[str], properties: dict[str, Any], *, cluster_id: str = CLUSTER_ID, more: str = ""
+) -> Path:
+    """Write a Cluster and a policy that every cluster has a plan for."""
+    folder.mkdir(parents=True)
+    lines = "".join(f"    {name}: {json.dumps(value)}\n" for name, value in properties.items())
+    (folder / "cluster.yaml").write_text(
+        "apiVersion: reconciler/v1\nkind: Cluster\nmetadata: {name: prod}\n"
+        f"spec:\n  clusterId: {cluster_id}\n  bootstrapServers: {json.dumps(servers)}\n"
+        + (f"  client:\n{lines}" if lines else "")
+        + more
+    )
+    (folder / "leaders.yaml").write_text(
+        'apiVersion: reconciler/v1\nkind: LeaderPolicy\nmetadata: {name: all}\nspec: {topics: ["*"]}\n'
+    )
+    return folder
+
+
+ATTACKS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+    "the password goes to changed servers": (
+        {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", **SASL},
+        {"M219": "security.protocol"},
+    ),
+    "the client's secret goes to a token endpoint": (
+        {
+            **OIDC,
+            "sasl.oauthbearer.client.id": "ci",
+            "sasl.oauthbearer.client.secret": "${env:KAFKA_PASSWORD}",
+            "sasl.oauthbearer.token.endpoint.url": "http://LISTENER/token",
+        },
+        {"M218": "sasl.oauthbearer.token.endpoint.url"},
+    ),
+    "a file goes to a token endpoint": (
+        {
+            **OIDC,
+            "sasl.oauthbearer.grant.type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
+            "sasl.oauthbearer.assertion.file": "SECRET",
+            "sasl.oauthbearer.token.endpoint.url": "http://LISTENER/token",
+        },
+        {"M212": "sasl.oauthbearer.assertion.file", "M218": "sasl.oauthbearer.token.endpoint.url"},
+    ),
+    "the identity of the machine is fetched": (
+        {
+            **OIDC,
+            "sasl.oauthbearer.metadata.authentication.type": "azure_imds",
+            "sasl.oauthbearer.config": "${env:KAFKA_QUERY}",
+            "sasl.oauthbearer.token.endpoint.url": "http://LISTENER/metadata/identity",
+        },
+        {"M212": "sasl.oauthbearer.metadata.authentication.type", "M218": "sasl.oauthbearer.token.endpoint.url"},
+    ),
+    "the process is killed": ({"internal.termination.signal": 9}, {"M212": "internal.termination.signal"}),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_hostile_property_is_an_error_with_its_place(listener: Listener, tmp_path: Path, attack: str) -> None:
+    """Exit 1, code and line of each property, and no connection."""
+    properties, expected = ATTACKS[attack]
+    (tmp_path / "secret").write_text(PLANTED)
+    replacements = {"LISTENER": listener.address, "SECRET": str(tmp_path / "secret")}
+    for word, replacement in replacements.items():
+        properties = json.loads(json.dumps(properties).replace(word, replacement))
+    write(tmp_path / "manifests", [listener.address], properties)
+    variables = {"KAFKA_PASSWORD": PLANTED, "KAFKA_QUERY": f"query=resource={PLANTED}"}
+    result = reconciler_process(tmp_path, "plan", "--timeout", "5", **variables)
+    assert (listener.connections, listener.received) == (0, b"")
+    assert result.returncode == 1, result.stderr
+    lines = (tmp_path / "manifests" / "cluster.yaml").read_text().splitlines()
+    for code, name in expected.items():
+        line = next(number for number, text in enumerate(lines, 1) if text.strip().startswith(f"{name}:"))
+        assert f"error[{code}]" in result.stderr
+        assert f"manifests/cluster.yaml:{line}:" in result.stderr
+    assert PLANTED not in result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("reference", ["${file:/etc/passwd}", "${file:../secret}", "${file:link}", "${env:AWS_SECRET}"])
+@pytest.mark.parametrize("is_server", [False, True])
+def test_a_reference_out_of_its_place_is_read_by_nothing(
+    listener: Listener, tmp_path: Path, reference: str, is_server: bool
+) -> None:
+    """As the name of a user, a file is sent in clear text also with SCRAM. Exit 1 with M501."""
+    (tmp_path / "secret").write_text(PLANTED)
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "link").symlink_to("../secret")
+    servers = [listener.address, reference] if is_server else [listener.address]
+    properties = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        **SASL,
+        "sasl.username": "ci" if is_server else reference,
+    }
+    write(tmp_path / "manifests", servers, properties)
+    variables = {"KAFKA_PASSWORD": "x", "AWS_SECRET": PLANTED, "RECONCILER_SECRETS_DIR": str(tmp_path / "secrets")}
+    result = reconciler_process(tmp_path, "plan", "--timeout", "5", **variables)
+    assert (listener.connections, listener.received) == (0, b"")
+    assert result.returncode == 1, result.stderr
+    assert "M501 Cluster/prod (manifests/cluster.yaml:1)" in result.stderr
+    assert ("spec.bootstrapServers[1]" if is_server else "spec.client.sasl.username") in result.stderr
+    assert PLANTED not in result.stdout + result.stderr
+    assert "root:" not in result.stdout + result.stderr
