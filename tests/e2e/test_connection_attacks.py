@@ -6,11 +6,8 @@ confined references, each of these listeners got what the test has planted.
 """
 
 import json
-import socket
-import struct
-import threading
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +15,7 @@ import pytest
 
 from reconciler.sandbox.cluster import CLUSTER_ID
 from tests.command import reconciler_process
+from tests.fakes.listener import Listener
 
 PLANTED = "planted-4f2c9aa-hunter2"
 SASL = {"sasl.username": "ci", "sasl.password": "${env:KAFKA_PASSWORD}"}
@@ -26,55 +24,6 @@ OIDC = {
     "sasl.mechanism": "OAUTHBEARER",
     "sasl.oauthbearer.method": "oidc",
 }
-_API_VERSIONS, _HANDSHAKE, _AUTHENTICATE = 18, 17, 36
-_UNSUPPORTED_VERSION = 35
-
-
-class Listener:
-    """A server of an attacker: takes the first steps of SASL, answers HTTP, and keeps what it gets."""
-
-    def __init__(self) -> None:
-        self.server = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self.server.getsockname()[1]}"
-        self.connections = 0
-        self.received = b""
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self) -> None:
-        self.server.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection = self.server.accept()[0]
-            except OSError:
-                return
-            self.connections += 1
-            threading.Thread(target=self._talk, args=(connection,), daemon=True).start()
-
-    def _talk(self, connection: socket.socket) -> None:
-        with closing(connection), suppress(OSError):
-            connection.settimeout(10)
-            while data := connection.recv(1 << 20):
-                self.received += data
-                if data[:4] in (b"GET ", b"POST"):
-                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
-                elif len(data) >= 12:
-                    connection.sendall(_kafka_answer(*struct.unpack_from(">hhi", data, 4)))
-
-
-def _kafka_answer(api: int, version: int, correlation: int) -> bytes:
-    """An answer to a request of SASL's first steps: every version but the first is too new."""
-    body = b""
-    if api == _API_VERSIONS:
-        apis = ((_HANDSHAKE, 0, 1), (_API_VERSIONS, 0, 0), (_AUTHENTICATE, 0, 0), (3, 0, 5))
-        error = _UNSUPPORTED_VERSION if version else 0
-        body = struct.pack(">hi", error, len(apis)) + b"".join(struct.pack(">hhh", *ranges) for ranges in apis)
-    elif api == _HANDSHAKE:
-        mechanisms = (b"PLAIN", b"SCRAM-SHA-512", b"OAUTHBEARER")
-        names = b"".join(struct.pack(">h", len(name)) + name for name in mechanisms)
-        body = struct.pack(">hi", 0, len(mechanisms)) + names
-    return struct.pack(">ii", len(body) + 4, correlation) + body
 
 
 @pytest.fixture
