@@ -6,15 +6,17 @@ confined references, each of these listeners got what the test has planted.
 """
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reconciler.sandbox.cluster import CLUSTER_ID
-from tests.command import reconciler_process
+from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from tests.command import reconciler, reconciler_process
 from tests.fakes.listener import Listener
 
 PLANTED = "planted-4f2c9aa-hunter2"
@@ -132,3 +134,67 @@ def test_a_reference_out_of_its_place_is_read_by_nothing(
     assert ("spec.bootstrapServers[1]" if is_server else "spec.client.sasl.username") in result.stderr
     assert PLANTED not in result.stdout + result.stderr
     assert "root:" not in result.stdout + result.stderr
+
+
+SECURE = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", **SASL}
+TOKEN_ENDPOINT = {
+    **OIDC,
+    "sasl.oauthbearer.client.id": "${env:KAFKA_PASSWORD}",
+    "sasl.oauthbearer.client.secret": "${env:KAFKA_PASSWORD}",
+    "sasl.oauthbearer.token.endpoint.url": "https://LISTENER/token",
+}
+
+
+def waiver(value: int, expires_s: float) -> str:
+    expires = datetime.fromtimestamp(time.time() + expires_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return (
+        "apiVersion: reconciler/v1\nkind: Waiver\nmetadata: {name: new-brokers, reason: we move}\n"
+        f"spec: {{policy: Cluster/prod, limit: connection, value: {value}, expires: {expires}}}\n"
+    )
+
+
+@pytest.mark.brokers
+@pytest.mark.parametrize(
+    ("properties", "cluster_id", "more", "fields"),
+    [
+        ({}, CLUSTER_ID, "", "bootstrapServers"),
+        (SECURE, CLUSTER_ID, "", "bootstrapServers, client.sasl.mechanism, client.sasl.password, client.sasl.username"),
+        (TOKEN_ENDPOINT, CLUSTER_ID, "", "client.sasl.oauthbearer.token.endpoint.url"),
+        ({}, "id-of-another-cluster", "  journal: {topic: forged}\n", "bootstrapServers, clusterId, journal"),
+    ],
+)
+def test_a_proposed_connection_is_shown_and_not_followed(
+    cluster: Cluster,
+    listener: Listener,
+    tmp_path: Path,
+    properties: dict[str, str],
+    cluster_id: str,
+    more: str,
+    fields: str,
+) -> None:
+    """The plan is one of the trusted brokers; exit 3, until a waiver that has not expired allows it."""
+    write(tmp_path / "trusted", cluster.bootstrap_servers.split(","), {}, cluster_id=cluster.cluster_id)
+    properties = json.loads(json.dumps(properties).replace("LISTENER", listener.address))
+    proposed = write(tmp_path / "proposed", [listener.address], properties, cluster_id=cluster_id, more=more)
+    command = ["plan", "proposed", "--connect-as", "trusted", "--output-file", "md=plan.md"]
+    changed = "connects elsewhere after the merge ("
+    for text, code in (("", 3), (waiver(1_000, -60), 3), (waiver(0, 3_600), 3), (waiver(1_000, 3_600), 0)):
+        (proposed / "waiver.yaml").write_text(text) if text else None
+        result = reconciler(tmp_path, *command, KAFKA_PASSWORD=PLANTED)
+        assert result.returncode == code, result.stderr
+        assert f"({cluster.cluster_id})" in result.stdout
+        for document in (result.stdout, (tmp_path / "plan.md").read_text()):
+            first = next(line for line in document.splitlines() if changed in line or "LeaderPolicy/" in line)
+            assert changed in first
+            assert all(f"{field}" in first for field in fields.split(", "))
+        assert PLANTED not in result.stdout + result.stderr
+        assert (listener.connections, listener.received) == (0, b"")
+    assert "Waiver/new-brokers" in result.stdout
+    (proposed / "waiver.yaml").unlink()
+    for words in ("doctor", "journal", "scan --out facts"):
+        refused = reconciler(
+            tmp_path, *words.split(), "proposed", KAFKA_PASSWORD=PLANTED, RECONCILER_CONNECTION="trusted"
+        )
+        assert refused.returncode == 3, refused.stderr
+        assert "connects elsewhere" in refused.stderr
+    assert (listener.connections, listener.received) == (0, b"")
