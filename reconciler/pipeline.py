@@ -87,13 +87,13 @@ class Run(AbstractContextManager["Run"]):
         return session
 
     def open_journal(self, *, commit: str | None = None) -> ActionJournal:
-        """Open the journal of the Cluster manifest: a topic, or a file in the manifest's folder.
+        """Open the journal of the Cluster manifest: a topic, or a file in the (trusted) manifest's folder.
 
         `commit`: of the plan's manifests. The current user is the author of what is recorded. Raises
         JournalUnavailable for a file that is only where earlier versions stored it.
         """
         cluster = self.manifests.cluster
-        topic, manifest = cluster.spec.journal.topic, Path(cluster.declared_at.path)
+        topic, manifest = cluster.spec.journal.topic, Path((self.manifests.trusted or cluster).declared_at.path)
         # A link to the manifest would give the same cluster a second journal, and a second clock of `every`.
         folder = (manifest.resolve() if manifest.is_symlink() else manifest).parent
         path = Path(".reconciler") / f"{cluster.metadata.name}.jsonl"

@@ -1,8 +1,10 @@
 """What several commands share: arguments, manifests, the run on a cluster, exit codes."""
 
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +15,7 @@ from rich.text import Text
 from reconciler.cli import console
 from reconciler.cli.settings import Format, Settings
 from reconciler.cli.signals import SignalState
-from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError
+from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError, Refused, UsageError
 from reconciler.manifest import files
 from reconciler.manifest.files import ClusterManifests, ManifestSet
 from reconciler.model.plan import Plan
@@ -22,6 +24,9 @@ from reconciler.plan import plan_file
 from reconciler.report import DIAGNOSTICS_WRITERS, write_lines
 from reconciler.report.tree import Report
 from reconciler.scan.session import SparkTarget
+
+CONNECTION = "RECONCILER_CONNECTION"
+"""The variable with the manifests whose connection every command uses, whatever other manifests say."""
 
 
 def parse_path(word: str) -> Path:
@@ -83,9 +88,35 @@ def split_plan_and_paths(words: list[Path] | None) -> tuple[Plan | None, list[Pa
     return None, words
 
 
+def load_trusted(path: Path, settings: Settings) -> ManifestSet:
+    """Load the manifests that a connection is taken from, whatever clusters they hold."""
+    return load([path], replace(settings, cluster=None))
+
+
+def _connect_as_environment(manifests: ClusterManifests, settings: Settings) -> ClusterManifests:
+    """Return the manifests with the connection that the environment names, if any.
+
+    Raises Refused for another one: only `plan` is for manifests that propose a connection.
+    """
+    path = os.environ.get(CONNECTION)
+    if not path or manifests.trusted is not None:
+        return manifests
+    connected = manifests.connect_as(load_trusted(Path(path), settings))
+    if connected.connection_changes:
+        raise Refused(
+            f"{manifests.cluster.address} ({manifests.cluster.declared_at}) connects elsewhere "
+            f"({', '.join(connected.connection_changes)}) than {path}, which {CONNECTION} names: nothing was done; "
+            "`reconciler plan` shows what the manifests would do"
+        )
+    return connected
+
+
 @contextmanager
 def open_run(settings: Settings, manifests: ClusterManifests, signals: SignalState | None = None) -> Iterator[Run]:
-    """Set up a run on one cluster, and show its progress until the block ends."""
+    """Set up a run on one cluster, and show its progress until the block ends. Raises Refused, UsageError."""
+    if (settings.spark_master or "").startswith("sc:"):
+        raise UsageError("--spark-master names a Spark Connect server: use --spark-remote")
+    manifests = _connect_as_environment(manifests, settings)
     engine = SparkTarget(
         master=settings.spark_master or "local[*]",
         remote=settings.spark_remote or None,

@@ -65,7 +65,7 @@ class Connection:
     def servers(self) -> str:
         """The bootstrap servers for people, as the manifest writes them."""
         add_references(self.references)
-        return redact(", ".join(self.bootstrap_servers))
+        return ", ".join(map(redact, self.bootstrap_servers))
 
 
 def create(client_class: Callable[..., Client], connection: Connection, settings: Settings | None = None) -> Client:
@@ -97,9 +97,8 @@ def create(client_class: Callable[..., Client], connection: Connection, settings
     except BlockingIOError as error:
         raise ClusterUnreachable(f"no client could be opened: {error.strerror}; see this machine's limits") from None
     except (KafkaException, ValueError, TypeError) as error:
-        text = reason_of(error)
         raise ClusterUnreachable(
-            f"no client for {connection.servers}: {redact(text)}; correct the Cluster's spec.client"
+            f"no client for {connection.servers}: {reason_of(error)}; correct the Cluster's spec.client"
         ) from None
 
 
@@ -191,7 +190,7 @@ class ConnectErrors:
 
     def add(self, error: KafkaError) -> None:
         """Add an error. Timeouts and "all brokers down" explain less than earlier errors."""
-        text, code = text_of(error), error.code()
+        text, code = error.str(), error.code()
         kind = next((kind for word, kind in _KINDS.items() if word in text.lower()), "connection failed")
         if code in _HANDSHAKES:
             kind, properties = _HANDSHAKES[code]
@@ -199,5 +198,5 @@ class ConnectErrors:
             self.next_step = f"check {properties} in the Cluster's spec.client"
         if code == KafkaError._ALL_BROKERS_DOWN or (code == KafkaError._TIMED_OUT and self.reason != "no answer"):
             return
-        self.reason = f"{kind} ({text})"
+        self.reason = f"{kind} ({redact(text)})"
         self.certificate = self.certificate or "certificate verify failed" in text

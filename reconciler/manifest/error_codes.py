@@ -32,6 +32,10 @@ M005 no manifests
 M006 more errors than are shown
     The first 200 errors of a file are shown. So many errors usually have one cause: correct the
     first ones and validate again.
+M007 link out of the folder
+    A symbolic link leads out of the paths on the command line. Errors quote the lines of a file, so
+    a link in a pull request could show any file of the machine. Name the target on the command
+    line as well, or write a file in the place of the link.
 M101 not YAML
     The text after this position cannot be read as YAML. The documents before it are checked, the
     rest of the file is not.

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from reconciler.errors import SecretMissing
 from reconciler.kafka.connect import Connection
-from reconciler.policies.client_properties import PROPERTIES, REFERENCE, PropertyKind
+from reconciler.policies.client_properties import PROPERTIES, REFERENCE, PropertyKind, fits, is_server
 from reconciler.policies.cluster import Cluster
 
 ALLOW_ENV = "RECONCILER_ALLOW_ENV"
@@ -65,34 +65,44 @@ def resolve(cluster: Cluster, *, timeout_s: float = 30.0, environment: Mapping[s
 
         return REFERENCE.sub(value, text)
 
+    def resolve_servers(entry: str, index: int) -> list[str]:
+        if not REFERENCE.fullmatch(entry):
+            return [entry]
+        text = resolve_text(entry, f"bootstrapServers[{index}]")
+        # One variable may hold several servers, as for most tools.
+        servers = [server.strip() for server in text.split(",") if server.strip()]
+        if text and not (servers and all(map(is_server, servers))):
+            problems.append(
+                f"spec.bootstrapServers[{index}]: {entry} holds no host:port, or several with commas between"
+            )
+        for number, server in enumerate(servers):
+            name = entry if len(servers) == 1 else f"{entry}[{number}]"
+            references[server] = name
+            references.setdefault(server.rpartition(":")[0].strip("[]"), name)
+        return servers
+
     def resolve_property(name: str, value: str | int | bool) -> str:
-        if not isinstance(value, str):
+        if not isinstance(value, str) or PROPERTIES.get(name) is PropertyKind.BOOLEAN:
             return str(value).lower()
         if PROPERTIES.get(name) is not PropertyKind.FILE:
-            return resolve_text(value, f"client.{name}")
+            text = resolve_text(value, f"client.{name}")
+            if text and not fits(name, text):
+                problems.append(f"spec.client.{name}: {value} holds characters that this property does not accept")
+            return text
         try:
             return str(_allowed_file(value, secrets_dir, _CERTIFICATE_DIRS))
         except _Refused as refusal:
             problems.append(f"spec.client.{name}: the file {value} {refusal}")
             return ""
 
-    servers = [
-        resolve_text(entry, f"bootstrapServers[{index}]") for index, entry in enumerate(cluster.spec.bootstrap_servers)
-    ]
+    bootstrap = tuple(
+        server for index, entry in enumerate(cluster.spec.bootstrap_servers) for server in resolve_servers(entry, index)
+    )
     properties = {name: resolve_property(name, value) for name, value in cluster.spec.client.items()}
     if problems:
         raise SecretMissing(
             f"M501 {cluster.address} ({cluster.declared_at}): {'; '.join(problems)}: set it where this command runs"
         )
-    # One variable may hold several servers, as for most tools.
-    bootstrap = tuple(server.strip() for entry in servers for server in entry.split(",") if server.strip())
-    written = dict(zip(servers, cluster.spec.bootstrap_servers, strict=True))
-    references |= {
-        server.strip(): reference
-        for entry, reference in written.items()
-        if entry != reference
-        for server in entry.split(",")
-    }
     return Connection(bootstrap_servers=bootstrap, properties=properties, timeout_s=timeout_s, references=references)
 
 

@@ -46,25 +46,35 @@ def verdicts(
                     total = None if limit.total is None else limit.total(snapshot, name)
                     buckets[limit.id][name] = _Bucket(name, total)
                 buckets[limit.id][name].amounts[policy][counted] += amount
-    limits = LIMITS
-    if connection_changes:
-        changed = replace(CONNECTION, words=f"{CONNECTION.words} ({', '.join(connection_changes)})")
-        bucket = buckets[changed.id][""] = _Bucket("", None)
-        bucket.amounts[cluster.address].update(connection_changes)
-        places[cluster.address] = cluster.declared_at
-        limits = (changed, *LIMITS)
     ordered = sorted(waivers, key=lambda waiver: waiver.address)
-    return tuple(
-        _verdict(
-            limit,
-            cluster.limit(limit),
-            [bucket for _name, bucket in sorted(buckets[limit.id].items())],
-            [waiver for waiver in ordered if waiver.spec.limit == limit.id],
-            places,
-            now_ms=snapshot.observed_at_ms,
-        )
-        for limit in limits
+    now_ms = snapshot.observed_at_ms
+    changed = [connection_verdict(cluster, ordered, connection_changes, now_ms=now_ms)] if connection_changes else []
+    return (
+        *changed,
+        *(
+            _verdict(
+                limit,
+                cluster.limit(limit),
+                [bucket for _name, bucket in sorted(buckets[limit.id].items())],
+                [waiver for waiver in ordered if waiver.spec.limit == limit.id],
+                places,
+                now_ms=now_ms,
+            )
+            for limit in LIMITS
+        ),
     )
+
+
+def connection_verdict(
+    cluster: Cluster, waivers: Iterable[Waiver], changes: Sequence[str], *, now_ms: int
+) -> LimitVerdict:
+    """Return whether a waiver allows that the manifests connect elsewhere. `changes`: fields."""
+    limit = replace(CONNECTION, words=f"{CONNECTION.words} ({', '.join(changes)})")
+    bucket = _Bucket("", None)
+    bucket.amounts[cluster.address].update(changes)
+    counted = [waiver for waiver in waivers if waiver.spec.limit == limit.id]
+    places = {cluster.address: cluster.declared_at}
+    return _verdict(limit, cluster.limit(limit), [bucket], counted, places, now_ms=now_ms)
 
 
 @dataclass(slots=True)

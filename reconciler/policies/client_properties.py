@@ -32,6 +32,9 @@ _SECRET = re.compile(
 )
 _LONGEST = 4_096
 """Characters of a text value."""
+_LONGEST_SHOWN = 100
+_HIGHEST_PORT = 65_535
+_CERTIFICATES = re.compile(r"(?:\s*-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----)+\s*")
 _USER_INFO = re.compile(r"://[^/@]*@")
 
 
@@ -42,6 +45,8 @@ class PropertyKind(StrEnum):
     """One reference, and nothing else."""
     IDENTITY = "identity"
     """Text that may hold references, such as a user name."""
+    CERTIFICATES = "certificates"
+    """One reference, or certificates in PEM, which are public."""
     FILE = "file"
     """A path, which has to lie under the folder of secrets or of the system's certificates."""
     URL = "url"
@@ -59,8 +64,9 @@ _KINDS: Mapping[PropertyKind, str] = {
     """,
     PropertyKind.IDENTITY: """
         sasl.username sasl.kerberos.principal sasl.oauthbearer.client.id
-        sasl.oauthbearer.client.credentials.client.id ssl.ca.pem ssl.certificate.pem
+        sasl.oauthbearer.client.credentials.client.id
     """,
+    PropertyKind.CERTIFICATES: "ssl.ca.pem ssl.certificate.pem",
     PropertyKind.FILE: """
         ssl.ca.location ssl.certificate.location ssl.key.location ssl.keystore.location ssl.crl.location
         sasl.kerberos.keytab https.ca.location sasl.oauthbearer.assertion.private.key.file
@@ -88,6 +94,14 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "ssl.endpoint.identification.algorithm": ("https", "none"),
 }
 """Properties with a few values."""
+_OPENSSL_LIST = re.compile(r"[A-Za-z0-9_.:+!-]+"), "names separated by colons"
+_PATTERNS: Mapping[str, tuple[re.Pattern[str], str]] = {
+    # librdkafka puts it into a command for the shell.
+    "sasl.kerberos.principal": (re.compile(r"[A-Za-z0-9._/@-]+"), "a principal, such as reconciler@EXAMPLE.ORG"),
+    # With @SECLEVEL=0 and aNULL, OpenSSL talks to a server without a certificate.
+    **dict.fromkeys(("ssl.cipher.suites", "ssl.curves.list", "ssl.sigalgs.list"), _OPENSSL_LIST),
+}
+"""Property → the text that it accepts, also as the value of a reference."""
 PROPERTIES: Mapping[str, PropertyKind] = {
     **{name: kind for kind, names in _KINDS.items() for name in names.split()},
     **dict.fromkeys(CHOICES, PropertyKind.TEXT),
@@ -146,9 +160,19 @@ def is_reference(value: str) -> bool:
     return REFERENCE.fullmatch(value) is not None
 
 
+def is_server(value: str) -> bool:
+    """Whether the text is host:port."""
+    return re.fullmatch(_SERVER, value) is not None and int(value.rpartition(":")[2]) <= _HIGHEST_PORT
+
+
+def fits(name: str, value: str) -> bool:
+    """Whether the property accepts the value of a reference."""
+    return name not in _PATTERNS or _PATTERNS[name][0].fullmatch(value) is not None
+
+
 def validate_server(value: str) -> str:
     """Accept host:port or one reference as a bootstrap server."""
-    if re.fullmatch(_SERVER, value) or is_reference(value):
+    if is_server(value) or is_reference(value):
         return value
     if "${" in value:
         raise invalid("M213", "not a reference", "${env:NAME} or ${file:PATH}, as the whole entry")
@@ -219,11 +243,16 @@ def _issues(name: str, value: str | int | bool) -> Iterator[ValidationIssue]:
         yield ValidationIssue("M211", f"a literal secret in `{name}`", (name,), hint)
     elif re.search(_BROKEN_TEXT, text):
         yield ValidationIssue("M213", "not a reference", (name,), "${env:NAME} or ${file:PATH}")
-    elif "${" in text and kind not in (PropertyKind.IDENTITY, None):
+    elif "${" in text and kind not in (PropertyKind.IDENTITY, PropertyKind.CERTIFICATES, None):
         hint = "references stand in secrets, user names, certificates and bootstrapServers"
         yield ValidationIssue("M213", f"`{name}` holds no reference", (name,), hint)
+    elif kind is PropertyKind.CERTIFICATES:
+        if not is_reference(text) and not _CERTIFICATES.fullmatch(text):  # perhaps a private key, so it is not shown
+            hint = "${env:NAME}, ${file:PATH}, or certificates in PEM and nothing else"
+            yield ValidationIssue("M218", f"not a value of `{name}`", (name,), hint)
     elif kind is not None and (expected := _expected(name, kind, value)):
-        yield ValidationIssue("M218", f"not a value of `{name}`: `{value}`", (name,), expected)
+        shown = str(value) if len(str(value)) <= _LONGEST_SHOWN else f"{str(value)[:_LONGEST_SHOWN]}…"
+        yield ValidationIssue("M218", f"not a value of `{name}`: `{shown}`", (name,), expected)
 
 
 def _expected(name: str, kind: PropertyKind, value: str | int | bool) -> str:
@@ -237,6 +266,8 @@ def _expected(name: str, kind: PropertyKind, value: str | int | bool) -> str:
         return "true or false"
     if kind is PropertyKind.URL and not _is_url(text):
         return "an address that begins with https://"
+    if name in _PATTERNS and not fits(name, REFERENCE.sub("x", text)):
+        return _PATTERNS[name][1]
     is_plain = isinstance(value, str) and value.isprintable() and len(value) <= _LONGEST
     return "" if kind in (PropertyKind.NUMBER, PropertyKind.BOOLEAN) or is_plain else "text of one line"
 

@@ -103,8 +103,8 @@ class Cluster(Envelope):
         """Return the bound that the manifest sets."""
         return float(getattr(self.spec.limits, limit.field, limit.default))
 
-    def connection_changes(self, trusted: "Cluster") -> tuple[str, ...]:
-        """Return the fields in which the connection differs from that of a trusted manifest."""
+    def connection_changes(self, trusted: "Cluster | None") -> tuple[str, ...]:
+        """Return the fields in which the connection differs from a trusted one. None: all fields."""
         own, other = (
             {
                 "clusterId": spec.cluster_id,
@@ -112,7 +112,9 @@ class Cluster(Envelope):
                 "journal": spec.journal,
                 **{f"client.{name}": value for name, value in spec.client.items()},
             }
-            for spec in (self.spec, trusted.spec)
+            if spec
+            else {}
+            for spec in (self.spec, trusted and trusted.spec)
         )
         return tuple(sorted(name for name in own.keys() | other.keys() if own.get(name) != other.get(name)))
 

@@ -19,6 +19,7 @@ from reconciler.model.names import NOWHERE, Address, format_address, format_loca
 from reconciler.model.plan import Blocked, Decision, Plan, Satisfied, Skipped, UsedWaiver, Waiting
 from reconciler.operations.base import FoldableOperation, Operation
 from reconciler.plan.plan_file import digest, section_of
+from reconciler.policies.cluster import CONNECTION
 from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal, format_subjects, group_equal
 from reconciler.text import formatting
 from reconciler.text.escape import display_name
@@ -137,6 +138,9 @@ def _sections(plan: Plan, *, full: bool) -> Iterator[Section]:
 
 
 def _warnings(plan: Plan) -> Iterator[Item]:
+    for verdict in plan.limits:
+        if verdict.id == CONNECTION.id and verdict.passed:
+            yield Item(label="Allowed", text=(sentence(verdict.message),), severity=Severity.WARNING, code=verdict.id)
     for verdict in plan.refused:
         yield Item(label="REFUSED", text=(sentence(verdict.message),), severity=Severity.ERROR, code=verdict.id)
     for reason in plan.incomplete:

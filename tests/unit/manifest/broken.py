@@ -118,4 +118,4 @@ BROKEN: Mapping[str, Mapping[str, str]] = {
     "M403": {"cluster.yaml": cluster()},
     "M501": {"cluster.yaml": cluster("client:\n  sasl.password: ${env:KAFKA_PASSWORD}")},
 }
-"""M001 to M006 concern files, not their text; tests/unit/manifest/test_files.py has examples of those."""
+"""M001 to M007 concern files, not their text; tests/unit/manifest/test_files.py has examples of those."""

@@ -1,5 +1,7 @@
 """Cluster manifests: the sentences of the documentation about their fields."""
 
+import json
+
 import pytest
 
 from reconciler.manifest.diagnostics import Diagnostic
@@ -203,6 +205,12 @@ def test_no_operator_allows_what_a_guarantee_depends_on(name: str, monkeypatch: 
         ("sasl.oauthbearer.token.endpoint.url", "'https://[broken/'"),
         ("client.id", '"a\\nb"'),
         ("client.id", "x" * 5_000),
+        ("sasl.kerberos.principal", "'ci; touch /tmp/x'"),
+        ("sasl.kerberos.principal", "'$(id)${env:KAFKA_X}'"),
+        ("ssl.cipher.suites", "'aNULL:@SECLEVEL=0'"),
+        ("ssl.sigalgs.list", "'a b'"),
+        ("ssl.ca.pem", "nothing"),
+        ("ssl.ca.pem", "'${env:KAFKA_A}${env:KAFKA_B}'"),
     ],
 )
 def test_values_of_client_properties(name: str, value: str) -> None:
@@ -230,6 +238,52 @@ def test_only_the_machine_allows_a_connection_without_protection(client: str, mo
 def test_mechanisms_that_keep_the_secret_need_no_tls() -> None:
     assert codes(cluster("client: {security.protocol: SASL_PLAINTEXT, sasl.mechanism: SCRAM-SHA-512}")) == []
     assert codes(cluster("client: {security.protocol: SASL_SSL, sasl.mechanism: PLAIN}")) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SASL.PASSWORD",
+        "Security.Protocol",
+        "' sasl.password'",
+        "'sasl.password '",
+        '"sasl.password\\n"',
+        "sasl.mechanisms",
+    ],
+)
+def test_another_spelling_of_a_property_is_none(name: str) -> None:
+    assert codes(cluster(f"client: {{{name}: x}}")) in (["M212"], ["M108"])
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        "'${env:KAFKA_A},evil:9092'",
+        "'evil:9092,${env:KAFKA_A}'",
+        "'${env:KAFKA_A}:9092'",
+        "'SASL_PLAINTEXT://evil:9092'",
+        "'[::1%eth0]:9092'",
+        "'broker-1:9092 '",
+        "broker-1:65536",
+    ],
+)
+def test_no_server_stands_beside_a_reference_or_a_protocol(server: str) -> None:
+    assert codes(cluster().replace("broker-1:9093", server)) in (["M213"], ["M119"])
+
+
+def test_certificates_stand_in_the_manifest_and_keys_do_not() -> None:
+    """Certificates are public. A key that was pasted in their place is not shown."""
+    certificate = "-----BEGIN CERTIFICATE-----\nMIIB/+==\n-----END CERTIFICATE-----\n"
+    key = "-----BEGIN PRIVATE KEY-----\nMIIBplanted\n-----END PRIVATE KEY-----\n"
+
+    def with_pem(text: str) -> str:
+        return cluster(f"client: {{ssl.ca.pem: {json.dumps(text)}}}")
+
+    assert codes(with_pem(certificate * 2)) == []
+    for text in (key, certificate + key, key + certificate):
+        diagnostics = diagnostics_of(with_pem(text))
+        assert [diagnostic.code for diagnostic in diagnostics] == ["M218"]
+        assert "planted" not in diagnostics[0].message
 
 
 def test_client_keys_are_names() -> None:
