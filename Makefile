@@ -47,7 +47,7 @@ check: setup  ## lint, format, types, import contracts, current schemas
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/reconciler schema --check
-	$(BIN)/zizmor --offline --quiet .github
+	$(BIN)/zizmor --offline --quiet --persona=auditor .github
 
 test: java setup  ## all tests, with real brokers and real Spark, about 15 minutes: WORKERS=3
 	@echo "test: all tests, with real brokers and real Spark, in $(WORKERS) parallel processes; about 15 minutes on two cores." >&2
