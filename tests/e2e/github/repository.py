@@ -94,10 +94,11 @@ class Repository:
 
     def open(self, branch: str = "change", *, base: str = "main", owner: str = "acme", number: int = PULL) -> None:
         """Record a pull request and its merge with the base, which GitHub computes."""
-        head = self.git("rev-parse", branch)
-        parents = ("-p", self.git("rev-parse", base), "-p", head)
+        head = self.git("rev-parse", f"refs/heads/{branch}")
+        target = f"refs/heads/{base}"
+        parents = ("-p", self.git("rev-parse", target), "-p", head)
         result = subprocess.run(
-            ["git", "merge-tree", "--write-tree", base, head],
+            ["git", "merge-tree", "--write-tree", target, head],
             cwd=self.folder,
             capture_output=True,
             text=True,
@@ -133,9 +134,9 @@ class Repository:
 
     def merge(self, *, number: int = PULL, associated: bool = True) -> WorkflowRun:
         """Squash a pull request onto main and run its workflows. Returns the run of apply.yml."""
-        before = self.git("rev-parse", "main")
+        before = self.git("rev-parse", "refs/heads/main")
         head = self.pull(number)["head"]["sha"]
-        tree = self.git("merge-tree", "--write-tree", "main", head).splitlines()[0]
+        tree = self.git("merge-tree", "--write-tree", before, head).splitlines()[0]
         merged = self.git("commit-tree", tree, "-m", "merged", "-p", before)
         self.git("checkout", "-q", "main")
         self.git("reset", "-q", "--hard", merged)
