@@ -1,7 +1,7 @@
-"""What somebody who can push branches, but not merge, tries in order to enlarge what a merge does.
+"""What a person who can push branches, but not merge, tries in order to enlarge what a merge does.
 
 In each attack a group appears after the review. The reviewed plan does not have it, so only a plan
-that nobody reviewed could remove it. The same attacks succeed against workflows whose pull requests
+without a review could remove it. The same attacks succeed against workflows whose pull requests
 run the plan themselves (docs/adr/0015-plans-come-from-the-default-branch.md).
 """
 
@@ -146,7 +146,7 @@ def test_a_forged_plan_workflow_bounds_nothing(attack: Attack, way: str) -> None
 
 def test_a_changed_base_bounds_nothing(attack: Attack) -> None:
     """A pull request that was approved against another branch has no plan when its base becomes the
-    default branch; the plan that follows is later than the approval, until somebody approves again.
+    default branch; the plan that follows is later than the approval, until a reviewer approves again.
     """
     repository = attack.repository
     repository.commit("change", branch="change", start="main", groups=attack.change)
@@ -190,7 +190,7 @@ def test_a_title_a_comment_and_a_check_name_prove_nothing(attack: Attack) -> Non
     repository.state.write("comments", [{**comment, "body": "<!-- reconciler plan eu -->\nNothing to do."}])
     head = pulls[0]["head"]["sha"]
     repository.state.add("statuses", {"sha": head, "context": "reconciler", "state": "success"})
-    assert repository.gate() == "success", "whoever may push may post a status"
+    assert repository.gate() == "success", "who may push may post a status"
     repository.approve()
     merged = repository.merge()
     assert "::error title=Not reviewed::The pull request has no plan for eu" in merged.log
@@ -215,8 +215,8 @@ def test_a_rerun_after_the_approval_does_not_replace_the_plan(attack: Attack) ->
 
 
 def test_the_first_plan_after_the_approval_does_not_bound(attack: Attack) -> None:
-    """The cluster was away when the pull request was approved, so nobody has seen the plan of the
-    second attempt.
+    """The cluster was away when the pull request was approved, so no reviewer has seen the plan of
+    the second attempt.
     """
     repository = attack.repository
     reachable = repository.hub.environments["reconciler-plan-eu"]
@@ -232,13 +232,13 @@ def test_the_first_plan_after_the_approval_does_not_bound(attack: Attack) -> Non
     assert attack.groups() == (True, True)
 
 
-def test_only_the_last_word_of_somebody_who_may_write_on_the_last_commit_approves(attack: Attack) -> None:
+def test_only_the_last_decision_of_a_writer_on_the_last_commit_approves(attack: Attack) -> None:
     """Approvals of an older commit, of a reader, and those that were taken back do not count.
 
     For a cluster that an operator names in RECONCILER_UNREVIEWED the merge is the approval.
     """
     repository = attack.repository
-    repository.propose(groups=removal("nobody"))
+    repository.propose(groups=removal("no-group"))
     repository.approve("second-reviewer")
     repository.propose(groups=attack.change)
     repository.approve("a-reader")
@@ -246,7 +246,7 @@ def test_only_the_last_word_of_somebody_who_may_write_on_the_last_commit_approve
     repository.approve("reviewer", state="CHANGES_REQUESTED")
     repository.approve("reviewer", state="COMMENTED")
     merged = repository.merge()
-    assert "::error title=Not reviewed::Nobody who may write has approved the last commit" in merged.log
+    assert "::error title=Not reviewed::No person with write permission has approved the last commit" in merged.log
     assert attack.groups() == (True, False)
     repository.hub.variables = {"RECONCILER_UNREVIEWED": "us, eu"}
     rerun = repository.hub.rerun(merged)

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl
 
 REPOSITORY = "acme/housekeeping"
 BOT = "github-actions[bot]"
-_PATH = re.compile(r"(?:\.[A-Za-z_]+(?:\[\])?|\.\[\])+")
+JQ_PATH = re.compile(r"(?:\.[A-Za-z_]+(?:\[\])?|\.\[\])+")
 _STEP = re.compile(r"\.?([A-Za-z_]+)|(\[\])")
 
 
@@ -45,7 +45,7 @@ def jq(program: str, document: Any) -> str:
 
 
 def _follow(path: str, document: Any) -> list[Any]:
-    if not _PATH.fullmatch(path):
+    if not JQ_PATH.fullmatch(path):
         raise Refused(f"the fake does not know the jq path {path}")
     values = [document]
     for name, _each in _STEP.findall(path):
