@@ -221,7 +221,7 @@ def test_the_first_plan_after_the_approval_does_not_bound(attack: Attack) -> Non
     repository = attack.repository
     reachable = repository.hub.environments["reconciler-plan-eu"]
     repository.hub.environments["reconciler-plan-eu"] = Environment({"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"})
-    repository.hub.machine = {"RECONCILER_TIMEOUT": "2"}
+    repository.hub.machine = {"RECONCILER_TIMEOUT": "10"}
     planned = repository.propose(groups=attack.change)["plan.yml"]
     repository.approve()
     repository.hub.environments["reconciler-plan-eu"] = reachable
