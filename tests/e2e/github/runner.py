@@ -141,6 +141,9 @@ class GitHub:
                 sha=pull["merge_commit_sha"],
                 ref=f"refs/pull/{number}/merge",
                 head=pull["head"],
+                changed=self.state.git(
+                    "diff", "--name-only", f"{pull['merge_commit_sha']}^1", pull["merge_commit_sha"]
+                ).splitlines(),
             )
         )
 
