@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -57,6 +58,11 @@ def _create_group(cluster: Cluster, name: str, topic: str) -> str:
     return name
 
 
+def _commands(repository: Repository, name: str) -> list[dict[str, Any]]:
+    """The commands `reconciler NAME` of the workflows, each with its arguments and variables."""
+    return [row for row in repository.state.read("commands") if row["arguments"][0] == name]
+
+
 def test_a_pull_request_and_its_merge(tmp_path: Path, cluster: Cluster, other_cluster: Cluster, topic: str) -> None:
     """Each cluster has one comment, edited in place; the merge applies the reviewed plan after one
     approval, and posts the results.
@@ -99,6 +105,14 @@ spec: {{topics: [{topic}], keep: {{last: 60}}}}
     results = json.loads((repository.artifact("results_apply_eu_1") / "eu/apply/results.json").read_text())
     assert results["exit_code"] == 0
     assert topic in apply_run.jobs["Apply to eu"].summary
+    [applied] = _commands(repository, "apply")
+    assert applied["arguments"][applied["arguments"].index("--operations") + 1] == "DeleteRecords,DeleteGroups"
+    tree = applied["arguments"][applied["arguments"].index("--reviewed-tree") + 1]
+    assert tree == repository.git("rev-parse", "main:manifests")
+    assert applied["variables"] == {
+        "RECONCILER_APPROVER": "approver",
+        "RECONCILER_RUN_URL": f"https://github.com/{REPOSITORY}/actions/runs/{apply_run.id}/attempts/1",
+    }
     [posted] = [comment for comment in repository.state.read("comments") if "reconciler plan" not in comment["body"]]
     assert topic in posted["body"]
     assert f"{REPOSITORY}/actions/runs/{apply_run.id}/attempts/1" in posted["body"]
@@ -383,6 +397,8 @@ def test_without_reviewers_only_a_run_with_the_digest_applies(
     assert "::error title=Not reviewed::No run of this workflow has a plan of eu with the digest" in other.log
     applied = repository.hub.dispatch("apply.yml", cluster="eu", digest=digest)
     assert applied.results()["Apply to eu"] == "success", applied.log
+    [command] = _commands(repository, "apply")
+    assert command["variables"]["RECONCILER_APPROVER"] == "octocat", "who runs it with a digest approves"
     assert (group in list_groups(cluster), later in list_groups(cluster)) == (False, True)
 
 
@@ -468,6 +484,9 @@ def test_converge_runs_only_for_clusters_with_a_continuous_policy(
     assert run.results()["Converge eu"] == "success", run.log
     assert repository.entered == ["reconciler-converge-eu"]
     assert run.jobs["Converge eu"].concurrency == "reconciler-converge-eu"
+    [converge] = _commands(repository, "converge")
+    tree = converge["arguments"][converge["arguments"].index("--tree") + 1]
+    assert tree == repository.git("rev-parse", "main:manifests")
     assert f"dead-{topic}" not in list_groups(cluster)
 
 

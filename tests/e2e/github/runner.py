@@ -540,8 +540,14 @@ def _starts_on(trigger: Trigger, file: Any) -> bool:
     return True
 
 
-def _stub(hub: GitHub, arguments: list[str]) -> tuple[list[str], str | None]:
-    """Replace what another branch adds to the command line. Returns the arguments and a refusal."""
+def _stub(hub: GitHub, arguments: list[str], variables: Mapping[str, str]) -> tuple[list[str], str | None]:
+    """Record a command, and replace what this command line does not have yet.
+
+    Returns the arguments and the text of a refusal; an empty text is a success without a run.
+    """
+    names = ("RECONCILER_APPROVER", "RECONCILER_RUN_URL", "RECONCILER_PAUSED", "RECONCILER_UNREVIEWED")
+    values = {name: variables[name] for name in names if name in variables}
+    hub.state.add("commands", {"arguments": arguments, "variables": values})
     for option in ("--operations", "--reviewed-tree", "--tree"):
         if option in arguments:
             at = arguments.index(option)
@@ -574,7 +580,7 @@ def run_script(
     folder: Path,
     environment: Mapping[str, str],
     *,
-    stub: Callable[[list[str]], tuple[list[str], str | None]],
+    stub: Callable[[list[str], Mapping[str, str]], tuple[list[str], str | None]],
 ) -> tuple[str, int]:
     """Run a step and return its output and exit code.
 
@@ -613,12 +619,14 @@ def run_script(
         return step_output.read().decode(), process.returncode
 
 
-def _run_request(connection: socket.socket, stub: Callable[[list[str]], tuple[list[str], str | None]]) -> None:
+def _run_request(
+    connection: socket.socket, stub: Callable[[list[str], Mapping[str, str]], tuple[list[str], str | None]]
+) -> None:
     connection.settimeout(10)
     header, descriptors, _flags, _address = socket.recv_fds(connection, 4, 2)
     with connection.makefile("rb") as stream:
         request = json.loads(stream.read(int.from_bytes(header, "big")))
-    arguments, refusal = stub(request["arguments"])
+    arguments, refusal = stub(request["arguments"], request["variables"])
     if refusal is not None:
         result = subprocess.CompletedProcess(arguments, 1 if refusal else 0, b"", refusal.encode())
     else:
