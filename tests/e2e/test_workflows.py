@@ -468,18 +468,27 @@ def test_a_protection_that_was_merged_since_the_plan_holds(
     assert (protected in list_groups(cluster), removed in list_groups(cluster)) == (True, False)
 
 
-def test_converge_runs_only_for_clusters_with_a_continuous_policy(
+def test_a_continuous_policy_is_approved_once_and_then_converges(
     repository: Repository, cluster: Cluster, topic: str
 ) -> None:
-    """The schedule enters only the environments of clusters with a continuous policy, and applies
-    that policy.
+    """Its merge asks for an approval although its plan is empty, because what converges later has no
+    other approval.
+
+    The schedule enters only the environments of clusters with a continuous policy.
     """
     idle = repository.run_schedule("converge.yml")
     assert idle.results() == {"List the clusters": "success", "converge": "skipped", "Report / Issue": "success"}
     continuous = removal(f"dead-{topic}", idle_for="1s").replace("spec:", "mode: continuous\nspec:")
-    repository.commit("continuous", groups=continuous)
+    repository.propose(groups=continuous)
+    repository.approve()
+    repository.entered.clear()
+    merged = repository.merge()
+    assert merged.results()["Apply to eu"] == "success", merged.log
+    assert repository.entered == ["reconciler-plan-eu", "reconciler-apply-eu"]
+
     _create_group(cluster, f"dead-{topic}", topic)
     time.sleep(1.5)  # idleFor: 1s
+    repository.entered.clear()
     run = repository.run_schedule("converge.yml")
     assert run.results()["Converge eu"] == "success", run.log
     assert repository.entered == ["reconciler-converge-eu"]
@@ -488,19 +497,6 @@ def test_converge_runs_only_for_clusters_with_a_continuous_policy(
     tree = converge["arguments"][converge["arguments"].index("--tree") + 1]
     assert tree == repository.git("rev-parse", "main:manifests")
     assert f"dead-{topic}" not in list_groups(cluster)
-
-
-def test_rules_without_an_action_are_approved_before_they_converge(repository: Repository, topic: str) -> None:
-    """A merge of a continuous policy asks for an approval although its plan is empty, because what
-    converges later has no other approval.
-    """
-    continuous = removal(f"later-{topic}", idle_for="1h").replace("spec:", "mode: continuous\nspec:")
-    repository.propose(groups=continuous)
-    repository.approve()
-    repository.entered.clear()
-    merged = repository.merge()
-    assert merged.results()["Apply to eu"] == "success", merged.log
-    assert repository.entered == ["reconciler-plan-eu", "reconciler-apply-eu"]
 
 
 def test_a_target_may_belong_to_one_of_two_clusters(
