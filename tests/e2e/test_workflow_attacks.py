@@ -5,6 +5,7 @@ without a review could remove it. The same attacks succeed against workflows who
 run the plan themselves (docs/adr/0015-plans-come-from-the-default-branch.md).
 """
 
+import socket
 from pathlib import Path
 from uuid import uuid4
 
@@ -194,6 +195,27 @@ def test_a_title_a_comment_and_a_check_name_prove_nothing(attack: Attack) -> Non
     repository.approve()
     merged = repository.merge()
     assert "::error title=Not reviewed::The pull request has no plan for eu" in merged.log
+    assert attack.groups() == (True, False)
+
+
+def test_a_pull_request_does_not_choose_where_the_plan_connects(attack: Attack) -> None:
+    """The plan connects to where the default branch says, and is refused: no byte goes to the servers
+    of the pull request, neither before nor after its merge.
+    """
+    repository = attack.repository
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        elsewhere = cluster_manifest("eu").replace("${env:KAFKA_BOOTSTRAP_SERVERS}", address)
+        runs = repository.propose(groups=attack.change, cluster=elsewhere)
+        assert "::error title=REFUSED (connection)::" in runs["plan.yml"].jobs["Plan eu"].log
+        assert attack.reviewed in repository.comments()["eu"], "planned on the trusted cluster"
+        assert repository.gate() == "failure"
+        repository.approve()
+        merged = repository.merge()
+        assert "::error title=Not reviewed::The pull request has no plan for eu" in merged.log
+        with pytest.raises(BlockingIOError):
+            listener.accept()
     assert attack.groups() == (True, False)
 
 
