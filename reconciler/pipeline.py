@@ -31,7 +31,7 @@ from reconciler.model.plan import Plan
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, CommittedOffset, Purge, Unknown
 from reconciler.operations import OPERATIONS, Operation
-from reconciler.plan import limits, plan_file, planner, recheck
+from reconciler.plan import limits, plan_file, planner, recheck, rules
 from reconciler.plan.plan_file import SavedPlan
 from reconciler.plan.review import restrict_to
 from reconciler.scan import export as parquet
@@ -148,6 +148,10 @@ def plan(
         modes=modes,
         connection_changes=manifests.connection_changes,
     )
+    if modes == planner.ALL_MODES:  # the plan of later runs, which nobody reviews, leaves them out
+        changes = () if manifests.base is None else rules.rule_changes(manifests.rules, manifests.base)
+        continuous = rules.continuous_policies(manifests.rules, manifests.base)
+        planned = replace(planned, continuous=continuous, rule_changes=changes)
     if reviewed is None:
         return planned
     bounded = restrict_to(planned, reviewed)  # does less than the limits have counted

@@ -132,8 +132,8 @@ def drift(
         settings,
         "a drift report",
         text=lambda: (line for tree in visible for line in common.lines(tree)),
-        md=lambda: "\n".join(map(report.write_markdown, trees)),
-        github=lambda: "\n".join(map(report.write_markdown, trees)),
+        md=lambda: report.write_pages(trees),
+        github=lambda: report.write_pages(trees),
         json=lambda: drift_reports.dumps(reports),
     )
     if metrics:

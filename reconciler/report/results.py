@@ -18,7 +18,11 @@ _STATUSES: dict[Status, tuple[str, Severity, str]] = {
     Status.NOT_ATTEMPTED: ("Not attempted", Severity.ERROR, f"before the plan expires, {_AGAIN}"),
     Status.BLOCKED: ("Blocked", Severity.WARNING, "it is protected or never removed: change the manifests or leave it"),
     Status.STALE: ("Stale", Severity.WARNING, "the cluster changed since the plan: plan again and review the rest"),
-    Status.DEFERRED: ("Deferred", Severity.PLAIN, "another run of the same plan does these, with the other --operations"),
+    Status.DEFERRED: (
+        "Deferred",
+        Severity.PLAIN,
+        "another run of the same plan does these, with the other --operations",
+    ),
     Status.WAITING: ("Waiting", Severity.PLAIN, "nothing to do; a later plan shows the subject again"),
     Status.SATISFIED: ("Satisfied", Severity.PLAIN, ""),
     Status.APPLIED: ("Applied", Severity.GOOD, ""),
@@ -46,7 +50,7 @@ def results_report(plan: Plan, outcomes: Sequence[Outcome]) -> Report:
         ),
         sections=(Section(items=tuple(_items(outcomes)), severity=Severity.ERROR),),
         next_steps=tuple((f"{label.lower()}: {step}",) for label, _, step in present.values() if step),
-        remainder=("The results file holds every outcome.",),
+        remainder=("in the results file of the run's artifact",),
     )
 
 
