@@ -1,6 +1,7 @@
 """`apply --operations`: one reviewed plan, carried out by two runs with different rights."""
 
 import json
+import subprocess
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,9 +16,10 @@ from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.command import reconciler
 from tests.toolbox import list_groups, log_start_offsets, partition_leaders
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+pytestmark = pytest.mark.brokers
 
 
+@pytest.mark.spark
 def test_two_runs_finish_one_plan(cluster: Cluster, spark_server: str, tmp_path: Path) -> None:
     """Each run does its operations, and says of the others that another run does them.
 
@@ -94,3 +96,48 @@ spec: {{topics: [{topic}]}}
     entries = list(ActionJournal(JournalFile(tmp_path / "manifests" / ".reconciler" / "local.jsonl")).history())
     assert not any(isinstance(entry, ReviewedTree) for entry in entries)
     assert {entry.approver for entry in entries} == {"ann"}
+
+
+def test_an_empty_plan_records_the_reviewed_tree(cluster: Cluster, tmp_path: Path) -> None:
+    """A merge may change only what runs later. Its plan has no action, and converge waits for the record.
+
+    A dry run and a plan that fails record nothing.
+    """
+    topic = f"led-{uuid4().hex[:10]}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic, assignment=[(1, 2, 3)])])
+    (tmp_path / "manifests").mkdir()
+    (tmp_path / "manifests" / "all.yaml").write_text(
+        f"""\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: local}}
+spec: {{clusterId: {CLUSTER_ID}, bootstrapServers: {json.dumps(cluster.bootstrap_servers.split(","))}}}
+---
+apiVersion: reconciler/v1
+kind: LeaderPolicy
+metadata: {{name: leaders}}
+mode: continuous
+spec: {{topics: [{topic}], tolerance: 100}}
+"""
+    )
+    (tmp_path / ".gitignore").write_text(".reconciler/\n")
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    for words in (("init", "-q"), ("add", "-A"), (*identity, "commit", "-q", "-m", "x")):
+        subprocess.run(["git", "-C", tmp_path, *words], check=True)
+    tree = subprocess.check_output(["git", "-C", tmp_path, "rev-parse", "HEAD:manifests"], text=True).strip()
+
+    def run(*words: str) -> tuple[int, str]:
+        result = reconciler(tmp_path, *words)
+        return result.returncode, result.stdout + result.stderr
+
+    assert run("plan", "--out", "plan.json")[0] == 0
+    assert json.loads((tmp_path / "plan.json").read_text())["actions"] == []
+    assert run("apply", "plan.json", "--reviewed-tree", tree, "--dry-run")[0] == 0
+    code, shown = run("converge", "--tree", tree)
+    assert (code, "never reviewed" in shown) == (4, True), shown
+    code, shown = run("apply", "plan.json", "--reviewed-tree", tree, "--operations", "ElectLeaders")
+    assert code == 0, shown
+    code, shown = run("converge", "--tree", tree)
+    assert code == 0, shown
+    code, shown = run("journal")
+    assert (code, shown.count(tree)) == (0, 1), shown
