@@ -240,7 +240,7 @@ def _guarded(findings: Iterator[Finding]) -> Sequence[Finding]:
     """Return the findings. Raises GitHubUnavailable for an answer of another form than GitHub documents."""
     try:
         return list(findings)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise GitHubUnavailable(
             f"the API answered in another form than GitHub documents ({type(error).__name__})"
         ) from error
