@@ -7,6 +7,7 @@ anyone could register the name. `templates/` has a Cluster and one example per p
 name topics and groups that no cluster has.
 """
 
+import hashlib
 import json
 import os
 import re
@@ -14,7 +15,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from string import Template
 from urllib.parse import urlparse
 from urllib.request import url2pathname
@@ -91,7 +92,9 @@ def run_git(folder: Path, *arguments: str | Path) -> str | None:
     """Return the output of git without its newline; None if git fails, hangs or is missing."""
     command = ["git", "-C", folder, *arguments]
     try:
-        result = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        result = subprocess.run(
+            command, capture_output=True, text=True, errors="surrogateescape", timeout=30, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return result.stdout.strip() if result.returncode == 0 else None
@@ -113,6 +116,37 @@ def git_source(manifests: tuple[ManifestFile, ...]) -> Source:
     changed = git("status", "--porcelain", "--", *resolved_paths, *neighbours)
     tracked = git("ls-files", "--error-unmatch", "--", *resolved_paths)
     return Source(commit=commit, dirty=outside or changed != "" or tracked is None, manifests=manifests)
+
+
+def tree_difference(folder: Path, tree: str, manifests: Sequence[ManifestFile]) -> str:
+    """Return the first difference of the manifests below a folder from a git tree; empty: there is none.
+
+    The index and the state of the checkout do not matter: the content that was loaded is compared.
+    """
+    listing = run_git(folder, "ls-tree", "-r", "-z", "--full-tree", tree)
+    if listing is None:
+        return f"{folder} is in no git checkout that holds this tree"
+    rows = [row.partition("\t") for row in listing.split("\0") if row]
+    blobs = {path: head.split()[2] for head, _tab, path in rows if head.startswith("100")}
+    names = {path for path in blobs if _is_manifest(PurePosixPath(path))}
+    for manifest in manifests:
+        path = Path(manifest.path)
+        try:
+            name = path.resolve().relative_to(folder.resolve()).as_posix()
+            content = path.read_bytes()
+        except (OSError, ValueError):
+            return f"{path} is no file below {folder}"
+        data = b"blob %d\0%b" % (len(content), content)
+        blob = hashlib.sha1(data, usedforsecurity=False) if len(tree) == 40 else hashlib.sha256(data)
+        if hashlib.sha256(content).hexdigest() != manifest.sha256 or blobs.get(name) != blob.hexdigest():
+            return f"{path} differs from it"
+        names.discard(name)
+    return f"{min(names)} of it is missing in {folder}" if names else ""
+
+
+def _is_manifest(path: PurePosixPath) -> bool:
+    """Whether the loader reads this file of a folder."""
+    return path.suffix.lower() in (".yaml", ".yml") and not any(part.startswith(".") for part in path.parts)
 
 
 def _resolve_symlinks(path: Path) -> list[Path]:

@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from reconciler.codec import Codec
 from reconciler.errors import JournalUnavailable
+from reconciler.journal.review import NO_CI_RUN, REVIEW_RECENT_MS, CiRun, ReviewedTree
 from reconciler.model.action import Action
 from reconciler.model.bounds import EpochMs, Int64, Total
 from reconciler.model.names import Address, TopicPartition
@@ -74,6 +75,8 @@ class JournalEntry:
     request: Mapping[str, str | int]
     who: str | None = None
     commit: str | None = None
+    run_url: str | None = None
+    approver: str | None = None
     in_flight_ms: Total | None = None
     status: Status | None = None
     detail: str | None = None
@@ -113,6 +116,8 @@ class BatchLine:
     operation: str
     who: str | None = None
     commit: str | None = None
+    run_url: str | None = None
+    approver: str | None = None
     in_flight_ms: Total | None = None
     actions: tuple[BatchItem, ...]
 
@@ -136,9 +141,9 @@ _IN_BOTH = tuple(f.name for f in fields(BatchItem))
 _IN_COMMON = tuple(f.name for f in fields(BatchLine) if f.name not in ("v", "actions"))
 
 
-def dump(entry: JournalEntry) -> str:
+def dump(entry: JournalEntry | ReviewedTree) -> str:
     """Return one entry as a line of ASCII JSON without its newline; what is not known is left out."""
-    return _ENTRY.encode(entry)
+    return entry.dump() if isinstance(entry, ReviewedTree) else _ENTRY.encode(entry)
 
 
 def dump_batch(entries: Sequence[JournalEntry]) -> Iterator[str]:
@@ -177,6 +182,8 @@ def _items(entry: JournalEntry) -> Iterator[tuple[BatchItem, int]]:
 def parse(line: bytes) -> tuple[int, Sequence[JournalEntry]]:
     """Return time and entries of a line. Raises ValueError for what no version has written."""
     try:
+        if review := ReviewedTree.parse(line):
+            return review.at_ms, ()
         text = line.decode("ascii")
         if text.startswith('{"v":2,'):
             entry = _ENTRY.decode(text)
@@ -259,12 +266,19 @@ def _newest_purge(runs: Sequence[_RunPurge], now_ms: int, shift_ms: int) -> Purg
 class ActionJournal:
     """A journal over a store of lines: an intent before each request, an outcome after it.
 
-    Safe between threads. Every method raises JournalUnavailable. `who`, `commit`: of its entries.
+    Safe between threads. Every method raises JournalUnavailable. `who`, `commit`, `ci_run`: of its entries.
     """
 
-    def __init__(self, store: LineStore, *, who: str | None = None, commit: str | None = None) -> None:
+    def __init__(
+        self, store: LineStore, *, who: str | None = None, commit: str | None = None, ci_run: CiRun = NO_CI_RUN
+    ) -> None:
         self.store = store
-        self._author = {"who": who, "commit": commit}
+        self._author: dict[str, Any] = {
+            "who": who,
+            "commit": commit,
+            "run_url": ci_run.url,
+            "approver": ci_run.approver,
+        }
         self._lock = Lock()
         self._failure: JournalUnavailable | None = None
         self._failed_at_s = 0.0
@@ -331,6 +345,38 @@ class ActionJournal:
     def entries(self, matching: Callable[[Address], bool] = lambda _address: True) -> Iterator[JournalEntry]:
         """Return the entries of the matching addresses, oldest first."""
         return (entry for entry in self._entries(self.store.lines()) if matching(entry.address))
+
+    def history(self) -> Iterator[JournalEntry | ReviewedTree]:
+        """Return all entries and all reviewed trees, oldest first."""
+        for line in self.store.lines():
+            yield from self._entries([line])
+            if review := ReviewedTree.parse(line.data):
+                yield review
+
+    def record_review(self, tree: str, *, run_id: str, at_ms: int) -> None:
+        """Store that a run with a reviewed plan has loaded this tree of manifests."""
+        review = ReviewedTree(tree=tree, run_id=run_id, at_ms=at_ms, reviewed_at_ms=at_ms, **self._author)
+        self.store.append([review.dump().encode("ascii")])
+
+    def find_review(self, tree: str, *, now_ms: int) -> ReviewedTree | None:
+        """Return a record of a reviewed tree; None: no run has stored one, or the journal has lost it.
+
+        An old record is stored again, so that the retention of a topic never removes the last one.
+        """
+        review: ReviewedTree | None = None
+        for since_ms in (now_ms - REVIEW_RECENT_MS, 0):  # most runs read one day
+            for line in self.store.lines(since_ms=since_ms, containing=tree.encode("ascii")):
+                try:
+                    record = ReviewedTree.parse(line.data)
+                except ValueError as error:
+                    raise self.store.damaged(line.location, error) from None
+                if record is not None and record.tree == tree:
+                    review = record
+            if review is not None:
+                break
+        if review is not None and not 0 <= now_ms - review.at_ms <= REVIEW_RECENT_MS // 2:
+            self.store.append([replace(review, at_ms=now_ms).dump().encode("ascii")])
+        return review
 
     def open_intents(self, plan_digest: str, *, since_ms: int = 0) -> Mapping[Address, JournalEntry]:
         """Return each action's newest intent, where no later outcome of any run decides it.

@@ -16,6 +16,7 @@ from reconciler.manifest.parse import ParsedManifest, address_of, parse_manifest
 from reconciler.manifest.yaml import MOST_SHOWN
 from reconciler.model.names import SourceLocation
 from reconciler.model.plan import ManifestFile
+from reconciler.plan.rules import RuleSet
 from reconciler.policies import Policy
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.waiver import Waiver
@@ -30,6 +31,8 @@ class ClusterManifests:
     """The input of one plan. Policies and waivers are sorted by address, files by path.
 
     `connection_changes`: fields of the connection that the files change, and that are not followed.
+    `base`: the trusted manifests; `proposed`: the Cluster with the connection of the files. None: there
+    are no trusted ones.
     """
 
     cluster: Cluster
@@ -37,18 +40,30 @@ class ClusterManifests:
     waivers: tuple[Waiver, ...]
     files: tuple[ManifestFile, ...]
     connection_changes: tuple[str, ...] = ()
+    base: RuleSet | None = None
+    proposed: Cluster | None = None
+
+    @property
+    def rules(self) -> RuleSet:
+        """The manifests as they are after a merge."""
+        return RuleSet(self.proposed or self.cluster, self.policies, self.waivers)
 
     def connect_as(self, trusted: "ManifestSet") -> "ClusterManifests":
         """Return the manifests with the connection of trusted ones. Raises Refused for a new cluster."""
         name = self.cluster.metadata.name
-        known = next((cluster for cluster in trusted.clusters if cluster.metadata.name == name), None)
+        known = next((part for part in trusted.by_cluster if part.cluster.metadata.name == name), None)
         if known is None:
             raise Refused(
                 f"{self.cluster.address} ({self.cluster.declared_at}) is not among the trusted manifests, so nothing "
                 "connects to it: merge the Cluster without policies first"
             )
-        changes = self.cluster.connection_changes(known)
-        return replace(self, cluster=self.cluster.connect_as(known), connection_changes=changes)
+        return replace(
+            self,
+            cluster=self.cluster.connect_as(known.cluster),
+            connection_changes=self.cluster.connection_changes(known.cluster),
+            base=known.rules,
+            proposed=self.cluster,
+        )
 
     def with_protections(self, other: Cluster) -> "ClusterManifests":
         """Return the manifests with what `other` protects, too."""
