@@ -205,11 +205,11 @@ def test_a_fork_gets_no_secret_and_no_token_that_writes(repository: Repository) 
     _write_workflow(repository, "change", "[pull_request]")
     repository.open(owner="mallory")
     [run] = repository.hub.pull_request(PULL)
-    assert '{"contents": "read", "statuses": "read"}' in run.log
+    assert '{"contents":"read","statuses":"read"}' in run.log
     assert "hidden" not in run.log
     repository.open()
     [run] = repository.hub.pull_request(PULL)
-    assert '"statuses": "write"} hidden' in run.log
+    assert '"statuses":"write"} hidden' in run.log
 
 
 def test_a_second_attempt_cannot_upload_an_artifact_of_the_same_name(repository: Repository) -> None:

@@ -385,7 +385,7 @@ def test_without_reviewers_only_a_run_with_the_digest_applies(
     repository.approve()
     merged = repository.merge()
     assert merged.results()["Apply to eu"] == "failure"
-    assert "not protected: the environment reconciler-apply-eu" in merged.jobs["Apply to eu"].log
+    assert "not protected: environment reconciler-apply-eu: has no required reviewers" in merged.jobs["Apply to eu"].log
     assert group in list_groups(cluster)
     planned = repository.hub.dispatch("apply.yml", cluster="eu", digest="")
     assert "not protected" in planned.jobs["Apply to eu"].log

@@ -11,12 +11,17 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 REPOSITORY = "acme/housekeeping"
+DEFAULT_BRANCH = "main"
 BOT = "github-actions[bot]"
 JQ_PATH = re.compile(r"(?:\.[A-Za-z_]+(?:\[\])?|\.\[\])+")
 _STEP = re.compile(r"\.?([A-Za-z_]+)|(\[\])")
@@ -102,6 +107,8 @@ class Api:
         path, _, query = path.partition("?")
         fields = dict(parse_qsl(query)) | fields
         prefix = f"repos/{REPOSITORY}/"
+        if (method, path) == ("GET", prefix.removesuffix("/")):
+            return {"default_branch": DEFAULT_BRANCH}
         if not path.startswith(prefix):
             raise Refused(f"the fake does not know {method} {path}")
         match (method, *path.removeprefix(prefix).split("/")):
@@ -127,6 +134,9 @@ class Api:
             case ("GET", "pulls", *remaining):
                 self._require_permission("pull-requests", "read")
                 return self._pulls(remaining, fields)
+            case ("GET", "environments", name, *remaining):
+                self._require_permission("actions", "read")
+                return self._environment(name, remaining)
             case ("GET", "collaborators", login, "permission"):
                 return {"permission": dict(self._state.read("permissions")).get(login, "read")}
             case ("POST", "statuses", sha):
@@ -145,6 +155,21 @@ class Api:
                 self._require_permission("actions", "read")
                 return self._actions(remaining, fields)
         raise Refused(f"the fake does not know {method} {path}")
+
+    def _environment(self, name: str, path: list[str]) -> Any:
+        environments = dict(self._state.read("environments"))
+        if name not in environments:
+            raise Refused("HTTP 404: Not Found")
+        reviewers, branches = environments[name]["reviewers"], environments[name]["branches"]
+        match path:
+            case []:
+                people = [{"type": "User", "reviewer": {"id": 1, "login": login}} for login in reviewers]
+                rules = [{"type": "required_reviewers", "reviewers": people}] if people else []
+                policy = {"protected_branches": False, "custom_branch_policies": True} if branches else None
+                return {"name": name, "protection_rules": rules, "deployment_branch_policy": policy}
+            case ["deployment-branch-policies"]:
+                return {"branch_policies": [{"id": 1, "name": branch, "type": "branch"} for branch in branches]}
+        raise Refused(f"the fake does not know environments/{name}/{'/'.join(path)}")
 
     def _git(self, kind: str, path: list[str]) -> Any:
         try:
@@ -239,6 +264,47 @@ class Api:
             raise Refused(f"HTTP 403: Resource not accessible by integration ({scope}: {level})")
 
 
+@contextmanager
+def serve(folder: Path) -> Iterator[str]:
+    """Answer GET requests of the API on loopback during the block, which gets the address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            try:
+                api = Api(folder, permissions_of(self.headers["Authorization"].removeprefix("Bearer ")))
+                status, document = 200, api.call("GET", self.path.removeprefix("/"), {})
+            except Refused as error:
+                status, document = 404 if "404" in str(error) else 403, {"message": str(error)}
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(document).encode())
+
+        def log_message(self, *_arguments: object) -> None:
+            """Write no access log."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def token_of(permissions: dict[str, str]) -> str:
+    """Return the token of a job."""
+    return "stand-in:" + json.dumps(permissions, separators=(",", ":"))
+
+
+def permissions_of(token: str) -> dict[str, str]:
+    """Return the permissions of a token. Raises Refused for another text."""
+    if not token.startswith("stand-in:"):
+        raise Refused("To use GitHub CLI in a GitHub Actions workflow, set the GH_TOKEN environment variable")
+    permissions: dict[str, str] = json.loads(token.removeprefix("stand-in:"))
+    return permissions
+
+
 def pack(folder: Path) -> bytes:
     """Return the files of an artifact as a zip archive."""
     archive = io.BytesIO()
@@ -254,10 +320,7 @@ def main(arguments: list[str]) -> int:
     with (folder / "calls.jsonl").open("a", encoding="utf-8") as log:
         log.write(json.dumps(arguments) + "\n")
     try:
-        token = os.environ.get("GH_TOKEN", "")
-        if not token.startswith("stand-in:"):
-            raise Refused("To use GitHub CLI in a GitHub Actions workflow, set the GH_TOKEN environment variable")
-        api = Api(folder, json.loads(token.removeprefix("stand-in:")))
+        api = Api(folder, permissions_of(os.environ.get("GH_TOKEN", "")))
         if arguments[0] != "api":
             raise Refused(f"the fake does not know gh {' '.join(arguments)}")
         _api(api, arguments[1:])

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,8 @@ from ruamel.yaml import YAML
 
 from tests.command import output
 from tests.e2e.github import expressions, gh
-from tests.e2e.github.gh import REPOSITORY
+from tests.e2e.github.gh import DEFAULT_BRANCH, REPOSITORY
 
-DEFAULT_BRANCH = "main"
 HOME = f"acme/reconciler@{'0123456789' * 4}"
 """The source from which the workflows install the program."""
 START = datetime(2026, 11, 23, tzinfo=UTC)
@@ -116,6 +114,14 @@ class GitHub:
     """Configuration variables of the repository."""
     entered: list[str] = field(default_factory=list)
     """The environments that jobs entered."""
+
+    def save_environments(self) -> None:
+        """Write the protection of the environments for the API."""
+        rows = [
+            (name, {"reviewers": environment.reviewers, "branches": environment.branches})
+            for name, environment in self.environments.items()
+        ]
+        self.state.write("environments", rows)
 
     def now(self) -> str:
         """Return the time of the next event, a minute after the last one."""
@@ -331,6 +337,7 @@ class _Job:
         if self.result.environment:
             # GitHub creates an environment that does not exist, without protection.
             values = self._hub.environments.setdefault(self.result.environment, Environment())
+            self._hub.save_environments()
             refusal = self._refusal(self.result.environment, values)
             if refusal:
                 self.result.result = "failure"
@@ -338,7 +345,7 @@ class _Job:
                 return self.result
             self._hub.entered.append(self.result.environment)
         secrets = {} if self._run.trigger.is_from_fork else values.secrets
-        token = "stand-in:" + json.dumps(self._permissions)
+        token = gh.token_of(self._permissions)
         self._contexts = self._contexts | {
             "vars": {**self._contexts["vars"], **values.variables},
             "secrets": secrets,
@@ -409,13 +416,21 @@ class _Job:
             for key, template in (level or {}).items():
                 environment[key] = expressions.text(self._value(template))
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(files["sh"])]
-        step_output, code = run_script(command, self._workspace, environment, stub=partial(_stub, self._hub))
+        with gh.serve(self._hub.state.folder) as url:
+            environment["GITHUB_API_URL"] = url
+            step_output, code = run_script(command, self._workspace, environment, record=self._record)
         self.result.log += f"$ {step.get('name')}\n{step_output}(exit {code})\n"
         self.result.summary += files["sum"].read_text()
         pairs = (line.partition("=") for line in files["out"].read_text().splitlines())
         if "id" in step:
             self._contexts["steps"][step["id"]] = {"outputs": {name: value for name, _, value in pairs}}
         self._failed = self._failed or code != 0
+
+    def _record(self, arguments: Sequence[str], variables: Mapping[str, str]) -> None:
+        """Record a command of the program, with the variables that workflows set."""
+        names = ("RECONCILER_APPROVER", "RECONCILER_RUN_URL", "RECONCILER_PAUSED", "RECONCILER_UNREVIEWED")
+        values = {name: variables[name] for name in names if name in variables}
+        self._hub.state.add("commands", {"arguments": arguments, "variables": values})
 
     def _action(self, step: Any) -> None:
         name = step["uses"].partition("@")[0]
@@ -540,27 +555,8 @@ def _starts_on(trigger: Trigger, file: Any) -> bool:
     return True
 
 
-def _stub(hub: GitHub, arguments: list[str], variables: Mapping[str, str]) -> tuple[list[str], str | None]:
-    """Record a command, and replace what this command line does not have yet.
-
-    Returns the arguments and the text of a refusal; an empty text is a success without a run.
-    """
-    names = ("RECONCILER_APPROVER", "RECONCILER_RUN_URL", "RECONCILER_PAUSED", "RECONCILER_UNREVIEWED")
-    values = {name: variables[name] for name in names if name in variables}
-    hub.state.add("commands", {"arguments": arguments, "variables": values})
-    for option in ("--operations", "--reviewed-tree", "--tree"):
-        if option in arguments:
-            at = arguments.index(option)
-            arguments = arguments[:at] + arguments[at + 2 :]
-    if arguments[0] != "doctor":
-        return arguments, None
-    name = arguments[arguments.index("--environment") + 1]
-    environment = hub.environments[name]
-    if environment.reviewers and environment.branches:
-        return arguments, ""
-    return arguments, f"not protected: the environment {name} of {REPOSITORY} has no required reviewers"
-
-
+Recorder = Callable[[Sequence[str], Mapping[str, str]], None]
+"""Gets the arguments and the variables of each `reconciler` command of a step."""
 STEP_LIMIT_S = 300.0
 SOCKET = "RECONCILER_TEST_SOCKET"
 CLIENT = f"""\
@@ -580,7 +576,7 @@ def run_script(
     folder: Path,
     environment: Mapping[str, str],
     *,
-    stub: Callable[[list[str], Mapping[str, str]], tuple[list[str], str | None]],
+    record: Recorder,
 ) -> tuple[str, int]:
     """Run a step and return its output and exit code.
 
@@ -614,23 +610,18 @@ def run_script(
                 except TimeoutError:
                     continue
                 with connection:
-                    _run_request(connection, stub)
+                    _run_request(connection, record)
         step_output.seek(0)
         return step_output.read().decode(), process.returncode
 
 
-def _run_request(
-    connection: socket.socket, stub: Callable[[list[str], Mapping[str, str]], tuple[list[str], str | None]]
-) -> None:
+def _run_request(connection: socket.socket, record: Recorder) -> None:
     connection.settimeout(10)
     header, descriptors, _flags, _address = socket.recv_fds(connection, 4, 2)
     with connection.makefile("rb") as stream:
         request = json.loads(stream.read(int.from_bytes(header, "big")))
-    arguments, refusal = stub(request["arguments"], request["variables"])
-    if refusal is not None:
-        result = subprocess.CompletedProcess(arguments, 1 if refusal else 0, b"", refusal.encode())
-    else:
-        result = output(Path(request["folder"]), *arguments, **request["variables"])
+    record(request["arguments"], request["variables"])
+    result = output(Path(request["folder"]), *request["arguments"], **request["variables"])
     for descriptor, text in zip(descriptors, (result.stdout, result.stderr), strict=True):
         with open(descriptor, "wb") as stream:  # noqa: PTH123 - a descriptor
             stream.write(text)
