@@ -58,10 +58,13 @@ def git(folder: Path, *words: str) -> str:
 def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The packages of the run lock, downloaded, and a setuptools that no lock file names.
 
-    This is the only step with a network.
+    This is the only step with a network. RECONCILER_TEST_WHEELHOUSE names a folder that has the
+    packages already, for quick repetitions.
     """
     folder = tmp_path_factory.mktemp("wheelhouse")
     options = ["--quiet", "--require-hashes", "--no-build-isolation", "--dest", folder]
+    if downloaded := os.environ.get("RECONCILER_TEST_WHEELHOUSE"):
+        options += ["--no-index", "--find-links", downloaded]
     run([sys.executable, "-m", "pip", "download", *options, "--requirement", ROOT / "requirements.lock"], ROOT)
     leave_mark = f"import pathlib\npathlib.Path({str(folder / 'mark')!r}).touch()\n"
     with zipfile.ZipFile(folder / "setuptools-999.0-py3-none-any.whl", "w") as wheel:
