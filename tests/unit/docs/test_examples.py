@@ -1,5 +1,6 @@
 """The files for other CI systems: valid for their schemas, pinned, and without rights to spare."""
 
+import json
 import re
 import subprocess
 import sys
@@ -8,6 +9,8 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
+
+from reconciler.manifest.files import load
 
 ROOT = Path(__file__).parents[3]
 BIN = Path(sys.executable).parent
@@ -91,3 +94,19 @@ def test_only_the_manual_job_of_gitlab_enters_the_environment_that_deletes() -> 
     }
     assert [rule.get("when") for rule in pipeline["apply"]["rules"]] == ["manual"]
     assert "environment" not in pipeline["validate"]
+
+
+def test_the_connections_of_the_page_are_valid(tmp_path: Path) -> None:
+    """Each block with `client:` is one of a Cluster that the program accepts without a lower floor."""
+    page = (ROOT / "docs" / "other-ci.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```yaml\n(client:\n.*?)^```", page, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 4
+    for number, block in enumerate(blocks):
+        spec = {
+            "clusterId": f"id-of-cluster-{number}-000000",
+            "bootstrapServers": ["b:1"],
+            **YAML(typ="safe").load(block),
+        }
+        manifest = {"apiVersion": "reconciler/v1", "kind": "Cluster", "metadata": {"name": f"c{number}"}, "spec": spec}
+        (tmp_path / f"{number}.yaml").write_text(json.dumps(manifest), encoding="utf-8")
+    assert len(load([tmp_path], now_ms=0).clusters) == len(blocks)
