@@ -286,7 +286,7 @@ def test_init_ends_with_workflows_that_install_what_they_name(
 
 @pytest.mark.parametrize("scan", ["true", "false"])
 def test_the_action_installs_its_own_source(
-    scan: str, clone: Path, image: Path, offline: Mapping[str, str], tmp_path: Path
+    scan: str, clone: Path, commit: str, image: Path, offline: Mapping[str, str], tmp_path: Path
 ) -> None:
     """The action's script, as on a runner, installs the version of its own folder.
 
@@ -306,6 +306,8 @@ def test_the_action_installs_its_own_source(
     assert outputs["stdout"] == f"reconciler {__version__}\n"
     [record] = tmp_path.glob("reconciler/lib/python*/site-packages/kafka_reconciler-*/direct_url.json")
     assert json.loads(record.read_text())["url"] == clone.as_uri()
+    [source] = tmp_path.glob("reconciler/lib/python*/site-packages/reconciler/gitops/source.txt")
+    assert source.read_text() == f"{REPOSITORY}@{commit}\n", "its folder is a clean checkout"
     program = Path(outputs["path"]) / "reconciler"
     for path, text in starter_manifests("5L6g3nShT-eMCtK--X86sw", ["127.0.0.1:9"], "prod-eu").items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
