@@ -83,7 +83,9 @@ def test_dependabot_keeps_the_commits_of_the_actions_current() -> None:
     assert list(ecosystems.values()) == [["github-actions"], ["github-actions", "docker"]]
 
 
-@pytest.mark.parametrize("path", [*WORKFLOWS, *(f".github/workflows/{name}.yml" for name in ("ci", "long", "release")), ACTION])
+@pytest.mark.parametrize(
+    "path", [*WORKFLOWS, *(f".github/workflows/{name}.yml" for name in ("ci", "long", "release")), ACTION]
+)
 def test_third_party_actions_are_pinned_by_commit_and_named_by_version(path: str) -> None:
     """Every `uses` is local or a full commit with the version beside it, one version of each action
     throughout.
