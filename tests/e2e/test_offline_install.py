@@ -188,9 +188,15 @@ def run_step(workflow: Path, name: str, folder: Path, temporary: Path, **variabl
 
 
 @pytest.fixture(scope="module")
-def release(clone: Path, commit: str, offline: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with wheel and sdist: the release workflow's own script, which builds them twice."""
+def release(
+    clone: Path, commit: str, image: Path, offline: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The folder with wheel and sdist: the release workflow's own script, which builds them twice.
+
+    It builds with the packages of the image, so that they are installed once.
+    """
     folder = tmp_path_factory.mktemp("release")
+    environment_of(image, folder / "build")
     variables = {
         **offline,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
