@@ -42,7 +42,7 @@ def run(command: list[str | Path], folder: Path, **variables: str | Path) -> str
     environment |= {key: str(value) for key, value in variables.items()}
     words = [str(word) for word in command]
     result = subprocess.run(
-        words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600,
+        words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=1800,
         check=False,
     )  # fmt: skip
     assert result.returncode == 0, f"{shlex.join(words)}\n{result.stdout}{result.stderr}"
