@@ -34,8 +34,7 @@ from reconciler.operations import OPERATIONS, Operation
 from reconciler.plan import limits, plan_file, planner, recheck, rules
 from reconciler.plan.plan_file import SavedPlan
 from reconciler.plan.review import restrict_to
-from reconciler.scan import export as parquet
-from reconciler.scan import scan
+from reconciler.scan import check_packages
 from reconciler.scan.session import SparkTarget
 
 
@@ -328,13 +327,22 @@ def export(run: Run, out: Path) -> Sequence[Path]:
     observed_at_ms = wall_clock_ms()
     request = planner.scan_request(run.manifests.policies, observed_at_ms)
     request = replace(request, topics=tuple(replace(topics, every_ms=None) for topics in request.topics))
-    return parquet.write(_scan(run, request, observed_at_ms), out)
+    snapshot = _scan(run, request, observed_at_ms)
+    from reconciler.scan import export as parquet
+
+    return parquet.write(snapshot, out)
 
 
 def _scan(
     run: Run, request: ScanRequest, observed_at_ms: int, action_journal: ActionJournal | None = None
 ) -> ClusterSnapshot:
-    """Scan, and connect while Spark starts. `action_journal` None: the journal of the cluster."""
+    """Scan, and connect while Spark starts. `action_journal` None: the journal of the cluster.
+
+    Raises ScanFailed in an installation without the extra `scan`.
+    """
+    check_packages()
+    from reconciler.scan import scan
+
     with scan.start_session(request, run.engine) as start:
         session = run.session
         last_purges: Mapping[TopicPartition, Purge | Unknown] | Unknown = NOT_ASKED

@@ -2,9 +2,9 @@
 
 `github/` has the layout of `.github/`, and this project's own repository runs the same files. They
 read cluster names at run time. Other repositories install the program from a commit that the user,
-the installation's record (PEP 610) or its checkout names, and never from a package index, where
-anyone could register the name. `templates/` has a Cluster and one example per policy; the examples
-name topics and groups that no cluster has.
+the distribution (hatch_build.py), the installation's record (PEP 610) or its checkout names, and
+never from a package index, where anyone could register the name. `templates/` has a Cluster and one
+example per policy; the examples name topics and groups that no cluster has.
 """
 
 import hashlib
@@ -24,9 +24,12 @@ from reconciler import __version__
 from reconciler.errors import UsageError
 from reconciler.model.plan import ManifestFile, Source
 
-ACTION = ".github/actions/reconciler"
-OWN_ACTION = f"./{ACTION} # zizmor: ignore[self-repository]"
-"""How this project's own workflows name the action that installs the program."""
+OWN_ACTION = "./ # zizmor: ignore[self-repository]"
+"""How this project's own workflows name the action that installs the program: action.yml at the root."""
+DEPENDABOT = ".github/dependabot.yml"
+"""What keeps the commits of the actions current; this project's own file covers more than actions."""
+SOURCE_FILE = "source.txt"
+"""Beside this file in a distribution: OWNER/NAME@COMMIT that it was built from, written by hatch_build.py."""
 SCHEMA = "schemas/manifest.json"
 """Path of the JSON Schema in the repository; the first line of each manifest names it."""
 _MODELINE = f"# yaml-language-server: $schema=../../{SCHEMA}\n"
@@ -48,10 +51,11 @@ _GITHUB_URL = rf"(?:https://(?:[^/@]*@)?github\.com/|ssh://git@github\.com/|git@
 
 def github(source: str | None) -> Mapping[str, str]:
     """Return path → text. `source`: OWNER/NAME@COMMIT of this program; None: its own repository."""
-    action = f"{source.replace('@', f'/{ACTION}@')} # reconciler {__version__}" if source else OWN_ACTION
+    action = f"{source} # reconciler {__version__}" if source else OWN_ACTION
     return {
         f".github/{path.relative_to(_FOLDER).as_posix()}": path.read_text(encoding="utf-8").replace(OWN_ACTION, action)
         for path in sorted(_FOLDER.rglob("*.yml"))
+        if source or path.name != Path(DEPENDABOT).name
     }
 
 
@@ -61,18 +65,31 @@ def workflows(action: str | None) -> Mapping[str, str]:
     `action`: as `source` of `github`; None: the source of this installation. Raises UsageError if
     that is unknown, and for a branch or a tag, because the owner of the repository can move them.
     """
-    try:
-        source = action or from_direct_url(distribution("kafka-reconciler").read_text("direct_url.json") or "{}")
-    except PackageNotFoundError:
-        source = None
+    source = action or installed_source()
     if source is None:
         raise UsageError(
             "the workflows install this program from a commit of its repository on GitHub, and the commit of this "
             "installation is unknown: add --action OWNER/NAME@COMMIT, or --no-workflows"
         )
-    if not re.fullmatch(f"{_REPOSITORY}@{_COMMIT}", source):
+    if not is_source(source):
         raise UsageError(f"--action {source}: expected OWNER/NAME@COMMIT with all 40 hex digits of the commit")
     return github(source)
+
+
+def is_source(text: str) -> bool:
+    """Whether the text is OWNER/NAME@COMMIT with a full commit."""
+    return re.fullmatch(f"{_REPOSITORY}@{_COMMIT}", text) is not None
+
+
+def installed_source() -> str | None:
+    """Return OWNER/NAME@COMMIT of this installation: of a distribution, of pip's record or of a checkout."""
+    file = Path(__file__).with_name(SOURCE_FILE)
+    if file.exists():
+        return file.read_text(encoding="ascii").strip()
+    try:
+        return from_direct_url(distribution("kafka-reconciler").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        return None
 
 
 def from_direct_url(record: str) -> str | None:
@@ -80,10 +97,23 @@ def from_direct_url(record: str) -> str | None:
     document = json.loads(record)
     url, commit = str(document.get("url", "")), str(document.get("vcs_info", {}).get("commit_id", ""))
     if urlparse(url).scheme == "file" and "dir_info" in document:
-        folder = Path(url2pathname(urlparse(url).path))
-        url, commit = run_git(folder, "remote", "get-url", "origin") or "", run_git(folder, "rev-parse", "HEAD") or ""
-        if not commit or not run_git(folder, "branch", "--remotes", "--contains", commit):
-            return None
+        return from_checkout(Path(url2pathname(urlparse(url).path)))
+    return _source(url, commit)
+
+
+def from_checkout(folder: Path) -> str | None:
+    """Return the source of a checkout of this program, if its GitHub `origin` has its commit.
+
+    A copy of the program in another repository has no source: that repository has no action.
+    """
+    git = partial(run_git, folder)
+    commit, top = git("rev-parse", "HEAD"), git("rev-parse", "--show-toplevel")
+    if not commit or not top or not folder.samefile(top) or not git("branch", "--remotes", "--contains", commit):
+        return None
+    return _source(git("remote", "get-url", "origin") or "", commit)
+
+
+def _source(url: str, commit: str) -> str | None:
     match = re.fullmatch(f"{_GITHUB_URL} {_COMMIT}", f"{url} {commit}")
     return match and f"{match['repository']}@{match['commit']}"
 

@@ -2,7 +2,7 @@
 
 In each attack a group appears after the review. The reviewed plan does not have it, so only a plan
 without a review could remove it. The same attacks succeed against workflows whose pull requests
-run the plan themselves (docs/adr/0015-plans-come-from-the-default-branch.md).
+run the plan themselves (docs/adr/0016-plans-come-from-the-default-branch.md).
 """
 
 import socket

@@ -440,7 +440,7 @@ class _Job:
                 case "actions/checkout":
                     assert inputs.pop("persist-credentials") == "False"
                     self._checkout(**inputs)
-                case "acme/reconciler/.github/actions/reconciler":
+                case "acme/reconciler":
                     # tests/e2e/test_packaging.py tests the action. Here `reconciler` is that of
                     # this tree.
                     assert step["uses"].partition("@")[2] == HOME.partition("@")[2]

@@ -15,8 +15,10 @@ ROOT = Path(__file__).parents[3]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 OWN = gitops.github(None)
 WRITTEN = gitops.github(f"acme/reconciler@{COMMIT}")
-USED = f"acme/reconciler/.github/actions/reconciler@{COMMIT} # reconciler {__version__}"
-ACTION = ".github/actions/reconciler/action.yml"
+USED = f"acme/reconciler@{COMMIT} # reconciler {__version__}"
+ACTION = "action.yml"
+RED = "./.github/workflows/red.yml # zizmor: ignore[self-repository]"
+"""A workflow of the same commit, which reports red runs."""
 WORKFLOWS = [path for path in WRITTEN if path.startswith(".github/workflows/")]
 
 
@@ -25,6 +27,7 @@ def test_init_writes_the_workflows_which_install_one_commit_of_this_program() ->
     could register.
     """
     assert list(WRITTEN) == [
+        ".github/dependabot.yml",
         ".github/workflows/apply.yml",
         ".github/workflows/converge.yml",
         ".github/workflows/drift.yml",
@@ -32,7 +35,8 @@ def test_init_writes_the_workflows_which_install_one_commit_of_this_program() ->
         ".github/workflows/red.yml",
         ".github/workflows/validate.yml",
     ]
-    for path, text in WRITTEN.items():
+    for path in WORKFLOWS:
+        text = WRITTEN[path]
         installs = re.findall(r"uses: (.*/reconciler.*)", text)
         assert installs == [USED] * len(installs), path
         assert bool(installs) == ("red.yml" not in path), path
@@ -41,25 +45,51 @@ def test_init_writes_the_workflows_which_install_one_commit_of_this_program() ->
 
 def test_this_repository_runs_the_workflows_that_init_writes() -> None:
     """The copies under .github/ equal the package's data; other repositories differ in the line of
-    the action only.
+    the action only. This repository's file of Dependabot covers its image, too.
     """
+    assert WRITTEN.keys() - OWN.keys() == {gitops.DEPENDABOT}
     for path, text in OWN.items():
         assert (ROOT / path).read_text(encoding="utf-8") == text, f"{path}: copy it from reconciler/gitops/github"
         assert WRITTEN[path].replace(USED, gitops.OWN_ACTION) == text
 
 
 def test_the_action_installs_the_program_of_its_own_commit() -> None:
-    """The dependencies come from the lock file by hash, and no package index provides this program."""
+    """The dependencies come from the lock files by hash, no package index provides this program, and
+    pip fetches no build requirement by itself.
+    """
     text = (ROOT / ACTION).read_text(encoding="utf-8")
     assert "kafka-reconciler" not in text
-    installs = re.findall(r"pip install (.*)", text)
-    assert installs == [
-        '--quiet --require-hashes --requirement "$SOURCE/requirements.lock"',
-        '--quiet --no-deps --no-build-isolation "$SOURCE"',
+    assert "options=(--quiet --require-hashes --no-build-isolation)\n" in text
+    assert re.findall(r"pip install (.*)", text) == [
+        '"${options[@]}" --requirement "$GITHUB_ACTION_PATH/$lock"',
+        '--quiet --no-deps --no-build-isolation "$GITHUB_ACTION_PATH"',
     ]
 
 
-@pytest.mark.parametrize("path", [*WORKFLOWS, ".github/workflows/ci.yml", ".github/workflows/long.yml", ACTION])
+def test_the_action_shares_downloads_between_jobs_only_where_a_job_asks_for_it() -> None:
+    """Every job can write to a cache. Without the input, pip neither reads nor writes one, and the
+    step of the shared cache does not run.
+    """
+    action = YAML(typ="safe").load((ROOT / ACTION).read_text(encoding="utf-8"))
+    assert action["inputs"]["cache"]["default"] == "false"
+    steps = action["runs"]["steps"]
+    [cache] = [step for step in steps if step.get("uses", "").startswith("actions/cache")]
+    assert cache["if"] == "inputs.cache == 'true'"
+    assert not [step for step in steps if "cache" in step.get("with", {})]
+
+
+def test_dependabot_keeps_the_commits_of_the_actions_current() -> None:
+    """In a user's repository and here; here the base image of the container, too."""
+    ecosystems = {
+        text: [update["package-ecosystem"] for update in YAML(typ="safe").load(text)["updates"]]
+        for text in (WRITTEN[gitops.DEPENDABOT], (ROOT / gitops.DEPENDABOT).read_text(encoding="utf-8"))
+    }
+    assert list(ecosystems.values()) == [["github-actions"], ["github-actions", "docker"]]
+
+
+@pytest.mark.parametrize(
+    "path", [*WORKFLOWS, *(f".github/workflows/{name}.yml" for name in ("ci", "long", "release")), ACTION]
+)
 def test_third_party_actions_are_pinned_by_commit_and_named_by_version(path: str) -> None:
     """Every `uses` is local or a full commit with the version beside it, one version of each action
     throughout.
@@ -67,7 +97,7 @@ def test_third_party_actions_are_pinned_by_commit_and_named_by_version(path: str
     uses = re.findall(r"\buses: (.*)", (ROOT / path).read_text(encoding="utf-8"))
     assert uses or "red.yml" in path
     for reference in uses:
-        assert reference.startswith("./.github/") or re.fullmatch(
+        assert reference in (gitops.OWN_ACTION, RED) or re.fullmatch(
             r"actions/[a-z/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", reference
         ), reference
 
@@ -75,7 +105,7 @@ def test_third_party_actions_are_pinned_by_commit_and_named_by_version(path: str
 def test_one_commit_per_third_party_action() -> None:
     """The same action is never pinned to two commits: an incomplete update would do that."""
     pins: dict[str, set[str]] = {}
-    for path in (ROOT / ".github").rglob("*.yml"):
+    for path in ((ROOT / ACTION), *(ROOT / ".github").rglob("*.yml")):
         for action, pin in re.findall(r"uses: (actions/[a-z-]+)[a-z/]*@(.*)", path.read_text(encoding="utf-8")):
             pins.setdefault(action, set()).add(pin)
     assert {action: len(commits) for action, commits in pins.items()} == dict.fromkeys(pins, 1)
@@ -103,14 +133,14 @@ def test_zizmor_finds_nothing_in_the_workflows(files: str, tmp_path: Path) -> No
     """
     zizmor = shutil.which("zizmor", path=str(Path(sys.executable).parent))
     assert zizmor
-    folder = ROOT / ".github"
+    audited = [ROOT / ".github", ROOT / ACTION]
     if files == "init's":
-        folder = tmp_path / ".github"
+        audited = [tmp_path / ".github"]
         for path, text in WRITTEN.items():
             (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / path).write_text(text, encoding="utf-8")
     result = subprocess.run(
-        [zizmor, "--offline", "--quiet", "--no-progress", "--persona=auditor", str(folder)],
+        [zizmor, "--offline", "--quiet", "--no-progress", "--persona=auditor", *map(str, audited)],
         capture_output=True,
         text=True,
         check=False,
