@@ -24,6 +24,7 @@ SPLIT_FILES = frozenset(
 SECONDS: Mapping[str, float] = {
     "tests/faults/test_faults.py": 150,
     "tests/e2e/test_drift_schedule.py": 120,
+    "tests/e2e/test_offline_install.py": 120,
     "tests/e2e/test_exit_codes.py": 110,
     "tests/kafka/test_doctor.py": 100,
     "tests/e2e/test_restore_group.py": 110,

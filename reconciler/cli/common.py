@@ -12,10 +12,11 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from reconciler import gitops
 from reconciler.cli import console
 from reconciler.cli.settings import Format, Settings
 from reconciler.cli.signals import SignalState
-from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError, Refused, UsageError
+from reconciler.errors import ExitCode, ManifestsInvalid, PlanUnusable, ReconcilerError, Refused, UsageError
 from reconciler.manifest import files
 from reconciler.manifest.files import ClusterManifests, ManifestSet
 from reconciler.model.plan import Plan
@@ -50,11 +51,17 @@ PlanAndPaths = Annotated[
 ]
 
 
-def load(paths: Sequence[Path] | None, settings: Settings) -> ManifestSet:
-    """Load the manifests. Prints every diagnostic before it raises ManifestsInvalid."""
+def load(paths: Sequence[Path] | None, settings: Settings, *, tree: str | None = None) -> ManifestSet:
+    """Load the manifests. Prints every diagnostic before it raises ManifestsInvalid.
+
+    `tree`: the git tree of the one folder of manifests; raises PlanUnusable for other content.
+    """
     console.start_logging(settings)
+    paths = paths or [Path("manifests")]
+    if tree is not None and (len(paths) != 1 or not paths[0].is_dir()):
+        raise UsageError(f"the tree {tree} is that of one folder of manifests: name one folder, and no file")
     try:
-        return files.load(paths or (Path("manifests"),), now_ms=wall_clock_ms(), cluster=settings.cluster)
+        manifests = files.load(paths, now_ms=wall_clock_ms(), cluster=settings.cluster)
     except ManifestsInvalid as error:
         writers = {form: partial(write, error.diagnostics) for form, write in DIAGNOSTICS_WRITERS.items()}
         console.write_files(settings, writers)
@@ -63,19 +70,30 @@ def load(paths: Sequence[Path] | None, settings: Settings) -> ManifestSet:
         else:
             console.write(writers[settings.output]())
         raise
+    if tree is not None and (difference := gitops.tree_difference(paths[0], tree, manifests.files)):
+        raise PlanUnusable(
+            f"the manifests are not those of the tree {tree}: {difference}; nothing was done, commit the change and "
+            "have it reviewed"
+        )
+    return manifests
 
 
-def load_clusters(paths: Sequence[Path] | None, settings: Settings) -> list[ClusterManifests]:
-    """Load the manifests of each cluster; with --cluster only of that one."""
-    manifests = load(paths, settings)
+def load_clusters(
+    paths: Sequence[Path] | None, settings: Settings, *, tree: str | None = None
+) -> list[ClusterManifests]:
+    """Load the manifests of each cluster; with --cluster only of that one. `tree`: as in `load`."""
+    manifests = load(paths, settings, tree=tree)
     return [manifests.for_cluster(settings.cluster)] if settings.cluster else list(manifests.by_cluster)
 
 
 def load_cluster(
-    paths: Sequence[Path] | None, settings: Settings, *, cluster_id: str | None = None
+    paths: Sequence[Path] | None, settings: Settings, *, cluster_id: str | None = None, tree: str | None = None
 ) -> ClusterManifests:
-    """Load the manifests of --cluster, of this cluster id or of the only one. Raises UsageError."""
-    manifests = load(paths, settings)
+    """Load the manifests of --cluster, of this cluster id or of the only one. Raises UsageError.
+
+    `tree`: as in `load`.
+    """
+    manifests = load(paths, settings, tree=tree)
     names = [cluster.metadata.name for cluster in manifests.clusters if cluster.spec.cluster_id == cluster_id]
     return manifests.for_cluster(settings.cluster or (names[0] if len(names) == 1 else None))
 
@@ -99,7 +117,7 @@ def _connect_as_environment(manifests: ClusterManifests, settings: Settings) -> 
     Raises Refused for another one: only `plan` is for manifests that propose a connection.
     """
     path = os.environ.get(CONNECTION)
-    if not path or manifests.trusted is not None:
+    if not path or manifests.base is not None:
         return manifests
     connected = manifests.connect_as(load_trusted(Path(path), settings))
     if connected.connection_changes:

@@ -75,7 +75,7 @@ def init(
         raise UsageError(
             f"--bootstrap-server {bootstrap_server!r}: expected host:port of some brokers, separated by commas"
         )
-    files = gitops.workflows(action) if workflows else {}
+    files = _without_existing_dependabot(gitops.workflows(action), directory) if workflows else {}
     manifests = partial(
         gitops.starter_manifests, servers=servers, name=name, client=dict(client or ()), journal_topic=journal
     )
@@ -92,6 +92,17 @@ def init(
             for sentence in [risks.reason] if isinstance(risks, Unknown) else risks:
                 console.print_stderr(f"warning: {sentence}")
     console.print_stderr("next: run reconciler validate, then reconciler doctor, then reconciler plan")
+
+
+def _without_existing_dependabot(files: Mapping[str, str], directory: Path) -> Mapping[str, str]:
+    """Return the files without that of Dependabot if there is one, which may serve other packages, too."""
+    path = directory / gitops.DEPENDABOT
+    if not os.path.lexists(path):
+        return files
+    console.print_stderr(
+        f"{path} exists and stays: its ecosystem github-actions keeps the commits of the workflows current"
+    )
+    return {relative: text for relative, text in files.items() if relative != gitops.DEPENDABOT}
 
 
 def _validate(files: Mapping[str, str], directory: Path) -> Cluster:

@@ -89,7 +89,7 @@ def plan(
         with common.collect_errors(manifests, codes):
             try:
                 connected = manifests if trusted is None else manifests.connect_as(trusted)
-                if trusted is not None and connected.trusted is None:
+                if trusted is not None and connected.base is None:
                     codes.add(_announce_new_cluster(connected))
                     continue
                 with common.open_run(settings, connected) as run:

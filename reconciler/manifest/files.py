@@ -16,6 +16,7 @@ from reconciler.manifest.parse import ParsedManifest, address_of, parse_manifest
 from reconciler.manifest.yaml import MOST_SHOWN
 from reconciler.model.names import SourceLocation
 from reconciler.model.plan import ManifestFile
+from reconciler.plan.rules import RuleSet
 from reconciler.policies import Policy
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.waiver import Waiver
@@ -29,27 +30,40 @@ _SUFFIXES = (".yaml", ".yml")
 class ClusterManifests:
     """The input of one plan. Policies and waivers are sorted by address, files by path.
 
-    `trusted`: the Cluster whose connection `cluster` has; None: its own. `connection_changes`: fields
-    of the connection that the files change, and that are not followed.
+    `connection_changes`: fields of the connection that the files change, and that are not followed.
+    `base`: the trusted manifests of the cluster; None: there are none. `proposed`: the Cluster with the
+    connection of the files; None: `cluster` has it.
     """
 
     cluster: Cluster
     policies: tuple[Policy, ...]
     waivers: tuple[Waiver, ...]
     files: tuple[ManifestFile, ...]
-    trusted: Cluster | None = None
     connection_changes: tuple[str, ...] = ()
+    base: RuleSet | None = None
+    proposed: Cluster | None = None
+
+    @property
+    def rules(self) -> RuleSet:
+        """The manifests as they are after a merge."""
+        return RuleSet(self.proposed or self.cluster, self.policies, self.waivers)
 
     def connect_as(self, trusted: "ManifestSet") -> "ClusterManifests":
         """Return the manifests with the connection of trusted ones.
 
-        A new cluster has none: `trusted` stays None. Raises Refused for one that has policies.
+        A new cluster has none: `base` stays None. Raises Refused for one that has policies.
         """
         name = self.cluster.metadata.name
-        known = next((cluster for cluster in trusted.clusters if cluster.metadata.name == name), None)
-        changes = self.cluster.connection_changes(known)
+        known = next((part for part in trusted.by_cluster if part.cluster.metadata.name == name), None)
+        changes = self.cluster.connection_changes(None if known is None else known.cluster)
         if known is not None:
-            return replace(self, cluster=self.cluster.connect_as(known), trusted=known, connection_changes=changes)
+            return replace(
+                self,
+                cluster=self.cluster.connect_as(known.cluster),
+                connection_changes=changes,
+                base=known.rules,
+                proposed=self.cluster,
+            )
         if self.policies:
             raise Refused(
                 f"{self.cluster.address} ({self.cluster.declared_at}) is not among the trusted manifests, so nothing "

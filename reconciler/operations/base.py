@@ -137,6 +137,8 @@ class Operation(Action):
     """What the errors of the request mean, besides COMMON_ERRORS."""
     RIGHT: ClassVar[Right]
     """The right that the request needs."""
+    RESTS_ON_REMOVALS: ClassVar[bool] = False
+    """Whether the check before its request has to know which groups the same plan has removed."""
 
     @property
     def subject(self) -> Subject:

@@ -30,6 +30,7 @@ from reconciler.model.plan import (
     LimitVerdict,
     Plan,
     PolicyInfo,
+    Rule,
     Satisfied,
     Skipped,
     Source,
@@ -72,6 +73,8 @@ class Header:
     summary: Mapping[str, Total]
     limits: tuple[LimitVerdict, ...]
     notes: tuple[PolicyInfo, ...]
+    continuous: tuple[Rule, ...]
+    rule_changes: tuple[Rule, ...]
     plan_digest: str
 
     def __post_init__(self) -> None:

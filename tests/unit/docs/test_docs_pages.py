@@ -218,7 +218,7 @@ def command_pages() -> Iterator[str]:
 def sections(folder: Path) -> dict[str, str]:
     plan, checkup = a_plan(), a_checkup()
     starter_files = starter_manifests(CLUSTER_ID, ["broker-1:9093"], "prod-eu")
-    paths = [*starter_files, SCHEMA, *gitops.github(None)]
+    paths = [*starter_files, SCHEMA, *gitops.github(f"acme/reconciler@{'0' * 40}")]
     return {
         "golden manifest": fenced((GOLDEN / "manifests" / "policy.yaml").read_text(encoding="utf-8"), "yaml"),
         "golden plan": fenced((GOLDEN / "plan.txt").read_text(encoding="utf-8")),
