@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka.futures import Deadline, failure_of, reason_of, submit, text_of
+from reconciler.kafka.futures import Deadline, deliver_events, failure_of, raw_text_of, reason_of, submit, text_of
 from reconciler.text.redact import add_references, redact
 
 _LOG = logging.getLogger("reconciler.kafka.client")
@@ -121,8 +121,8 @@ def cluster_id(connection: Connection) -> str:
     while not answer.done() and not errors.deadline.passed:
         # The answer ends the wait; only `poll` delivers errors meanwhile.
         wait([answer], timeout=min(_SLICE_S, errors.deadline.remaining_s))
-        client.poll(0)
-    client.poll(0)
+        deliver_events(client)
+    deliver_events(client)
     if failure_of(answer) is None and answer.result():
         return str(answer.result())
     waited_s = time.monotonic() - started
@@ -190,7 +190,7 @@ class ConnectErrors:
 
     def add(self, error: KafkaError) -> None:
         """Add an error. Timeouts and "all brokers down" explain less than earlier errors."""
-        text, code = error.str(), error.code()
+        text, code = raw_text_of(error), error.code()
         kind = next((kind for word, kind in _KINDS.items() if word in text.lower()), "connection failed")
         if code in _HANDSHAKES:
             kind, properties = _HANDSHAKES[code]

@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient
 
 from reconciler.kafka import connect
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.futures import Deadline, batched, is_final, submit, wait_all
+from reconciler.kafka.futures import Deadline, batched, deliver_events, is_final, submit, wait_all
 
 Item = TypeVar("Item")
 Argument = TypeVar("Argument")
@@ -78,7 +78,7 @@ class KafkaSession:
             client = self._clients.get(purpose)
             if client is None:
                 client = self._clients[purpose] = connect.create(AdminClient, self.connection, settings)
-            client.poll(0)
+            deliver_events(client)
             return client
 
     def read(

@@ -31,13 +31,13 @@ def redact(text: str) -> str:
     """Return the text with references in the place of their values, the longest value first."""
     if not _references:
         return text
-    text = _pattern().sub(lambda match: _references[match[0]], text)
     for value, reference in _references.items():
         start = text.find(value[:_CUT]) if len(value) > _LONG else -1
-        if start >= 0:
+        while start >= 0:
             same = takewhile(lambda pair: pair[0] == pair[1], zip(value, text[start:], strict=False))
             text = text[:start] + reference + text[start + len(list(same)) :]
-    return text
+            start = text.find(value[:_CUT], start + len(reference))
+    return _pattern().sub(lambda match: _references[match[0]], text)
 
 
 @lru_cache(maxsize=1)

@@ -254,6 +254,7 @@ def test_each_printed_grant_is_needed_and_a_missing_one_is_reported(
         """
         monkeypatch.setenv("KAFKA_USERNAME", f"ci-{purpose}")
         monkeypatch.setenv("KAFKA_PASSWORD", USERS[f"ci-{purpose}"])
+        monkeypatch.setenv("RECONCILER_SECRETS_DIR", str(tmp_path))
         capfd.readouterr()
         code = command_line(["doctor", "-q", "--for", purpose])
         output = capfd.readouterr().out
