@@ -22,7 +22,7 @@ def stop(*_):
     sys.exit(130)
 signal.signal(signal.SIGINT, stop)
 Path("started").write_text(" ".join(sys.argv[1:]))
-time.sleep(60)
+time.sleep(300)
 """
 """`reconciler`: records its arguments, and whether it heard the signal."""
 
@@ -55,9 +55,9 @@ def test_a_cancel_is_heard(name: str, tmp_path: Path) -> None:
         start_new_session=True,
     ) as step:
         try:
-            client.wait_until((tmp_path / "started").exists, 30, "the program to start")
+            client.wait_until((tmp_path / "started").exists, 120, "the program to start")
             step.send_signal(signal.SIGINT)
-            assert step.wait(30) == 130
+            assert step.wait(120) == 130
         finally:
             step.kill()
     assert (tmp_path / "started").read_text().startswith(f"{name} ")
