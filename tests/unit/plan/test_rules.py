@@ -219,6 +219,14 @@ def test_the_comment_shows_the_rules_before_the_actions() -> None:
     assert "RetentionFloor/u" in "\n".join(line.plain for line in report.text(example, full=True))
 
 
+def test_limits_that_stay_take_one_line(tmp_path: Path) -> None:
+    """A phone shows few lines. A limit that the proposal changes has a line of its own, with both values."""
+    continuous, _changes = compare(tmp_path, ALL.replace("topics: 5", "topics: 50"), ALL)
+    lines = report.markdown(plan(removal(), continuous=continuous)).splitlines()
+    assert "  - `limits.topics`: `50`, before: `5`" in lines
+    assert "  - `limits`: `recordsPercentPerTopic` `90`, `recordsPercent` `50`" in lines
+
+
 def test_without_a_base_the_policies_are_listed_and_no_change_is_claimed() -> None:
     text = report.markdown(plan(removal(), continuous=(rule("n", None),)))
     assert "- `RetentionFloor/n`: in " in text
