@@ -20,7 +20,7 @@ pytestmark = pytest.mark.brokers
 
 
 @pytest.mark.spark
-def test_two_runs_finish_one_plan(cluster: Cluster, spark_server: str, tmp_path: Path) -> None:
+def test_two_runs_finish_one_plan(cluster: Cluster, tmp_path: Path) -> None:
     """Each run does its operations, and says of the others that another run does them.
 
     The deletion accepts a group that the first run has removed. It was once stale without that group.
@@ -61,7 +61,7 @@ spec: {{topics: [{topic}]}}
 
     def run(*words: str) -> tuple[int, str]:
         page = "https://github.com/acme/kafka/actions/runs/7"
-        variables = {"RECONCILER_RUN_URL": page, "RECONCILER_APPROVER": "ann", "SPARK_REMOTE": spark_server}
+        variables = {"RECONCILER_RUN_URL": page, "RECONCILER_APPROVER": "ann"}
         result = reconciler(tmp_path, *words, **variables)
         return result.returncode, result.stdout + result.stderr
 
