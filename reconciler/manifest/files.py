@@ -31,8 +31,8 @@ class ClusterManifests:
     """The input of one plan. Policies and waivers are sorted by address, files by path.
 
     `connection_changes`: fields of the connection that the files change, and that are not followed.
-    `base`: the trusted manifests; `proposed`: the Cluster with the connection of the files. None: there
-    are no trusted ones.
+    `base`: the trusted manifests; `proposed`: the Cluster with the connection of the files. None:
+    there are no trusted ones.
     """
 
     cluster: Cluster

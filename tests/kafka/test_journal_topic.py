@@ -241,7 +241,8 @@ def test_doctor_names_what_may_lose_entries(cluster: Cluster, connection: Connec
 def test_a_reviewed_tree_outlives_the_machine_and_a_short_retention(cluster: Cluster, connection: Connection) -> None:
     """A run on another machine reads the record, also long after it; records and purges do not mix.
 
-    A topic that forgets the records of a day is refused, because the schedule could not keep one alive.
+    A topic that forgets the records of a day is refused, because the schedule could not keep one
+    alive.
     """
     name, tree = unused_topic(), "a" * 40
     journal_topic.create_topic(KafkaSession(connection), name)
