@@ -90,9 +90,9 @@ class Run(AbstractContextManager["Run"]):
     def open_journal(self, *, commit: str | None = None) -> ActionJournal:
         """Open the journal of the Cluster manifest: a topic, or a file in the (trusted) manifest's folder.
 
-        `commit`: of the plan's manifests. The current user is the author of what is recorded. Raises
-        JournalUnavailable for a file that is only where earlier versions stored it, and UsageError for an
-        environment that names no CI run (`ci_run`).
+        `commit`: of the plan's manifests. The current user is the author of what is recorded.
+        Raises JournalUnavailable for a file that is only where earlier versions stored it, and
+        UsageError for an environment that names no CI run (`ci_run`).
         """
         cluster, base = self.manifests.cluster, self.manifests.base
         manifest = Path((cluster if base is None else base.cluster).declared_at.path)
@@ -149,7 +149,7 @@ def plan(
         modes=modes,
         connection_changes=manifests.connection_changes,
     )
-    if modes == planner.ALL_MODES:  # the plan of later runs, which nobody reviews, leaves them out
+    if modes == planner.ALL_MODES:  # a plan that no one reviews says nothing of later runs
         changes = () if manifests.base is None else rules.rule_changes(manifests.rules, manifests.base)
         continuous = rules.continuous_policies(manifests.rules, manifests.base)
         planned = replace(planned, continuous=continuous, rule_changes=changes)

@@ -116,7 +116,10 @@ def apply(
 
 
 def parse_operations(text: str) -> tuple[type[Operation], ...]:
-    """Return the operations of these names of Kafka's protocol, separated by commas. Raises UsageError."""
+    """Return the operations of these names of Kafka's protocol, separated by commas.
+
+    Raises UsageError.
+    """
     by_name = {operation.API[0]: operation for operation in OPERATIONS}
     names = [name.strip() for name in text.split(",")]
     if unknown := [name for name in names if name not in by_name]:
@@ -178,7 +181,8 @@ def converge(
 ) -> int:
     """Plan and apply the policies in `mode: continuous`, once.
 
-    For schedules: with -q, nothing is printed if there is nothing to do. With RECONCILER_PAUSED=1, nothing is done.
+    For schedules: with -q, nothing is printed if there is nothing to do. With RECONCILER_PAUSED=1,
+    nothing is done.
     """
     if _is_paused("converge"):
         return ExitCode.DONE

@@ -55,8 +55,8 @@ def doctor(
 ) -> int:
     """Check versions, clock and rights of a cluster.
 
-    Exits with 1 where something that is required is missing or could not be read. With --github, what the token may
-    not see is no reason to fail, except with --environment.
+    Exits with 1 where something that is required is missing or could not be read. With --github,
+    what the token may not see is no reason to fail, except with --environment.
     """
     if github is not None:
         return _check_github(settings, paths, github, environment)
@@ -81,7 +81,9 @@ def doctor(
 
 
 def _check_github(settings: Settings, paths: Sequence[Path] | None, repository: str, environment: str | None) -> int:
-    """Print what protects a repository, or one environment; a refusal of that begins with `not protected`."""
+    """Print what protects a repository, or one environment; a refusal of that begins with `not
+    protected`.
+    """
     api = GitHub.of(repository, timeout_s=settings.timeout)
     unreviewed = {name.strip() for name in os.environ.get(UNREVIEWED, "").split(",")} - {""}
     if environment is None:

@@ -149,7 +149,8 @@ def git_source(manifests: tuple[ManifestFile, ...]) -> Source:
 
 
 def tree_difference(folder: Path, tree: str, manifests: Sequence[ManifestFile]) -> str:
-    """Return the first difference of the manifests below a folder from a git tree; empty: there is none.
+    """Return the first difference of the manifests below a folder from a git tree; empty: there is
+    none.
 
     The index and the state of the checkout do not matter: the content that was loaded is compared.
     """

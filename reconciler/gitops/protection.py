@@ -1,7 +1,8 @@
-"""Checks whether a repository on GitHub protects what an apply rests on: environments, secrets, branch, owners.
+"""Checks whether a repository on GitHub protects what an apply rests on: environments, secrets,
+branch, owners.
 
-Reads only, and decides nothing about a cluster. What a token may not see is unknown, never missing. The token
-goes to the API's host and nowhere else, and appears in no message.
+Reads only, and decides nothing about a cluster. What a token may not see is unknown, never missing.
+The token goes to the API's host and nowhere else, and appears in no message.
 """
 
 import base64
@@ -25,7 +26,9 @@ from reconciler.errors import GitHubUnavailable, UsageError
 from reconciler.text.escape import escape_sentence
 
 UNREVIEWED = "RECONCILER_UNREVIEWED"
-"""The variable with the clusters, separated by commas, to which an operator applies without reviewers."""
+"""The variable with the clusters, separated by commas, to which an operator applies without
+reviewers.
+"""
 CHECK = "reconciler"
 """The check that a merge has to require: all others report through it."""
 _REPOSITORY = re.compile(r"[A-Za-z0-9-]{1,100}/(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}")
@@ -97,7 +100,10 @@ class _SameHost(HTTPRedirectHandler):
 
 @dataclass(kw_only=True)
 class GitHub:
-    """One repository in GitHub's REST API. Every call raises GitHubUnavailable where there is no answer."""
+    """One repository in GitHub's REST API.
+
+    Every call raises GitHubUnavailable where there is no answer.
+    """
 
     repository: str
     url: str
@@ -106,7 +112,10 @@ class GitHub:
 
     @classmethod
     def of(cls, repository: str, *, timeout_s: float, environment: Mapping[str, str] = os.environ) -> "GitHub":
-        """Return the repository OWNER/NAME, with the API and the token of the environment. Raises UsageError."""
+        """Return the repository OWNER/NAME, with the API and the token of the environment.
+
+        Raises UsageError.
+        """
         if not _REPOSITORY.fullmatch(repository):
             raise UsageError(f"--github {repository or 'is empty'}: expected OWNER/NAME of a repository")
         url = (environment.get("GITHUB_API_URL") or "https://api.github.com").rstrip("/")
@@ -155,7 +164,10 @@ class GitHub:
             ) from None
 
     def get_all(self, path: str, key: str = "") -> list[Any]:
-        """Return all pages of a list. `key`: of the object that holds it; empty: the answer is the list."""
+        """Return all pages of a list.
+
+        `key`: of the object that holds it; empty: the answer is the list.
+        """
         rows: list[Any] = []
         for page in range(1, _PAGES_MAX + 1):
             answer = self.get(f"{path}?per_page={_PAGE}&page={page}")
@@ -166,7 +178,10 @@ class GitHub:
         raise GitHubUnavailable(f"{self._host} has more than {_PAGE * _PAGES_MAX:,} entries of {path}")
 
     def call(self, method: str, path: str, *words: str) -> str:
-        """Return the `gh api` call for a path below the repository. `words`: shell words, quoted already."""
+        """Return the `gh api` call for a path below the repository.
+
+        `words`: shell words, quoted already.
+        """
         return " ".join(
             [
                 "gh api",
@@ -212,7 +227,10 @@ def _is_safe(url: str) -> bool:
 
 
 def check_environment(github: GitHub, name: str, *, unreviewed: Collection[str] = ()) -> Sequence[Finding]:
-    """Return who may use an environment. `unreviewed`: clusters that an operator accepts without reviewers."""
+    """Return who may use an environment.
+
+    `unreviewed`: clusters that an operator accepts without reviewers.
+    """
     match = _ENVIRONMENT.fullmatch(name)
     role, cluster = (match[1], match[2]) if match else ("apply", name)
     return _guarded(_environment(github, name, reviewed=role in _REVIEWED_ROLES, accepted=cluster in unreviewed))
@@ -221,7 +239,9 @@ def check_environment(github: GitHub, name: str, *, unreviewed: Collection[str] 
 def check_repository(
     github: GitHub, clusters: Sequence[ClusterNeeds], *, unreviewed: Collection[str] = (), folder: str = "manifests"
 ) -> Sequence[Finding]:
-    """Return what protects the clusters' environments, their secrets, the default branch and the manifests."""
+    """Return what protects the clusters' environments, their secrets, the default branch and the
+    manifests.
+    """
     findings: list[Finding] = []
     for cluster in clusters:
         for name in cluster.environments:
@@ -237,7 +257,10 @@ def check_repository(
 
 
 def _guarded(findings: Iterator[Finding]) -> Sequence[Finding]:
-    """Return the findings. Raises GitHubUnavailable for an answer of another form than GitHub documents."""
+    """Return the findings.
+
+    Raises GitHubUnavailable for an answer of another form than GitHub documents.
+    """
     try:
         return list(findings)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -308,7 +331,9 @@ def _no_rule(github: GitHub, subject: str, path: str) -> Finding:
 
 
 def _put_environment(github: GitHub, path: str, present: Mapping[str, Any], *, reviewed: bool) -> str:
-    """Return the call that sets what a check expects, and keeps what there is: it replaces all settings."""
+    """Return the call that sets what a check expects, and keeps what there is: it replaces all
+    settings.
+    """
     rules = present.get("protection_rules", ())
     reviewers = [(r["type"], str(int(r["reviewer"]["id"]))) for rule in rules for r in rule.get("reviewers") or ()]
     if reviewed and not reviewers:

@@ -63,7 +63,8 @@ class LineStore(Protocol):
 class ActionJournal:
     """A journal over a store of lines: an intent before each request, an outcome after it.
 
-    Safe between threads. Every method raises JournalUnavailable. `who`, `commit`, `ci_run`: of its entries.
+    Safe between threads. Every method raises JournalUnavailable. `who`, `commit`, `ci_run`: of its
+    entries.
     """
 
     def __init__(
@@ -149,7 +150,8 @@ class ActionJournal:
         self.store.append([review.dump().encode("ascii")])
 
     def find_review(self, tree: str, *, now_ms: int) -> ReviewedTree | None:
-        """Return a record of a reviewed tree; None: no run has stored one, or the journal has lost it.
+        """Return a record of a reviewed tree; None: no run has stored one, or the journal has lost
+        it.
 
         An old record is stored again, so that the retention of a topic never removes the last one.
         """

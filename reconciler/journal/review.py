@@ -1,7 +1,7 @@
 """Who approved: reviewed trees of manifests, and the CI run that the environment names.
 
-A record of a reviewed tree is one line of the journal in a format of its own: an older program refuses
-to read on, and does not take it for an action.
+A record of a reviewed tree is one line of the journal in a format of its own: an older program
+refuses to read on, and does not take it for an action.
 """
 
 import os
@@ -16,7 +16,10 @@ from reconciler.errors import UsageError
 from reconciler.model.bounds import EpochMs
 
 REVIEW_RECENT_MS = 86_400_000
-"""How far back a reviewed tree is looked for first. A record older than half of it is stored again."""
+"""How far back a reviewed tree is looked for first.
+
+A record older than half of it is stored again.
+"""
 RUN_URL, APPROVER = "RECONCILER_RUN_URL", "RECONCILER_APPROVER"
 _URL_MAX, _APPROVER_MAX = 500, 200
 _TREE = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
@@ -35,7 +38,10 @@ NO_CI_RUN = CiRun()
 
 
 def ci_run(environment: Mapping[str, str] = os.environ) -> CiRun:
-    """Return the run that the environment names. Raises UsageError for a value that no journal should hold."""
+    """Return the run that the environment names.
+
+    Raises UsageError for a value that no journal should hold.
+    """
     url, approver = environment.get(RUN_URL) or None, environment.get(APPROVER) or None
     if url is not None and not _is_page(url):
         raise UsageError(
@@ -70,7 +76,8 @@ def parse_tree(option: str, text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewedTree:
-    """A tree of manifests that was loaded to apply a reviewed plan: a line of the journal of format 4.
+    """A tree of manifests that was loaded to apply a reviewed plan: a line of the journal of format
+    4.
 
     `at_ms`: when the line was stored. `reviewed_at_ms`: when the first line about this review was.
     `run_id` and what follows: of the run that applied the reviewed plan.

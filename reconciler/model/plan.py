@@ -132,7 +132,8 @@ class Change(StrEnum):
 class Setting:
     """A field of a manifest by its path, such as `keep.newerThan`, with its values as text.
 
-    `values`: empty: it is not set any more. `before`: in the base; None: the same, or there is no base.
+    `values`: empty: it is not set any more. `before`: in the base; None: the same, or there is no
+    base.
     """
 
     name: str
@@ -154,10 +155,10 @@ class Rule:
 class Plan:
     """What would be done to one cluster, and what not. `decisions`: sorted by address.
 
-    `incomplete`: sentences that say what could not be read; empty: everything was.
-    `targets`: addresses that the plan was narrowed to; empty: all.
-    `continuous`: policies that later runs carry out without another review. `rule_changes`: manifests
-    of limits, protections, waivers and the connection that differ from the base.
+    `incomplete`: sentences that say what could not be read; empty: everything was. `targets`:
+    addresses that the plan was narrowed to; empty: all. `continuous`: policies that later runs
+    carry out without another review. `rule_changes`: manifests of limits, protections, waivers and
+    the connection that differ from the base.
     """
 
     cluster: str

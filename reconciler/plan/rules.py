@@ -27,7 +27,9 @@ class RuleSet:
 
 
 def continuous_policies(rules: RuleSet, base: RuleSet | None = None) -> tuple[Rule, ...]:
-    """Return the policies that later runs carry out without a review; also those that only the base has."""
+    """Return the policies that later runs carry out without a review; also those that only the base
+    has.
+    """
     present, before = _continuous(rules), {} if base is None else _continuous(base)
     former_modes = {} if base is None else {policy.address: policy.mode for policy in base.policies}
 

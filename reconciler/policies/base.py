@@ -48,7 +48,10 @@ class ManifestModel(BaseModel):
         return ()
 
     def settings(self, *, explicit: bool = False) -> Mapping[str, tuple[str, ...]]:
-        """Return the values of all fields by path, as texts. `explicit`: of those that the manifest writes."""
+        """Return the values of all fields by path, as texts.
+
+        `explicit`: of those that the manifest writes.
+        """
         document = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=explicit)
         return dict(_flatten(document, ""))
 

@@ -127,7 +127,7 @@ def _bounded(section: Section, remainder: Phrase) -> Iterator[_Block]:
         rows = list(_item(item, section))
         if room is not None:
             if _size(rows) > room:
-                rows = [rows[0], f"  - … the rest {_phrase(remainder)}"]
+                rows = [rows[0], f"  - … details {_phrase(remainder)}"]
             if _size(rows) > room:
                 omitted = len(section.items) - number
                 yield [f"- … and {omitted:,} more, {_phrase(remainder)}"], omitted

@@ -193,9 +193,14 @@ def _warnings(plan: Plan) -> Iterator[Item]:
 
 def _rule_item(rule: Rule) -> Item:
     """The item of a manifest: its settings, those that differ from the base with the former values."""
-    settings = [Item(text=_setting(setting)) for setting in rule.settings[:_SETTINGS_MAX]]
-    if len(rule.settings) > _SETTINGS_MAX:
-        settings.append(Item(text=(f"and {len(rule.settings) - _SETTINGS_MAX:,} more settings",)))
+    limits = [setting for setting in rule.settings if setting.name.startswith("limits.") and setting.before is None]
+    others = [setting for setting in rule.settings if setting not in limits]
+    settings = [Item(text=_setting(setting)) for setting in others[:_SETTINGS_MAX]]
+    if len(others) > _SETTINGS_MAX:
+        settings.append(Item(text=(f"and {len(others) - _SETTINGS_MAX:,} more settings",)))
+    if limits:
+        texts = ((name(limit.name.removeprefix("limits.")), " ", *_values(limit.values)) for limit in limits)
+        settings.append(Item(text=(name("limits"), ": ", *join(", ", *texts))))
     return Item(
         label=(rule.change or "").capitalize() if rule.change is not Change.UNCHANGED else "",
         subject=(escaped_name(format_address(rule.address)),),

@@ -20,10 +20,11 @@ pytestmark = pytest.mark.brokers
 
 
 @pytest.mark.spark
-def test_two_runs_finish_one_plan(cluster: Cluster, spark_server: str, tmp_path: Path) -> None:
+def test_two_runs_finish_one_plan(cluster: Cluster, tmp_path: Path) -> None:
     """Each run does its operations, and says of the others that another run does them.
 
-    The deletion accepts a group that the first run has removed. It was once stale without that group.
+    The deletion accepts a group that the first run has removed. It was once stale without that
+    group.
     """
     mark = uuid4().hex[:10]
     topic, group, servers = f"split-{mark}", f"dead-{mark}", cluster.bootstrap_servers
@@ -61,7 +62,7 @@ spec: {{topics: [{topic}]}}
 
     def run(*words: str) -> tuple[int, str]:
         page = "https://github.com/acme/kafka/actions/runs/7"
-        variables = {"RECONCILER_RUN_URL": page, "RECONCILER_APPROVER": "ann", "SPARK_REMOTE": spark_server}
+        variables = {"RECONCILER_RUN_URL": page, "RECONCILER_APPROVER": "ann"}
         result = reconciler(tmp_path, *words, **variables)
         return result.returncode, result.stdout + result.stderr
 
@@ -99,7 +100,8 @@ spec: {{topics: [{topic}]}}
 
 
 def test_an_empty_plan_records_the_reviewed_tree(cluster: Cluster, tmp_path: Path) -> None:
-    """A merge may change only what runs later. Its plan has no action, and converge waits for the record.
+    """A merge may change only what runs later. Its plan has no action, and converge waits for the
+    record.
 
     A dry run and a plan that fails record nothing.
     """

@@ -1,4 +1,6 @@
-"""`converge --tree` acts on reviewed manifests only; a pause and `--operations` are understood before any connection."""
+"""`converge --tree` acts on reviewed manifests only; a pause and `--operations` are understood
+before any connection.
+"""
 
 import subprocess
 from pathlib import Path
@@ -92,7 +94,10 @@ def test_a_recorded_tree_goes_on_to_the_brokers(folder: Path, capsys: pytest.Cap
 
 
 def test_a_merge_needs_its_own_review(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Any change of any manifest is another tree. The former tree stays reviewed, as after a revert."""
+    """Any change of any manifest is another tree.
+
+    The former tree stays reviewed, as after a revert.
+    """
     before = tree_of(folder)
     record(folder, before)
     (folder / "prod" / "policy.yaml").write_text(POLICY.replace('"*"', '"a*"'))
@@ -143,7 +148,7 @@ def linked(folder: Path) -> str:
 def test_manifests_that_are_not_the_tree_are_refused(
     folder: Path, command: str, change: object, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A clone with uncommitted changes names its HEAD, and would act on what nobody has seen.
+    """A clone with uncommitted changes names its HEAD, and would act on what no review has shown.
 
     `apply` would record a tree that it has not loaded.
     """
@@ -240,12 +245,12 @@ def test_operations_have_the_names_of_kafkas_protocol() -> None:
 
 
 def test_deletions_are_checked_with_the_removals_of_their_plan() -> None:
-    """A purge that accepts a group must know that the plan, and nobody else, has removed it.
+    """A purge that accepts a group must know that the plan has removed it, and no other client.
 
     An election asks for no group, so its job needs neither Spark nor the right to read groups.
     """
-    whole = plan(purge(), removal(), election(), blocked())
-    part = pipeline._rechecked_part(whole, (DeleteRecords,))
+    reviewed = plan(purge(), removal(), election(), blocked())
+    part = pipeline._rechecked_part(reviewed, (DeleteRecords,))
     assert [type(action) for action in part.actions] == [DeleteGroup, DeleteRecords]
-    assert [type(action) for action in pipeline._rechecked_part(whole, (ElectLeader,)).actions] == [ElectLeader]
-    assert pipeline._rechecked_part(whole, OPERATIONS).actions == whole.actions
+    assert [type(action) for action in pipeline._rechecked_part(reviewed, (ElectLeader,)).actions] == [ElectLeader]
+    assert pipeline._rechecked_part(reviewed, OPERATIONS).actions == reviewed.actions

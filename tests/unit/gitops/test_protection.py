@@ -1,4 +1,5 @@
-"""How a repository on GitHub is protected, asked of a server on loopback that answers as GitHub documents.
+"""How a repository on GitHub is protected, asked of a server on loopback that answers as GitHub
+documents.
 
 Source of the answers' form: GitHub's REST API, version 2022-11-28.
 """
@@ -227,10 +228,12 @@ def test_each_gap_has_a_line_and_a_call_that_mends_it(
 def test_a_merge_that_requires_too_little_is_a_gap(api: FakeApi, rules: str) -> None:
     """Only active rules are listed by GitHub. Classic protection counts as well as rulesets."""
     everything = api.answers["rules/branches/main"]
-    kept = {"no rules": [], "without the check": everything[:2], "without reviews": [everything[0], everything[2]]}[
-        rules
-    ]
-    api.answers["rules/branches/main"] = kept
+    remaining = {
+        "no rules": [],
+        "without the check": everything[:2],
+        "without reviews": [everything[0], everything[2]],
+    }[rules]
+    api.answers["rules/branches/main"] = remaining
     number = {"no rules": 4, "without the check": 1, "without reviews": 3}[rules]
     findings = gaps(check_repository(api.repository(), [NEEDS]))
     assert [finding.subject for finding in findings] == ["branch main"] * number
@@ -343,7 +346,10 @@ def test_the_gate_of_apply_opens(
 def test_an_operator_may_accept_a_cluster_without_reviewers(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch, names: str, code: int
 ) -> None:
-    """Private repositories without GitHub Enterprise have no reviewers. The branch rule is not given up."""
+    """Private repositories without GitHub Enterprise have no reviewers.
+
+    The branch rule is not given up.
+    """
     monkeypatch.setenv("RECONCILER_UNREVIEWED", names)
     api.answers[APPLY] = environment()
     assert doctor(api, monkeypatch, "--environment", "reconciler-apply-prod") == code
@@ -418,7 +424,9 @@ def test_a_repository_cannot_name_another_path(repository: str) -> None:
     ],
 )  # fmt: skip
 def test_the_token_is_never_sent_without_tls(url: str) -> None:
-    """Only literal addresses of loopback are an exception, for tests: a name may be resolved to any host."""
+    """Only literal addresses of loopback are an exception, for tests: a name may be resolved to any
+    host.
+    """
     with pytest.raises(UsageError, match="GITHUB_API_URL"):
         GitHub.of("acme/kafka", timeout_s=1, environment={"GITHUB_API_URL": url})
 
@@ -439,7 +447,9 @@ def test_a_token_with_other_characters_is_refused_and_not_printed(token: str) ->
 
 
 def test_no_other_host_gets_the_token(api: FakeApi) -> None:
-    """A renamed repository redirects to the same host; another host would get the Authorization header."""
+    """A renamed repository redirects to the same host; another host would get the Authorization
+    header.
+    """
     moved = (301, {"message": "Moved Permanently", "headers": {"Location": f"{api.url}/repos/acme/kafka/renamed"}})
     api.answers |= {APPLY: moved, "renamed": environment(REVIEWERS)}
     assert gaps(check_environment(api.repository(), "reconciler-apply-prod")) == []
@@ -511,5 +521,7 @@ def test_a_repository_that_is_not_seen_has_no_findings(api: FakeApi) -> None:
     ],
 )  # fmt: skip
 def test_the_last_pattern_that_matches_names_the_owner(text: str, name: str, owned: bool) -> None:
-    """As GitHub documents CODEOWNERS: patterns of gitignore, and a line without an owner takes it away."""
+    """As GitHub documents CODEOWNERS: patterns of gitignore, and a line without an owner takes it
+    away.
+    """
     assert _has_owner(text, name) is owned

@@ -53,7 +53,8 @@ def test_a_tree_is_reviewed_once_it_is_recorded(journal: ActionJournal) -> None:
 
 
 def test_a_schedule_keeps_a_review_young(journal: ActionJournal) -> None:
-    """The retention of a topic would otherwise remove the only record of manifests that nobody changes.
+    """The retention of a topic would otherwise remove the only record of manifests that stay as
+    they are.
 
     Two lines a day are enough, and each says when and by whom the tree was reviewed.
     """
@@ -100,7 +101,10 @@ def test_purges_and_restores_read_past_reviews(tmp_path: Path, journal: ActionJo
 
 
 def test_an_older_program_refuses_the_line_aloud(journal: ActionJournal) -> None:
-    """It would otherwise read the line as nothing, or as an action. Its reader knew format 3 only."""
+    """It would otherwise read the line as nothing, or as an action.
+
+    Its reader knew format 3 only.
+    """
     journal.record_review(TREE, run_id="run-1", at_ms=START_MS)
     (line,) = journal.store.lines()
     assert parse(line.data) == (START_MS, ())

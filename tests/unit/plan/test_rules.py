@@ -1,4 +1,6 @@
-"""What runs without another review, and what a proposal changes of the rules against the trusted manifests."""
+"""What runs without another review, and what a proposal changes of the rules against the trusted
+manifests.
+"""
 
 from pathlib import Path
 
@@ -66,7 +68,9 @@ def settings(rule: Rule) -> dict[str, tuple[tuple[str, ...], tuple[str, ...] | N
 
 
 def test_a_continuous_policy_shows_selectors_clock_and_limits(tmp_path: Path) -> None:
-    """In the words of the manifest, with defaults where they decide: `every`, and the Cluster's limits."""
+    """In the words of the manifest, with defaults where they decide: `every`, and the Cluster's
+    limits.
+    """
     cluster = manifests(ALL, tmp_path / "all.yaml").for_cluster()
     leaders, stream = continuous_policies(cluster.rules)
     assert (stream.change, str(stream.address), stream.declared_at.line) == (None, "RetentionFloor/stream", 10)
@@ -147,7 +151,9 @@ def test_a_policy_is_marked_against_the_base(
 def test_changes_of_rules_have_both_values(
     tmp_path: Path, old: str, new: str, address: str, expected: dict[str, object]
 ) -> None:
-    """A raised limit, a dropped protection, another server and a longer waiver are seen before the merge."""
+    """A raised limit, a dropped protection, another server and a longer waiver are seen before the
+    merge.
+    """
     assert old in ALL
     _continuous, changes = compare(tmp_path, ALL.replace(old, new), ALL)
     (rule,) = changes
@@ -217,6 +223,17 @@ def test_the_comment_shows_the_rules_before_the_actions() -> None:
     assert mentions(terminal, "From the merge on", "New: RetentionFloor/n", "Removed: RetentionFloor/gone")
     assert "RetentionFloor/u" not in terminal
     assert "RetentionFloor/u" in "\n".join(line.plain for line in report.text(example, full=True))
+
+
+def test_limits_that_stay_take_one_line(tmp_path: Path) -> None:
+    """A phone shows few lines.
+
+    A limit that the proposal changes has a line of its own, with both values.
+    """
+    continuous, _changes = compare(tmp_path, ALL.replace("topics: 5", "topics: 50"), ALL)
+    lines = report.markdown(plan(removal(), continuous=continuous)).splitlines()
+    assert "  - `limits.topics`: `50`, before: `5`" in lines
+    assert "  - `limits`: `recordsPercentPerTopic` `90`, `recordsPercent` `50`" in lines
 
 
 def test_without_a_base_the_policies_are_listed_and_no_change_is_claimed() -> None:

@@ -1,6 +1,8 @@
-"""No page is longer than GitHub takes, whatever a plan, a report of drift or results hold; what is cut is counted.
+"""No page is longer than GitHub takes, whatever a plan, a report of drift or results hold; what is
+cut is counted.
 
-GitHub refuses the body of a comment or an issue above 65,536 characters; the workflows add a marker.
+GitHub refuses the body of a comment or an issue above 65,536 characters; the workflows add a
+marker.
 """
 
 import re
@@ -63,7 +65,7 @@ def drift_of(
 
 @pytest.mark.parametrize("number", [300, 1_000])
 def test_an_issue_about_many_unread_policies_is_cut_and_counts_the_rest(number: int) -> None:
-    """300 policies made 70,397 characters once, and GitHub refused the issue, so nobody heard of the drift."""
+    """300 policies made 70,397 characters once, and GitHub refuses such an issue."""
     text = report.drift_markdown(drift_of(LONG_NAMES[:number], detail="y" * 150))
     assert_fits(text)
     items = sum(line.startswith("- ") for line in text.splitlines())
@@ -80,8 +82,8 @@ def test_issues_of_several_clusters_share_the_space(number: int) -> None:
     text = write_pages([drift_report(entry) for entry in reports])
     assert_fits(text)
     shown = text.count("### Drift on")
-    (rest,) = re.findall(r"^\*\*… and (\d+) more clusters,\*\*", text, re.MULTILINE) or ["0"]
-    assert shown + int(rest) == number
+    (omitted,) = re.findall(r"^\*\*… and (\d+) more clusters,\*\*", text, re.MULTILINE) or ["0"]
+    assert shown + int(omitted) == number
     assert shown >= min(number, 14)
 
 
