@@ -179,7 +179,8 @@ def run_step(workflow: Path, name: str, folder: Path, temporary: Path, **variabl
     for file in files.values():
         file.touch()
     options = ["--noprofile", "--norc", "-eo", "pipefail", "-c"]
-    stdout = run(["bash", *options, step["run"]], folder, **variables, **values, **files, RUNNER_TEMP=temporary)
+    environment = {**variables, **values, **files, "RUNNER_TEMP": temporary}
+    stdout = run(["bash", *options, step["run"]], folder, **environment)
     pairs = (line.partition("=") for line in files["GITHUB_OUTPUT"].read_text().splitlines())
     return {key: value for key, _, value in pairs} | {
         "stdout": stdout,
