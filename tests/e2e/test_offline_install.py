@@ -260,7 +260,7 @@ def test_the_image_runs_as_its_entry_point_says(image: Path, offline: Mapping[st
     """The steps of the Dockerfile, run one by one in an empty folder, end with the program."""
     assert run([image / "reconciler", "--version"], tmp_path, **offline) == f"reconciler {__version__}\n"
     listed = json.loads(run([image / "python", "-m", "pip", "list", "--format", "json"], tmp_path, **offline))
-    versions = {package["name"].lower().replace(".", "-"): package["version"] for package in listed}
+    versions = {re.sub("[-_.]+", "-", package["name"]).lower(): package["version"] for package in listed}
     locked = re.findall(r"^([a-z0-9-]+)==(\S+)(?: ;.*)? \\$", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
     assert versions.items() - {("pip", versions["pip"]), ("kafka-reconciler", __version__)} <= set(locked)
 
