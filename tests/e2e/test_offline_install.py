@@ -179,7 +179,8 @@ def run_step(workflow: Path, name: str, folder: Path, temporary: Path, **variabl
     for file in files.values():
         file.touch()
     options = ["--noprofile", "--norc", "-eo", "pipefail", "-c"]
-    stdout = run(["bash", *options, step["run"]], folder, **variables, **values, **files, RUNNER_TEMP=temporary)
+    environment = {**variables, **values, **files, "RUNNER_TEMP": temporary}
+    stdout = run(["bash", *options, step["run"]], folder, **environment)
     pairs = (line.partition("=") for line in files["GITHUB_OUTPUT"].read_text().splitlines())
     return {key: value for key, _, value in pairs} | {
         "stdout": stdout,
@@ -259,7 +260,7 @@ def test_the_image_runs_as_its_entry_point_says(image: Path, offline: Mapping[st
     """The steps of the Dockerfile, run one by one in an empty folder, end with the program."""
     assert run([image / "reconciler", "--version"], tmp_path, **offline) == f"reconciler {__version__}\n"
     listed = json.loads(run([image / "python", "-m", "pip", "list", "--format", "json"], tmp_path, **offline))
-    versions = {package["name"].lower().replace(".", "-"): package["version"] for package in listed}
+    versions = {re.sub("[-_.]+", "-", package["name"]).lower(): package["version"] for package in listed}
     locked = re.findall(r"^([a-z0-9-]+)==(\S+)(?: ;.*)? \\$", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
     assert versions.items() - {("pip", versions["pip"]), ("kafka-reconciler", __version__)} <= set(locked)
 
