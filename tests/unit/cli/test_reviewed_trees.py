@@ -137,8 +137,8 @@ def removed(folder: Path) -> str:
 
 
 def linked(folder: Path) -> str:
-    (folder.parent / "other.yaml").write_text(POLICY.replace("all", "more"))
-    (folder / "more.yaml").symlink_to("../other.yaml")
+    (folder / "other.txt").write_text(POLICY.replace("all", "more"))
+    (folder / "more.yaml").symlink_to("other.txt")
     commit(folder.parent)
     return "more.yaml is no file below"
 

@@ -352,7 +352,9 @@ def test_every_test_that_a_page_names_exists(page: str) -> None:
 
 def test_every_threat_has_a_test_or_rests_on_github() -> None:
     text = (DOCS / "threat-model.md").read_text(encoding="utf-8")
-    rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith(("| way", "| principal"))]
+    rows = [
+        line for line in text.splitlines() if line.startswith("| ") and not line.startswith(("| way", "| principal"))
+    ]
     assert len(rows) > 25
     assert [row for row in rows if "`tests/" not in row.rpartition(" | ")[2]] == []
 
