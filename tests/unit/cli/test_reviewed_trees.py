@@ -156,9 +156,10 @@ def test_manifests_that_are_not_the_tree_are_refused(
 
 @pytest.mark.parametrize(("command", "option"), [("converge", "--tree"), ("apply", "--reviewed-tree")])
 def test_a_link_out_of_the_tree_is_read_by_nothing(
-    folder: Path, command: str, option: str, capsys: pytest.CaptureFixture[str]
+    folder: Path, command: str, option: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Git tracks the link and not what it leads to, so no review has seen that."""
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     (folder.parent / "other.yaml").write_text(POLICY.replace("all", "more"))
     (folder / "more.yaml").symlink_to("../other.yaml")
     commit(folder.parent)
