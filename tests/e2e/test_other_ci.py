@@ -108,7 +108,9 @@ class GitLab:
         environment |= predefined | declared | variables
         environment["PATH"] = f"{self.repository.folder / 'state' / 'bin'}{os.pathsep}{environment['PATH']}"
         script = "\n".join((*self.pipeline["default"]["before_script"], *job["script"]))
-        text, code = run_script(["bash", "-eo", "pipefail", "-c", script], folder, environment)
+        text, code = run_script(
+            ["bash", "-eo", "pipefail", "-c", script], folder, environment, record=lambda _arguments, _variables: None
+        )
         if code == 0:
             missing = [path for path in job.get("artifacts", {}).get("paths", ()) if not (folder / path).exists()]
             assert missing == []
