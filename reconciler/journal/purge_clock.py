@@ -1,4 +1,4 @@
-"""The newest purge of each partition, from the entries of a journal: at most one within `every`."""
+"""The newest purge of each partition, from the entries of a journal. A policy allows one within `every`."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -15,6 +15,8 @@ IN_FLIGHT_MAX_MS = 12 * 60_000
 """How far back intents without an outcome are read: `--timeout` is ten minutes at most."""
 _IN_FLIGHT_UNKNOWN_MS = 60_000
 """How long the request of an intent may be under way that does not say so, as of format 2."""
+_CONFIRMED = (Status.APPLIED, Status.SATISFIED)
+"""Outcomes that a read of the cluster proved."""
 
 
 class PurgeClock:
@@ -69,8 +71,8 @@ class PurgeClock:
             return
         began_ms = entry.at_ms if purge is None else purge.at_ms
         in_flight_ms = None
-        if entry.status is Status.FAILED and purge is not None and purge.in_flight_ms is not None:
-            # No answer, or not the hoped-for one: the request may still be under way.
+        if entry.status not in _CONFIRMED and purge is not None and purge.in_flight_ms is not None:
+            # Nothing shows that the request has ended, so it may still be under way.
             in_flight_ms = max(0, purge.at_ms + purge.in_flight_ms - entry.at_ms)
         if entry.event is Event.OUTCOME:  # forget the runs that ended before: a long watch stays small
             self._purges[partition] = runs = {
@@ -87,7 +89,7 @@ class _RunPurge(NamedTuple):
     """The newest purge of a partition by one run.
 
     `before_ms`: the earliest time of this line and all later ones; the purge was before that.
-    `in_flight_ms`: how long its request may be under way; None: it was answered.
+    `in_flight_ms`: how long its request may be under way; None: the cluster showed its effect.
     """
 
     at_ms: int

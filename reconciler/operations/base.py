@@ -317,20 +317,6 @@ class Operation(Action):
         return attempt.outcome(status, detail, read_back=self.effect(observation).read_back)
 
 
-_STATUS_OF = {
-    ResponseAction.STALE: Status.STALE,
-    ResponseAction.WAITING: Status.WAITING,
-    ResponseAction.FAILED: Status.FAILED,
-    ResponseAction.HALVE: Status.FAILED,
-}
-"""The outcome after answers that leave nothing to read back."""
-
-
-def beyond_review(reason: str) -> BlockReason:
-    """Return the block of what a reviewed plan does not hold."""
-    return BlockReason("B108", f"beyond review: {reason}")
-
-
 class FoldableOperation(Operation):
     """An operation of which a report may describe many actions of one topic in one item."""
 
@@ -345,3 +331,17 @@ class FoldableOperation(Operation):
     @abstractmethod
     def describe_many(cls, actions: Sequence[Any]) -> Description:
         """Describe many foldable actions of one topic as one."""
+
+
+_STATUS_OF = {
+    ResponseAction.STALE: Status.STALE,
+    ResponseAction.WAITING: Status.WAITING,
+    ResponseAction.FAILED: Status.FAILED,
+    ResponseAction.HALVE: Status.FAILED,
+}
+"""The outcome after answers that leave nothing to read back."""
+
+
+def beyond_review(reason: str) -> BlockReason:
+    """Return the block of what a reviewed plan does not hold."""
+    return BlockReason("B108", f"beyond review: {reason}")

@@ -628,11 +628,14 @@ def test_a_clock_far_ahead_stops_the_run(cluster: FakeCluster, tmp_path: Path) -
     assert cluster.partition(AT).log_start == 30
 
 
-def test_a_request_without_an_answer_stays_in_flight(cluster: FakeCluster, journal: ActionJournal) -> None:
+@pytest.mark.parametrize("status", [Status.FAILED, Status.STALE, Status.BLOCKED, Status.WAITING])
+def test_a_request_without_a_confirmed_effect_stays_in_flight(
+    cluster: FakeCluster, journal: ActionJournal, status: Status
+) -> None:
     """The connection broke: the run ended at once, and the broker may still carry the request out."""
     action = purge(cluster, AT, 60, every_ms=1_000)
     journal.record([action], run_id="a", plan_digest=PLAN, at_ms=100, in_flight_ms=33_000)
-    journal.record([outcome(action, sends=1, status=Status.FAILED)], run_id="a", plan_digest=PLAN, at_ms=2_000)
+    journal.record([outcome(action, sends=1, status=status)], run_id="a", plan_digest=PLAN, at_ms=2_000)
     assert journal.last_purges(every_ms=1_000, now_ms=5_000) == {AT: Purge(2_000, 33_100)}
     assert purge_wait(AT, Purge(2_000, 33_100), 1_000, 5_000) is not None
 
