@@ -3,9 +3,9 @@
 import json
 import os
 import re
-import shlex
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,12 +13,14 @@ from uuid import uuid4
 import pytest
 from ruamel.yaml import YAML
 
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.journal_topic import create_topic
+from reconciler.kafka.session import KafkaSession
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
-from tests.command import output
 from tests.e2e.github.runner import run_script, write_fakes
-from tests.toolbox import list_groups
+from tests.toolbox import list_groups, log_start_offsets
 
 pytestmark = pytest.mark.brokers
 
@@ -30,13 +32,23 @@ metadata: {{name: prod-eu}}
 spec:
   clusterId: {cluster_id}
   bootstrapServers: {servers}
-  limits: {{groupsPercent: 100}}
+  limits: {{groupsPercent: 100, recordsPercentPerTopic: 100}}
+  journal: {{topic: {journal}}}
 """
 REMOVAL = """\
 apiVersion: reconciler/v1
 kind: GroupRemoval
 metadata: {{name: dead, cluster: prod-eu}}
 spec: {{groups: [{group}], idleFor: 0s}}
+"""
+FLOOR = """\
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {{name: read, cluster: prod-eu}}
+mode: continuous
+spec:
+  topics: [{topic}]
+  keep: {{unreadBy: [{topic}]}}
 """
 
 
@@ -48,9 +60,22 @@ class Repository:
         self.origin = folder / "origin"
         self.origin.mkdir()
         self.git("init", "-q", "-b", "main")
-        servers = json.dumps(cluster.bootstrap_servers.split(","))
-        self.commit("first", cluster=CLUSTER.format(cluster_id=cluster.cluster_id, servers=servers))
+        self.cluster = cluster
+        self.journal = f"journal-{uuid4().hex[:8]}"
+        with closing(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(","))))) as session:
+            create_topic(session, self.journal)
+        self.commit("first", cluster=self.declare_cluster(cluster.bootstrap_servers.split(",")))
         write_fakes(folder / "state")
+
+    def declare_cluster(self, servers: Sequence[str]) -> str:
+        """Return the Cluster manifest."""
+        return CLUSTER.format(cluster_id=self.cluster.cluster_id, servers=json.dumps(servers), journal=self.journal)
+
+    def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables of a job: no credentials of this machine, and the program of this checkout."""
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith(("RECONCILER_", "KAFKA_"))}
+        path = f"{self.folder / 'state' / 'bin'}{os.pathsep}{inherited['PATH']}"
+        return {**inherited, "HOME": str(self.folder), **variables, "PATH": path}
 
     def git(self, *arguments: str) -> None:
         identity = ("-c", "user.name=tanuki", "-c", "user.email=tanuki@example.org", "-c", "commit.gpgsign=false")
@@ -100,13 +125,11 @@ class GitLab:
             [needed] = job["needs"]
             for path in self.pipeline[needed]["artifacts"]["paths"]:
                 (folder / path).write_bytes((artifacts / path).read_bytes())
-        predefined = {"CI_PROJECT_DIR": str(folder), "CI_DEFAULT_BRANCH": "main", "HOME": str(self.repository.folder)}
+        predefined = {"CI_PROJECT_DIR": str(folder), "CI_DEFAULT_BRANCH": "main"}
         declared = {
             key: text.replace("$CI_PROJECT_DIR", str(folder)) for key, text in self.pipeline["variables"].items()
         }
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(("RECONCILER_", "KAFKA_"))}
-        environment |= predefined | declared | variables
-        environment["PATH"] = f"{self.repository.folder / 'state' / 'bin'}{os.pathsep}{environment['PATH']}"
+        environment = self.repository.environment(predefined | declared | variables)
         script = "\n".join((*self.pipeline["default"]["before_script"], *job["script"]))
         text, code = run_script(
             ["bash", "-eo", "pipefail", "-c", script], folder, environment, record=lambda _arguments, _variables: None
@@ -142,10 +165,10 @@ def test_gitlab_plans_a_merge_request_and_applies_the_digest_that_a_person_types
     assert group not in list_groups(cluster)
 
 
-def test_gitlab_connects_where_the_default_branch_says(repository: Repository, cluster: Cluster) -> None:
+def test_gitlab_connects_where_the_default_branch_says(repository: Repository) -> None:
     """A merge request with other servers is refused, and its plan is still of the trusted cluster."""
     repository.git("checkout", "-q", "-b", "change")
-    repository.commit("change", cluster=CLUSTER.format(cluster_id=cluster.cluster_id, servers="[127.0.0.1:9]"))
+    repository.commit("change", cluster=repository.declare_cluster(["127.0.0.1:9"]))
     _, text, code = GitLab(repository).run("plan")
     assert code == 3, text
     assert "connects elsewhere after the merge" in text
@@ -161,27 +184,46 @@ def cron_job(name: str) -> Mapping[str, Any]:
     return container  # type: ignore[no-any-return]
 
 
-def run_container(container: Mapping[str, Any], clone: Path, state: Path) -> tuple[str, int]:
-    """Run the arguments of the container behind the link that git-sync makes."""
-    link = clone.parent / "current"
+def run_container(name: str, repository: Repository, state: Path) -> tuple[str, int]:
+    """Run a CronJob's container in a new clone behind the link that git-sync makes."""
+    container = cron_job(name)
+    link = repository.folder / "current"
     link.unlink(missing_ok=True)
-    link.symlink_to(clone)
-    arguments = [argument.replace("/state", str(state)) for argument in container["args"]]
-    result = output(link, *arguments, RECONCILER_NO_INPUT="1")
-    return f"{shlex.join(arguments)}\n{result.stdout.decode()}{result.stderr.decode()}", result.returncode
+    link.symlink_to(repository.clone(name))
+    entrypoint = container.get("command", ["reconciler"])
+    command = [*entrypoint, *(argument.replace("/state", str(state)) for argument in container["args"])]
+    environment = repository.environment({"RECONCILER_NO_INPUT": "1"})
+    return run_script(command, link, environment, record=lambda _arguments, _variables: None)
 
 
-def test_the_cron_jobs_converge_and_report_drift(repository: Repository, group: str, tmp_path: Path) -> None:
-    """`converge` leaves what waits for a review; `drift` ends with 2 for it, again with the report of
-    the run before.
-    """
+def test_the_drift_job_fails_while_something_drifts(repository: Repository, group: str, tmp_path: Path) -> None:
+    """The first run and the next, which has the report of the first."""
     repository.commit("removal", dead=REMOVAL.format(group=group))
     state = tmp_path / "volume"
     state.mkdir()
-    text, code = run_container(cron_job("reconciler-converge"), repository.clone("converge"), state)
-    assert code == 0, text
     for _ in range(2):
-        text, code = run_container(cron_job("reconciler-drift"), repository.clone("drift"), state)
+        text, code = run_container("reconciler-drift", repository, state)
         assert code == 2, text
         assert group in text
     assert json.loads((state / "drift.json").read_text())
+
+
+def test_the_converge_job_acts_on_reviewed_manifests_only(
+    repository: Repository, group: str, cluster: Cluster, tmp_path: Path
+) -> None:
+    """A continuous policy waits until an apply has recorded its manifests in the journal topic."""
+    servers = cluster.bootstrap_servers
+    client.commit(servers, group, {(group, 0): 0})
+    repository.commit("floor", read=FLOOR.format(topic=group))
+    text, code = run_container("reconciler-converge", repository, tmp_path)
+    assert code == 4, text
+    assert "never reviewed" in text
+    gitlab = GitLab(repository)
+    planned, text, _code = gitlab.run("plan-merged")
+    [digest] = re.findall(r"Digest (sha256:[0-9a-f]{64})", text)
+    text, code = gitlab.run("apply", artifacts=planned, DIGEST=digest)[1:]
+    assert code == 0, text
+    client.commit(servers, group, {(group, 0): 1})
+    text, code = run_container("reconciler-converge", repository, tmp_path)
+    assert code == 0, text
+    assert log_start_offsets(cluster, group) == {0: 1}
