@@ -20,7 +20,7 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/* \
  && useradd --create-home --uid 10001 reconciler
 COPY --from=build /opt/reconciler /opt/reconciler
-ENV PATH=/opt/reconciler/bin:$PATH RECONCILER_NO_INPUT=1
+ENV PATH=/opt/reconciler/bin:$PATH RECONCILER_NO_INPUT=1 PYTHONSAFEPATH=1
 # By number, so that Kubernetes can see that it is not root.
 USER 10001
 WORKDIR /work

@@ -63,7 +63,8 @@ def apply(
         str | None,
         typer.Option(
             metavar="SHA",
-            help="Record in the journal that this git tree, from which the manifests come, was reviewed. For converge --tree.",
+            help="Record in the journal that this git tree, from which the manifests come, was reviewed. "
+            "For converge --tree. Not with --operations that leave out a deletion.",
         ),
     ] = None,
 ) -> int:
@@ -74,6 +75,11 @@ def apply(
     operations = OPERATIONS if only is None else parse_operations(only)
     if reviewed_tree is not None:
         parse_tree("--reviewed-tree", reviewed_tree)
+        if left_out := [each.API[0] for each in OPERATIONS if each.REMOVES and each not in operations]:
+            raise UsageError(
+                f"--reviewed-tree lets `converge` remove what continuous policies select, and --operations leaves out "
+                f"{', '.join(left_out)}: name them in --operations, too, or leave --reviewed-tree out"
+            )
     console.prepare(settings, results)
     plan, paths = common.split_plan_and_paths(words)
     if plan is None and (settings.no_input or not sys.stdin.isatty()):

@@ -170,7 +170,8 @@ class _Worker:
         self._pipe, worker_end = Pipe()
         with worker_end:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", f"from {__name__} import serve; serve({worker_end.fileno()})"],
+                # -P: no module of the current folder, which in CI is a checkout.
+                [sys.executable, "-P", "-c", f"from {__name__} import serve; serve({worker_end.fileno()})"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

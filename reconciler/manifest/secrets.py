@@ -2,7 +2,7 @@
 
 A manifest comes with a pull request, so the machine decides what it may name: variables that match
 RECONCILER_ALLOW_ENV, and files in RECONCILER_SECRETS_DIR or, for certificates, in the folders of the
-system. Only the Connection holds the values. Its repr hides them; errors name variable or file.
+system. RECONCILER_ALLOW_SERVERS bounds where it connects. Only the Connection holds the values. Its repr hides them; errors name variable or file.
 """
 
 import os
@@ -11,6 +11,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from reconciler.errors import SecretMissing
 from reconciler.kafka.connect import Connection
@@ -19,11 +20,15 @@ from reconciler.policies.cluster import Cluster
 
 ALLOW_ENV = "RECONCILER_ALLOW_ENV"
 """The variable with the names of those that manifests may read: patterns, separated by commas."""
+ALLOW_SERVERS = "RECONCILER_ALLOW_SERVERS"
+"""The variable with the addresses that credentials may go to: patterns of host:port, by default all."""
 SECRETS_DIR = "RECONCILER_SECRETS_DIR"
 """The variable with the folder of the files that manifests may name."""
 _ALLOW_ENV_DEFAULT, _SECRETS_DIR_DEFAULT = "KAFKA_*", "/run/secrets"
 _CERTIFICATE_DIRS = ("/etc/ssl", "/etc/pki", "/usr/share/ca-certificates", "/usr/local/share/ca-certificates")
 _LARGEST_BYTES = 1_048_576
+_TOKEN_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105  a property, no secret
+_HTTPS_PORT = 443
 
 
 class _Refused(Exception):
@@ -37,6 +42,7 @@ def resolve(cluster: Cluster, *, timeout_s: float = 30.0, environment: Mapping[s
     SecretMissing (M501), which names everything that is missing or not allowed.
     """
     secrets_dir = Path(environment.get(SECRETS_DIR) or _SECRETS_DIR_DEFAULT)
+    servers_allowed = [pattern.strip() for pattern in (environment.get(ALLOW_SERVERS) or "*").split(",")]
     patterns = [name.strip() for name in environment.get(ALLOW_ENV, _ALLOW_ENV_DEFAULT).split(",")]
     problems: list[str] = []
     references: dict[str, str] = {}
@@ -67,6 +73,7 @@ def resolve(cluster: Cluster, *, timeout_s: float = 30.0, environment: Mapping[s
 
     def resolve_servers(entry: str, index: int) -> list[str]:
         if not REFERENCE.fullmatch(entry):
+            check_address(f"bootstrapServers[{index}]", entry, *entry.rsplit(":", 1))
             return [entry]
         text = resolve_text(entry, f"bootstrapServers[{index}]")
         # One variable may hold several servers, as for most tools.
@@ -77,6 +84,7 @@ def resolve(cluster: Cluster, *, timeout_s: float = 30.0, environment: Mapping[s
             )
         for number, server in enumerate(servers):
             name = entry if len(servers) == 1 else f"{entry}[{number}]"
+            check_address(f"bootstrapServers[{index}]", name, *server.rsplit(":", 1))
             references[server] = name
             references.setdefault(server.rpartition(":")[0].strip("[]"), name)
         return servers
@@ -95,10 +103,20 @@ def resolve(cluster: Cluster, *, timeout_s: float = 30.0, environment: Mapping[s
             problems.append(f"spec.client.{name}: the file {value} {refusal}")
             return ""
 
+    def check_address(field_name: str, text: str, host: str | None, port: int | str) -> None:
+        if not any(fnmatchcase(f"{host}:{port}".lower(), pattern.lower()) for pattern in servers_allowed):
+            problems.append(
+                f"spec.{field_name}: {text} is not one of {', '.join(servers_allowed)}, which {ALLOW_SERVERS} allows: nothing "
+                "is sent there"
+            )
+
     bootstrap = tuple(
         server for index, entry in enumerate(cluster.spec.bootstrap_servers) for server in resolve_servers(entry, index)
     )
     properties = {name: resolve_property(name, value) for name, value in cluster.spec.client.items()}
+    if url := properties.get(_TOKEN_ENDPOINT):
+        endpoint = urlsplit(url)
+        check_address(f"client.{_TOKEN_ENDPOINT}", url, endpoint.hostname, endpoint.port or _HTTPS_PORT)
     if problems:
         raise SecretMissing(
             f"M501 {cluster.address} ({cluster.declared_at}): {'; '.join(problems)}: set it where this command runs"

@@ -137,6 +137,8 @@ class Operation(Action):
     """What the errors of the request mean, besides COMMON_ERRORS."""
     RIGHT: ClassVar[Right]
     """The right that the request needs."""
+    REMOVES: ClassVar[bool] = True
+    """Whether each request removes something, so that no review may leave the operation out."""
     RESTS_ON_REMOVALS: ClassVar[bool] = False
     """Whether the check before its request has to know which groups the same plan has removed."""
 

@@ -149,7 +149,7 @@ def _sections(plan: Plan, *, full: bool) -> Iterator[Section]:
         limit_chars=_RULES_CHARS,
     )
     yield Section(
-        heading=(f"{formatting.count(len(unchanged), 'unchanged rule')} without further review, as before",),
+        heading=(f"{formatting.count(len(unchanged), 'rule')} without further review, the same in the base",),
         items=Items.of(unchanged, _rule_item),
         labelled=False,
         open_items=0,

@@ -6,17 +6,22 @@ confined references, each of these listeners got what the test has planted.
 """
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
-from tests.command import reconciler, reconciler_process
+from tests.command import TIMEOUT_S, environment, reconciler, reconciler_process
 from tests.fakes.listener import Listener
 
 PLANTED = "planted-4f2c9aa-hunter2"
@@ -198,3 +203,31 @@ def test_a_proposed_connection_is_shown_and_not_followed(
         assert refused.returncode == 3, refused.stderr
         assert "connects elsewhere" in refused.stderr
     assert (listener.connections, listener.received) == (0, b"")
+
+
+@pytest.mark.brokers
+@pytest.mark.spark
+def test_no_module_of_the_checkout_runs(cluster: Cluster, tmp_path: Path) -> None:
+    """A pull request with a folder named pyspark once ran in Spark's workers, beside the secrets."""
+    client.create_topics(cluster.bootstrap_servers, [Topic(unique := f"t{uuid4().hex[:8]}")])
+    write(tmp_path / "manifests", cluster.bootstrap_servers.split(","), {}, cluster_id=cluster.cluster_id)
+    (tmp_path / "manifests" / "floor.yaml").write_text(
+        "apiVersion: reconciler/v1\nkind: RetentionFloor\nmetadata: {name: floor}\n"
+        f"spec: {{topics: [{unique}], keep: {{newerThan: 7d}}}}\n"
+    )
+    planted = tmp_path / "planted"
+    for name in ("pyspark", "reconciler", "confluent_kafka", "pyarrow", "json", "sitecustomize"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"open({str(planted)!r}, 'a').write({name!r})")
+    script = Path(sys.executable).with_name("reconciler")
+    result = subprocess.run(
+        [script, "plan"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert not planted.exists(), planted.read_text()

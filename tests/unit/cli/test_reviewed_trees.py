@@ -10,7 +10,9 @@ import pytest
 from reconciler import pipeline
 from reconciler.cli.app import run
 from reconciler.cli.apply import parse_operations
-from reconciler.errors import ExitCode
+from reconciler.errors import ExitCode, JournalUnavailable
+from reconciler.journal.file import JournalFile
+from reconciler.journal.journal import ActionJournal
 from reconciler.manifest import files
 from reconciler.operations import OPERATIONS, DeleteGroup, DeleteRecords, ElectLeader
 from reconciler.pipeline import Run
@@ -257,3 +259,33 @@ def test_deletions_are_checked_with_the_removals_of_their_plan() -> None:
     assert [type(action) for action in part.actions] == [DeleteGroup, DeleteRecords]
     assert [type(action) for action in pipeline._rechecked_part(reviewed, (ElectLeader,)).actions] == [ElectLeader]
     assert pipeline._rechecked_part(reviewed, OPERATIONS).actions == reviewed.actions
+
+
+@pytest.mark.parametrize("names", ["ElectLeaders", "DeleteRecords,ElectLeaders", "DeleteGroups"])
+def test_a_review_of_a_part_records_no_tree(names: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The approvers of elections would otherwise release the deletions of continuous policies."""
+    assert run(["apply", "missing.json", "--operations", names, "--reviewed-tree", "0" * 40]) == ExitCode.USAGE
+    assert mentions(capsys.readouterr().err, "--reviewed-tree", "--operations leaves out", "continuous")
+
+
+@pytest.mark.parametrize("linked", [".reconciler", ".reconciler/prod.jsonl"])
+def test_a_repository_holds_no_review(linked: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A link in the tree to a journal beside it: the tree's id does not depend on that journal."""
+    elsewhere = folder.parent / "elsewhere"
+    elsewhere.mkdir()
+    link = folder / "prod" / linked
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(elsewhere if linked == ".reconciler" else elsewhere / "prod.jsonl")
+    (folder.parent / ".gitignore").write_text("")
+    commit(folder.parent)
+    tree = tree_of(folder)
+    manifests = files.load([folder], now_ms=0).for_cluster("prod")
+    store = ActionJournal(JournalFile(elsewhere / "prod.jsonl"), who="a")
+    store.record_review(tree, run_id="run-1", at_ms=pipeline.wall_clock_ms())
+    code, error = converge(folder, tree, capsys)
+    assert code == JournalUnavailable.exit_code
+    assert mentions(error, str(link), "is a link")
+    with pytest.raises(JournalUnavailable, match="is a link"):
+        Run(manifests=manifests, engine=SparkTarget(), timeout_s=1, progress=print).open_journal().record_review(
+            tree, run_id="run-2", at_ms=pipeline.wall_clock_ms()
+        )

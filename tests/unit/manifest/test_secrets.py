@@ -320,3 +320,37 @@ def test_policies_hold_no_client(tmp_path: Path) -> None:
     reported = loaded(text, tmp_path)
     resolve(reported, environment={"KAFKA_P": PLANTED})
     assert PLANTED not in reported.model_dump_json()
+
+
+SERVERS = "RECONCILER_ALLOW_SERVERS"
+
+
+@pytest.mark.parametrize(
+    ("servers", "properties"),
+    [
+        ("['evil.example.org:9093']", ""),
+        ("['a.kafka.example.org:9093', 'evil.example.org:9093']", ""),
+        ("['a.kafka.example.org:9094']", ""),
+        ("['${env:KAFKA_SERVERS}']", ""),
+        ("['a.kafka.example.org:9093']", "sasl.oauthbearer.token.endpoint.url: 'https://evil.example.org/token'"),
+        ("['a.kafka.example.org:9093']", "sasl.oauthbearer.token.endpoint.url: 'https://login.example.org:8443/token'"),
+    ],
+)
+def test_no_manifest_names_another_server(servers: str, properties: str, tmp_path: Path) -> None:
+    """The machine bounds where credentials go, whatever was merged."""
+    text = cluster(f"client: {{{properties}}}").replace("[broker-1:9093]", servers)
+    assert servers in text
+    allowed = "*.kafka.example.org:9093, login.example.org:443"
+    error = missing(text, tmp_path, **{SERVERS: allowed, "KAFKA_SERVERS": "evil.example.org:9093"})
+    assert re.search("evil.example.org|9094|8443|KAFKA_SERVERS", error)
+    assert (
+        "is not one of *.kafka.example.org:9093, login.example.org:443, which RECONCILER_ALLOW_SERVERS allows" in error
+    )
+    assert resolve(loaded(text, tmp_path), environment={SERVERS: "", "KAFKA_SERVERS": "b:1"}).bootstrap_servers
+
+
+def test_allowed_servers_are_used(tmp_path: Path) -> None:
+    """Case does not matter in names of hosts; the port of https counts where the URL names none."""
+    text = cluster("client: {sasl.oauthbearer.token.endpoint.url: 'https://Login.example.org/token'}")
+    resolved = resolve(loaded(text, tmp_path), environment={SERVERS: "BROKER-?:9093,login.example.org:443"})
+    assert resolved.bootstrap_servers == ("broker-1:9093",)

@@ -214,7 +214,7 @@ def test_the_comment_shows_the_rules_before_the_actions() -> None:
     )
     text = report.markdown(example)
     marks = ("Changes to the rules", "`Cluster/prod`", "From the merge on, without further review", "**New** `RetentionFloor/n`",
-             "**Changed** `RetentionFloor/c`", "**Removed** `RetentionFloor/gone`", "1 unchanged rule", "`RetentionFloor/u`", "Irreversible")  # fmt: skip
+             "**Changed** `RetentionFloor/c`", "**Removed** `RetentionFloor/gone`", "1 rule without further review, the same in the base", "`RetentionFloor/u`", "Irreversible")  # fmt: skip
     places = [text.index(mark) for mark in marks]
     assert places == sorted(places)
     assert '  - `topics`: `"c-0-*"`, `"c-1-*"`, before: `z`' in text
