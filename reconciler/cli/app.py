@@ -111,7 +111,8 @@ def run(arguments: Sequence[str]) -> int:
         if message.startswith("Usage: "):  # a group of commands without one of them
             console.print_stderr(message)
         elif message:
-            console.print_error(f"{message} (see reconciler --help)")
+            context = getattr(error, "ctx", None)
+            console.print_error(f"{message} (see {context.command_path if context else 'reconciler'} --help)")
         return ExitCode.USAGE
     except ReconcilerError as error:
         if not isinstance(error, ManifestsInvalid):  # the command has printed the diagnostics

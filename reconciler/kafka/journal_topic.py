@@ -176,8 +176,8 @@ def create_command(topic: str, *, brokers: int = _REPLICAS) -> str:
     return f"kafka-topics --create --topic {topic} --partitions 1 --replication-factor {replicas} {configs}"
 
 
-def create_topic(session: KafkaSession, topic: str) -> None:
-    """Create the topic as `create_command` does, unless it exists.
+def create_topic(session: KafkaSession, topic: str) -> bool:
+    """Create the topic as `create_command` does. Return False if it existed, and stays as it is.
 
     Raises JournalUnavailable and ClusterUnreachable.
     """
@@ -190,6 +190,7 @@ def create_topic(session: KafkaSession, topic: str) -> None:
     error = answer.exception() if answer.done() else TimeoutError("no answer in time")
     if error is not None and code_of(error) != KafkaError.TOPIC_ALREADY_EXISTS:
         raise JournalUnavailable(f"the journal topic {topic} could not be created: {reason_of(error)}")
+    return error is None
 
 
 def check_topic(session: KafkaSession, topic: str) -> Sequence[str] | Unknown:
