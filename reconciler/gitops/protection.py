@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from pathlib import PurePosixPath
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote, urlsplit
@@ -414,6 +415,7 @@ def _branch(github: GitHub) -> Iterator[Finding]:
         f"requires the check {CHECK}": CHECK in contexts,
         "requires an approving review": either("required_approving_review_count", "required_approving_review_count"),
         "dismisses approvals of older commits": either("dismiss_stale_reviews", "dismiss_stale_reviews_on_push"),
+        "requires approval of the most recent push": either("require_last_push_approval", "require_last_push_approval"),
         "requires a review of code owners": either("require_code_owner_reviews", "require_code_owner_review"),
     }
     for text, holds in expected.items():
@@ -428,6 +430,24 @@ def _branch(github: GitHub) -> Iterator[Finding]:
         yield Finding(
             state=State.NOTE, subject=subject, text="administrators may merge without all that", command=command
         )
+    for number in sorted({int(rule["ruleset_id"]) for rule in rules if "ruleset_id" in rule}):
+        yield _bypass(github, number)
+
+
+def _bypass(github: GitHub, number: int) -> Finding:
+    """Return how many may bypass a ruleset. GitHub tells only a token that may change the ruleset."""
+    path, subject = f"rulesets/{number}", f"ruleset {number}"
+    try:
+        actors = github.get(path).get("bypass_actors")
+    except _Hidden as error:
+        return _unseen(subject, error)
+    if actors is None:
+        text = "who may bypass it cannot be seen with this token, which may not change the ruleset"
+        return Finding(state=State.UNKNOWN, subject=subject, text=text)
+    if not actors:
+        return Finding(state=State.OK, subject=subject, text="nothing may bypass it")
+    text = f"{len(actors)} roles, teams, apps or keys may bypass it"
+    return Finding(state=State.NOTE, subject=subject, text=text, command=github.call("GET", path))
 
 
 def _post_ruleset(github: GitHub) -> str:
@@ -454,7 +474,10 @@ def _post_ruleset(github: GitHub) -> str:
 
 
 def _owners(github: GitHub, folder: str) -> Iterator[Finding]:
-    """Yield whether code owners review the manifests, the workflows and the list of owners itself."""
+    """Yield whether code owners review the manifests, the workflows and the list of owners itself.
+
+    The files of the default branch need an owner, and so do files that a pull request may add.
+    """
     subject = "CODEOWNERS"
     for path in _OWNERS_FILES:
         try:
@@ -475,6 +498,22 @@ def _owners(github: GitHub, folder: str) -> Iterator[Finding]:
         f"/{path}": (path,),
     }
     lacking = [pattern for pattern, names in samples.items() if not all(_has_owner(text, name) for name in names)]
+    try:
+        listing = github.get(f"git/trees/{quote(github.default_branch, safe='')}?recursive=1")
+    except _Hidden as error:
+        yield _unseen(f"files of {github.default_branch}", error)
+        listing = {"tree": ()}
+    if listing.get("truncated"):
+        count = len(listing["tree"])
+        reason = (
+            f"GitHub lists only {count:,} entries of {github.default_branch}: owners of other files were not checked"
+        )
+        yield Finding(state=State.UNKNOWN, subject=subject, text=reason)
+    reviewed = (f"{folder}/", ".github/workflows/")
+    files = [row["path"] for row in listing["tree"] if row["type"] != "tree" and row["path"].startswith(reviewed)]
+    for parent in sorted({f"/{PurePosixPath(name).parent}/" for name in files if not _has_owner(text, name)}):
+        if not parent.startswith(tuple(lacking)):
+            lacking.append(parent)
     if lacking:
         lines = " ".join(shlex.quote(f"{pattern} @OWNER/TEAM") for pattern in lacking)
         what = f"{path} names no owner of {', '.join(lacking)}" if text else "there is no such file"

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -55,6 +55,12 @@ def owners(text: str) -> dict[str, str]:
     return {"encoding": "base64", "content": base64.encodebytes(text.encode()).decode()}
 
 
+def tree(*files: str, truncated: bool = False) -> dict[str, Any]:
+    folders = {str(parent) for name in files for parent in PurePosixPath(name).parents[:-1]}
+    rows = [{"path": name, "type": "tree"} for name in folders] + [{"path": name, "type": "blob"} for name in files]
+    return {"sha": "4f2c9aa", "tree": rows, "truncated": truncated}
+
+
 def protected() -> dict[str, Any]:
     """Return path → answer of a repository in which nothing is missing."""
     answers: dict[str, Any] = {"": {"default_branch": "main", "private": True}}
@@ -69,6 +75,7 @@ def protected() -> dict[str, Any]:
     pull_request = {
         "required_approving_review_count": 1,
         "dismiss_stale_reviews_on_push": True,
+        "require_last_push_approval": True,
         "require_code_owner_review": True,
     }
     return answers | {
@@ -80,12 +87,15 @@ def protected() -> dict[str, Any]:
             {"type": "pull_request", "ruleset_id": 1, "parameters": pull_request},
             {
                 "type": "required_status_checks",
+                "ruleset_id": 1,
                 "parameters": {"required_status_checks": [{"context": "reconciler", "integration_id": 15368}]},
             },
         ],
+        "rulesets/1": {"id": 1, "name": "main", "bypass_actors": []},
         "contents/.github/CODEOWNERS": owners(
             "* @acme/all\n/manifests/ @acme/kafka # the rules\n/.github/ @acme/kafka\n"
         ),
+        "git/trees/main": tree("README.md", "manifests/prod/cluster.yaml", ".github/workflows/apply.yml"),
         "codeowners/errors": {"errors": []},
     }
 
@@ -156,6 +166,7 @@ def test_a_protected_repository_has_no_gap(api: FakeApi) -> None:
         "secrets of the repository",
         "secrets of the organization",
         "branch main",
+        "ruleset 1",
         "CODEOWNERS",
     }
 
@@ -208,6 +219,16 @@ CHANGES: dict[str, tuple[dict[str, Any], str, str]] = {
     "an owner taken away": (
         {"contents/.github/CODEOWNERS": owners("* @a\n/manifests/prod/\n")}, "names no owner of /manifests/", "/manifests/"
     ),
+    "a folder without an owner": (
+        {"contents/.github/CODEOWNERS": owners("* @a\n/manifests/dev/\n"), "git/trees/main": tree("manifests/dev/eu/a.yaml", "manifests/prod/a.yaml")},
+        "names no owner of /manifests/dev/eu/:",
+        "'/manifests/dev/eu/ @OWNER/TEAM'",
+    ),
+    "a workflow without an owner": (
+        {"contents/.github/CODEOWNERS": owners("* @a\nlate.yml\n"), "git/trees/main": tree(".github/workflows/late.yml", ".github/late.yml")},
+        "names no owner of /.github/workflows/:",
+        "'/.github/workflows/ @OWNER/TEAM'",
+    ),
     "wrong owners": ({"codeowners/errors": {"errors": [{"line": 1}]}}, "has 1 errors", "codeowners/errors"),
 }  # fmt: skip
 
@@ -234,7 +255,7 @@ def test_a_merge_that_requires_too_little_is_a_gap(api: FakeApi, rules: str) -> 
         "without reviews": [everything[0], everything[2]],
     }[rules]
     api.answers["rules/branches/main"] = remaining
-    number = {"no rules": 4, "without the check": 1, "without reviews": 3}[rules]
+    number = {"no rules": 5, "without the check": 1, "without reviews": 4}[rules]
     findings = gaps(check_repository(api.repository(), [NEEDS]))
     assert [finding.subject for finding in findings] == ["branch main"] * number
     assert all("repos/acme/kafka/rulesets --input - <<< '{" in finding.command for finding in findings)
@@ -248,6 +269,7 @@ def test_a_merge_that_requires_too_little_is_a_gap(api: FakeApi, rules: str) -> 
         },
         "required_pull_request_reviews": {
             "dismiss_stale_reviews": True,
+            "require_last_push_approval": True,
             "require_code_owner_reviews": True,
             "required_approving_review_count": 1,
         },
@@ -269,12 +291,69 @@ def test_what_the_token_may_not_see_is_not_missing(api: FakeApi, status: tuple[i
     findings = gaps(check_repository(api.repository(), [NEEDS]))
     assert {finding.state for finding in findings} == {State.UNKNOWN}
     assert all("cannot be seen with this token" in finding.text for finding in findings)
-    assert len(findings) == len(NEEDS.environments) + 2 + 4
+    assert len(findings) == len(NEEDS.environments) + 2 + 5
 
 
 def test_rules_that_are_seen_count_beside_protection_that_is_not(api: FakeApi) -> None:
     api.answers["branches/main/protection"] = FORBIDDEN
     assert gaps(check_repository(api.repository(), [NEEDS])) == []
+
+
+@pytest.mark.parametrize("kind", ["rulesets", "classic protection"])
+def test_approval_of_the_most_recent_push_is_required(api: FakeApi, kind: str) -> None:
+    """Without it, the author of the last commit may be the one who approves it."""
+    pull_request = api.answers["rules/branches/main"][1]["parameters"]
+    del pull_request["require_last_push_approval"]
+    if kind == "classic protection":
+        api.answers["rules/branches/main"] = [api.answers["rules/branches/main"][2]]
+        reviews = {
+            "dismiss_stale_reviews": True,
+            "require_code_owner_reviews": True,
+            "required_approving_review_count": 1,
+            "require_last_push_approval": False,
+        }
+        api.answers["branches/main/protection"] = {"required_pull_request_reviews": reviews}
+    [finding] = gaps(check_repository(api.repository(), [NEEDS]))
+    assert (finding.state, finding.text) == (State.GAP, "nothing requires approval of the most recent push")
+    assert '"require_last_push_approval": true' in finding.command
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "words"),
+    [
+        ({"bypass_actors": []}, State.OK, "nothing may bypass it"),
+        ({"bypass_actors": [{"actor_id": 1}, {"actor_id": None}]}, State.NOTE, "2 roles, teams, apps or keys"),
+        ({"name": "main", "current_user_can_bypass": "never"}, State.UNKNOWN, "cannot be seen with this token"),
+        (NOT_FOUND, State.UNKNOWN, "cannot be seen with this token"),
+        (FORBIDDEN, State.UNKNOWN, "cannot be seen with this token"),
+    ],
+)
+def test_what_may_bypass_a_ruleset_is_counted(api: FakeApi, answer: Any, state: State, words: str) -> None:
+    """GitHub leaves the list out for a token without write access to the ruleset: it is then unknown,
+    not empty.
+    """
+    api.answers["rulesets/1"] = answer
+    findings = [f for f in check_repository(api.repository(), [NEEDS]) if f.subject == "ruleset 1"]
+    assert [finding.state for finding in findings] == [state]
+    assert words in findings[0].text
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (tree("manifests/prod/a.yaml", truncated=True), "GitHub lists only 3 entries of main"),
+        (FORBIDDEN, "cannot be seen with this token"),
+    ],
+)
+def test_owners_of_files_that_are_not_listed_are_unknown(api: FakeApi, answer: Any, words: str) -> None:
+    """Sample names are judged in any case."""
+    api.answers["git/trees/main"] = answer
+    [finding] = gaps(check_repository(api.repository(), [NEEDS]))
+    assert (finding.state, words in finding.text) == (State.UNKNOWN, True)
+    api.answers["contents/.github/CODEOWNERS"] = owners("/.github/ @a\n")
+    findings = gaps(check_repository(api.repository(), [NEEDS]))
+    assert [finding.state for finding in findings] == [State.UNKNOWN, State.GAP]
+    assert "names no owner of /manifests/:" in findings[1].text
 
 
 def test_self_review_and_administrators_are_mentioned(api: FakeApi) -> None:
