@@ -275,6 +275,61 @@ def test_only_the_last_decision_of_a_writer_on_the_last_commit_approves(attack: 
     assert _applied(rerun), rerun.log
 
 
+def test_a_refused_attempt_leaves_no_plan_of_an_earlier_one(attack: Attack) -> None:
+    """The review is taken back while the first attempt waits for its approval. The second attempt has
+    no plan, and asks for no approval of the plan of the first.
+    """
+    repository = attack.repository
+    repository.propose(groups=attack.change)
+    repository.approve()
+    repository.hub.approve = lambda _environment: False
+    merged = repository.merge()
+    assert merged.results()["Apply to eu"] == "failure", merged.log
+    repository.approve(state="CHANGES_REQUESTED")
+    repository.hub.approve = lambda _environment: True
+    refused = repository.hub.rerun(merged)
+    assert refused.results()["Plan eu"] == "failure", refused.log
+    assert "::notice title=No plan for eu::Attempt 2 of this run has no plan for eu" in refused.log
+    assert refused.results()["apply"] == "skipped"
+    assert attack.groups() == (True, False)
+    repository.approve()
+    assert _applied(repository.hub.rerun(refused)), "the third attempt has a plan again"
+    assert attack.groups() == (False, False)
+
+
+def test_a_bot_approves_no_digest(attack: Attack) -> None:
+    """It can start a run, but the digest of a plan is an approval: neither its runs nor its attempts
+    of a person's run apply one.
+    """
+    repository = attack.repository
+    repository.commit("merged", groups=attack.change)
+    repository.hub.approve = lambda _environment: False
+    repository.hub.dispatch("apply.yml", cluster="eu", digest="")
+    repository.hub.approve = lambda _environment: True
+    digest = (repository.artifact("apply_eu_") / "eu/1/digest").read_text().strip()
+    repository.hub.actor = "helper[bot]"
+    dispatched = repository.hub.dispatch("apply.yml", cluster="eu", digest=digest)
+    assert "::error title=Not reviewed::helper[bot] is a bot" in dispatched.log
+    assert set(dispatched.results().values()) == {"failure", "skipped"}
+    assert attack.groups() == (True, False)
+    repository.hub.actor = "octocat"
+    repeated = repository.hub.rerun(dispatched)
+    assert _applied(repeated), repeated.log
+    assert attack.groups() == (False, False)
+    repository.hub.actor = "helper[bot]"
+    assert "helper[bot] is a bot" in repository.hub.rerun(repeated).log
+
+
+def test_only_the_name_of_a_cluster_is_an_input(attack: Attack) -> None:
+    """`grep` reads each line of the input as a pattern, and a second line would be an output of the
+    step.
+    """
+    for name in ("eu\nplans=[]", "eu\n", "eu us", 'eu"', "EU", ""):
+        dispatched = attack.repository.hub.dispatch("apply.yml", cluster=name, digest="")
+        assert "::error title=Not reviewed::The input cluster is no name of a Cluster" in dispatched.log, name
+    assert attack.repository.entered == []
+
+
 @pytest.mark.parametrize("ref", ["refs/heads/evil", "refs/tags/main"])
 def test_a_forged_plan_is_not_applied_by_its_digest(attack: Attack, ref: str) -> None:
     """A run by hand takes plans of runs of the default branch only, also if a tag has its name."""

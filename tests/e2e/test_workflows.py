@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -11,14 +12,14 @@ from uuid import uuid4
 import pytest
 
 from reconciler.plan import plan_file
-from reconciler.sandbox import client
+from reconciler.sandbox import client, tools
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster, start, stop
 from tests.command import reconciler
 from tests.e2e.github.gh import REPOSITORY
 from tests.e2e.github.repository import Repository, cluster_manifest, leaders, removal
 from tests.e2e.github.runner import Environment
-from tests.toolbox import list_groups, run_kafka_tool
+from tests.toolbox import list_groups, partition_leaders, run_kafka_tool
 
 pytestmark = pytest.mark.brokers
 
@@ -195,19 +196,83 @@ def test_the_gate_reports_for_every_pull_request(repository: Repository) -> None
     assert repository.entered == []
 
 
-def test_a_new_cluster_creates_no_environment(repository: Repository) -> None:
+def _connection_waiver(name: str) -> str:
+    expires = datetime.now(UTC) + timedelta(days=7)
+    return f"""\
+apiVersion: reconciler/v1
+kind: Waiver
+metadata: {{name: connection, cluster: {name}, reason: a new Cluster}}
+spec: {{policy: Cluster/{name}, limit: connection, value: 3, expires: {expires:%Y-%m-%dT%H:%M:%SZ}}}
+"""
+
+
+def test_a_new_cluster_needs_a_waiver_and_creates_no_environment(repository: Repository) -> None:
     """A pull request that adds a Cluster is not planned there, because nothing trusted says where it
     is, and GitHub would create the environment without protection.
+
+    The gate is red until a waiver allows the new connection.
     """
     repository.checkout("change", "main")
     repository.write("manifests/new/cluster.yaml", cluster_manifest("new", "bmV3LWNsdXN0ZXItbmV3Mg"))
     repository.save("change")
     environments = set(repository.hub.environments)
-    runs = repository.update()
-    assert "::notice title=No plan for new::" in runs["plan.yml"].jobs["Validate"].log
+    refused = repository.update()["plan.yml"]
+    assert "error: new: connection: connects elsewhere after the merge" in refused.jobs["Validate"].log
+    assert "::error title=New Cluster::The default branch has no Cluster new: " in refused.jobs["Validate"].log
+    assert (repository.gate(), repository.entered) == ("failure", [])
+    repository.checkout("change")
+    repository.write("manifests/new/waiver.yaml", _connection_waiver("new"))
+    repository.save("waiver")
+    assert repository.update()["plan.yml"].results() == PLANNED
     assert set(repository.hub.environments) == environments
     assert repository.entered == ["reconciler-plan-eu"]
     assert repository.gate() == "success"
+
+
+def test_a_renamed_cluster_needs_a_waiver(repository: Repository) -> None:
+    """No Cluster of the default branch is left to plan, and the gate does not become green by that.
+
+    Its policies have no plan before the default branch has the Cluster, so they come later.
+    """
+    repository.checkout("change", "main")
+    repository.write("manifests/eu/cluster.yaml", cluster_manifest("europe"))
+    repository.write("manifests/eu/leaders.yaml", leaders("europe"))
+    repository.write("manifests/eu/waiver.yaml", _connection_waiver("europe"))
+    repository.save("rename")
+    with_policies = repository.update()["plan.yml"]
+    assert "its 1 policies have no plan: merge the Cluster without them first" in with_policies.jobs["Validate"].log
+    assert repository.gate() == "failure"
+    repository.checkout("change")
+    repository.git("rm", "-q", "manifests/eu/leaders.yaml", "manifests/eu/waiver.yaml")
+    repository.save("no policies")
+    without_waiver = repository.update()["plan.yml"]
+    assert "error: europe: connection: connects elsewhere" in without_waiver.jobs["Validate"].log
+    assert without_waiver.results()["plan"] == "skipped"
+    assert repository.gate() == "failure"
+    repository.checkout("change")
+    repository.write("manifests/eu/waiver.yaml", _connection_waiver("europe"))
+    repository.save("waiver")
+    renamed = repository.update()["plan.yml"]
+    assert "::warning title=Cluster eu is removed::" in renamed.jobs["Validate"].log
+    assert repository.gate() == "success"
+    description = repository.state.read("statuses")[-1]["description"]
+    assert description == "removes the Cluster eu; no cluster of the default branch to plan"
+    assert repository.entered == []
+
+
+def test_a_cluster_that_vanishes_is_shown(repository: Repository) -> None:
+    """The log and the check name it, and the other clusters are planned."""
+    repository.checkout("main")
+    repository.write("manifests/us/cluster.yaml", cluster_manifest("us", "bmV3LWNsdXN0ZXItbmV3Mg"))
+    repository.save("another cluster")
+    repository.checkout("change", "main")
+    repository.git("rm", "-q", "manifests/us/cluster.yaml")
+    repository.save("remove")
+    planned = repository.update()["plan.yml"]
+    assert planned.results() == PLANNED, planned.log
+    assert "::warning title=Cluster us is removed::" in planned.jobs["Validate"].log
+    assert repository.gate() == "success"
+    assert repository.state.read("statuses")[-1]["description"].startswith("removes the Cluster us; planned for each")
 
 
 def test_a_group_that_appears_after_the_review_is_not_removed(
@@ -419,6 +484,38 @@ def test_elections_have_a_job_and_an_environment_of_their_own(repository: Reposi
     assert repository.entered == ["reconciler-plan-eu", "reconciler-elect-eu"], run.log
     assert run.jobs["Elect leaders on eu"].concurrency == "reconciler-elect-eu"
     assert "::error title=Planned before::" in run.jobs["Elect leaders on eu"].log
+
+
+def test_an_approval_of_elections_releases_no_later_deletion(
+    repository: Repository, cluster: Cluster, topic: str
+) -> None:
+    """Its approvers are others than those of deletions, so `converge` deletes nothing until those
+    approve, too.
+    """
+    journal, led, group = f"journal-{topic}", f"led-{topic}", f"dead-{topic}"
+    unlimited = {"retention.ms": "-1", "retention.bytes": "-1", "message.timestamp.type": "LogAppendTime"}
+    client.create_topics(
+        cluster.bootstrap_servers, [Topic(journal, configs=unlimited), Topic(led, assignment=[(1, 2, 3)])]
+    )
+    tools.reassign(cluster, {(led, 0): (2, 3, 1)})
+    repository.commit("journal", cluster=cluster_manifest("eu") + f"  journal: {{topic: {journal}}}\n")
+    continuous = removal(group, idle_for="1s").replace("spec:", "mode: continuous\nspec:")
+    planned = repository.propose(groups=continuous, leaders=leaders("eu").replace("no-such-topic-*", led))["plan.yml"]
+    assert planned.results() == PLANNED, planned.log
+    repository.approve()
+    repository.hub.approve = lambda environment: environment == "reconciler-elect-eu"
+    merged = repository.merge()
+    assert merged.results().get("Apply to eu") == "failure", merged.log
+    assert merged.results().get("Elect leaders on eu") == "success", merged.log
+    assert partition_leaders(cluster, led)[0][0] == 2
+    [elected] = _commands(repository, "apply")
+    assert "--reviewed-tree" not in elected["arguments"]
+    refused = repository.run_schedule("converge.yml")
+    assert "never reviewed: no apply has recorded the tree" in refused.jobs["Converge eu"].log
+    repository.hub.approve = lambda _environment: True
+    approved = repository.hub.rerun(merged)
+    assert approved.results().get("Apply to eu") == "success", approved.log
+    assert repository.run_schedule("converge.yml").results()["Converge eu"] == "success"
 
 
 def test_only_the_approved_plan_is_applied(repository: Repository, cluster: Cluster, topic: str) -> None:

@@ -112,6 +112,8 @@ class GitHub:
     """Variables of the machine that runs the jobs."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Configuration variables of the repository."""
+    actor: str = "octocat"
+    """Who starts the runs and their attempts."""
     entered: list[str] = field(default_factory=list)
     """The environments that jobs entered."""
 
@@ -242,7 +244,7 @@ class GitHub:
             "server_url": "https://github.com",
             "ref": ref,
             "ref_name": ref.removeprefix("refs/heads/").removeprefix("refs/tags/").removeprefix("refs/"),
-            "triggering_actor": "octocat",
+            "triggering_actor": self.actor,
         }
         self._save(run, status="in_progress")
         self._run_jobs(file, {"github": github, "inputs": run.trigger.inputs, "vars": self.variables}, run, prefix="")
@@ -400,7 +402,7 @@ class _Job:
         environment |= {
             "CI": "true",
             "GITHUB_ACTIONS": "true",
-            "GITHUB_ACTOR": "octocat",
+            "GITHUB_ACTOR": self._hub.actor,
             "GITHUB_REPOSITORY": REPOSITORY,
             "GITHUB_EVENT_NAME": self._run.trigger.name,
             "GITHUB_SHA": self._contexts["github"]["sha"],
@@ -462,13 +464,16 @@ class _Job:
         """Clone the repository.
 
         `ref` is a commit, or the present state of a branch, not its state at the start of the run.
+        Like GitHub's action, this first empties a folder that is no clone.
         """
         assert self._permissions.get("contents") == "read"
         commit = self._contexts["github"]["sha"]
         if ref is not None:
             commit = ref if len(ref) == 40 else self._hub.state.git("rev-parse", f"refs/heads/{ref}")
         folder = self._workspace / path
-        folder.mkdir(exist_ok=True)
+        if folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir()
         # A local clone copies all objects, as GitHub answers a request for the SHA of a pull request.
         for arguments in (("clone", "-q", "-n", str(self._hub.origin), "."), ("checkout", "-q", commit)):
             subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, timeout=60)

@@ -126,6 +126,18 @@ def test_no_expression_stands_inside_a_script_and_permissions_start_empty(path: 
     assert text.count("persist-credentials: false") == text.count("actions/checkout@")
 
 
+def test_no_python_imports_modules_of_the_checkout() -> None:
+    """`python -m` and the Python workers of Spark put their folder, which is a checkout, before the
+    standard library. PYTHONSAFEPATH keeps it out in each workflow and in the action.
+    """
+    for path in WORKFLOWS:
+        assert YAML(typ="safe").load(OWN[path])["env"]["PYTHONSAFEPATH"] == "1", path
+    steps = YAML(typ="safe").load((ROOT / ACTION).read_text(encoding="utf-8"))["runs"]["steps"]
+    running_python = [step for step in steps if "python" in step.get("run", "")]
+    assert running_python
+    assert [step["env"].get("PYTHONSAFEPATH") for step in running_python] == ["1"] * len(running_python)
+
+
 @pytest.mark.parametrize("files", ["this repository's", "init's"])
 def test_zizmor_finds_nothing_in_the_workflows(files: str, tmp_path: Path) -> None:
     """The auditor of workflows finds nothing at its strictest level, in our workflows and in those of
