@@ -28,7 +28,6 @@ _ALLOW_ENV_DEFAULT, _SECRETS_DIR_DEFAULT = "KAFKA_*", "/run/secrets"
 _CERTIFICATE_DIRS = ("/etc/ssl", "/etc/pki", "/usr/share/ca-certificates", "/usr/local/share/ca-certificates")
 _LARGEST_BYTES = 1_048_576
 _TOKEN_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105  a property, no secret
-_HTTPS_PORT = 443
 
 
 class _Refused(Exception):
@@ -73,7 +72,7 @@ def resolve(cluster: Cluster, *, timeout_s: float = 30.0, environment: Mapping[s
 
     def resolve_servers(entry: str, index: int) -> list[str]:
         if not REFERENCE.fullmatch(entry):
-            check_address(f"bootstrapServers[{index}]", entry, *entry.rsplit(":", 1))
+            check_address(f"bootstrapServers[{index}]", entry, entry)
             return [entry]
         text = resolve_text(entry, f"bootstrapServers[{index}]")
         # One variable may hold several servers, as for most tools.
@@ -84,7 +83,7 @@ def resolve(cluster: Cluster, *, timeout_s: float = 30.0, environment: Mapping[s
             )
         for number, server in enumerate(servers):
             name = entry if len(servers) == 1 else f"{entry}[{number}]"
-            check_address(f"bootstrapServers[{index}]", name, *server.rsplit(":", 1))
+            check_address(f"bootstrapServers[{index}]", name, server)
             references[server] = name
             references.setdefault(server.rpartition(":")[0].strip("[]"), name)
         return servers
@@ -103,8 +102,8 @@ def resolve(cluster: Cluster, *, timeout_s: float = 30.0, environment: Mapping[s
             problems.append(f"spec.client.{name}: the file {value} {refusal}")
             return ""
 
-    def check_address(field_name: str, text: str, host: str | None, port: int | str) -> None:
-        if not any(fnmatchcase(f"{host}:{port}".lower(), pattern.lower()) for pattern in servers_allowed):
+    def check_address(field_name: str, text: str, address: str) -> None:
+        if not any(fnmatchcase(address.lower(), pattern.lower()) for pattern in servers_allowed):
             problems.append(
                 f"spec.{field_name}: {text} is not one of {', '.join(servers_allowed)}, which {ALLOW_SERVERS} allows: nothing "
                 "is sent there"
@@ -115,8 +114,8 @@ def resolve(cluster: Cluster, *, timeout_s: float = 30.0, environment: Mapping[s
     )
     properties = {name: resolve_property(name, value) for name, value in cluster.spec.client.items()}
     if url := properties.get(_TOKEN_ENDPOINT):
-        endpoint = urlsplit(url)
-        check_address(f"client.{_TOKEN_ENDPOINT}", url, endpoint.hostname, endpoint.port or _HTTPS_PORT)
+        address = urlsplit(url).netloc
+        check_address(f"client.{_TOKEN_ENDPOINT}", url, address if re.search(r":\d+$", address) else f"{address}:443")
     if problems:
         raise SecretMissing(
             f"M501 {cluster.address} ({cluster.declared_at}): {'; '.join(problems)}: set it where this command runs"

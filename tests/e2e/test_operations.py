@@ -137,7 +137,7 @@ spec: {{topics: [{topic}], tolerance: 100}}
     assert run("apply", "plan.json", "--reviewed-tree", tree, "--dry-run")[0] == 0
     code, shown = run("converge", "--tree", tree)
     assert (code, "never reviewed" in shown) == (4, True), shown
-    code, shown = run("apply", "plan.json", "--reviewed-tree", tree, "--operations", "ElectLeaders")
+    code, shown = run("apply", "plan.json", "--reviewed-tree", tree, "--operations", "DeleteRecords,DeleteGroups")
     assert code == 0, shown
     code, shown = run("converge", "--tree", tree)
     assert code == 0, shown
