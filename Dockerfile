@@ -1,23 +1,28 @@
 # An image for CI with Python, Java for Spark, and the command line. Mount the manifests at /work.
-#   docker build -t reconciler .
+#   docker build --build-arg SOURCE="OWNER/NAME@$(git rev-parse HEAD)" -t reconciler .
 #   docker run --rm -v "$PWD:/work" -e KAFKA_PASSWORD reconciler plan
-FROM python:3.13-slim-trixie AS build
+FROM python:3.13-slim-trixie@sha256:9d2e5553305c7c7b0097999bb17187c69b921ccd6bc9d40e4bb5ebe652c00285 AS build
 WORKDIR /src
-COPY requirements.lock pyproject.toml README.md LICENSE ./
+COPY requirements-base.lock requirements.lock pyproject.toml hatch_build.py README.md LICENSE ./
 COPY reconciler reconciler
-# The lock file also contains the build backend: pip resolves nothing and checks every hash.
+# The first lock file has what builds pyspark and this program: pip resolves nothing and checks every hash.
+# SOURCE: the repository and the commit that the workflows of `reconciler init` install.
+ARG SOURCE=""
 RUN python -m venv /opt/reconciler \
- && /opt/reconciler/bin/pip install --no-cache-dir --quiet --require-hashes -r requirements.lock \
- && /opt/reconciler/bin/pip install --no-cache-dir --quiet --no-deps --no-build-isolation .
+ && for lock in requirements-base.lock requirements.lock; do \
+      /opt/reconciler/bin/pip install --no-cache-dir --quiet --require-hashes --no-build-isolation -r $lock || exit 1; \
+    done \
+ && RECONCILER_SOURCE="$SOURCE" /opt/reconciler/bin/pip install --no-cache-dir --quiet --no-deps --no-build-isolation .
 
-FROM python:3.13-slim-trixie
+FROM python:3.13-slim-trixie@sha256:9d2e5553305c7c7b0097999bb17187c69b921ccd6bc9d40e4bb5ebe652c00285
 RUN apt-get update \
  && apt-get install -y --no-install-recommends openjdk-21-jre-headless git \
  && rm -rf /var/lib/apt/lists/* \
  && useradd --create-home --uid 10001 reconciler
 COPY --from=build /opt/reconciler /opt/reconciler
-ENV PATH=/opt/reconciler/bin:$PATH RECONCILER_NO_INPUT=1
-USER reconciler
+ENV PATH=/opt/reconciler/bin:$PATH RECONCILER_NO_INPUT=1 PYTHONSAFEPATH=1
+# By number, so that Kubernetes can see that it is not root.
+USER 10001
 WORKDIR /work
 ENTRYPOINT ["reconciler"]
 CMD ["--help"]

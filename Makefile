@@ -21,13 +21,16 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-setup: $(STAMP)  ## create .venv from the lock file, with hashes
+setup: $(STAMP)  ## create .venv from the lock files, with hashes
 
-$(STAMP): requirements.lock pyproject.toml
+# The first lock file has what builds pyspark and this program: without isolation, pip fetches nothing that no hash covers.
+$(STAMP): requirements-base.lock requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"Python 3.11 or newer is needed, and this is {v.major}.{v.minor}: install it and run make PYTHON=python3.11 …")'
 	@echo "setup: creating $(VENV) with the pinned packages (Spark alone is about 450 MB; one to three minutes the first time)" >&2
 	@$(PYTHON) -m venv $(VENV)
-	@set -o pipefail; $(BIN)/python -m pip install --progress-bar off --require-hashes -r requirements.lock 2>&1 | tee $(VENV)/setup.log \
+	@set -o pipefail; for lock in requirements-base.lock requirements-dev.lock; do \
+	    $(BIN)/python -m pip install --progress-bar off --require-hashes --no-build-isolation -r $$lock || exit 1; \
+	  done 2>&1 | tee $(VENV)/setup.log \
 	  | awk '/^ +Downloading .* MB\)/ { print "setup:   " $$2, $$3, $$4; fflush() } /^Installing collected/ { print "setup:   installing"; fflush() }' >&2 \
 	  || { tail -n 20 $(VENV)/setup.log >&2; echo "setup: pip failed; its full log is $(VENV)/setup.log" >&2; exit 1; }
 	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps -e .
@@ -47,7 +50,7 @@ check: setup  ## lint, format, types, import contracts, current schemas
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/reconciler schema --check
-	$(BIN)/zizmor --offline --quiet .github
+	$(BIN)/zizmor --offline --quiet --persona=auditor .github action.yml
 
 test: java setup  ## all tests, with real brokers and real Spark, about 15 minutes: WORKERS=3
 	@echo "test: all tests, with real brokers and real Spark, in $(WORKERS) parallel processes; about 15 minutes on two cores." >&2
@@ -110,6 +113,9 @@ fix: setup  ## format the code and apply automatic fixes
 schemas: setup  ## generate schemas/ from the models
 	$(BIN)/reconciler schema
 
-lock: setup  ## resolve requirements.lock again (needs uv)
-	uv pip compile pyproject.toml --extra connect --group dev --universal --generate-hashes \
-	  --no-emit-index-url --no-header --python-version 3.11 --upgrade --quiet -o requirements.lock
+# One resolution: the other two lock files keep the versions of the first.
+COMPILE := uv pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet
+lock:  ## resolve the lock files again: what develops, what runs, what validates and builds (needs uv)
+	$(COMPILE) --extra connect --group dev --upgrade -o requirements-dev.lock
+	cp requirements-dev.lock requirements.lock && $(COMPILE) --extra connect --group build -o requirements.lock
+	cp requirements-dev.lock requirements-base.lock && $(COMPILE) --group build -o requirements-base.lock

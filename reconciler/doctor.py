@@ -3,16 +3,20 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from reconciler.gitops.protection import ClusterNeeds
 from reconciler.kafka import doctor, permissions
 from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
 from reconciler.kafka.journal_topic import create_command
 from reconciler.kafka.permissions import Permission, RequiredAccess, Role, Selection
+from reconciler.manifest.files import ClusterManifests
+from reconciler.model.action import Mode
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Unknown
 from reconciler.operations import OPERATIONS
 from reconciler.pipeline import Run, wall_clock_ms
 from reconciler.plan import planner
 from reconciler.policies import Policy
+from reconciler.policies.client_properties import REFERENCE
 from reconciler.policies.cluster import Cluster
 from reconciler.report.tree import Item, Report, Section, Severity
 from reconciler.text.escape import display_name, escape_sentence, quoted
@@ -66,9 +70,22 @@ def check_cluster(run: Run, *, elections_only: bool = False) -> ClusterCheck:
     run.progress("reading versions, clocks and permissions")
     return ClusterCheck(
         cluster=cluster.metadata.name,
-        bootstrap_servers=session.connection.bootstrap_servers,
+        bootstrap_servers=cluster.spec.bootstrap_servers,
         required=required,
         report=doctor.run_checks(session, required),
+    )
+
+
+def cluster_needs(manifests: ClusterManifests) -> ClusterNeeds:
+    """Return what the jobs of a cluster need on GitHub."""
+    spec = manifests.cluster.spec
+    texts = [*spec.bootstrap_servers, *(value for value in spec.client.values() if isinstance(value, str))]
+    references = (match["env"] for text in texts for match in REFERENCE.finditer(text))
+    return ClusterNeeds(
+        name=manifests.cluster.metadata.name,
+        variables=sorted({name for name in references if name}),
+        elects=any(policy.OPERATION.RIGHT.resource == "cluster" for policy in manifests.policies),
+        converges=any(policy.mode is Mode.CONTINUOUS for policy in manifests.policies),
     )
 
 

@@ -57,6 +57,10 @@ class ClusterUnreachable(ReconcilerError):
     """No broker answered within the timeout, or the handshake failed."""
 
 
+class GitHubUnavailable(ReconcilerError):
+    """GitHub's API gave no answer, or none that can be used; the message never holds the token."""
+
+
 class ScanFailed(ReconcilerError):
     """Spark could not start, or lost the whole scan. An unavailable broker is Unknown instead."""
 

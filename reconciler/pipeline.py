@@ -14,11 +14,12 @@ from reconciler.apply import restore, results
 from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply as send_actions
 from reconciler.apply.restore import Removal, RestoreContext, RestorePlan
-from reconciler.errors import ExitCode, JournalUnavailable, WrongCluster
+from reconciler.errors import ExitCode, JournalUnavailable, PlanUnusable, WrongCluster
 from reconciler.journal import journal
 from reconciler.journal.entry import JournalEntry
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
+from reconciler.journal.review import ReviewedTree, ci_run
 from reconciler.kafka.gateway import REQUEST_GRACE_S, KafkaGateway
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import KafkaSession
@@ -30,11 +31,11 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, CommittedOffset, Purge, Unknown
-from reconciler.plan import limits, plan_file, planner, recheck
+from reconciler.operations import OPERATIONS, Operation
+from reconciler.plan import limits, plan_file, planner, recheck, rules
 from reconciler.plan.plan_file import SavedPlan
 from reconciler.plan.review import restrict_to
-from reconciler.scan import export as parquet
-from reconciler.scan import scan
+from reconciler.scan import check_packages
 from reconciler.scan.session import SparkTarget
 
 
@@ -81,19 +82,21 @@ class Run(AbstractContextManager["Run"]):
             session.close()
             raise WrongCluster(
                 f"Cluster/{cluster.metadata.name} names cluster id {cluster.spec.cluster_id}, the brokers at "
-                f"{', '.join(session.connection.bootstrap_servers)} are {session.cluster_id}: nothing was done; correct "
+                f"{session.connection.servers} are {session.cluster_id}: nothing was done; correct "
                 f"bootstrapServers or clusterId in {cluster.declared_at}"
             )
         return session
 
     def open_journal(self, *, commit: str | None = None) -> ActionJournal:
-        """Open the journal of the Cluster manifest: a topic, or a file in the manifest's folder.
+        """Open the journal of the Cluster manifest: a topic, or a file in the (trusted) manifest's folder.
 
-        `commit`: of the plan's manifests. The current user is the author of what is recorded. Raises
-        JournalUnavailable for a file that is only where earlier versions stored it.
+        `commit`: of the plan's manifests. The current user is the author of what is recorded.
+        Raises JournalUnavailable for a file that is only where earlier versions stored it, and
+        UsageError for an environment that names no CI run (`ci_run`).
         """
-        cluster = self.manifests.cluster
-        topic, manifest = cluster.spec.journal.topic, Path(cluster.declared_at.path)
+        cluster, base = self.manifests.cluster, self.manifests.base
+        manifest = Path((cluster if base is None else base.cluster).declared_at.path)
+        topic = cluster.spec.journal.topic
         # A link to the manifest would give the same cluster a second journal, and a second clock of `every`.
         folder = (manifest.resolve() if manifest.is_symlink() else manifest).parent
         path = Path(".reconciler") / f"{cluster.metadata.name}.jsonl"
@@ -103,7 +106,7 @@ class Run(AbstractContextManager["Run"]):
                 f"move it to {folder / path}"
             )
         store = JournalTopic(self.session, topic) if topic else JournalFile(folder / path)
-        return ActionJournal(store, who=journal.whoami(), commit=commit)
+        return ActionJournal(store, who=journal.whoami(), commit=commit, ci_run=ci_run())
 
     def settle_clock(self) -> None:
         """Make the time of purges known again that are stamped in the future, if a policy has `every`."""
@@ -144,15 +147,39 @@ def plan(
         expires_after_ms=expires_after_ms,
         targets=targets,
         modes=modes,
+        connection_changes=manifests.connection_changes,
     )
+    if modes == planner.ALL_MODES:  # a plan that no one reviews says nothing of later runs
+        changes = () if manifests.base is None else rules.rule_changes(manifests.rules, manifests.base)
+        continuous = rules.continuous_policies(manifests.rules, manifests.base)
+        planned = replace(planned, continuous=continuous, rule_changes=changes)
     if reviewed is None:
         return planned
     bounded = restrict_to(planned, reviewed)  # does less than the limits have counted
-    return replace(bounded, limits=limits.verdicts(bounded.decisions, manifests.cluster, manifests.waivers, snapshot))
+    verdicts = limits.verdicts(
+        bounded.decisions,
+        manifests.cluster,
+        manifests.waivers,
+        snapshot,
+        connection_changes=manifests.connection_changes,
+    )
+    return replace(bounded, limits=verdicts)
 
 
-def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning | None = None) -> ApplyResult:
-    """Recheck every action with a fresh scan, then send those that remain. Raises WrongCluster."""
+def apply(
+    planned: Plan,
+    run: Run,
+    *,
+    dry_run: bool = False,
+    tuning: Tuning | None = None,
+    operations: Collection[type[Operation]] = OPERATIONS,
+    reviewed_tree: str | None = None,
+) -> ApplyResult:
+    """Recheck the actions of these operations with a fresh scan, then send those that remain.
+
+    Other actions are left to another run of the same plan. `reviewed_tree`: the git tree of the
+    manifests, which the journal remembers before the first request. Raises WrongCluster.
+    """
     cluster = run.manifests.cluster
     if planned.cluster_id != cluster.spec.cluster_id:
         raise WrongCluster(
@@ -161,23 +188,43 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning | No
         )
     action_journal = run.open_journal(commit=planned.source.commit)
     digest = plan_file.digest(planned)
+    selected = tuple(operations)
     # Before the recheck: an old journal takes time, and the first request follows the recheck.
-    intents = journal.interrupted_actions(action_journal, digest, since_ms=planned.observed_at_ms)
+    intents = {
+        address: intent
+        for address, intent in journal.interrupted_actions(
+            action_journal, digest, since_ms=planned.observed_at_ms
+        ).items()
+        if any(intent.operation == operation.OPERATION for operation in selected)
+    }
     if intents:
         run.progress(journal.progress_message(intents))
     run.progress("rechecking every action")
     clock = steady_clock()
     checked_at_ms = clock()
-    snapshot = _scan(run, recheck.scan_request(planned), checked_at_ms, action_journal)
+    needed = _rechecked_part(planned, selected)
+    snapshot = _scan(run, recheck.scan_request(needed), checked_at_ms, action_journal)
     checked = recheck.recheck(
-        planned, cluster, run.manifests.policies, run.manifests.waivers, snapshot, now_ms=checked_at_ms
+        needed, cluster, run.manifests.policies, run.manifests.waivers, snapshot, now_ms=checked_at_ms
     )
     refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
-    rechecked = tuple(journal.annotate_interrupted(outcome, intents) for outcome in checked.outcomes)
+    remaining = tuple(action for action in checked.remaining if isinstance(action, selected))
+    rechecked = tuple(
+        journal.annotate_interrupted(outcome, intents)
+        for outcome in checked.outcomes
+        if isinstance(outcome.action, selected)
+    )
+    deferred = tuple(
+        Outcome(action=action, status=Status.DEFERRED, detail="left to another run")
+        for action in planned.actions
+        if not isinstance(action, selected)
+    )
     if refused or dry_run:
         detail = "a limit refuses the plan as it stands now" if refused else "dry run: would be sent"
-        outcomes = [Outcome(action=a, status=Status.NOT_ATTEMPTED, detail=detail) for a in checked.remaining]
-        return _result(planned, run, (*rechecked, *outcomes), refused=refused)
+        outcomes = [Outcome(action=a, status=Status.NOT_ATTEMPTED, detail=detail) for a in remaining]
+        return _result(planned, run, (*rechecked, *outcomes, *deferred), refused=refused)
+    if reviewed_tree is not None:
+        action_journal.record_review(reviewed_tree, run_id=run.run_id, at_ms=wall_clock_ms())
     # the journal would otherwise show these actions as open for ever
     ended_intents = [outcome for outcome in rechecked if outcome.action.address in intents]
     with suppress(JournalUnavailable):  # the first intent will fail, too, and nothing is sent then
@@ -199,12 +246,22 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning | No
         request_timeout_ms=math.ceil((run.timeout_s + REQUEST_GRACE_S) * 1000),
         tuning=tuning or Tuning(),
     )
-    context.note_removed_groups(rechecked)
-    outcomes = [*rechecked, *send_actions(checked.remaining, context)]
+    context.note_removed_groups(checked.outcomes)
+    outcomes = [*rechecked, *send_actions(remaining, context), *deferred]
     run.settle_clock()
     nothing_written = not any(map(results.may_have_written, outcomes))
     code = ExitCode.INTERRUPTED if run.stop() and nothing_written else results.exit_code(outcomes)
     return _result(planned, run, outcomes, code=code)
+
+
+def _rechecked_part(planned: Plan, operations: tuple[type[Operation], ...]) -> Plan:
+    """Return the plan with the actions of these operations, and those on whose effects they rest."""
+    needs_removals = any(operation.RESTS_ON_REMOVALS for operation in operations)
+    actions = (action for action in planned.actions if isinstance(action, Operation))
+    return replace(
+        planned,
+        decisions=tuple(a for a in actions if isinstance(a, operations) or (needs_removals and a.removed_group)),
+    )
 
 
 def converge(run: Run, *, on_plan: Callable[[Plan], None]) -> ApplyResult:
@@ -217,9 +274,24 @@ def converge(run: Run, *, on_plan: Callable[[Plan], None]) -> ApplyResult:
     return _result(planned, run, (), refused=tuple(verdict.message for verdict in planned.refused))
 
 
-def journal_entries(run: Run, *, address: str | None = None) -> Iterator[JournalEntry]:
+def check_review(run: Run, tree: str) -> None:
+    """Raise PlanUnusable unless a run with a reviewed plan has loaded this tree of manifests."""
+    cluster = run.manifests.cluster
+    if run.open_journal().find_review(tree, now_ms=wall_clock_ms()) is None:
+        topic = cluster.spec.journal.topic
+        place = f"the topic {topic}" if topic else "a file, which a fresh checkout does not have"
+        raise PlanUnusable(
+            f"never reviewed: no apply has recorded the tree {tree} in the journal of {cluster.address}, {place}: "
+            f"nothing was done; merge the manifests with a review, and let `apply --reviewed-tree {tree}` record it"
+        )
+
+
+def journal_entries(run: Run, *, address: str | None = None) -> Iterator[JournalEntry | ReviewedTree]:
     """Yield the journal's entries, oldest first. `address`: only this one and those below it."""
-    return run.open_journal().entries(lambda entry: address is None or f"{entry}/".startswith(f"{address}/"))
+    action_journal = run.open_journal()
+    if address is None:
+        return action_journal.history()
+    return action_journal.entries(lambda entry: f"{entry}/".startswith(f"{address}/"))
 
 
 def plan_restore(run: Run, removal: Removal) -> RestorePlan:
@@ -257,13 +329,22 @@ def export(run: Run, out: Path) -> Sequence[Path]:
     observed_at_ms = wall_clock_ms()
     request = planner.scan_request(run.manifests.policies, observed_at_ms)
     request = replace(request, topics=tuple(replace(topics, every_ms=None) for topics in request.topics))
-    return parquet.write(_scan(run, request, observed_at_ms), out)
+    snapshot = _scan(run, request, observed_at_ms)
+    from reconciler.scan import export as parquet
+
+    return parquet.write(snapshot, out)
 
 
 def _scan(
     run: Run, request: ScanRequest, observed_at_ms: int, action_journal: ActionJournal | None = None
 ) -> ClusterSnapshot:
-    """Scan, and connect while Spark starts. `action_journal` None: the journal of the cluster."""
+    """Scan, and connect while Spark starts. `action_journal` None: the journal of the cluster.
+
+    Raises ScanFailed in an installation without the extra `scan`.
+    """
+    check_packages()
+    from reconciler.scan import scan
+
     with scan.start_session(request, run.engine) as start:
         session = run.session
         last_purges: Mapping[TopicPartition, Purge | Unknown] | Unknown = NOT_ASKED

@@ -17,6 +17,7 @@ import pytest
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.registry import status
 from reconciler.scan.scan import SparkTarget, close
+from reconciler.text import redact
 from tests.repeats import LONG
 from tests.schedule import GroupScheduling, sort_key
 from tests.spark import shared_server
@@ -51,6 +52,16 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
     finally:
         stop(cluster)
+
+
+@pytest.fixture(autouse=True)
+def _references_of_one_test() -> Iterator[None]:
+    """A process remembers what its connections refer to, such as addresses of brokers; tests share one."""
+    before = dict(redact._references)
+    yield
+    redact._references.clear()
+    redact._references.update(before)
+    redact._pattern.cache_clear()
 
 
 @pytest.fixture(scope="session")

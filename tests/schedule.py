@@ -14,6 +14,7 @@ SPLIT_FILES = frozenset(
         "tests/e2e/test_hostile_names.py",
         "tests/e2e/test_interrupts.py",
         "tests/e2e/test_two_at_once.py",
+        "tests/e2e/test_workflow_attacks.py",
         "tests/e2e/test_workflows.py",
         "tests/kafka/test_apply_rows.py",
         "tests/properties/test_stateful.py",
@@ -24,6 +25,7 @@ SPLIT_FILES = frozenset(
 SECONDS: Mapping[str, float] = {
     "tests/faults/test_faults.py": 150,
     "tests/e2e/test_drift_schedule.py": 120,
+    "tests/e2e/test_offline_install.py": 120,
     "tests/e2e/test_exit_codes.py": 110,
     "tests/kafka/test_doctor.py": 100,
     "tests/e2e/test_restore_group.py": 110,
@@ -40,6 +42,7 @@ SECONDS: Mapping[str, float] = {
     "tests/e2e/test_interrupts.py": 50,
     "tests/kafka/test_tls_sasl.py": 50,
     "tests/e2e/test_workflows.py": 45,
+    "tests/e2e/test_workflow_attacks.py": 30,
     "tests/e2e/test_two_at_once.py": 65,
     "tests/kafka/test_apply_rights.py": 60,
     "tests/kafka/test_demo_data.py": 40,

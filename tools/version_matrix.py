@@ -123,7 +123,8 @@ def find_java_home(major: int) -> Path | None:
 
 
 def create_environment(python: Path, name: str) -> Path:
-    """Return the interpreter of an environment with this project and the packages of its lock file.
+    """Return the interpreter of an environment with this project and the packages of its lock
+    files.
 
     The running interpreter already has such an environment.
     """
@@ -135,7 +136,8 @@ def create_environment(python: Path, name: str) -> Path:
         print(f"matrix: creating {folder}", file=sys.stderr, flush=True)
         subprocess.run([python, "-m", "venv", folder], check=True)
         pip: list[str | Path] = [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "--require-hashes", "-r", ROOT / "requirements.lock"], check=True)
+        for lock in ("requirements-base.lock", "requirements-dev.lock"):  # the first has what builds pyspark
+            subprocess.run([*pip, "--require-hashes", "--no-build-isolation", "-r", ROOT / lock], check=True)
         subprocess.run([*pip, "--no-build-isolation", "--no-deps", "-e", ROOT], check=True)
         (folder / ".ready").touch()
     return interpreter

@@ -21,6 +21,7 @@ from typer.exceptions import TyperException
 from reconciler import __version__
 from reconciler.cli import console
 from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError
+from reconciler.text.redact import redact
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "demo": ("sandbox", "Show the tool at work on three local Kafka brokers."),
@@ -110,7 +111,8 @@ def run(arguments: Sequence[str]) -> int:
         if message.startswith("Usage: "):  # a group of commands without one of them
             console.print_stderr(message)
         elif message:
-            console.print_error(f"{message} (see reconciler --help)")
+            context = getattr(error, "ctx", None)
+            console.print_error(f"{message} (see {context.command_path if context else 'reconciler'} --help)")
         return ExitCode.USAGE
     except ReconcilerError as error:
         if not isinstance(error, ManifestsInvalid):  # the command has printed the diagnostics
@@ -127,7 +129,7 @@ def run(arguments: Sequence[str]) -> int:
             console.print_error(f"standard output could not be written: {error.strerror}")
             return ExitCode.ERROR
         if logging.getLogger("reconciler").isEnabledFor(logging.DEBUG):
-            traceback.print_exception(error)
-        bug = f"this is a bug in reconciler {__version__}: {type(error).__name__}: {error}"
+            console.print_stderr(redact("".join(traceback.format_exception(error)).rstrip()))
+        bug = f"this is a bug in reconciler {__version__}: {type(error).__name__}: {redact(str(error))}"
         console.print_error(f"{bug} (run again with -v for a traceback)")
         return ExitCode.ERROR

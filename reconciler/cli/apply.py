@@ -1,6 +1,7 @@
 """`reconciler apply`, `converge` and `watch`: carry out a saved plan, or plan and apply."""
 
 import math
+import os
 import random
 import sys
 import time
@@ -21,12 +22,17 @@ from reconciler.cli.plan import parse_duration, show_plan
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.cli.signals import SignalState, handle_signals
 from reconciler.errors import ExitCode, ManifestsInvalid, PlanUnusable, ReconcilerError, Refused, UsageError
+from reconciler.journal.review import parse_tree
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Mode
 from reconciler.model.plan import Blocked, Plan, Waiting
+from reconciler.operations import OPERATIONS, Operation
 from reconciler.pipeline import ApplyResult, wall_clock_ms
 from reconciler.plan import plan_file
+from reconciler.text.escape import display_name
 
+PAUSED = "RECONCILER_PAUSED"
+"""The variable with which an operator stops `converge` and `watch` without a merge."""
 _SLICE_S = 0.2
 _LEAST_S = 1.0
 """Shortest time between two rounds of watch."""
@@ -45,11 +51,35 @@ def apply(
         int | None,
         typer.Option(min=1, metavar="N", help="Most subjects in one request."),
     ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            "--operations",
+            metavar="NAMES",
+            help="Send only requests of these names, such as DeleteRecords,DeleteGroups, and leave the others to another run.",
+        ),
+    ] = None,
+    reviewed_tree: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHA",
+            help="Record in the journal that this git tree, from which the manifests come, was reviewed. "
+            "For converge --tree. Not with --operations that leave out a deletion.",
+        ),
+    ] = None,
 ) -> int:
     """Carry out a saved plan, or plan and ask for confirmation.
 
     Without a saved plan, the user must type the name of the cluster, which needs a terminal.
     """
+    operations = OPERATIONS if only is None else parse_operations(only)
+    if reviewed_tree is not None:
+        parse_tree("--reviewed-tree", reviewed_tree)
+        if left_out := [each.API[0] for each in OPERATIONS if each.REMOVES and each not in operations]:
+            raise UsageError(
+                f"--reviewed-tree lets `converge` remove what continuous policies select, and --operations leaves out "
+                f"{', '.join(left_out)}: name them in --operations, too, or leave --reviewed-tree out"
+            )
     console.prepare(settings, results)
     plan, paths = common.split_plan_and_paths(words)
     if plan is None and (settings.no_input or not sys.stdin.isatty()):
@@ -59,7 +89,8 @@ def apply(
         )
     if plan is not None:
         _check_plan(plan, expect_digest)
-    manifests = common.load_cluster(paths, settings, cluster_id=plan.cluster_id if plan else None)
+    cluster_id = plan.cluster_id if plan else None
+    manifests = common.load_cluster(paths, settings, cluster_id=cluster_id, tree=reviewed_tree)
     if plan is None:
         with common.open_run(settings, manifests) as run:
             plan = pipeline.plan(run)
@@ -73,7 +104,14 @@ def apply(
     # before anything was written".
     with handle_signals() as signals:
         with common.open_run(settings, manifests, signals) as run:
-            applied = pipeline.apply(plan, run, dry_run=dry_run, tuning=Tuning(batch_max=batch))
+            applied = pipeline.apply(
+                plan,
+                run,
+                dry_run=dry_run,
+                tuning=Tuning(batch_max=batch),
+                operations=operations,
+                reviewed_tree=reviewed_tree,
+            )
         if results:
             with console.report_write_errors():
                 results_file.write(results, applied.outcomes, applied.header)
@@ -81,6 +119,30 @@ def apply(
     for message in applied.header.refused:
         console.print_error(message)
     return applied.header.exit_code
+
+
+def parse_operations(text: str) -> tuple[type[Operation], ...]:
+    """Return the operations of these names of Kafka's protocol, separated by commas.
+
+    Raises UsageError.
+    """
+    by_name = {operation.API[0]: operation for operation in OPERATIONS}
+    names = [name.strip() for name in text.split(",")]
+    if unknown := [name for name in names if name not in by_name]:
+        raise UsageError(
+            f"--operations {text or 'is empty'}: {display_name(unknown[0]) if unknown[0] else 'an empty name'} is no "
+            f"operation; known: {', '.join(by_name)}, separated by commas"
+        )
+    return tuple(by_name[name] for name in dict.fromkeys(names))
+
+
+def _is_paused(command: str) -> bool:
+    """Return whether an operator has paused the commands that act without a review, and say so."""
+    value = os.environ.get(PAUSED, "")
+    if value in ("", "0"):
+        return False
+    console.print_stderr(f"paused: {PAUSED} is set, so {command} does nothing; unset it to go on")
+    return True
 
 
 def _check_plan(plan: Plan, expect_digest: str | None) -> None:
@@ -112,12 +174,27 @@ def show_results(applied: ApplyResult, settings: Settings) -> None:
 
 
 @accepts_settings
-def converge(settings: Settings, paths: Paths = None) -> int:
+def converge(
+    settings: Settings,
+    paths: Paths = None,
+    tree: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHA",
+            help="The git tree that the manifests come from. Do nothing unless apply --reviewed-tree has recorded it.",
+        ),
+    ] = None,
+) -> int:
     """Plan and apply the policies in `mode: continuous`, once.
 
-    For schedules: with -q, nothing is printed if there is nothing to do.
+    For schedules: with -q, nothing is printed if there is nothing to do. With RECONCILER_PAUSED=1,
+    nothing is done.
     """
-    clusters = common.load_clusters(paths, settings)
+    if _is_paused("converge"):
+        return ExitCode.DONE
+    if tree is not None:
+        parse_tree("--tree", tree)
+    clusters = common.load_clusters(paths, settings, tree=tree)
     if len(clusters) > 1 and settings.output_file:
         raise UsageError("--output-file needs one cluster: select it with --cluster NAME")
     console.prepare(settings)
@@ -129,7 +206,7 @@ def converge(settings: Settings, paths: Paths = None) -> int:
                 codes.add(ExitCode.PARTLY if wrote else ExitCode.INTERRUPTED)
                 break
             with common.collect_errors(manifests, codes):
-                applied = _converge_once(manifests, settings, signals, codes, quiet_when_idle=settings.quiet)
+                applied = _converge_once(manifests, settings, signals, codes, quiet_when_idle=settings.quiet, tree=tree)
                 wrote = wrote or any(map(may_have_written, applied.outcomes))
     return common.worst_exit_code(codes)
 
@@ -147,8 +224,11 @@ def watch(
     """Converge at regular intervals until Ctrl-C or SIGTERM.
 
     Reads the manifests again before each round. While they are invalid, the last valid ones stay in
-    force, with the protections of both; if the Cluster cannot be read, nothing is done.
+    force, with the protections of both; if the Cluster cannot be read, nothing is done. With
+    RECONCILER_PAUSED=1, nothing is done.
     """
+    if _is_paused("watch"):
+        return ExitCode.DONE
     valid = common.load_cluster(paths, settings)
     console.prepare(settings)
     fixed_ms = parse_duration("--every", every) if every else None
@@ -207,9 +287,18 @@ def _load_again(
 
 
 def _converge_once(
-    manifests: ClusterManifests, settings: Settings, signals: SignalState, codes: set[int], *, quiet_when_idle: bool
+    manifests: ClusterManifests,
+    settings: Settings,
+    signals: SignalState,
+    codes: set[int],
+    *,
+    quiet_when_idle: bool,
+    tree: str | None = None,
 ) -> ApplyResult:
-    """Converge a cluster, and add its exit code; 1 if only a fact could not be read."""
+    """Converge a cluster, and add its exit code; 1 if only a fact could not be read.
+
+    Raises PlanUnusable for a tree of manifests that was never reviewed.
+    """
 
     def on_plan(plan: Plan) -> None:
         has_unknown_facts = plan.incomplete or any(isinstance(d, Blocked) and d.unread for d in plan.decisions)
@@ -219,6 +308,8 @@ def _converge_once(
             show_plan(plan, settings)
 
     with common.open_run(settings, manifests, signals) as run:
+        if tree is not None:
+            pipeline.check_review(run, tree)
         applied = pipeline.converge(run, on_plan=on_plan)
     codes.add(applied.header.exit_code)
     for message in applied.header.refused:

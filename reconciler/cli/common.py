@@ -1,8 +1,10 @@
 """What several commands share: arguments, manifests, the run on a cluster, exit codes."""
 
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -10,10 +12,11 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from reconciler import gitops
 from reconciler.cli import console
 from reconciler.cli.settings import Format, Settings
 from reconciler.cli.signals import SignalState
-from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError
+from reconciler.errors import ExitCode, ManifestsInvalid, PlanUnusable, ReconcilerError, Refused, UsageError
 from reconciler.manifest import files
 from reconciler.manifest.files import ClusterManifests, ManifestSet
 from reconciler.model.plan import Plan
@@ -22,6 +25,9 @@ from reconciler.plan import plan_file
 from reconciler.report import DIAGNOSTICS_WRITERS, write_lines
 from reconciler.report.tree import Report
 from reconciler.scan.session import SparkTarget
+
+CONNECTION = "RECONCILER_CONNECTION"
+"""The variable with the manifests whose connection every command uses, whatever other manifests say."""
 
 
 def parse_path(word: str) -> Path:
@@ -45,11 +51,17 @@ PlanAndPaths = Annotated[
 ]
 
 
-def load(paths: Sequence[Path] | None, settings: Settings) -> ManifestSet:
-    """Load the manifests. Prints every diagnostic before it raises ManifestsInvalid."""
+def load(paths: Sequence[Path] | None, settings: Settings, *, tree: str | None = None) -> ManifestSet:
+    """Load the manifests. Prints every diagnostic before it raises ManifestsInvalid.
+
+    `tree`: the git tree of the one folder of manifests; raises PlanUnusable for other content.
+    """
     console.start_logging(settings)
+    paths = paths or [Path("manifests")]
+    if tree is not None and (len(paths) != 1 or not paths[0].is_dir()):
+        raise UsageError(f"the tree {tree} is that of one folder of manifests: name one folder, and no file")
     try:
-        return files.load(paths or (Path("manifests"),), now_ms=wall_clock_ms(), cluster=settings.cluster)
+        manifests = files.load(paths, now_ms=wall_clock_ms(), cluster=settings.cluster)
     except ManifestsInvalid as error:
         writers = {form: partial(write, error.diagnostics) for form, write in DIAGNOSTICS_WRITERS.items()}
         console.write_files(settings, writers)
@@ -58,19 +70,30 @@ def load(paths: Sequence[Path] | None, settings: Settings) -> ManifestSet:
         else:
             console.write(writers[settings.output]())
         raise
+    if tree is not None and (difference := gitops.tree_difference(paths[0], tree, manifests.files)):
+        raise PlanUnusable(
+            f"the manifests are not those of the tree {tree}: {difference}; nothing was done, commit the change and "
+            "have it reviewed"
+        )
+    return manifests
 
 
-def load_clusters(paths: Sequence[Path] | None, settings: Settings) -> list[ClusterManifests]:
-    """Load the manifests of each cluster; with --cluster only of that one."""
-    manifests = load(paths, settings)
+def load_clusters(
+    paths: Sequence[Path] | None, settings: Settings, *, tree: str | None = None
+) -> list[ClusterManifests]:
+    """Load the manifests of each cluster; with --cluster only of that one. `tree`: as in `load`."""
+    manifests = load(paths, settings, tree=tree)
     return [manifests.for_cluster(settings.cluster)] if settings.cluster else list(manifests.by_cluster)
 
 
 def load_cluster(
-    paths: Sequence[Path] | None, settings: Settings, *, cluster_id: str | None = None
+    paths: Sequence[Path] | None, settings: Settings, *, cluster_id: str | None = None, tree: str | None = None
 ) -> ClusterManifests:
-    """Load the manifests of --cluster, of this cluster id or of the only one. Raises UsageError."""
-    manifests = load(paths, settings)
+    """Load the manifests of --cluster, of this cluster id or of the only one. Raises UsageError.
+
+    `tree`: as in `load`.
+    """
+    manifests = load(paths, settings, tree=tree)
     names = [cluster.metadata.name for cluster in manifests.clusters if cluster.spec.cluster_id == cluster_id]
     return manifests.for_cluster(settings.cluster or (names[0] if len(names) == 1 else None))
 
@@ -83,9 +106,35 @@ def split_plan_and_paths(words: list[Path] | None) -> tuple[Plan | None, list[Pa
     return None, words
 
 
+def load_trusted(path: Path, settings: Settings) -> ManifestSet:
+    """Load the manifests that a connection is taken from, whatever clusters they hold."""
+    return load([path], replace(settings, cluster=None))
+
+
+def _connect_as_environment(manifests: ClusterManifests, settings: Settings) -> ClusterManifests:
+    """Return the manifests with the connection that the environment names, if any.
+
+    Raises Refused for another one: only `plan` is for manifests that propose a connection.
+    """
+    path = os.environ.get(CONNECTION)
+    if not path or manifests.base is not None:
+        return manifests
+    connected = manifests.connect_as(load_trusted(Path(path), settings))
+    if connected.connection_changes:
+        raise Refused(
+            f"{manifests.cluster.address} ({manifests.cluster.declared_at}) connects elsewhere "
+            f"({', '.join(connected.connection_changes)}) than {path}, which {CONNECTION} names: nothing was done; "
+            "`reconciler plan` shows what the manifests would do"
+        )
+    return connected
+
+
 @contextmanager
 def open_run(settings: Settings, manifests: ClusterManifests, signals: SignalState | None = None) -> Iterator[Run]:
-    """Set up a run on one cluster, and show its progress until the block ends."""
+    """Set up a run on one cluster, and show its progress until the block ends. Raises Refused, UsageError."""
+    if (settings.spark_master or "").startswith("sc:"):
+        raise UsageError("--spark-master names a Spark Connect server: use --spark-remote")
+    manifests = _connect_as_environment(manifests, settings)
     engine = SparkTarget(
         master=settings.spark_master or "local[*]",
         remote=settings.spark_remote or None,

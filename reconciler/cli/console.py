@@ -19,6 +19,7 @@ from rich.text import Text
 from reconciler.cli.settings import Format, Settings
 from reconciler.errors import OutputUnwritten, ReconcilerError, UsageError
 from reconciler.text.escape import escape_text, harmless_json
+from reconciler.text.redact import redact
 
 Rendered = str | Iterable[str | Text]
 """A result in one format. A large one comes in parts. Rich text is a line without its end."""
@@ -192,6 +193,9 @@ class _TextLines(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the name is logging's)
         return escape_text(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 (the name is logging's)
+        return redact(super().formatException(ei))
 
 
 class _JsonLines(logging.Formatter):

@@ -1,6 +1,7 @@
 """`reconciler doctor`, `drift`, `scan` and `journal`: they only read a cluster."""
 
 import json
+import os
 import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -14,15 +15,17 @@ from rich.text import Text
 from reconciler import __version__, pipeline, report
 from reconciler.cli import common, console
 from reconciler.cli.common import Paths
-from reconciler.cli.settings import Settings, accepts_settings
-from reconciler.doctor import ClusterCheck, check_cluster, doctor_report
-from reconciler.errors import ExitCode, ReconcilerError, SandboxError, WrongCluster
+from reconciler.cli.settings import Format, Settings, accepts_settings
+from reconciler.doctor import ClusterCheck, check_cluster, cluster_needs, doctor_report
+from reconciler.errors import ExitCode, GitHubUnavailable, ReconcilerError, SandboxError, UsageError, WrongCluster
+from reconciler.gitops.protection import UNREVIEWED, Finding, GitHub, State, check_environment, check_repository
 from reconciler.journal.entry import dump
 from reconciler.kafka.permissions import Role
 from reconciler.model.snapshot import Unknown
 from reconciler.plan import drift as drift_reports
 from reconciler.plan.drift import DriftReport
 from reconciler.sandbox.java import find_java, major_version
+from reconciler.text.escape import escape_text, harmless_json
 
 
 @accepts_settings
@@ -38,11 +41,27 @@ def doctor(
     principal: Annotated[
         str, typer.Option(help="Prefix of the principals' names in those commands.")
     ] = "User:reconciler",
+    github: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OWNER/NAME",
+            help="Check instead how this repository on GitHub is protected. The token is that of GH_TOKEN or GITHUB_TOKEN.",
+        ),
+    ] = None,
+    environment: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="With --github: check only who may use this environment, as apply does."),
+    ] = None,
 ) -> int:
     """Check versions, clock and rights of a cluster.
 
-    Exits with 1 where something that is required is missing or could not be read.
+    Exits with 1 where something that is required is missing or could not be read. With --github,
+    what the token may not see is no reason to fail, except with --environment.
     """
+    if github is not None:
+        return _check_github(settings, paths, github, environment)
+    if environment is not None:
+        raise UsageError("--environment NAME is an environment on GitHub: add --github OWNER/NAME")
     checks = []
     for manifests in common.load_clusters(paths, settings):
         with common.open_run(settings, manifests) as run:
@@ -59,6 +78,47 @@ def doctor(
 
     console.emit(settings, "doctor", text=text, json=lambda: _json(checks, principal))
     return ExitCode.DONE if show_acls or all(check.passes(purpose) for check in checks) else ExitCode.ERROR
+
+
+def _check_github(settings: Settings, paths: Sequence[Path] | None, repository: str, environment: str | None) -> int:
+    """Print what protects a repository, or one environment; a refusal of that begins with `not
+    protected`.
+    """
+    api = GitHub.of(repository, timeout_s=settings.timeout)
+    unreviewed = {name.strip() for name in os.environ.get(UNREVIEWED, "").split(",")} - {""}
+    if environment is None:
+        clusters = [cluster_needs(manifests) for manifests in common.load_clusters(paths, settings)]
+        folder = (paths or [Path("manifests")])[0]
+        name = "manifests" if folder.is_absolute() or not folder.name else folder.as_posix()
+        findings = check_repository(api, clusters, unreviewed=unreviewed, folder=name)
+        _show_findings(settings, repository, findings)
+        return ExitCode.ERROR if any(finding.state is State.GAP for finding in findings) else ExitCode.DONE
+    try:
+        findings = check_environment(api, environment, unreviewed=unreviewed)
+    except GitHubUnavailable as error:
+        findings = [Finding(state=State.UNKNOWN, subject=f"environment {environment}", text=str(error))]
+    failed = [finding for finding in findings if finding.state in (State.GAP, State.UNKNOWN)]
+    if failed and settings.output is Format.TEXT:
+        reasons = "; ".join(dict.fromkeys(f"{finding.subject}: {finding.text}" for finding in failed))
+        console.write(f"not protected: {escape_text(reasons)}\n")
+    _show_findings(settings, repository, findings)
+    return ExitCode.ERROR if failed else ExitCode.DONE
+
+
+def _show_findings(settings: Settings, repository: str, findings: Sequence[Finding]) -> None:
+    def text() -> Iterator[str]:
+        for finding in findings:
+            yield f"{finding.state:<8} {escape_text(f'{finding.subject}: {finding.text}')}\n"
+            if finding.command:
+                yield f"{'':<8} $ {escape_text(finding.command)}\n"
+
+    document = {
+        "format_version": "1.0",
+        "kind": "Protection",
+        "repository": repository,
+        "findings": list(map(asdict, findings)),
+    }
+    console.emit(settings, "doctor", text=text, json=lambda: harmless_json(json.dumps(document, indent=1)) + "\n")
 
 
 def _versions() -> str:
@@ -132,8 +192,8 @@ def drift(
         settings,
         "a drift report",
         text=lambda: (line for tree in visible for line in common.lines(tree)),
-        md=lambda: "\n".join(map(report.write_markdown, trees)),
-        github=lambda: "\n".join(map(report.write_markdown, trees)),
+        md=lambda: report.write_pages(trees),
+        github=lambda: report.write_pages(trees),
         json=lambda: drift_reports.dumps(reports),
     )
     if metrics:

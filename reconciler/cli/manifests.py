@@ -75,7 +75,7 @@ def init(
         raise UsageError(
             f"--bootstrap-server {bootstrap_server!r}: expected host:port of some brokers, separated by commas"
         )
-    files = gitops.workflows(action) if workflows else {}
+    files = _without_existing_dependabot(gitops.workflows(action), directory) if workflows else {}
     manifests = partial(
         gitops.starter_manifests, servers=servers, name=name, client=dict(client or ()), journal_topic=journal
     )
@@ -84,14 +84,31 @@ def init(
         progress(f"reading the cluster id from {', '.join(servers)}")
         cluster_id = connect.cluster_id(connection)
         _write({**manifests(cluster_id), gitops.SCHEMA: schemas()["manifest.json"], **files}, directory)
-        if journal:  # last, because it changes the cluster; an existing topic stays as it is
+        if journal:  # last, because it changes the cluster
             progress(f"creating the topic {journal}")
             with closing(KafkaSession(connection)) as session:
-                journal_topic.create_topic(session, journal)
-                risks = journal_topic.check_topic(session, journal)
+                # Only a topic that existed is checked: brokers learn the settings of a new one later.
+                is_new = journal_topic.create_topic(session, journal)
+                risks = () if is_new else journal_topic.check_topic(session, journal)
             for sentence in [risks.reason] if isinstance(risks, Unknown) else risks:
                 console.print_stderr(f"warning: {sentence}")
     console.print_stderr("next: run reconciler validate, then reconciler doctor, then reconciler plan")
+    if workflows:
+        console.print_stderr(
+            f"for GitHub: create the environments reconciler-plan-{name}, reconciler-apply-{name} and others with their "
+            "secrets; reconciler doctor --github OWNER/NAME says which, and how they must be protected"
+        )
+
+
+def _without_existing_dependabot(files: Mapping[str, str], directory: Path) -> Mapping[str, str]:
+    """Return the files without that of Dependabot if there is one, which may serve other packages, too."""
+    path = directory / gitops.DEPENDABOT
+    if not os.path.lexists(path):
+        return files
+    console.print_stderr(
+        f"{path} exists and stays: its ecosystem github-actions keeps the commits of the workflows current"
+    )
+    return {relative: text for relative, text in files.items() if relative != gitops.DEPENDABOT}
 
 
 def _validate(files: Mapping[str, str], directory: Path) -> Cluster:

@@ -10,12 +10,13 @@ from reconciler import pipeline, report
 from reconciler.cli import common, console
 from reconciler.cli.common import Paths, PlanAndPaths
 from reconciler.cli.settings import Settings, accepts_settings
-from reconciler.errors import ExitCode, UsageError
+from reconciler.errors import ExitCode, Refused, UsageError
 from reconciler.manifest.error_codes import CODES
+from reconciler.manifest.files import ClusterManifests
 from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.model.names import Address
 from reconciler.model.plan import Plan
-from reconciler.plan import plan_file
+from reconciler.plan import limits, plan_file
 from reconciler.plan.diff import compare
 from reconciler.policies.fields import duration_ms
 from reconciler.text.formatting import format_duration
@@ -56,6 +57,15 @@ def plan(
     within: Annotated[
         Path | None, typer.Option(help="Plan only actions that this reviewed plan holds as well.")
     ] = None,
+    connect_as: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TRUSTED",
+            envvar=common.CONNECTION,
+            parser=common.parse_path,
+            help="Take the connection of each Cluster from these manifests, such as a checkout of the default branch.",
+        ),
+    ] = None,
     target: Annotated[list[str] | None, typer.Option(help="Plan only this address. May be repeated.")] = None,
     expires_after: Annotated[str, typer.Option(help="How long a saved plan may be applied.")] = "24h",
     full: Full = False,
@@ -69,6 +79,7 @@ def plan(
         raise UsageError(f"--expires-after {expires_after}: at most {format_duration(LONGEST_EXPIRY_MS)}")
     reviewed = plan_file.open_plan(within) if within else None
     clusters = common.load_clusters(paths, settings)
+    trusted = common.load_trusted(connect_as, settings) if connect_as else None
     if len(clusters) > 1 and (out or reviewed or settings.output_file):
         raise UsageError("--out, --within and --output-file need one cluster: select it with --cluster NAME")
     console.prepare(settings, out)
@@ -77,7 +88,11 @@ def plan(
     for manifests in clusters:
         with common.collect_errors(manifests, codes):
             try:
-                with common.open_run(settings, manifests) as run:
+                connected = manifests if trusted is None else manifests.connect_as(trusted)
+                if trusted is not None and connected.base is None:
+                    codes.add(_announce_new_cluster(connected))
+                    continue
+                with common.open_run(settings, connected) as run:
                     planned = pipeline.plan(
                         run, targets=target or [], reviewed=reviewed, expires_after_ms=expires_after_ms
                     )
@@ -91,6 +106,17 @@ def plan(
     if target_errors and len(target_errors) == len(clusters):
         raise target_errors[-1]
     return common.worst_exit_code(codes)
+
+
+def _announce_new_cluster(manifests: ClusterManifests) -> ExitCode:
+    """Say that a Cluster without policies is new: nothing connects to it before the merge."""
+    verdict = limits.connection_verdict(
+        manifests.cluster, manifests.waivers, manifests.connection_changes, now_ms=pipeline.wall_clock_ms()
+    )
+    if not verdict.passed:
+        raise Refused(verdict.message)
+    console.print_stderr(f"{manifests.cluster.metadata.name}: new, and without policies to plan; {verdict.message}")
+    return ExitCode.DONE
 
 
 def parse_duration(option: str, text: str) -> int:

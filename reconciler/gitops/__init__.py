@@ -2,11 +2,12 @@
 
 `github/` has the layout of `.github/`, and this project's own repository runs the same files. They
 read cluster names at run time. Other repositories install the program from a commit that the user,
-the installation's record (PEP 610) or its checkout names, and never from a package index, where
-anyone could register the name. `templates/` has a Cluster and one example per policy; the examples
-name topics and groups that no cluster has.
+the distribution (hatch_build.py), the installation's record (PEP 610) or its checkout names, and
+never from a package index, where anyone could register the name. `templates/` has a Cluster and one
+example per policy; the examples name topics and groups that no cluster has.
 """
 
+import hashlib
 import json
 import os
 import re
@@ -14,7 +15,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from string import Template
 from urllib.parse import urlparse
 from urllib.request import url2pathname
@@ -23,9 +24,12 @@ from reconciler import __version__
 from reconciler.errors import UsageError
 from reconciler.model.plan import ManifestFile, Source
 
-ACTION = ".github/actions/reconciler"
-OWN_ACTION = f"./{ACTION} # zizmor: ignore[self-repository]"
-"""How this project's own workflows name the action that installs the program."""
+OWN_ACTION = "./ # zizmor: ignore[self-repository]"
+"""How this project's own workflows name the action that installs the program: action.yml at the root."""
+DEPENDABOT = ".github/dependabot.yml"
+"""What keeps the commits of the actions current; this project's own file covers more than actions."""
+SOURCE_FILE = "source.txt"
+"""Beside this file in a distribution: OWNER/NAME@COMMIT that it was built from, written by hatch_build.py."""
 SCHEMA = "schemas/manifest.json"
 """Path of the JSON Schema in the repository; the first line of each manifest names it."""
 _MODELINE = f"# yaml-language-server: $schema=../../{SCHEMA}\n"
@@ -47,10 +51,11 @@ _GITHUB_URL = rf"(?:https://(?:[^/@]*@)?github\.com/|ssh://git@github\.com/|git@
 
 def github(source: str | None) -> Mapping[str, str]:
     """Return path → text. `source`: OWNER/NAME@COMMIT of this program; None: its own repository."""
-    action = f"{source.replace('@', f'/{ACTION}@')} # reconciler {__version__}" if source else OWN_ACTION
+    action = f"{source} # reconciler {__version__}" if source else OWN_ACTION
     return {
         f".github/{path.relative_to(_FOLDER).as_posix()}": path.read_text(encoding="utf-8").replace(OWN_ACTION, action)
         for path in sorted(_FOLDER.rglob("*.yml"))
+        if source or path.name != Path(DEPENDABOT).name
     }
 
 
@@ -60,18 +65,31 @@ def workflows(action: str | None) -> Mapping[str, str]:
     `action`: as `source` of `github`; None: the source of this installation. Raises UsageError if
     that is unknown, and for a branch or a tag, because the owner of the repository can move them.
     """
-    try:
-        source = action or from_direct_url(distribution("kafka-reconciler").read_text("direct_url.json") or "{}")
-    except PackageNotFoundError:
-        source = None
+    source = action or installed_source()
     if source is None:
         raise UsageError(
             "the workflows install this program from a commit of its repository on GitHub, and the commit of this "
             "installation is unknown: add --action OWNER/NAME@COMMIT, or --no-workflows"
         )
-    if not re.fullmatch(f"{_REPOSITORY}@{_COMMIT}", source):
+    if not is_source(source):
         raise UsageError(f"--action {source}: expected OWNER/NAME@COMMIT with all 40 hex digits of the commit")
     return github(source)
+
+
+def is_source(text: str) -> bool:
+    """Whether the text is OWNER/NAME@COMMIT with a full commit."""
+    return re.fullmatch(f"{_REPOSITORY}@{_COMMIT}", text) is not None
+
+
+def installed_source() -> str | None:
+    """Return OWNER/NAME@COMMIT of this installation: of a distribution, of pip's record or of a checkout."""
+    file = Path(__file__).with_name(SOURCE_FILE)
+    if file.exists():
+        return file.read_text(encoding="ascii").strip()
+    try:
+        return from_direct_url(distribution("kafka-reconciler").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        return None
 
 
 def from_direct_url(record: str) -> str | None:
@@ -79,10 +97,23 @@ def from_direct_url(record: str) -> str | None:
     document = json.loads(record)
     url, commit = str(document.get("url", "")), str(document.get("vcs_info", {}).get("commit_id", ""))
     if urlparse(url).scheme == "file" and "dir_info" in document:
-        folder = Path(url2pathname(urlparse(url).path))
-        url, commit = run_git(folder, "remote", "get-url", "origin") or "", run_git(folder, "rev-parse", "HEAD") or ""
-        if not commit or not run_git(folder, "branch", "--remotes", "--contains", commit):
-            return None
+        return from_checkout(Path(url2pathname(urlparse(url).path)))
+    return _source(url, commit)
+
+
+def from_checkout(folder: Path) -> str | None:
+    """Return the source of a checkout of this program, if its GitHub `origin` has its commit.
+
+    A copy of the program in another repository has no source: that repository has no action.
+    """
+    git = partial(run_git, folder)
+    commit, top = git("rev-parse", "HEAD"), git("rev-parse", "--show-toplevel")
+    if not commit or not top or not folder.samefile(top) or not git("branch", "--remotes", "--contains", commit):
+        return None
+    return _source(git("remote", "get-url", "origin") or "", commit)
+
+
+def _source(url: str, commit: str) -> str | None:
     match = re.fullmatch(f"{_GITHUB_URL} {_COMMIT}", f"{url} {commit}")
     return match and f"{match['repository']}@{match['commit']}"
 
@@ -91,7 +122,9 @@ def run_git(folder: Path, *arguments: str | Path) -> str | None:
     """Return the output of git without its newline; None if git fails, hangs or is missing."""
     command = ["git", "-C", folder, *arguments]
     try:
-        result = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        result = subprocess.run(
+            command, capture_output=True, text=True, errors="surrogateescape", timeout=30, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return result.stdout.strip() if result.returncode == 0 else None
@@ -113,6 +146,38 @@ def git_source(manifests: tuple[ManifestFile, ...]) -> Source:
     changed = git("status", "--porcelain", "--", *resolved_paths, *neighbours)
     tracked = git("ls-files", "--error-unmatch", "--", *resolved_paths)
     return Source(commit=commit, dirty=outside or changed != "" or tracked is None, manifests=manifests)
+
+
+def tree_difference(folder: Path, tree: str, manifests: Sequence[ManifestFile]) -> str:
+    """Return the first difference of the manifests below a folder from a git tree; empty: there is
+    none.
+
+    The index and the state of the checkout do not matter: the content that was loaded is compared.
+    """
+    listing = run_git(folder, "ls-tree", "-r", "-z", "--full-tree", tree)
+    if listing is None:
+        return f"{folder} is in no git checkout that holds this tree"
+    rows = [row.partition("\t") for row in listing.split("\0") if row]
+    blobs = {path: head.split()[2] for head, _tab, path in rows if head.startswith("100")}
+    names = {path for path in blobs if _is_manifest(PurePosixPath(path))}
+    for manifest in manifests:
+        path = Path(manifest.path)
+        try:
+            name = path.resolve().relative_to(folder.resolve()).as_posix()
+            content = path.read_bytes()
+        except (OSError, ValueError):
+            return f"{path} is no file below {folder}"
+        data = b"blob %d\0%b" % (len(content), content)
+        blob = hashlib.sha1(data, usedforsecurity=False) if len(tree) == 40 else hashlib.sha256(data)
+        if hashlib.sha256(content).hexdigest() != manifest.sha256 or blobs.get(name) != blob.hexdigest():
+            return f"{path} differs from it"
+        names.discard(name)
+    return f"{min(names)} of it is missing in {folder}" if names else ""
+
+
+def _is_manifest(path: PurePosixPath) -> bool:
+    """Whether the loader reads this file of a folder."""
+    return path.suffix.lower() in (".yaml", ".yml") and not any(part.startswith(".") for part in path.parts)
 
 
 def _resolve_symlinks(path: Path) -> list[Path]:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from reconciler.codec import Codec
 from reconciler.errors import JournalUnavailable
+from reconciler.journal.review import ReviewedTree
 from reconciler.model.action import Action
 from reconciler.model.bounds import EpochMs, Int64, Total
 from reconciler.model.names import Address
@@ -56,6 +57,8 @@ class JournalEntry:
     request: Mapping[str, str | int]
     who: str | None = None
     commit: str | None = None
+    run_url: str | None = None
+    approver: str | None = None
     in_flight_ms: Total | None = None
     status: Status | None = None
     detail: str | None = None
@@ -95,6 +98,8 @@ class BatchLine:
     operation: str
     who: str | None = None
     commit: str | None = None
+    run_url: str | None = None
+    approver: str | None = None
     in_flight_ms: Total | None = None
     actions: tuple[BatchItem, ...]
 
@@ -118,9 +123,9 @@ _IN_BOTH = tuple(f.name for f in fields(BatchItem))
 _IN_COMMON = tuple(f.name for f in fields(BatchLine) if f.name not in ("v", "actions"))
 
 
-def dump(entry: JournalEntry) -> str:
+def dump(entry: JournalEntry | ReviewedTree) -> str:
     """Return one entry as a line of ASCII JSON without its newline; what is not known is left out."""
-    return _ENTRY.encode(entry)
+    return entry.dump() if isinstance(entry, ReviewedTree) else _ENTRY.encode(entry)
 
 
 def dump_batch(entries: Sequence[JournalEntry]) -> Iterator[str]:
@@ -166,6 +171,8 @@ def dump_time(at_ms: int, run_id: str) -> str:
 def parse(line: bytes) -> tuple[int, Sequence[JournalEntry]]:
     """Return time and entries of a line. Raises ValueError for what no version has written."""
     try:
+        if review := ReviewedTree.parse(line):
+            return review.at_ms, ()
         text = line.decode("ascii")
         if text.startswith('{"v":2,'):
             entry = _ENTRY.decode(text)

@@ -93,7 +93,14 @@ class JournalFile:
         """A descriptor under an advisory lock, which only a frozen run holds for long."""
         if flags & os.O_CREAT:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path, flags | os.O_CLOEXEC, 0o644)
+        # A repository can hold a link, and a file behind it that says what was reviewed or purged.
+        link = next((path for path in (self.path.parent, self.path) if path.is_symlink()), None)
+        if link is not None:
+            raise JournalUnavailable(
+                f"the journal {self.path} is not used: {link} is a link; put a file in its place, or name a topic in "
+                "spec.journal of the Cluster"
+            )
+        descriptor = os.open(self.path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         try:
             while True:
                 with suppress(BlockingIOError):

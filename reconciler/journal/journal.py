@@ -13,11 +13,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from reconciler.errors import JournalUnavailable
 from reconciler.journal.entry import Event, JournalEntry, RemovedOffsets, create, dump_batch, dump_time, parse
 from reconciler.journal.purge_clock import CLOCK_TOLERANCE_MS, IN_FLIGHT_MAX_MS, PurgeClock
+from reconciler.journal.review import NO_CI_RUN, REVIEW_RECENT_MS, CiRun, ReviewedTree
 from reconciler.model.action import Action
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
@@ -62,12 +63,20 @@ class LineStore(Protocol):
 class ActionJournal:
     """A journal over a store of lines: an intent before each request, an outcome after it.
 
-    Safe between threads. Every method raises JournalUnavailable. `who`, `commit`: of its entries.
+    Safe between threads. Every method raises JournalUnavailable. `who`, `commit`, `ci_run`: of its
+    entries.
     """
 
-    def __init__(self, store: LineStore, *, who: str | None = None, commit: str | None = None) -> None:
+    def __init__(
+        self, store: LineStore, *, who: str | None = None, commit: str | None = None, ci_run: CiRun = NO_CI_RUN
+    ) -> None:
         self.store = store
-        self._author = {"who": who, "commit": commit}
+        self._author: dict[str, Any] = {
+            "who": who,
+            "commit": commit,
+            "run_url": ci_run.url,
+            "approver": ci_run.approver,
+        }
         self._lock = Lock()
         self._failure: JournalUnavailable | None = None
         self._failed_at_s = 0.0
@@ -127,6 +136,39 @@ class ActionJournal:
     def entries(self, matching: Callable[[Address], bool] = lambda _address: True) -> Iterator[JournalEntry]:
         """Return the entries of the matching addresses, oldest first."""
         return (entry for entry in self._entries(self.store.lines()) if matching(entry.address))
+
+    def history(self) -> Iterator[JournalEntry | ReviewedTree]:
+        """Return all entries and all reviewed trees, oldest first."""
+        for line in self.store.lines():
+            yield from self._entries([line])
+            if review := ReviewedTree.parse(line.data):
+                yield review
+
+    def record_review(self, tree: str, *, run_id: str, at_ms: int) -> None:
+        """Store that a run with a reviewed plan has loaded this tree of manifests."""
+        review = ReviewedTree(tree=tree, run_id=run_id, at_ms=at_ms, reviewed_at_ms=at_ms, **self._author)
+        self.store.append([review.dump().encode("ascii")])
+
+    def find_review(self, tree: str, *, now_ms: int) -> ReviewedTree | None:
+        """Return a record of a reviewed tree; None: no run has stored one, or the journal has lost
+        it.
+
+        An old record is stored again, so that the retention of a topic never removes the last one.
+        """
+        review: ReviewedTree | None = None
+        for since_ms in (now_ms - REVIEW_RECENT_MS, 0):  # most runs read one day
+            for line in self.store.lines(since_ms=since_ms, containing=tree.encode("ascii")):
+                try:
+                    record = ReviewedTree.parse(line.data)
+                except ValueError as error:
+                    raise self.store.damaged(line.location, error) from None
+                if record is not None and record.tree == tree:
+                    review = record
+            if review is not None:
+                break
+        if review is not None and not 0 <= now_ms - review.at_ms <= REVIEW_RECENT_MS // 2:
+            self.store.append([replace(review, at_ms=now_ms).dump().encode("ascii")])
+        return review
 
     def open_intents(self, plan_digest: str, *, since_ms: int = 0) -> Mapping[Address, JournalEntry]:
         """Return each action's newest intent, where no later outcome of any run decides it.

@@ -17,7 +17,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka.futures import Deadline, failure_of, reason_of, submit
+from reconciler.kafka.futures import Deadline, deliver_events, failure_of, raw_text_of, reason_of, submit, text_of
+from reconciler.text.redact import add_references, redact
 
 _LOG = logging.getLogger("reconciler.kafka.client")
 
@@ -27,7 +28,6 @@ Settings = Mapping[str, Any]
 
 _SLICE_S = 0.05
 _GRACE_S = 3.0
-_SECRET_WORDS = ("password", "secret", "token", "key", "jaas", "passphrase", "oauth")
 _HANDSHAKES = {
     KafkaError._AUTHENTICATION: ("authentication failed", "sasl.mechanism, sasl.username and sasl.password"),
     KafkaError._SSL: ("TLS handshake failed", "security.protocol and ssl.ca.location"),
@@ -52,12 +52,20 @@ _UNTRUSTED = (
 class Connection:
     """How to reach one cluster, also from Spark tasks. `timeout_s`: upper bound of every exchange.
 
-    `properties`: librdkafka's names and values. They include secrets, so repr hides them.
+    `properties`: librdkafka's names and values. `references`: values of secrets, and the references
+    that the manifest writes for them. repr hides all values.
     """
 
-    bootstrap_servers: tuple[str, ...]
+    bootstrap_servers: tuple[str, ...] = field(repr=False)
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeout_s: float = 30.0
+    references: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def servers(self) -> str:
+        """The bootstrap servers for people, as the manifest writes them."""
+        add_references(self.references)
+        return ", ".join(map(redact, self.bootstrap_servers))
 
 
 def create(client_class: Callable[..., Client], connection: Connection, settings: Settings | None = None) -> Client:
@@ -67,6 +75,7 @@ def create(client_class: Callable[..., Client], connection: Connection, settings
     `poll`; the library's log and errors need it. A producer asks brokers to create a missing topic,
     whatever the configuration: check that the topic exists before writing.
     """
+    add_references(connection.references)
     timeout_ms = max(1_000, int(connection.timeout_s * 1000))
     configuration = {
         "client.id": "kafka-reconciler",
@@ -76,7 +85,7 @@ def create(client_class: Callable[..., Client], connection: Connection, settings
         **connection.properties,
         "socket.timeout.ms": min(300_000, timeout_ms),
         "bootstrap.servers": ",".join(connection.bootstrap_servers),
-        "error_cb": lambda error: _LOG.debug("client_error=%s text=%s", error.name(), error.str()),
+        "error_cb": lambda error: _LOG.debug("client_error=%s text=%s", error.name(), text_of(error)),
         # Without it AdminClient.list_topics("x") creates the topic x. Producers have none.
         **({} if client_class is Producer else {"allow.auto.create.topics": False}),
         **(settings or {}),
@@ -88,12 +97,9 @@ def create(client_class: Callable[..., Client], connection: Connection, settings
     except BlockingIOError as error:
         raise ClusterUnreachable(f"no client could be opened: {error.strerror}; see this machine's limits") from None
     except (KafkaException, ValueError, TypeError) as error:
-        text = reason_of(error)
-        for name, value in connection.properties.items():
-            if value and any(word in name for word in _SECRET_WORDS):
-                text = text.replace(str(value), "…")
-        servers = ", ".join(connection.bootstrap_servers)
-        raise ClusterUnreachable(f"no client for {servers}: {text}; correct the Cluster's spec.client") from None
+        raise ClusterUnreachable(
+            f"no client for {connection.servers}: {reason_of(error)}; correct the Cluster's spec.client"
+        ) from None
 
 
 def read_timeouts(connection: Connection) -> dict[str, int]:
@@ -115,15 +121,14 @@ def cluster_id(connection: Connection) -> str:
     while not answer.done() and not errors.deadline.passed:
         # The answer ends the wait; only `poll` delivers errors meanwhile.
         wait([answer], timeout=min(_SLICE_S, errors.deadline.remaining_s))
-        client.poll(0)
-    client.poll(0)
+        deliver_events(client)
+    deliver_events(client)
     if failure_of(answer) is None and answer.result():
         return str(answer.result())
-    servers = ", ".join(connection.bootstrap_servers)
     waited_s = time.monotonic() - started
     diagnosis = _diagnose_certificate(connection) if errors.certificate else None
     reason, next_step = diagnosis or (errors.reason, errors.next_step)
-    raise ClusterUnreachable(f"no broker of {servers} answered in {waited_s:.0f} s: {reason}; {next_step}")
+    raise ClusterUnreachable(f"no broker of {connection.servers} answered in {waited_s:.0f} s: {reason}; {next_step}")
 
 
 def _diagnose_certificate(connection: Connection) -> tuple[str, str] | None:
@@ -156,7 +161,7 @@ def _diagnose_certificate(connection: Connection) -> tuple[str, str] | None:
                 context.wrap_socket(raw, server_hostname=host).close()
         except ssl.SSLCertVerificationError as error:
             reason, next_step = _PROBLEMS.get(error.verify_code, _UNTRUSTED)
-            reason = reason.format(server, error.verify_message.rstrip("."))
+            reason = redact(reason.format(server, error.verify_message.rstrip(".")))
             return f"TLS handshake failed: {reason}", next_step
         except (OSError, ValueError):
             continue
@@ -168,7 +173,7 @@ class DebugLogger:
 
     def log(self, _level: int, message: str, *details: object) -> None:
         """Log at debug level. The signature of `logging.Logger.log`; its level is dropped."""
-        _LOG.debug(message, *details)
+        _LOG.debug("%s", redact(message % details if details else message))
 
 
 class ConnectErrors:
@@ -185,7 +190,7 @@ class ConnectErrors:
 
     def add(self, error: KafkaError) -> None:
         """Add an error. Timeouts and "all brokers down" explain less than earlier errors."""
-        text, code = error.str(), error.code()
+        text, code = raw_text_of(error), error.code()
         kind = next((kind for word, kind in _KINDS.items() if word in text.lower()), "connection failed")
         if code in _HANDSHAKES:
             kind, properties = _HANDSHAKES[code]
@@ -193,5 +198,5 @@ class ConnectErrors:
             self.next_step = f"check {properties} in the Cluster's spec.client"
         if code == KafkaError._ALL_BROKERS_DOWN or (code == KafkaError._TIMED_OUT and self.reason != "no answer"):
             return
-        self.reason = f"{kind} ({text})"
+        self.reason = f"{kind} ({redact(text)})"
         self.certificate = self.certificate or "certificate verify failed" in text

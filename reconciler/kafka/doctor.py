@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import confluent_kafka
 
 from reconciler.kafka import permissions
+from reconciler.kafka.futures import deliver_events
 from reconciler.kafka.group_listing import list_groups
 from reconciler.kafka.journal_topic import check_topic
 from reconciler.kafka.offsets import newest_timestamps
@@ -72,7 +73,7 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
     with _capture_client_log() as log, closing(KafkaSession(debug)) as debug_session:
         rights, beyond = permissions.check(debug_session, required, topics=names, groups=group_names)
         clock = _clock_skew(debug_session, [facts.partition.partition for facts in commit_log])
-        debug_session.reader().poll(0)
+        deliver_events(debug_session.reader())
     return DoctorReport(
         cluster_id=listing.cluster_id or session.cluster_id or "",
         brokers=listing.brokers,

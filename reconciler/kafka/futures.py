@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from reconciler.model.snapshot import Unknown
+from reconciler.text.redact import redact
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -67,8 +69,14 @@ def wait_all(client: AdminClient, futures: Iterable[Future[Any]], deadline: Dead
         while not future.done() and not deadline.passed:
             # The poll only delivers logs and errors, so it must not be what waits.
             wait([future], timeout=min(_SLICE_S, deadline.remaining_s))
-            client.poll(0)
-    client.poll(0)
+            deliver_events(client)
+    deliver_events(client)
+
+
+def deliver_events(client: AdminClient) -> None:
+    """Let the library call back with its log and errors, without those that are no UTF-8."""
+    with suppress(UnicodeDecodeError):  # the library cut a broker's text off within a character
+        client.poll(0)
 
 
 def is_final(future: Future[Any]) -> bool:
@@ -92,7 +100,20 @@ def code_of(error: object) -> int:
 def reason_of(error: BaseException | KafkaError) -> str:
     """One line for a failed call: the words of the broker or the library, without class names."""
     inner = kafka_error(error)
-    return str(error) or type(error).__name__ if inner is None else f"{inner.str()} ({inner.name()})"
+    return redact(str(error)) or type(error).__name__ if inner is None else f"{text_of(inner)} ({inner.name()})"
+
+
+def text_of(error: KafkaError) -> str:
+    """The text of the broker or the library, without values of secrets."""
+    return redact(raw_text_of(error))
+
+
+def raw_text_of(error: KafkaError) -> str:
+    """The text of the broker or the library, to be compared only: it may quote a secret."""
+    try:
+        return str(error.str())
+    except UnicodeDecodeError:  # the library cut it off within a character, or a broker sent no UTF-8
+        return str(error.name())
 
 
 def failed_with(future: Future[Any], codes: Collection[int]) -> bool:

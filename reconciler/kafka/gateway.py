@@ -16,7 +16,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import topics
 from reconciler.kafka.consumer_offsets import read_newest_records
-from reconciler.kafka.futures import Deadline, kafka_error
+from reconciler.kafka.futures import Deadline, kafka_error, text_of
 from reconciler.kafka.group_listing import list_all_groups
 from reconciler.kafka.groups import fetch, read_consumers, read_groups, unknown_group
 from reconciler.kafka.offsets import with_watermarks
@@ -246,7 +246,7 @@ def _result(error: object) -> ItemResult:
     inner = kafka_error(error)
     if inner is None:
         return ItemResult("_TIMED_OUT", str(error) or "no answer within the deadline")
-    return ItemResult(error_name(inner.code()), str(inner.str()))
+    return ItemResult(error_name(inner.code()), text_of(inner))
 
 
 # The client library has some old names.

@@ -17,7 +17,7 @@ from confluent_kafka.admin import NewTopic
 from reconciler.errors import ClusterUnreachable, JournalUnavailable
 from reconciler.journal.journal import Line
 from reconciler.kafka import connect
-from reconciler.kafka.futures import code_of, reason_of, wait_all
+from reconciler.kafka.futures import code_of, reason_of, text_of, wait_all
 from reconciler.kafka.offsets import first_offsets, read_ends, read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import describe, list_topics, read_configs
@@ -90,7 +90,7 @@ class JournalTopic:
                 unacknowledged = self._producer.flush(self._session.timeout_s)
             except (KafkaException, ClusterUnreachable) as error:
                 raise self._unavailable("written", reason_of(error)) from None
-            failures = [error.str() for error in errors if error is not None]
+            failures = [text_of(error) for error in errors if error is not None]
             if failures or unacknowledged:
                 # Lines in flight may still arrive; an extra intent is harmless.
                 self._producer = None
@@ -176,8 +176,8 @@ def create_command(topic: str, *, brokers: int = _REPLICAS) -> str:
     return f"kafka-topics --create --topic {topic} --partitions 1 --replication-factor {replicas} {configs}"
 
 
-def create_topic(session: KafkaSession, topic: str) -> None:
-    """Create the topic as `create_command` does, unless it exists.
+def create_topic(session: KafkaSession, topic: str) -> bool:
+    """Create the topic as `create_command` does. Return False if it existed, and stays as it is.
 
     Raises JournalUnavailable and ClusterUnreachable.
     """
@@ -190,6 +190,7 @@ def create_topic(session: KafkaSession, topic: str) -> None:
     error = answer.exception() if answer.done() else TimeoutError("no answer in time")
     if error is not None and code_of(error) != KafkaError.TOPIC_ALREADY_EXISTS:
         raise JournalUnavailable(f"the journal topic {topic} could not be created: {reason_of(error)}")
+    return error is None
 
 
 def check_topic(session: KafkaSession, topic: str) -> Sequence[str] | Unknown:

@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient
 
 from reconciler.kafka import connect
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.futures import Deadline, batched, is_final, submit, wait_all
+from reconciler.kafka.futures import Deadline, batched, deliver_events, is_final, submit, wait_all
 
 Item = TypeVar("Item")
 Argument = TypeVar("Argument")
@@ -78,7 +78,7 @@ class KafkaSession:
             client = self._clients.get(purpose)
             if client is None:
                 client = self._clients[purpose] = connect.create(AdminClient, self.connection, settings)
-            client.poll(0)
+            deliver_events(client)
             return client
 
     def read(
@@ -170,7 +170,8 @@ class _Worker:
         self._pipe, worker_end = Pipe()
         with worker_end:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", f"from {__name__} import serve; serve({worker_end.fileno()})"],
+                # -P: no module of the current folder, which in CI is a checkout.
+                [sys.executable, "-P", "-c", f"from {__name__} import serve; serve({worker_end.fileno()})"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

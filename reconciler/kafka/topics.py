@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka.futures import GONE, Deadline, failed_with, failure_of
+from reconciler.kafka.futures import GONE, Deadline, failed_with, failure_of, text_of
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import NOT_ASKED, PartitionFacts, TopicFacts, Unknown
@@ -55,7 +55,7 @@ def list_topics(session: KafkaSession) -> TopicListing:
     failure = failure_of(answer)
     if failure is not None:
         raise ClusterUnreachable(
-            f"no broker of {', '.join(session.connection.bootstrap_servers)} listed its topics in "
+            f"no broker of {session.connection.servers} listed its topics in "
             f"{session.timeout_s:.0f} s: {failure.reason}; check that the brokers are up"
         )
     listing = answer.result()
@@ -77,7 +77,7 @@ def list_topics(session: KafkaSession) -> TopicListing:
             )
         else:
             failed.append(f"{name} ({listed.error.name()})")
-            count = Unknown(f"metadata of the topic: {listed.error.str()}")
+            count = Unknown(f"metadata of the topic: {text_of(listed.error)}")
         topics[name] = TopicFacts(name=name, topic_id=NOT_ASKED, internal=name in INTERNAL_TOPICS, partitions=count)
     return TopicListing(
         brokers=tuple(sorted(listing.brokers)),
@@ -213,7 +213,7 @@ def topic_id_text(topic_id: Any) -> str | Unknown:
 def _leaderless(error: KafkaError | None) -> Unknown | None:
     if error is None or error.code() == KafkaError.LEADER_NOT_AVAILABLE:
         return None
-    return Unknown(f"leader: {error.str()}")
+    return Unknown(f"leader: {text_of(error)}")
 
 
 def _description(name: str, future: Future[Any]) -> Described | Unknown | None:

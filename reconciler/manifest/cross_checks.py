@@ -107,8 +107,9 @@ def _cluster_references(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]
 def _waived_policies(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:
     addresses: dict[str | None, set[str]] = {}
     for item in items:
-        if issubclass(item.model, Policy):
-            addresses.setdefault(item.cluster, set()).add(item.address)
+        if issubclass(item.model, Policy | Cluster):
+            cluster = item.name if item.model is Cluster else item.cluster
+            addresses.setdefault(cluster, set()).add(item.address)
     for item in items:
         known = addresses.get(item.cluster, set())
         if isinstance(item.manifest, Waiver) and item.manifest.spec.policy not in known:

@@ -32,6 +32,10 @@ M005 no manifests
 M006 more errors than are shown
     The first 200 errors of a file are shown. So many errors usually have one cause: correct the
     first ones and validate again.
+M007 link out of the folder
+    A symbolic link leads out of the paths on the command line. Errors quote the lines of a file, so
+    a link in a pull request could show any file of the machine. Name the target on the command
+    line as well, or write a file in the place of the link.
 M101 not YAML
     The text after this position cannot be read as YAML. The documents before it are checked, the
     rest of the file is not.
@@ -121,9 +125,11 @@ M211 literal secret
     and change the secret: it stays in the history of Git.
 M212 reserved property
     A guarantee depends on this property, so the tool sets it itself; or it would run code from a
-    pull request; or librdkafka has no such property.
+    pull request; or it is not among the properties that a manifest may set. An operator allows more
+    with RECONCILER_CLIENT_EXTRA, where the command runs.
 M213 malformed reference
-    A reference is ${env:NAME} or ${file:PATH}.
+    A reference is ${env:NAME} or ${file:PATH}. References stand in secrets, user names, certificates
+    and entries of bootstrapServers.
 M214 empty keep
     A floor without a rule would delete all records. Add at least one rule: newerThan, since, last,
     fromOffset or unreadBy.
@@ -135,6 +141,12 @@ M216 not in mode continuous
     every group need one: use mode merge, or say it more narrowly.
 M217 newerThan: 0s
     Every record is older than now, so the rule keeps nothing. Say how old a record may become.
+M218 value of a client property
+    The property does not accept this value.
+M219 connection without protection
+    Without TLS, or without a check of certificate and host name, the client hands its secrets to
+    whoever answers. An operator allows it with RECONCILER_ALLOW_INSECURE=1, where the command runs,
+    as for a sandbox.
 M301 duplicate name
     A name is unique per kind and cluster: decisions are addressed by it. Rename one of the two.
 M302 two policies claim one subject

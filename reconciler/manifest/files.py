@@ -9,13 +9,14 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
-from reconciler.errors import ManifestsInvalid, UsageError
+from reconciler.errors import ManifestsInvalid, Refused, UsageError
 from reconciler.manifest.cross_checks import cross_check
 from reconciler.manifest.diagnostics import Diagnostic, SourceFile, suggestion
 from reconciler.manifest.parse import ParsedManifest, address_of, parse_manifest
 from reconciler.manifest.yaml import MOST_SHOWN
 from reconciler.model.names import SourceLocation
 from reconciler.model.plan import ManifestFile
+from reconciler.plan.rules import RuleSet
 from reconciler.policies import Policy
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.waiver import Waiver
@@ -27,12 +28,49 @@ _SUFFIXES = (".yaml", ".yml")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterManifests:
-    """The input of one plan. Policies and waivers are sorted by address, files by path."""
+    """The input of one plan. Policies and waivers are sorted by address, files by path.
+
+    `connection_changes`: fields of the connection that the files change, and that are not followed.
+    `base`: the trusted manifests of the cluster; None: there are none. `proposed`: the Cluster with the
+    connection of the files; None: `cluster` has it.
+    """
 
     cluster: Cluster
     policies: tuple[Policy, ...]
     waivers: tuple[Waiver, ...]
     files: tuple[ManifestFile, ...]
+    connection_changes: tuple[str, ...] = ()
+    base: RuleSet | None = None
+    proposed: Cluster | None = None
+
+    @property
+    def rules(self) -> RuleSet:
+        """The manifests as they are after a merge."""
+        return RuleSet(self.proposed or self.cluster, self.policies, self.waivers)
+
+    def connect_as(self, trusted: "ManifestSet") -> "ClusterManifests":
+        """Return the manifests with the connection of trusted ones.
+
+        A new cluster has none: `base` stays None. Raises Refused for one that has policies.
+        """
+        name = self.cluster.metadata.name
+        known = next((part for part in trusted.by_cluster if part.cluster.metadata.name == name), None)
+        changes = self.cluster.connection_changes(None if known is None else known.cluster)
+        if known is not None:
+            return replace(
+                self,
+                cluster=self.cluster.connect_as(known.cluster),
+                connection_changes=changes,
+                base=known.rules,
+                proposed=self.cluster,
+            )
+        if self.policies:
+            raise Refused(
+                f"{self.cluster.address} ({self.cluster.declared_at}) is not among the trusted manifests, so nothing "
+                f"connects to it and its {len(self.policies)} policies have no plan: merge the Cluster without them "
+                "first"
+            )
+        return replace(self, connection_changes=changes)
 
     def with_protections(self, other: Cluster) -> "ClusterManifests":
         """Return the manifests with what `other` protects, too."""
@@ -80,11 +118,14 @@ class ManifestSet:
 def load(paths: Sequence[Path], *, now_ms: int, cluster: str | None = None) -> ManifestSet:
     """Load all manifests below `paths`: files, and *.yaml and *.yml in folders except hidden ones.
 
+    A link leads to something below `paths`, too; a path that is a link, below the folder it is in.
     `now_ms`: the time for rules about instants. `cluster`: must be a cluster of the set.
     Raises ManifestsInvalid with all diagnostics in file order, UsageError for an unknown `cluster`.
     """
     inodes: set[tuple[int, int]] = set()
-    manifests = validate_sources([file for path in paths for file in _read_below(path, inodes)], now_ms=now_ms)
+    folders = list(map(_folder_of, paths))
+    files = [file for path in paths for file in _read_below(path, folders, inodes)]
+    manifests = validate_sources(files, now_ms=now_ms)
     if cluster is not None:
         manifests.for_cluster(cluster)
     return manifests
@@ -174,8 +215,19 @@ def _in_file_order(diagnostics: Sequence[Diagnostic], files: Sequence[SourceFile
             yield _file_error("M006", path, message, "correct the errors above first")
 
 
-def _read_below(root: Path, inodes: set[tuple[int, int]]) -> Iterator[SourceFile | Diagnostic]:
-    """Read files at or below `root`, by name. `inodes`: of what was read; links may repeat it."""
+def _folder_of(path: Path) -> Path:
+    """Return what links below a path of the command line may not leave. `_read_below` reports errors."""
+    try:
+        return (path.parent if path.is_symlink() else path).resolve()
+    except (OSError, ValueError):
+        return path
+
+
+def _read_below(root: Path, folders: Sequence[Path], inodes: set[tuple[int, int]]) -> Iterator[SourceFile | Diagnostic]:
+    """Read files at or below `root`, by name. `inodes`: of what was read; links may repeat it.
+
+    A pull request may hold links, and errors quote what they lead to: no link leaves `folders`.
+    """
     pending = [root]
     empty = True
     while pending:
@@ -187,6 +239,11 @@ def _read_below(root: Path, inodes: set[tuple[int, int]]) -> Iterator[SourceFile
                 continue
             empty = empty and is_folder and inode not in inodes
             if inode in inodes:
+                continue
+            if path.is_symlink() and not any(path.resolve().is_relative_to(folder) for folder in folders):
+                empty = False
+                hint = "name its target as well, or write a file in its place"
+                yield _file_error("M007", str(path), "a link out of the folder of manifests", hint)
                 continue
             inodes.add(inode)
             if is_folder:

@@ -13,7 +13,8 @@ class Status(StrEnum):
     APPLIED: sent and proven by reading back. SATISFIED: the cluster was as desired already. STALE:
     the cluster changed, nothing was done. WAITING: right, but not now. BLOCKED: a protection or
     limit of now. FAILED: the broker refused, or the read-back disagrees. NOT_ATTEMPTED: the run
-    ended before its turn, or its intent could not be stored.
+    ended before its turn, or its intent could not be stored. DEFERRED: of an operation that this
+    run leaves to another one; neither done nor a failure.
     """
 
     APPLIED = "applied"
@@ -23,6 +24,7 @@ class Status(StrEnum):
     BLOCKED = "blocked"
     FAILED = "failed"
     NOT_ATTEMPTED = "not_attempted"
+    DEFERRED = "deferred"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

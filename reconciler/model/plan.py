@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import pairwise
 from operator import attrgetter
 
@@ -118,12 +119,46 @@ class PolicyInfo:
     reason: str | None
 
 
+class Change(StrEnum):
+    """How a manifest differs from the one of the same address in the base."""
+
+    NEW = "new"
+    CHANGED = "changed"
+    REMOVED = "removed"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A field of a manifest by its path, such as `keep.newerThan`, with its values as text.
+
+    `values`: empty: it is not set any more. `before`: in the base; None: the same, or there is no
+    base.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    before: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What a manifest says about later runs. `change` None: there is no base to compare with."""
+
+    address: Address
+    declared_at: SourceLocation
+    change: Change | None
+    settings: tuple[Setting, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What would be done to one cluster, and what not. `decisions`: sorted by address.
 
-    `incomplete`: sentences that say what could not be read; empty: everything was.
-    `targets`: addresses that the plan was narrowed to; empty: all.
+    `incomplete`: sentences that say what could not be read; empty: everything was. `targets`:
+    addresses that the plan was narrowed to; empty: all. `continuous`: policies that later runs
+    carry out without another review. `rule_changes`: manifests of limits, protections, waivers and
+    the connection that differ from the base.
     """
 
     cluster: str
@@ -136,6 +171,8 @@ class Plan:
     targets: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
     notes: tuple[PolicyInfo, ...] = ()
+    continuous: tuple[Rule, ...] = ()
+    rule_changes: tuple[Rule, ...] = ()
 
     @property
     def actions(self) -> tuple[Action, ...]:

@@ -35,7 +35,7 @@ class Limit:
     """One limit of a Cluster manifest: a share in percent if it has a `total`, otherwise a count.
 
     `words` complete "groups removed: 3". `waiver_max_ms`: how far ahead a waiver of it may expire.
-    `fixed`: a Cluster cannot raise it, so only a waiver does.
+    `fixed`: a Cluster cannot raise it, so only a waiver does. `remedy`: what to do instead.
     """
 
     field: str
@@ -44,6 +44,7 @@ class Limit:
     total: Total | None = None
     waiver_max_ms: int = 30 * DAY_MS
     fixed: bool = False
+    remedy: str = "do less at once"
 
     @property
     def id(self) -> str:
@@ -136,6 +137,10 @@ class Operation(Action):
     """What the errors of the request mean, besides COMMON_ERRORS."""
     RIGHT: ClassVar[Right]
     """The right that the request needs."""
+    REMOVES: ClassVar[bool] = True
+    """Whether each request removes something, so that no review may leave the operation out."""
+    RESTS_ON_REMOVALS: ClassVar[bool] = False
+    """Whether the check before its request has to know which groups the same plan has removed."""
 
     @property
     def subject(self) -> Subject:

@@ -146,6 +146,7 @@ class DeleteRecords(FoldableOperation):
     OPERATION: ClassVar[str] = "delete_records"
     TITLE: ClassVar[str] = "record deletion"
     API: ClassVar[tuple[str, int, int]] = ("DeleteRecords", 21, 0)
+    RESTS_ON_REMOVALS: ClassVar[bool] = True
     LIMITS: ClassVar[tuple[Limit, ...]] = (TOPICS, RECORDS_PERCENT_PER_TOPIC, RECORDS_PERCENT)
     BATCH_SIZE: ClassVar[int] = 1_000
     """The client library merges answers quadratically above that."""

@@ -96,6 +96,8 @@ class ElectLeader(FoldableOperation):
     leader_wanted: Int32 | None
     seen: ObservedLeadership
 
+    REMOVES: ClassVar[bool] = False
+
     @property
     def irreversible(self) -> bool:
         return self.election is Election.UNCLEAN

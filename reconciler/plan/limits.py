@@ -7,14 +7,14 @@ action counts towards each, the Cluster sets their values, and the caller ends t
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import Decision, LimitVerdict, UsedWaiver
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.operations import Operation
 from reconciler.operations.base import Limit
-from reconciler.policies.cluster import LIMITS, Cluster
+from reconciler.policies.cluster import CONNECTION, LIMITS, Cluster
 from reconciler.policies.waiver import Waiver
 from reconciler.text.formatting import approximate_duration, format_instant
 
@@ -22,9 +22,14 @@ _CLAUSES_MAX = 3
 
 
 def verdicts(
-    decisions: Iterable[Decision], cluster: Cluster, waivers: Iterable[Waiver], snapshot: ClusterSnapshot
+    decisions: Iterable[Decision],
+    cluster: Cluster,
+    waivers: Iterable[Waiver],
+    snapshot: ClusterSnapshot,
+    *,
+    connection_changes: Sequence[str] = (),
 ) -> tuple[LimitVerdict, ...]:
-    """Return one verdict for each limit, in the manifest's order.
+    """Return one verdict for each limit, in the manifest's order, after that of a changed connection.
 
     A share of an unknown total refuses, but only where there are actions that it would bound.
     With a waiver, the actions of its policy keep the waiver's value, all others together keep the
@@ -42,17 +47,34 @@ def verdicts(
                     buckets[limit.id][name] = _Bucket(name, total)
                 buckets[limit.id][name].amounts[policy][counted] += amount
     ordered = sorted(waivers, key=lambda waiver: waiver.address)
-    return tuple(
-        _verdict(
-            limit,
-            cluster.limit(limit),
-            [bucket for _name, bucket in sorted(buckets[limit.id].items())],
-            [waiver for waiver in ordered if waiver.spec.limit == limit.id],
-            places,
-            now_ms=snapshot.observed_at_ms,
-        )
-        for limit in LIMITS
+    now_ms = snapshot.observed_at_ms
+    changed = [connection_verdict(cluster, ordered, connection_changes, now_ms=now_ms)] if connection_changes else []
+    return (
+        *changed,
+        *(
+            _verdict(
+                limit,
+                cluster.limit(limit),
+                [bucket for _name, bucket in sorted(buckets[limit.id].items())],
+                [waiver for waiver in ordered if waiver.spec.limit == limit.id],
+                places,
+                now_ms=now_ms,
+            )
+            for limit in LIMITS
+        ),
     )
+
+
+def connection_verdict(
+    cluster: Cluster, waivers: Iterable[Waiver], changes: Sequence[str], *, now_ms: int
+) -> LimitVerdict:
+    """Return whether a waiver allows that the manifests connect elsewhere. `changes`: fields."""
+    limit = replace(CONNECTION, words=f"{CONNECTION.words} ({', '.join(changes)})")
+    bucket = _Bucket("", None)
+    bucket.amounts[cluster.address].update(changes)
+    counted = [waiver for waiver in waivers if waiver.spec.limit == limit.id]
+    places = {cluster.address: cluster.declared_at}
+    return _verdict(limit, cluster.limit(limit), [bucket], counted, places, now_ms=now_ms)
 
 
 @dataclass(slots=True)
@@ -129,7 +151,7 @@ def _verdict(
         # Rounded up: a share just above a limit must not read as the limit itself.
         message = f"{limit.words}{place}: {_number(_ceil(cause.value(policies)))}{unit}, the limit is {bound}"
         if refused:
-            message += f"; most of it by {worst} ({places[worst]}): {_advice(limit.id, most, refused)}"
+            message += f"; most of it by {worst} ({places[worst]}): {_advice(limit, most, refused)}"
     used_waivers = tuple(used[policy] for policy in sorted(used))
     clauses = [
         f"; Waiver/{waiver.name} allows {waiver.policy} {_number(waiver.value)} for "
@@ -170,7 +192,7 @@ def _sort_out(waivers: Iterable[Waiver], now_ms: int) -> tuple[dict[Address, Use
     return valid, _join_first(ignored, "more waivers that do not count")
 
 
-def _advice(limit: str, most: float, refused: Iterable[tuple[_Bucket, list[Address]]]) -> str:
+def _advice(limit: Limit, most: float, refused: Iterable[tuple[_Bucket, list[Address]]]) -> str:
     """Name the fewest waivers, with their values, that the plan needs; worst policies first."""
     needed: dict[Address, float] = {}
     for bucket, policies in refused:
@@ -181,11 +203,11 @@ def _advice(limit: str, most: float, refused: Iterable[tuple[_Bucket, list[Addre
             amount = bucket.value([policy, *ordered[max(1, count) :]] if policy == ordered[0] else [policy])
             needed[policy] = max(needed.get(policy, 0.0), _ceil(amount))
     specs = " and ".join(
-        f"{{policy: {policy}, limit: {limit}, value: {_number(value)}, expires: …}}"
+        f"{{policy: {policy}, limit: {limit.id}, value: {_number(value)}, expires: …}}"
         for policy, value in list(needed.items())[:_CLAUSES_MAX]
     )
     more = f" (and {len(needed) - _CLAUSES_MAX} more)" if len(needed) > _CLAUSES_MAX else ""
-    return f"do less at once, or add a Waiver of spec {specs}{more}"
+    return f"{limit.remedy}, or add a Waiver of spec {specs}{more}"
 
 
 def _join_first(clauses: Sequence[str], noun: str) -> str:

@@ -26,10 +26,12 @@ from reconciler.model.bounds import InstantMs, NonEmpty, Total
 from reconciler.model.names import Address
 from reconciler.model.plan import (
     Blocked,
+    Change,
     Decision,
     LimitVerdict,
     Plan,
     PolicyInfo,
+    Rule,
     Satisfied,
     Skipped,
     Source,
@@ -72,6 +74,8 @@ class Header:
     summary: Mapping[str, Total]
     limits: tuple[LimitVerdict, ...]
     notes: tuple[PolicyInfo, ...]
+    continuous: tuple[Rule, ...]
+    rule_changes: tuple[Rule, ...]
     plan_digest: str
 
     def __post_init__(self) -> None:
@@ -133,14 +137,19 @@ class Totals:
 
     `summary`: how many decisions there are of each sort; `irreversible`, `records_removed_max` and
     `unbounded` (how many may remove any number of records) are of the actions. `digest`: sha256 over a
-    line of JSON for format and cluster, and one for what each action binds.
+    line of JSON for format and cluster, one for each rule that later runs carry out without a review,
+    and one for what each action binds.
     """
 
-    def __init__(self, cluster_id: str) -> None:
+    def __init__(self, cluster_id: str, continuous: Iterable[Rule]) -> None:
         acting = [operation.OPERATION for operation in reversed(operations.OPERATIONS)]
         names = [*acting, *SECTIONS[1:], "irreversible", "records_removed_max", "unbounded"]
         self.summary: dict[str, int] = dict.fromkeys(names, 0)
         self._hash = hashlib.sha256(_digest_line([FORMAT_MAJOR, cluster_id]))
+        for rule in continuous:
+            if rule.change is not Change.REMOVED:
+                settings = sorted((setting.name, setting.values) for setting in rule.settings)
+                self._hash.update(b"\n" + _digest_line([str(rule.address), settings]))
 
     def add(self, decision: Decision) -> None:
         """Take one more decision."""
@@ -166,7 +175,7 @@ def digest(plan: SavedPlan) -> str:
     """Return the digest of a plan."""
     if isinstance(plan, PlanFile):
         return plan.plan_digest
-    totals = Totals(plan.cluster_id)
+    totals = Totals(plan.cluster_id, plan.continuous)
     for action in plan.actions:
         totals.add(action)
     return totals.digest
@@ -210,7 +219,7 @@ def lines(plan: Plan) -> Iterator[str]:
     Raises ValueError for a plan that no file can hold: decisions out of address order, an address that
     its text does not give back, a number that is not finite.
     """
-    totals, codecs = Totals(plan.cluster_id), _codecs(operations.OPERATIONS)
+    totals, codecs = Totals(plan.cluster_id, plan.continuous), _codecs(operations.OPERATIONS)
     present = set()
     last: Address | None = None
     for decision in plan.decisions:
@@ -374,7 +383,7 @@ def _header(numbered: _Lines) -> tuple[Header, bool]:
 
 
 def _decisions(numbered: _Lines, header: Header, *, newer: bool) -> Iterator[Decision]:
-    codecs, totals = _codecs(operations.OPERATIONS), Totals(header.cluster_id)
+    codecs, totals = _codecs(operations.OPERATIONS), Totals(header.cluster_id, header.continuous)
     last: dict[str, Address] = {}
     for number, section, text in _rows(numbered, newer=newer):
         try:

@@ -39,11 +39,13 @@ def plan(
     expires_after_ms: int = DAY_MS,
     targets: Sequence[str] = (),
     modes: Collection[Mode] = ALL_MODES,
+    connection_changes: Sequence[str] = (),
 ) -> Plan:
     """Return one decision for each subject of each policy, and the verdict of the limits.
 
     `policies`: all of the cluster, since those outside `modes` and `targets` still claim their
     subjects. `snapshot` answers `scan_request(…, snapshot.observed_at_ms)` of those inside.
+    `connection_changes`: fields in which the manifests would connect elsewhere.
 
     Raises WrongCluster for facts of another cluster, UsageError for a target without any decision.
     """
@@ -74,7 +76,7 @@ def plan(
         observed_at_ms=snapshot.observed_at_ms,
         expires_at_ms=snapshot.observed_at_ms + expires_after_ms,
         decisions=decisions,
-        limits=limits.verdicts(decisions, cluster, waivers, snapshot),
+        limits=limits.verdicts(decisions, cluster, waivers, snapshot, connection_changes=connection_changes),
         source=source or Source(),
         targets=tuple(sorted(set(targets))),
         incomplete=tuple(_incomplete(planned_policies, decisions, snapshot)),

@@ -47,6 +47,14 @@ class ManifestModel(BaseModel):
         """Return what is wrong with fields that are right by themselves."""
         return ()
 
+    def settings(self, *, explicit: bool = False) -> Mapping[str, tuple[str, ...]]:
+        """Return the values of all fields by path, as texts.
+
+        `explicit`: of those that the manifest writes.
+        """
+        document = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=explicit)
+        return dict(_flatten(document, ""))
+
     @staticmethod
     def _unbounded_pattern(
         field: str, selectors: Sequence[Selector], expect_at_most: int | None
@@ -56,6 +64,15 @@ class ManifestModel(BaseModel):
         if index is not None and expect_at_most is None:
             message = f"`{selectors[index].text}` is a pattern and `expectAtMost` is missing"
             yield ValidationIssue("M201", message, (field, index), f"add expectAtMost: how many {field} it may match")
+
+
+def _flatten(value: Any, path: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _flatten(inner, f"{path}.{key}".removeprefix("."))
+    else:
+        values = value if isinstance(value, list) else [value]
+        yield path, tuple(f"{item:.15g}" if isinstance(item, float) else str(item) for item in values)
 
 
 def first_pattern(selectors: Sequence[Selector]) -> int | None:

@@ -22,6 +22,10 @@ class Protect(ManifestModel):
     """Groups that are never removed."""
 
 
+CONNECTION = Limit(
+    "connection", 0, "connects elsewhere after the merge", fixed=True, remedy="propose the connection apart"
+)
+"""How many fields of the connection a proposal may change; no Cluster sets it."""
 LIMITS: tuple[Limit, ...] = tuple(limit for operation in reversed(OPERATIONS) for limit in operation.LIMITS)
 """The limits of all operations; the most destructive operation comes first."""
 
@@ -97,4 +101,25 @@ class Cluster(Envelope):
 
     def limit(self, limit: Limit) -> float:
         """Return the bound that the manifest sets."""
-        return float(getattr(self.spec.limits, limit.field))
+        return float(getattr(self.spec.limits, limit.field, limit.default))
+
+    def connection_changes(self, trusted: "Cluster | None") -> tuple[str, ...]:
+        """Return the fields in which the connection differs from a trusted one. None: all fields."""
+        own, other = (
+            {
+                "clusterId": spec.cluster_id,
+                "bootstrapServers": spec.bootstrap_servers,
+                "journal": spec.journal,
+                **{f"client.{name}": value for name, value in spec.client.items()},
+            }
+            if spec
+            else {}
+            for spec in (self.spec, trusted and trusted.spec)
+        )
+        return tuple(sorted(name for name in own.keys() | other.keys() if own.get(name) != other.get(name)))
+
+    def connect_as(self, trusted: "Cluster") -> "Cluster":
+        """Return this manifest with the connection of a trusted one."""
+        fields = ("cluster_id", "bootstrap_servers", "client", "journal")
+        spec = self.spec.model_copy(update={name: getattr(trusted.spec, name) for name in fields})
+        return self.model_copy(update={"spec": spec})

@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from reconciler.model.selector import Selector
 from reconciler.policies.selector_checks import MAX_LENGTH, selector_error
 from reconciler.policies.validation import ValidationIssue, invalid, raise_if_any
+from reconciler.text.formatting import format_duration, format_exact_instant
 
 _T = TypeVar("_T")
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -124,16 +125,19 @@ _INSTANT_SCHEMA = {"type": "string", "format": "date-time", "pattern": f"^{_INST
 Duration = Annotated[
     int,
     BeforeValidator(duration_ms),
+    PlainSerializer(format_duration),
     WithJsonSchema({"type": "string", "pattern": DURATION_TEXT, "examples": ["30s", "15m", "12h", "7d"]}),
 ]
 Instant = Annotated[
     int,
     BeforeValidator(instant_ms),
+    PlainSerializer(format_exact_instant),
     WithJsonSchema(_INSTANT_SCHEMA | {"examples": ["2026-11-01T00:00:00Z"]}),
 ]
 SelectorField = Annotated[
     Selector,
     BeforeValidator(_selector),
+    PlainSerializer(lambda selector: selector.text),
     WithJsonSchema(_SELECTOR_SCHEMA | _SELECTOR_EXAMPLES),
 ]
 TopicSelectorField = Annotated[

@@ -8,16 +8,19 @@ from pydantic import AfterValidator, ConfigDict, Field
 from reconciler.operations.base import DAY_MS, Limit
 from reconciler.policies import POLICIES
 from reconciler.policies.base import Envelope, ManifestModel, Metadata
-from reconciler.policies.cluster import LIMITS
+from reconciler.policies.cluster import CONNECTION, LIMITS, Cluster
 from reconciler.policies.fields import NAME_TEXT, Instant, matches_pattern
 from reconciler.policies.validation import ValidationIssue
 from reconciler.text.formatting import format_instant
 
-LIMITS_OF: Mapping[str, tuple[Limit, ...]] = {policy.__name__: policy.OPERATION.LIMITS for policy in POLICIES}
-"""By kind of policy: the limits that bound it."""
-_LIMITS = {limit.id: limit for limit in LIMITS}
-_PERCENT_IDS = [limit.id for limit in LIMITS if limit.is_percent]
-_COUNT_IDS = [limit.id for limit in LIMITS if not limit.is_percent]
+LIMITS_OF: Mapping[str, tuple[Limit, ...]] = {
+    **{policy.__name__: policy.OPERATION.LIMITS for policy in POLICIES},
+    Cluster.__name__: (CONNECTION,),
+}
+"""By kind of policy: the limits that bound it. A Cluster has that of its connection."""
+_LIMITS = {limit.id: limit for limit in (*LIMITS, CONNECTION)}
+_PERCENT_IDS = [limit.id for limit in _LIMITS.values() if limit.is_percent]
+_COUNT_IDS = [limit.id for limit in _LIMITS.values() if not limit.is_percent]
 _POLICY_TEXT = f"({'|'.join(LIMITS_OF)})/{NAME_TEXT}"
 
 if TYPE_CHECKING:
@@ -48,7 +51,7 @@ class WaiverSpec(ManifestModel):
         AfterValidator(matches_pattern(_POLICY_TEXT, "KIND/NAME, such as RetentionFloor/clicks")),
         Field(json_schema_extra={"pattern": f"^{_POLICY_TEXT}$"}),
     ] = Field(examples=["RetentionFloor/clicks"])
-    """The policy whose actions may pass the limit: KIND/NAME."""
+    """The policy whose actions may pass the limit, or the Cluster that may connect elsewhere: KIND/NAME."""
     limit: LimitName = Field(examples=["recordsPercentPerTopic"])
     """Which limit of the Cluster."""
     value: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(examples=[100])

@@ -10,6 +10,7 @@ from reconciler.report.diff import diff_json as diff_json
 from reconciler.report.diff import diff_report as diff_report
 from reconciler.report.drift import drift_report as drift_report
 from reconciler.report.markdown import write_markdown as write_markdown
+from reconciler.report.markdown import write_pages as write_pages
 from reconciler.report.plan import explain_report as explain_report
 from reconciler.report.plan import plan_report as plan_report
 from reconciler.report.restore import restore_plan_report as restore_plan_report

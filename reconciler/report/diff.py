@@ -31,12 +31,12 @@ def diff_report(comparison: Comparison) -> Report:
     if old.cluster_id != new.cluster_id:
         ids = ("the plans are of ", name(old.cluster_id), " and ", name(new.cluster_id), "; neither bounds the other")
         clusters = (Item(label="Two clusters", text=ids, severity=Severity.ERROR),)
-    differences = Items(sum(comparison.tally.values()), lambda: _items(comparison))
+    differences = Items(sum(comparison.tally.values()), lambda: _items(comparison), exact=False)
     return Report(
         headline=(f"Differences: {', '.join(counts)}." if counts else "No differences in what would be done.",),
         opening=(("Old ", *_identification(old)), ("New ", *_identification(new))),
         sections=(Section(items=clusters), Section(items=differences)),
-        remainder=("Read the rest with ", escaped_name("reconciler plan diff"), "."),
+        remainder=("with ", escaped_name("reconciler plan diff")),
     )
 
 

@@ -50,7 +50,7 @@ def drift_report(report: DriftReport) -> Report:
         footer=(("For every subject with its numbers: ", command),),
         page_note=("This closes by itself once all is in sync.",),
         marker=marker,
-        remainder=("Read the rest with ", command, "."),
+        remainder=("in the run's artifact or with ", command),
     )
 
 

@@ -1,21 +1,25 @@
 """Writes a report as Markdown for a pull request comment, a job summary or an issue.
 
 Lists, no tables, so that it can be read on a phone. A workflow finds its comment by the first line,
-a hidden marker. Text beyond the limit is cut at a line, and both the text and the marker say so.
+a hidden marker. Items beyond the limit are cut and counted; both the text and the marker say so.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise
 
 from reconciler.model.names import format_location
-from reconciler.report.tree import Item, Report, Section
-from reconciler.text.escape import comment_value, markdown_code, markdown_prose
+from reconciler.report.tree import Item, Items, Report, Section
+from reconciler.text.escape import comment_value, markdown_code, markdown_prose, truncate
 from reconciler.text.phrase import Phrase, join
 
 LIMIT_CHARS = 60_000
 """GitHub refuses comments above 65,536 characters."""
 _NOTE_CHARS = 200
 """Room for the note that the text is cut, and for closing what stood open."""
+_MARKER_VALUE_MAX = 100
+"""Characters of a value in the marker; names of clusters and digests are shorter."""
+_LEAST_CHARS = 4_000
+"""A report that has less room than that is counted, and not shown."""
 
 
 def write_markdown(report: Report, *, limit_chars: int = LIMIT_CHARS) -> str:
@@ -27,13 +31,32 @@ def write_markdown(report: Report, *, limit_chars: int = LIMIT_CHARS) -> str:
     foot = [row for step in report.next_steps for row in ("", f"**Next:** {_phrase(step)}")]
     if report.footer:
         foot += ["", f"<sub>{'. '.join(map(_phrase, filter(None, (*report.footer, report.page_note))))}</sub>"]
-    size = sum(len(row) + 1 for row in (_marker(report, is_cut=False), *head, *foot)) + _NOTE_CHARS
+    size = _size([_marker(report, is_cut=False), *head, *foot, _phrase(report.remainder)]) + _NOTE_CHARS
     if size > limit_chars:
         raise ValueError(f"limit_chars is {limit_chars}, and this report takes at least {size}")
-    body, is_cut = _take_fitting(_squeeze_blank_rows(_sections(report)), limit_chars - size)
-    if is_cut:
-        body += ["", f"**Cut here: this is not everything.** {_phrase(report.remainder)}"]
+    body, cut = _take_fitting(_sections(report), limit_chars - size)
+    if cut is not None:
+        number = sum(len(section.items) for section in report.sections) - cut
+        most = "" if all(_is_exact(section) for section in report.sections) else "at most "
+        body += ["", f"**Cut here: … and {most}{number:,} more,** {_phrase(report.remainder)}."]
+    is_cut = cut is not None
     return "\n".join(_squeeze_blank_rows([_marker(report, is_cut=is_cut), *head, *body, *foot])).strip("\n") + "\n"
+
+
+def write_pages(reports: Sequence[Report], *, limit_chars: int = LIMIT_CHARS) -> str:
+    """The reports one after another, in at most `limit_chars` characters together.
+
+    Each has an equal part. Those for which no place is left are counted.
+    """
+    shown = reports[: max(1, limit_chars // _LEAST_CHARS)]
+    pages = [write_markdown(report, limit_chars=limit_chars // len(shown) - 1) for report in shown]
+    if len(reports) > len(shown):
+        pages[-1] = f"**… and {len(reports) - len(shown) + 1:,} more clusters,** in the run's artifact.\n"
+    return "\n".join(pages)
+
+
+def _is_exact(section: Section) -> bool:
+    return not isinstance(section.items, Items) or section.items.exact
 
 
 def _marker(report: Report, *, is_cut: bool) -> str:
@@ -41,49 +64,80 @@ def _marker(report: Report, *, is_cut: bool) -> str:
         return ""
     kind, fields = report.marker
     cut = "yes" if is_cut else "no"
-    values = " ".join(f"{key}={comment_value(cut if value is None else value)}" for key, value in fields)
-    return f"<!-- {kind} {values} -->"
+    texts = ((key, cut if value is None else truncate(value, value, _MARKER_VALUE_MAX)) for key, value in fields)
+    return f"<!-- {kind} {' '.join(f'{key}={comment_value(text)}' for key, text in texts)} -->"
 
 
-def _take_fitting(rows: Iterable[str], chars: int) -> tuple[list[str], bool]:
-    """The rows that fit, with an open `<details>` closed, and whether any row did not fit."""
+_Block = tuple[list[str], int]
+"""Rows that stay together, and how many items they show or count."""
+
+
+def _take_fitting(blocks: Iterable[_Block], chars: int) -> tuple[list[str], int | None]:
+    """The rows of the blocks that fit, with an open `<details>` closed.
+
+    And how many items they show or count; None: all blocks fit.
+    """
     fitting: list[str] = []
-    depth = 0
-    for row in rows:
-        if len(row) + 1 > chars:
-            return fitting + ["", "</details>"] * depth, True
-        chars -= len(row) + 1
-        depth += row.startswith("<details>") - (row == "</details>")
-        fitting.append(row)
-    return fitting, False
+    depth = items = 0
+    for rows, number in blocks:
+        if _size(rows) > chars:
+            return fitting + ["", "</details>"] * depth, items
+        chars -= _size(rows)
+        items += number
+        depth += sum(row.startswith("<details>") - (row == "</details>") for row in rows)
+        fitting += rows
+    return fitting, None
 
 
 def _squeeze_blank_rows(rows: Iterable[str]) -> Iterator[str]:
     return (row for before, row in pairwise(chain([""], rows)) if row or before)
 
 
-def _sections(report: Report) -> Iterator[str]:
+def _sections(report: Report) -> Iterator[_Block]:
     for section in report.sections:
         if not section.items:
             continue
         heading = _phrase(section.heading)
-        yield ""
+        head = [""]
         if heading and section.open_items != 0:
-            yield from (f"#### {heading}", "")
+            head += [f"#### {heading}", ""]
         if section.subject:
-            yield from (f"**{_phrase(section.subject)}** in {markdown_code(format_location(section.location))}", "")
+            head += [f"**{_phrase(section.subject)}** in {markdown_code(format_location(section.location))}", ""]
         if section.note:
-            yield from (". ".join(f"{label}: {_phrase(value)}" for label, value in section.note), "")
-        items = iter(section.items)
-        for item in islice(items, section.open_items):
-            yield from _item(item, section)
+            head += [". ".join(f"{label}: {_phrase(value)}" for label, value in section.note), ""]
+        yield head, 0
+        blocks = _bounded(section, report.remainder)
+        yield from islice(blocks, section.open_items)
         if section.open_items is not None and len(section.items) > section.open_items:
             summary = f"{len(section.items) - section.open_items:,} more" if section.open_items else heading
             # The blank lines keep Markdown alive inside HTML.
-            yield from ("", f"<details><summary>{summary}</summary>", "")
-            for item in items:
-                yield from _item(item, section)
-            yield from ("", "</details>", "")
+            first = next(blocks, None)
+            if first is not None:
+                opening = (["", f"<details><summary>{summary}</summary>", ""], 0)
+                yield from chain([opening, first], blocks, [(["", "</details>", ""], 0)])
+
+
+def _bounded(section: Section, remainder: Phrase) -> Iterator[_Block]:
+    """Yield the rows of each item within the section's own limit, and a row that counts the others.
+
+    An item that is too long keeps its first row: what it is about stays visible.
+    """
+    room = section.limit_chars
+    for number, item in enumerate(section.items):
+        rows = list(_item(item, section))
+        if room is not None:
+            if _size(rows) > room:
+                rows = [rows[0], f"  - … details {_phrase(remainder)}"]
+            if _size(rows) > room:
+                omitted = len(section.items) - number
+                yield [f"- … and {omitted:,} more, {_phrase(remainder)}"], omitted
+                return
+            room -= _size(rows)
+        yield rows, 1
+
+
+def _size(rows: Iterable[str]) -> int:
+    return sum(len(row) + 1 for row in rows)
 
 
 def _item(item: Item, section: Section) -> Iterator[str]:

@@ -16,9 +16,21 @@ from reconciler.model.action import Action
 from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.model.description import Fact
 from reconciler.model.names import NOWHERE, Address, format_address, format_location, format_subject
-from reconciler.model.plan import Blocked, Decision, Plan, Satisfied, Skipped, UsedWaiver, Waiting
+from reconciler.model.plan import (
+    Blocked,
+    Change,
+    Decision,
+    Plan,
+    Rule,
+    Satisfied,
+    Setting,
+    Skipped,
+    UsedWaiver,
+    Waiting,
+)
 from reconciler.operations.base import FoldableOperation, Operation
 from reconciler.plan.plan_file import digest, section_of
+from reconciler.policies.cluster import CONNECTION
 from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal, format_subjects, group_equal
 from reconciler.text import formatting
 from reconciler.text.escape import display_name
@@ -28,6 +40,10 @@ from reconciler.text.suggest import did_you_mean
 OPEN_ITEMS = 25
 """Items of one section that a page shows before the reader opens the rest."""
 
+_RULES_CHARS = 12_000
+"""Characters of a page for each list of rules: a long one must not displace what is removed now."""
+_SETTINGS_MAX, _VALUES_MAX = 15, 5
+"""Settings of one rule and values of one setting that a report shows; the plan file has all."""
 _EXPLAINED_MAX = 5
 """Decisions of one topic or policy that are explained where the address covers more than one."""
 
@@ -57,7 +73,7 @@ def plan_report(plan: Plan, *, full: bool = False, saved_to: str | None = None) 
         footer=(("Digest ", escaped_name(plan_digest)), age),
         is_quiet=not plan.actions and not saved_to,
         marker=("reconciler-plan", (*fields, ("truncated", None))),
-        remainder=("Read the rest in the plan file or with ", escaped_name("reconciler show"), "."),
+        remainder=("in the plan file of the run's artifact or with ", escaped_name("reconciler show")),
     )
 
 
@@ -99,12 +115,15 @@ def describe_policy(plan: Plan, policy: Address) -> tuple[tuple[str, Phrase], ..
 
 
 def _headline(plan: Plan) -> str:
+    changes = len(plan.rule_changes) + sum(rule.change not in (None, Change.UNCHANGED) for rule in plan.continuous)
+    rules = f"; {formatting.count(changes, 'changed rule')}" if changes else ""
     if plan.refused:
-        return f"refused by {formatting.count(len(plan.refused), 'limit')}"
+        return f"refused by {formatting.count(len(plan.refused), 'limit')}{rules}"
     irreversible = "irreversible action"
     titles = Counter(irreversible if action.irreversible else action.TITLE for action in _operations(plan))
     ordered = sorted(titles.items(), key=lambda title: title[0] != irreversible)
-    return ", ".join(formatting.count(number, title) for title, number in ordered) or "no changes"
+    actions = ", ".join(formatting.count(number, title) for title, number in ordered)
+    return f"{actions or 'no changes'}{rules}"
 
 
 def _operations(plan: Plan) -> Sequence[Operation]:
@@ -113,6 +132,30 @@ def _operations(plan: Plan) -> Sequence[Operation]:
 
 def _sections(plan: Plan, *, full: bool) -> Iterator[Section]:
     yield Section(items=tuple(_warnings(plan)), severity=Severity.WARNING)
+    yield Section(
+        heading=("Changes to the rules",),
+        items=Items.of(plan.rule_changes, _rule_item),
+        labelled=False,
+        limit_chars=_RULES_CHARS,
+    )
+    unchanged = [rule for rule in plan.continuous if rule.change is Change.UNCHANGED]
+    others = [rule for rule in plan.continuous if rule.change is not Change.UNCHANGED]
+    yield Section(
+        heading=("From the merge on, without further review",),
+        items=Items.of(others, _rule_item),
+        labelled=False,
+        open_items=OPEN_ITEMS,
+        optional=all(rule.change is None for rule in others),
+        limit_chars=_RULES_CHARS,
+    )
+    yield Section(
+        heading=(f"{formatting.count(len(unchanged), 'rule')} without further review, the same in the base",),
+        items=Items.of(unchanged, _rule_item),
+        labelled=False,
+        open_items=0,
+        optional=True,
+        limit_chars=_RULES_CHARS,
+    )
     for heading, irreversible in (("Irreversible", True), ("Reversible", False)):
         same = (action for action in _operations(plan) if action.irreversible is irreversible)
         yield from _policies(plan, heading, same, full=full)
@@ -137,12 +180,46 @@ def _sections(plan: Plan, *, full: bool) -> Iterator[Section]:
 
 
 def _warnings(plan: Plan) -> Iterator[Item]:
+    for verdict in plan.limits:
+        if verdict.id == CONNECTION.id and verdict.passed:
+            yield Item(label="Allowed", text=(sentence(verdict.message),), severity=Severity.WARNING, code=verdict.id)
     for verdict in plan.refused:
         yield Item(label="REFUSED", text=(sentence(verdict.message),), severity=Severity.ERROR, code=verdict.id)
     for reason in plan.incomplete:
         yield Item(label="Incomplete", text=(sentence(reason),), severity=Severity.WARNING)
     if plan.targets:
         yield Item(label="Only", text=join(", ", *((name(target),) for target in plan.targets)))
+
+
+def _rule_item(rule: Rule) -> Item:
+    """The item of a manifest: its settings, those that differ from the base with the former values."""
+    limits = [setting for setting in rule.settings if setting.name.startswith("limits.") and setting.before is None]
+    others = [setting for setting in rule.settings if setting not in limits]
+    settings = [Item(text=_setting(setting)) for setting in others[:_SETTINGS_MAX]]
+    if len(others) > _SETTINGS_MAX:
+        settings.append(Item(text=(f"and {len(others) - _SETTINGS_MAX:,} more settings",)))
+    if limits:
+        texts = ((name(limit.name.removeprefix("limits.")), " ", *_values(limit.values)) for limit in limits)
+        settings.append(Item(text=(name("limits"), ": ", *join(", ", *texts))))
+    return Item(
+        label=(rule.change or "").capitalize() if rule.change is not Change.UNCHANGED else "",
+        subject=(escaped_name(format_address(rule.address)),),
+        text=("in ", escaped_name(format_location(rule.declared_at))),
+        severity=Severity.PLAIN if rule.change in (None, Change.UNCHANGED) else Severity.CHANGE,
+        children=tuple(settings),
+    )
+
+
+def _setting(setting: Setting) -> Phrase:
+    before: Phrase = () if setting.before is None else (", before: ", *_values(setting.before))
+    return (name(setting.name), ": ", *_values(setting.values), *before)
+
+
+def _values(values: Sequence[str]) -> Phrase:
+    if not values:
+        return ("none",)
+    more = f" and {len(values) - _VALUES_MAX:,} more" if len(values) > _VALUES_MAX else ""
+    return (*join(", ", *((name(value),) for value in values[:_VALUES_MAX])), more)
 
 
 def _policies(plan: Plan, heading: str, actions: Iterable[Operation], *, full: bool) -> Iterator[Section]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from reconciler.journal.entry import Event, JournalEntry
+from reconciler.journal.review import ReviewedTree
 from reconciler.model.names import format_address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
@@ -17,6 +18,11 @@ _STATUSES: dict[Status, tuple[str, Severity, str]] = {
     Status.NOT_ATTEMPTED: ("Not attempted", Severity.ERROR, f"before the plan expires, {_AGAIN}"),
     Status.BLOCKED: ("Blocked", Severity.WARNING, "it is protected or never removed: change the manifests or leave it"),
     Status.STALE: ("Stale", Severity.WARNING, "the cluster changed since the plan: plan again and review the rest"),
+    Status.DEFERRED: (
+        "Deferred",
+        Severity.PLAIN,
+        "another run of the same plan does these, with the other --operations",
+    ),
     Status.WAITING: ("Waiting", Severity.PLAIN, "nothing to do; a later plan shows the subject again"),
     Status.SATISFIED: ("Satisfied", Severity.PLAIN, ""),
     Status.APPLIED: ("Applied", Severity.GOOD, ""),
@@ -44,7 +50,7 @@ def results_report(plan: Plan, outcomes: Sequence[Outcome]) -> Report:
         ),
         sections=(Section(items=tuple(_items(outcomes)), severity=Severity.ERROR),),
         next_steps=tuple((f"{label.lower()}: {step}",) for label, _, step in present.values() if step),
-        remainder=("The results file holds every outcome.",),
+        remainder=("in the results file of the run's artifact",),
     )
 
 
@@ -72,21 +78,34 @@ def _item(same: Sequence[Outcome]) -> Item:
     return Item(label=label, subject=subject, text=(sentence(text),) if text else (), severity=severity)
 
 
-def journal_report(entries: Sequence[JournalEntry]) -> Report:
-    """The report of a journal: its intents and outcomes, the oldest first."""
+def journal_report(entries: Sequence[JournalEntry | ReviewedTree]) -> Report:
+    """The report of a journal: its intents, outcomes and reviewed trees, the oldest first."""
     return Report(sections=(Section(items=Items.of(entries, _entry_item)),))
 
 
-def _entry_item(entry: JournalEntry) -> Item:
+def _entry_item(entry: JournalEntry | ReviewedTree) -> Item:
+    if isinstance(entry, ReviewedTree):
+        reviewed: Phrase = ("reviewed manifests, tree ", name(entry.tree), *_origin(entry))
+        again = f", first stored {formatting.format_time(entry.reviewed_at_ms)}"
+        head: Phrase = (f"{formatting.format_time(entry.at_ms)}  ",)
+        ending = again if entry.reviewed_at_ms != entry.at_ms else ""
+        return Item(text=(*head, *reviewed, ending, ", run ", name(entry.run_id)), severity=Severity.QUIET)
     if entry.event is Event.INTENT:
         severity = Severity.QUIET
         values = [(f"{key} ", name(str(value))) for key, value in entry.request.items()]
-        author: Phrase = (" by ", sentence(entry.who)) if entry.who else ()
-        commit: Phrase = (" from ", name(entry.commit[:7])) if entry.commit else ()
-        event: Phrase = (f"intent: {entry.operation} (", *join(", ", *values), ")", *author, *commit)
+        event: Phrase = (f"intent: {entry.operation} (", *join(", ", *values), ")", *_origin(entry))
     else:
         severity = _STATUSES[entry.status][1] if entry.status else Severity.PLAIN
         words = [word for word in (entry.detail, entry.code, entry.read_back) if word and word != "NONE"]
         event = join(": ", (entry.status or "outcome",), join("; ", *((sentence(word),) for word in words)))
     head = (f"{formatting.format_time(entry.at_ms)}  ", escaped_name(format_address(entry.address)), "  ")
     return Item(text=(*head, *event, ", run ", name(entry.run_id)), severity=severity)
+
+
+def _origin(entry: JournalEntry | ReviewedTree) -> Phrase:
+    """Return author, commit, approver and CI run, as far as the entry has them."""
+    author: Phrase = (" by ", sentence(entry.who)) if entry.who else ()
+    commit: Phrase = (" from ", name(entry.commit[:7])) if entry.commit else ()
+    approver: Phrase = (", approved by ", sentence(entry.approver)) if entry.approver else ()
+    page: Phrase = (", see ", name(entry.run_url)) if entry.run_url else ()
+    return (*author, *commit, *approver, *page)

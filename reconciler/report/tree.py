@@ -57,10 +57,14 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """Items that `make` yields at each reading: `count` of them, or at most so many; 0: none."""
+    """Items that `make` yields at each reading: `count` of them; 0: none.
+
+    `exact` False: at most so many.
+    """
 
     count: int
     make: Callable[[], Iterable[Item]]
+    exact: bool = True
 
     @classmethod
     def of(cls, sources: Sequence[T], make: Callable[[T], Item]) -> "Items":
@@ -83,7 +87,8 @@ class Section:
     `note`: the policy of the items, where it was declared, its owner and reason. `severity`: of the
     heading; annotations look only into sections of ERROR and WARNING. `open_items`: how many a page
     shows before the reader opens the rest, of items whose length is exact; None: all. `optional`: a
-    terminal shows the section only in full.
+    terminal shows the section only in full. `limit_chars`: characters that a page spends on the
+    items, so that later sections have a place, too; None: all that there are.
     """
 
     heading: Phrase = ()
@@ -95,6 +100,7 @@ class Section:
     labelled: bool = True
     open_items: int | None = None
     optional: bool = False
+    limit_chars: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,10 +110,10 @@ class Report:
     `title`: its name in an annotation, raw text. `headline`: the answer in one line; a page begins
     with it. `opening`: what the document is about; a terminal begins with it, or with the headline
     where there is none. `summary`: the totals; a terminal ends with it, or with the headline.
-    `next_steps`: what to do now. `footer`: identity, then age of the document; a terminal
-    leaves it out where `is_quiet`, when there is nothing to do. `page_note`: what only a page says
-    below it. `marker`: kind and values of a hidden line that workflows read; a value of None says
-    whether the writer cut the text. `remainder`: where to read what was cut.
+    `next_steps`: what to do now. `footer`: identity, then age of the document; a terminal leaves it
+    out where `is_quiet`, when there is nothing to do. `page_note`: what only a page says below it.
+    `marker`: kind and values of a hidden line that workflows read; a value of None says whether the
+    writer cut the text. `remainder`: where to read what was cut, such as `in the plan file`.
     """
 
     title: str = ""

@@ -123,7 +123,7 @@ def create_topics(bootstrap: str, topics: Iterable[Topic], *, deadline_s: float 
     topics = tuple(topics)
     admin = admin_client(bootstrap)
     for topic in topics:
-        _retry(partial(_create_topic, admin, topic), deadline_s)
+        _create_topic(admin, topic, deadline_s)
     for server in bootstrap.split(","):
         for topic in topics:
             count = topic.partitions if topic.assignment is None else len(topic.assignment)
@@ -299,15 +299,26 @@ def _log_error(error: KafkaError) -> None:
     _LOG.debug("client_error=%s", error.name())
 
 
-def _create_topic(admin: AdminClient, topic: Topic) -> None:
+def _create_topic(admin: AdminClient, topic: Topic, deadline_s: float) -> None:
     config = dict(topic.configs)
     if topic.assignment is None:
         new_topic = NewTopic(topic.name, topic.partitions, topic.replication, config=config)
     else:
         replicas = [list(brokers) for brokers in topic.assignment]
         new_topic = NewTopic(topic.name, len(replicas), replica_assignment=replicas, config=config)
-    for future in admin.create_topics([new_topic], operation_timeout=10).values():
-        future.result(timeout=30)
+    attempts = 0
+
+    def create() -> None:
+        nonlocal attempts
+        attempts += 1
+        try:
+            admin.create_topics([new_topic], operation_timeout=10)[topic.name].result(timeout=30)
+        except KafkaException as error:
+            # A broker may have carried out an earlier request whose answer was lost.
+            if attempts == 1 or error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+
+    _retry(create, deadline_s)
 
 
 def _has_leaders(server: str, name: str, count: int) -> bool:

@@ -329,7 +329,7 @@ def _spawn_supervisor(cluster: Cluster, deadline: float) -> ParentPipe:
     try:
         with suppress(subprocess.SubprocessError), log_path.open("ab") as log:
             subprocess.run(
-                [sys.executable, "-m", "reconciler.sandbox.supervisor", str(cluster.dir)],
+                [sys.executable, "-P", "-m", "reconciler.sandbox.supervisor", str(cluster.dir)],
                 stdin=read_end,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -5,6 +5,7 @@ They use the scan's readers, with one Spark partition per chunk and a status in 
 itself does not use them: a data source starts more Python workers, and every action reads it again.
 """
 
+import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -38,6 +39,7 @@ from reconciler.scan.session import add_package
 from reconciler.scan.task_rows import is_retry
 
 _CLIENT = "kafka."
+_SECRET = re.compile("password|passphrase|secret|token|key|jaas|oauth")
 _METADATA = ("topic_id", "leader", "replicas", "in_sync")
 
 Row = dict[str, Any]
@@ -67,8 +69,9 @@ class Options:
         topics, groups = (tuple(map(Selector, _words(options.get(name, "*")))) for name in ("topics", "groups"))
         instants_ms = tuple(map(int, _words(options.get("instants_ms", ""))))
         of_topics = TopicRequest(topics=topics, offsets=True, instants_ms=instants_ms)
+        secrets = {value: f"({_CLIENT}{name})" for name, value in client.items() if _SECRET.search(name)}
         return cls(
-            Connection(servers, client, timeout_s=float(options.get("timeout_s", "30"))),
+            Connection(servers, client, timeout_s=float(options.get("timeout_s", "30")), references=secrets),
             ScanRequest(topics=(of_topics,), groups=(GroupRequest(groups=groups),)),
         )
 

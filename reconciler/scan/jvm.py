@@ -120,7 +120,12 @@ def start_jvm(properties: Mapping[str, str], abandoned: threading.Event, *, limi
         class_data = select_archive(java, home / "jars", folder)
         properties = {**properties, FLAGS_PROPERTY: f"{FLAGS} {class_data.option or ''}".strip()}
     options = [word for name, value in properties.items() for word in ("--conf", f"{name}={value}")]
-    environment = os.environ | {"_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer), "SPARK_CONNECT_MODE": "0"}
+    environment = os.environ | {
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer),
+        "SPARK_CONNECT_MODE": "0",
+        # Spark's workers would import modules of the current folder, which in CI is a checkout.
+        "PYTHONSAFEPATH": "1",
+    }
     environment.pop("SPARK_REMOTE", None)
     with (folder / _LOG_FILE).open("wb") as log:
         process = subprocess.Popen(

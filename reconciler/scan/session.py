@@ -21,12 +21,13 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import reconciler
 from reconciler.errors import ScanFailed
 from reconciler.kafka import futures
 from reconciler.scan.jvm import FLAGS, FLAGS_PROPERTY, Jvm, start_jvm
+from reconciler.text.redact import add_references, redact
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +37,8 @@ _LOG = logging.getLogger(__name__)
 _START_LIMIT_S = 120.0
 _CONNECT_LIMIT_S = 10.0
 _CONNECT_PORT = 15002
+_PUBLIC_PARAMETERS = frozenset({"use_ssl", "user_id", "user_agent", "session_id", "grpc_max_message_size"})
+"""Parameters of a Spark Connect address that hold no secret; unknown ones become headers."""
 _ABANDON_LIMIT_S = 5.0
 _ALIVE_LIMIT_S = 5.0
 _STOP_LIMIT_S = 5.0
@@ -66,14 +69,19 @@ _QUIET: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkTarget:
-    """Where Spark runs. `remote` (`sc://…`) replaces `master`, `conf` overrides our properties."""
+    """Where Spark runs. `remote` (`sc://…`) replaces `master`, `conf` overrides our properties.
 
-    master: str = "local[*]"
-    remote: str | None = None
-    conf: Mapping[str, str] = field(default_factory=dict)
+    str leaves out users, passwords and parameters of the address, such as the token.
+    """
+
+    master: str = field(default="local[*]", repr=False)
+    remote: str | None = field(default=None, repr=False)
+    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __str__(self) -> str:
-        return f"the Spark Connect server {self.remote}" if self.remote else f"Spark at {self.master}"
+        if self.remote:
+            return f"the Spark Connect server {_without_secrets(self.remote)}"
+        return f"Spark at {_without_secrets(self.master)}"
 
 
 class TimedCall:
@@ -171,6 +179,8 @@ def log_hint() -> str:
 
 
 def _open(engine: SparkTarget, abandoned: threading.Event) -> "SparkSession":
+    for address in (engine.remote or "", engine.master):
+        add_references(_secrets(address))
     if engine.remote:
         # Fails sooner than the session of a server that is gone.
         check_reachable(engine.remote)
@@ -276,19 +286,38 @@ def _properties(engine: SparkTarget) -> dict[str, str]:
 
 def check_reachable(remote: str) -> None:
     """Raise ScanFailed where no server listens. The client library would retry for minutes."""
-    address = urlsplit(remote)
     try:
-        host, port = address.hostname, address.port or _CONNECT_PORT
+        address = urlsplit(remote)
+        host, port = address.scheme == "sc" and address.hostname, address.port or _CONNECT_PORT
     except ValueError:
         host = None
-    if address.scheme != "sc" or not host:
-        raise ScanFailed(f"{remote} is no address of a Spark Connect server: use sc://HOST:PORT")
+    shown = _without_secrets(remote)
+    if not host:
+        raise ScanFailed(f"{shown} is no address of a Spark Connect server: use sc://HOST:PORT")
     try:
         socket.create_connection((host, port), timeout=_CONNECT_LIMIT_S).close()
     except OSError as error:
         raise ScanFailed(
-            f"no Spark Connect server at {remote}: {error}; start one, correct --spark-remote, or leave it out to use local[*]"
+            f"no Spark Connect server at {shown}: {error}; start one, correct --spark-remote, or leave it out to use local[*]"
         ) from None
+
+
+def _without_secrets(address: str) -> str:
+    """Return an address of Spark without user, password and parameters."""
+    scheme, colon, remainder = address.partition(";")[0].partition("://")
+    return scheme + colon + re.split("[/?#]", remainder.rpartition("@")[2])[0]
+
+
+def _secrets(address: str) -> dict[str, str]:
+    """Return what may be a secret in an address, and what messages show instead."""
+    head, *parameters = address.split(";")
+    password = head.rpartition("@")[0].partition("://")[2].partition(":")[2]
+    hidden = {}
+    for parameter in parameters:
+        name, equals, value = parameter.partition("=")
+        if name.strip() not in _PUBLIC_PARAMETERS:
+            hidden[value or name] = f"({name})" if equals else "(parameter)"
+    return hidden | {unquote(value): name for value, name in hidden.items()} | {password: "(password)"}
 
 
 def _release_remote(session: "SparkSession") -> None:
@@ -305,8 +334,8 @@ def _release_remote(session: "SparkSession") -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of a Java or gRPC error; the other lines are the stack."""
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+    """The first line of a Java or gRPC error, without secrets; the other lines are the stack."""
+    return redact(str(error).strip().partition("\n")[0]) or type(error).__name__
 
 
 def add_package(session: "SparkSession") -> None:

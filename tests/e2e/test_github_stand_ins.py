@@ -3,48 +3,74 @@
 The rules are those of expressions and permissions.
 """
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.github import expressions, gh
+from tests.e2e.github.repository import PULL, Repository
+from tests.e2e.github.runner import Environment
 
 ROWS = [
     {
         "id": 7,
-        "number": 3,
         "user": {"login": "github-actions[bot]"},
         "body": '<!-- m -->\nline\ttab \\ back\r\n"quote" é \u202e |',
+        "mergeable": None,
+        "merge_commit_sha": "abc",
+        "head": {"repo": None},
+        "environments": [{"name": "a"}, {"name": "b"}],
     },
-    {"id": 8, "number": 4, "user": None, "body": None},
+    {
+        "id": 8,
+        "user": None,
+        "body": None,
+        "mergeable": True,
+        "merge_commit_sha": None,
+        "head": {"repo": {"full_name": "x/y"}},
+        "environments": [],
+    },
 ]
 SCRIPTS = Path(__file__).parents[2] / ".github" / "workflows"
 
 
-def test_jq_programs_print_the_same_as_jq() -> None:
+@pytest.mark.parametrize(
+    ("program", "printed"),
+    [
+        (
+            ".[] | [.id, .user.login, .body] | @tsv",
+            '7\tgithub-actions[bot]\t<!-- m -->\\nline\\ttab \\\\ back\\r\\n"quote" é \u202e |\n8\t\t\n',
+        ),
+        (".[] | [.mergeable, .merge_commit_sha, .head.repo.full_name] | @tsv", "\tabc\t\ntrue\t\tx/y\n"),
+        (".[] | [.id, .user.login, .environments[].name] | @tsv", "7\tgithub-actions[bot]\ta\tb\n8\t\n"),
+        (".[] | .merge_commit_sha", "abc\nnull\n"),
+    ],
+)
+def test_jq_programs_print_the_same_as_jq(program: str, printed: str) -> None:
     """The output equals that of jq 1.6 -r on the same documents, byte by byte: escapes, nulls and
     missing repositories.
     """
-    escaped = '<!-- m -->\\nline\\ttab \\\\ back\\r\\n"quote" é \u202e |'
-    assert gh.tsv(".[] | [.id, .user.login, .body] | @tsv", ROWS) == f"7\tgithub-actions[bot]\t{escaped}\n8\t\t\n"
-    assert gh.tsv(".[] | [.number, .user.login, .body] | @tsv", ROWS).startswith("3\tgithub-actions[bot]\t<!--")
-    pull_requests = [
-        {"merge_commit_sha": None, "number": 7, "base": {"ref": "main"}, "head": {"repo": None, "sha": "abc"}}
-    ]
-    program = ".[] | [.merge_commit_sha, .head.repo.full_name, .base.ref, .head.sha, .number] | @tsv"
-    assert gh.tsv(program, pull_requests) == "\t\tmain\tabc\t7\n"
-    runs = {"workflow_runs": [{"id": 12, "status": "completed", "head_repository": None, "display_title": "a\tb"}]}
-    runs_program = ".workflow_runs[] | [.id, .status, .head_repository.full_name, .display_title] | @tsv"
-    assert gh.tsv(runs_program, runs) == "12\tcompleted\t\ta\\tb\n"
+    assert gh.jq(program, ROWS) == printed
+
+
+def test_the_fake_knows_the_jq_programs_of_the_workflows() -> None:
+    """Each program is one of the fake's simple ones; any other program is an error, not an empty
+    answer.
+    """
+    programs = {
+        program
+        for path in SCRIPTS.glob("*.yml")
+        for program in re.findall(r"--jq '([^']*)'", path.read_text(encoding="utf-8"))
+    }
+    assert len(programs) > 10
+    for program in programs:
+        for stage in program.removesuffix(" | @tsv").split(" | "):
+            for path in stage.removeprefix("[").removesuffix("]").split(", ") if stage.startswith("[") else [stage]:
+                assert gh.JQ_PATH.fullmatch(path), program
     with pytest.raises(gh.Refused):
-        gh.tsv(".[] | .id", ROWS)
-
-
-def test_the_fake_knows_exactly_the_jq_programs_of_the_workflows() -> None:
-    """The table of jq programs has exactly those of the workflows."""
-    texts = [path.read_text(encoding="utf-8") for path in SCRIPTS.glob("*.yml")]
-    assert {program for program in gh.TSV if any(f"--jq '{program}'" in text for text in texts)} == set(gh.TSV)
-    assert sum(text.count("--jq ") for text in texts) == len(gh.TSV)
+        gh.jq(".[] | select(.id)", ROWS)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +84,11 @@ def test_the_fake_knows_exactly_the_jq_programs_of_the_workflows() -> None:
         ("join(fromJSON(needs.a.outputs.names), ' ')", "eu us"),
         ("'it''s' == 'It''S' || false", True),
         ("hashFiles('nowhere.json') != ''", False),
+        ("github.missing == ''", True),
+        ("github.missing != '' || needs.b.outputs.missing", None),
+        ("'0' == 0", True),
+        ("'no number' == 0", False),
+        ("format('{0} of {1}', 'a', 2)", "a of 2"),
     ],
 )
 def test_expressions_have_the_documented_values(expression: str, expected: object, tmp_path: Path) -> None:
@@ -73,7 +104,7 @@ def test_expressions_have_the_documented_values(expression: str, expected: objec
         },
     }
     functions = expressions.functions(failed=False, workspace=tmp_path)
-    if expected is None:
+    if expected is None and "null_" in expression:
         with pytest.raises(expressions.Unknown):
             expressions.evaluate(expression, contexts, functions)
     else:
@@ -88,9 +119,135 @@ def test_the_fakes_check_the_permissions_of_the_job(tmp_path: Path) -> None:
     for method, path in (
         ("GET", "repos/acme/housekeeping/issues?state=open&per_page=100"),
         ("POST", "repos/acme/housekeeping/issues/7/comments"),
-        ("GET", "repos/acme/housekeeping/actions/workflows/plan.yml/runs?event=push"),
+        ("GET", "repos/acme/housekeeping/actions/artifacts?name=plan"),
+        ("POST", "repos/acme/housekeeping/statuses/abc"),
     ):
         with pytest.raises(gh.Refused, match="403"):
             reader.call(method, path, {"body": "x"})
     with pytest.raises(gh.Refused, match="does not know"):
         reader.call("DELETE", "repos/acme/housekeeping", {})
+
+
+WORKFLOW = """\
+name: reconciler validate
+on: EVENTS
+permissions: {}
+jobs:
+  job:
+    name: reconciler
+    runs-on: ubuntu-24.04
+    permissions: {contents: read, statuses: write}
+    environment: production
+    steps:
+      - uses: actions/upload-artifact@v0
+        with: {name: same, path: ., if-no-files-found: ignore}
+      - env: {GH_TOKEN: "${{ github.token }}", SECRET: "${{ secrets.KEY }}"}
+        run: echo "$GH_TOKEN $SECRET" > secret; cat secret
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    """A repository without manifests, and one environment with a secret for the branch main."""
+    repository = Repository(tmp_path, {})
+    protected = Environment(secrets={"KEY": "hidden"}, branches=("main",))
+    repository.hub.environments["production"] = protected
+    repository.git("rm", "-q", "-r", ".github")
+    repository.save("no workflows")
+    return repository
+
+
+def _write_workflow(repository: Repository, branch: str, events: str) -> str:
+    repository.checkout(branch, "main")
+    repository.write(".github/workflows/any.yml", WORKFLOW.replace("EVENTS", events))
+    return repository.save("workflow")
+
+
+def test_a_pull_request_runs_the_workflow_of_its_merge(repository: Repository) -> None:
+    """So a file of the base or of the head runs, whichever branches they are, as on GitHub."""
+    _write_workflow(repository, "base", "[pull_request]")
+    repository.commit("change", branch="change", start="main")
+    repository.open(base="base")
+    [run] = repository.hub.pull_request(PULL)
+    assert run.results() == {"reconciler": "failure"}
+    assert "refs/pull/7/merge is not allowed to deploy to production" in run.log
+    repository.open(base="main")
+    assert repository.hub.pull_request(PULL) == []
+
+
+def test_an_environment_that_does_not_exist_is_created_without_protection(repository: Repository) -> None:
+    """A branch rule keeps the secret of an environment from a branch; a missing environment has
+    neither rule nor secret.
+    """
+    _write_workflow(repository, "main", "[push]")
+    [run] = repository.hub.push("refs/heads/main", "main~1")
+    assert "hidden" in run.log
+    del repository.hub.environments["production"]
+    [run] = repository.hub.push("refs/heads/main", "main~1")
+    assert run.results() == {"reconciler": "success"}
+    assert "hidden" not in run.log
+    assert repository.hub.environments["production"] == Environment()
+
+
+def test_a_rejected_job_does_not_run(repository: Repository) -> None:
+    """The reviewers of an environment are asked before the job has its secrets."""
+    _write_workflow(repository, "main", "[push]")
+    protected = repository.hub.environments["production"]
+    repository.hub.environments["production"] = replace(protected, reviewers=("approver",))
+    repository.hub.approve = lambda _environment: False
+    [run] = repository.hub.push("refs/heads/main", "main~1")
+    assert run.log == "--- reconciler: failure\nrejected by a reviewer\n"
+
+
+def test_a_fork_gets_no_secret_and_no_token_that_writes(repository: Repository) -> None:
+    """Its pull requests run with `statuses: read`, whatever their workflow asks for."""
+    repository.hub.environments["production"] = Environment(secrets={"KEY": "hidden"})
+    _write_workflow(repository, "change", "[pull_request]")
+    repository.open(owner="mallory")
+    [run] = repository.hub.pull_request(PULL)
+    assert '{"contents":"read","statuses":"read"}' in run.log
+    assert "hidden" not in run.log
+    repository.open()
+    [run] = repository.hub.pull_request(PULL)
+    assert '"statuses":"write"} hidden' in run.log
+
+
+def test_a_second_attempt_cannot_upload_an_artifact_of_the_same_name(repository: Repository) -> None:
+    """An attempt belongs to its run, and a name to one artifact of the run."""
+    repository.hub.environments.clear()
+    repository.checkout("main")
+    text = WORKFLOW.replace("EVENTS", "[push]").replace("      - uses", "      - run: echo > file\n      - uses")
+    repository.write(".github/workflows/any.yml", text)
+    repository.save("workflow")
+    [run] = repository.hub.push("refs/heads/main", "main~1")
+    assert run.results() == {"reconciler": "success"}, run.log
+    rerun = repository.hub.rerun(run)
+    assert (rerun.id, rerun.attempt) == (run.id, 2)
+    assert "(409) Conflict: an artifact with this name already exists" in rerun.log
+
+
+def test_a_workflow_run_runs_the_file_of_the_default_branch(repository: Repository) -> None:
+    """It follows each run of that name, also of a branch, with the default branch's file and commit."""
+    repository.hub.environments.clear()
+    followed = WORKFLOW.replace("reconciler validate", "follower").replace(
+        "EVENTS", "{workflow_run: {workflows: [reconciler validate], types: [completed]}}"
+    )
+    repository.checkout("main")
+    repository.write(".github/workflows/follower.yml", followed)
+    main = repository.save("follower")
+    repository.checkout("change", "main")
+    repository.write(".github/workflows/follower.yml", followed.replace("name: reconciler\n", "name: forged\n"))
+    _write_workflow(repository, "change", "[push]")
+    first, second = repository.hub.push("refs/heads/change", "main")
+    assert (first.path, second.path) == (".github/workflows/any.yml", ".github/workflows/follower.yml")
+    assert (second.trigger.sha, second.trigger.head["ref"]) == (main, "main")
+    assert second.results() == {"reconciler": "success"}
+
+
+def test_a_required_check_needs_the_status_and_the_check_run_of_its_name(repository: Repository) -> None:
+    """A check run cannot replace a red status; without any report the check is expected."""
+    assert repository.hub.check("abc", "reconciler") == "expected"
+    repository.state.add("checks", {"sha": "abc", "name": "reconciler", "conclusion": "success"})
+    assert repository.hub.check("abc", "reconciler") == "success"
+    repository.state.add("statuses", {"sha": "abc", "context": "reconciler", "state": "failure"})
+    assert repository.hub.check("abc", "reconciler") == "failure"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler import gitops
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.command import reconciler
 
@@ -26,7 +27,8 @@ def test_init_writes_manifests_that_validate_accepts(cluster: Cluster, tmp_path:
     text = "".join(path.read_text() for path in sorted((tmp_path / "manifests").rglob("*.yaml")))
     assert CLUSTER_ID in text
     workflow = (tmp_path / ".github" / "workflows" / "plan.yml").read_text()
-    assert f"uses: {ACTION.replace('@', '/.github/actions/reconciler@')} #" in workflow
+    assert f"uses: {ACTION} #" in workflow
+    assert (tmp_path / gitops.DEPENDABOT).exists()
     validation = reconciler(tmp_path, "validate")
     assert validation.returncode == 0, validation.stderr + validation.stdout
     assert "warning" not in validation.stdout
@@ -65,6 +67,19 @@ def test_init_writes_nothing_for_invalid_arguments(
     assert refused.returncode == 64, refused.stderr
     assert message in refused.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_of_dependabot_stays(cluster: Cluster, tmp_path: Path) -> None:
+    """Many repositories have one, for packages of their own: init says what it should have, and
+    writes all other files.
+    """
+    (tmp_path / ".github").mkdir()
+    (tmp_path / gitops.DEPENDABOT).write_text("version: 2\nupdates: []\n")
+    done = reconciler(tmp_path, "init", "--bootstrap-server", cluster.bootstrap_servers, "--action", ACTION)
+    assert done.returncode == 0, done.stderr
+    assert "dependabot.yml exists and stays" in done.stderr
+    assert (tmp_path / gitops.DEPENDABOT).read_text() == "version: 2\nupdates: []\n"
+    assert (tmp_path / ".github" / "workflows" / "apply.yml").exists()
 
 
 def test_init_writes_nothing_if_the_source_of_the_workflows_is_unknown(cluster: Cluster, tmp_path: Path) -> None:

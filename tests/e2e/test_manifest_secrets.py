@@ -28,9 +28,9 @@ def test_no_output_of_a_run_has_the_secret(cluster: Cluster, tmp_path: Path) -> 
     (tmp_path / "password").write_text(SECRET)
     (tmp_path / "manifests.yaml").write_text(
         "apiVersion: reconciler/v1\nkind: Cluster\nmetadata: {name: local}\n"
-        f"spec:\n  clusterId: {CLUSTER_ID}\n  bootstrapServers: ['${{env:SERVERS}}']\n"
+        f"spec:\n  clusterId: {CLUSTER_ID}\n  bootstrapServers: ['${{env:KAFKA_BOOTSTRAP_SERVERS}}']\n"
         "  client:\n    security.protocol: PLAINTEXT\n    sasl.username: me\n"
-        "    sasl.password: ${env:TEST_SECRET}\n    ssl.key.password: ${file:password}\n"
+        "    sasl.password: ${env:KAFKA_PASSWORD}\n    ssl.key.password: ${file:password}\n"
         "  limits: {recordsPercent: 100, recordsPercentPerTopic: 100}\n"
         "---\napiVersion: reconciler/v1\nkind: RetentionFloor\nmetadata: {name: old}\n"
         f"spec:\n  topics: [{topic}]\n  keep: {{newerThan: 7d}}\n"
@@ -48,8 +48,9 @@ def test_no_output_of_a_run_has_the_secret(cluster: Cluster, tmp_path: Path) -> 
         result = reconciler(
             tmp_path,
             *(*arguments, "-v", "--log-format", "json"),
-            SERVERS=cluster.bootstrap_servers,
-            TEST_SECRET=SECRET,
+            KAFKA_BOOTSTRAP_SERVERS=cluster.bootstrap_servers,
+            KAFKA_PASSWORD=SECRET,
+            RECONCILER_SECRETS_DIR=str(tmp_path),
         )
         assert result.returncode == 0 or arguments[0] == "doctor", f"{arguments}: {result.stderr}"
         outputs += result.stdout + result.stderr

@@ -15,14 +15,12 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from ruamel.yaml import YAML
 
 from reconciler import __version__, gitops
-from reconciler.gitops import ACTION, starter_manifests
+from reconciler.gitops import starter_manifests
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
-from tests.e2e.github import expressions
 
 ROOT = Path(__file__).parents[2]
 
@@ -177,51 +175,18 @@ def test_the_files_of_the_image_are_enough_to_install(tmp_path: Path) -> None:
     assert {"reconciler/__main__.py", "reconciler/gitops/github/workflows/plan.yml"} <= names
 
 
-def test_the_action_installs_its_own_source(tmp_path: Path) -> None:
-    """The composite action's scripts, run in order with GitHub's variables, install this tree's
-    version.
-    """
-    action = YAML(typ="safe").load((ROOT / ACTION / "action.yml").read_text(encoding="utf-8"))
-    binaries = empty_environment(tmp_path / "env")
-    source = tmp_path / "action" / "acme" / "reconciler" / "commit"  # as a runner lays out an action's repository
-    for part in ("reconciler", ".github", "pyproject.toml", "README.md", "LICENSE", "requirements.lock"):
-        (source / part).parent.mkdir(parents=True, exist_ok=True)
-        copy_function = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
-        copy_function(ROOT / part, source / part)
-    outputs: dict[str, str] = {}
-    output = ""
-    for step in action["runs"]["steps"]:
-        if "run" not in step:
-            continue
-        assert step["shell"] == "bash"
-        output_file = tmp_path / "outputs"
-        output_file.write_text("")
-        contexts = {"steps": {"source": {"outputs": outputs}}}
-        variables = {name: expressions.value(text, contexts, {}) for name, text in step.get("env", {}).items()}
-        result = subprocess.run(
-            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
-            cwd=tmp_path,
-            env={
-                **os.environ,
-                **variables,
-                "PIP_NO_INDEX": "1",  # all packages of the lock file are installed; pip must not ask an index
-                "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
-                "GITHUB_ACTION_PATH": str(source / ACTION),
-                "GITHUB_OUTPUT": str(output_file),
-            },
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
-        assert result.returncode == 0, result.stdout + result.stderr
-        outputs |= dict(line.split("=", 1) for line in output_file.read_text().splitlines())
-        output = result.stdout
-    assert outputs["path"] == str(source)
-    assert re.fullmatch(r"[0-9a-f]{16}", outputs["lock"])
-    assert output == f"reconciler {__version__}\n"
-    [record] = tmp_path.glob("env/lib/python*/site-packages/kafka_reconciler-*/direct_url.json")
-    assert json.loads(record.read_text())["url"] == source.as_uri()
+def test_the_sbom_of_a_release_lists_the_packages_that_run(tmp_path: Path) -> None:
+    """The command of the release workflow writes each package of the run lock, and nothing else."""
+    workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8").replace("\\\n", " ")
+    [command] = re.findall(r'"\$python" (-m cyclonedx_py .*)', workflow)
+    (tmp_path / "dist").mkdir()
+    words = shlex.split(command.replace("$RUNNER_TEMP", str(tmp_path)))
+    subprocess.run([sys.executable, *words], cwd=ROOT, check=True, capture_output=True, timeout=300)
+    document = json.loads((tmp_path / "dist" / "sbom.cdx.json").read_text(encoding="utf-8"))
+    listed = sorted((part["name"], part["version"]) for part in document["components"])
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    assert listed == sorted(re.findall(r"^([a-z0-9-]+)==([^ ]+)", lock, re.MULTILINE))
+    assert document["metadata"]["component"]["name"] == "kafka-reconciler"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ It checks exactly the permissions that planning and applying need.
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -99,15 +100,20 @@ def admin(cluster: Cluster, user: str) -> AdminClient:
 
 
 def as_user(folder: Path, user: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line as `user`; name and password come from the environment."""
-    return reconciler(folder, *arguments, KAFKA_USERNAME=user, KAFKA_PASSWORD=USERS[user])
+    """Run the command line as `user`; name, password and certificate come from the environment."""
+    variables = {"KAFKA_USERNAME": user, "KAFKA_PASSWORD": USERS[user], "RECONCILER_SECRETS_DIR": str(folder)}
+    return reconciler(folder, *arguments, **variables)
 
 
 def write_manifests(folder: Path, cluster: Cluster) -> None:
     properties = access(cluster).client("ci-plan") | {
         "sasl.username": "${env:KAFKA_USERNAME}",
         "sasl.password": "${env:KAFKA_PASSWORD}",
+        "ssl.ca.location": "ca.pem",
     }
+    certificate = access(cluster).certificate
+    assert certificate is not None
+    shutil.copy(certificate, folder / "ca.pem")
     (folder / "manifests").mkdir()
     (folder / "manifests" / "cluster.yaml").write_text(
         f"""\
@@ -248,6 +254,7 @@ def test_each_printed_grant_is_needed_and_a_missing_one_is_reported(
         """
         monkeypatch.setenv("KAFKA_USERNAME", f"ci-{purpose}")
         monkeypatch.setenv("KAFKA_PASSWORD", USERS[f"ci-{purpose}"])
+        monkeypatch.setenv("RECONCILER_SECRETS_DIR", str(tmp_path))
         capfd.readouterr()
         code = command_line(["doctor", "-q", "--for", purpose])
         output = capfd.readouterr().out

@@ -303,8 +303,13 @@ def test_gateway_a_crash_during_a_removal_is_read_back(cluster: Cluster, gateway
     It once ended the apply.
     """
     group = f"removed-{uuid.uuid4().hex[:12]}"
-    assert gateway.delete_groups(["missing-group"])["missing-group"].answer is ResponseAction.DONE
+    # First, because a coordinator only exists once a group has committed.
     client.commit(cluster.bootstrap_servers, group, {(topic_on(cluster, (1, 2, 3)), 0): 1})
+    client.wait_until(
+        lambda: gateway.delete_groups(["missing-group"])["missing-group"].answer is ResponseAction.DONE,
+        30,
+        "the coordinator of the group missing-group",
+    )
     (worker,) = gateway.session._idle_workers
     results: list[Response] = []
     thread = threading.Thread(target=lambda: results.append(gateway.delete_groups([group])[group]))

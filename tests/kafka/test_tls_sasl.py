@@ -52,11 +52,16 @@ def access(cluster: Cluster) -> SecureAccess:
 
 
 def plan(
-    folder: Path, cluster: Cluster, *arguments: str, password: str = PASSWORD, **client_properties: str
+    folder: Path,
+    cluster: Cluster,
+    *arguments: str,
+    password: str = PASSWORD,
+    insecure: bool = False,
+    **client_properties: str,
 ) -> subprocess.CompletedProcess[str]:
     """A plan of all leaders, which needs only the connection.
 
-    `client_properties` have `_` for `.` in their names.
+    `client_properties` have `_` for `.` in their names. `insecure`: allowed by the environment.
     """
     properties = access(cluster).client("doctor") | {"sasl.password": "${env:KAFKA_PASSWORD}"}
     properties |= {name.replace("_", "."): value for name, value in client_properties.items()}
@@ -77,7 +82,9 @@ metadata: {{name: preferred}}
 spec: {{topics: ["*"]}}
 """
     )
-    result = reconciler_process(folder, "plan", "--timeout", "20", *arguments, KAFKA_PASSWORD=password)
+    environment = {"KAFKA_PASSWORD": password, "RECONCILER_SECRETS_DIR": str(cluster.dir)}
+    environment |= {"RECONCILER_ALLOW_INSECURE": "1"} if insecure else {}
+    result = reconciler_process(folder, "plan", "--timeout", "20", *arguments, **environment)
     for secret in (PASSWORD, WRONG):
         assert secret not in result.stdout + result.stderr
     return result
@@ -181,4 +188,6 @@ def test_a_certificate_for_another_name_is_one_line(secure_cluster: Cluster, tmp
     assert "is for another name (" in message
     assert "use a name of the certificate in bootstrapServers" in message
     without_name_check = {"ssl_endpoint_identification_algorithm": "none", "ssl_ca_location": certificate}
-    assert plan(tmp_path, secure_cluster, "-q", **without_name_check).returncode == 0
+    refused = plan(tmp_path, secure_cluster, "-q", **without_name_check)
+    assert (refused.returncode, "error[M219]" in refused.stderr) == (1, True)
+    assert plan(tmp_path, secure_cluster, "-q", insecure=True, **without_name_check).returncode == 0

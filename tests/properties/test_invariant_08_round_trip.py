@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from reconciler.errors import PlanUnusable
 from reconciler.model.action import Action, Mode
 from reconciler.model.names import SourceLocation
-from reconciler.model.plan import Plan
+from reconciler.model.plan import Change, Plan, Setting
 from reconciler.model.snapshot import GroupType
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
@@ -80,9 +80,24 @@ def test_the_digest_ignores_times_reasons_and_places(plan: Plan, location: Sourc
 
 
 @given(strategies.plans())
-def test_the_digest_covers_actions_only(plan: Plan) -> None:
+def test_the_digest_covers_no_other_decisions(plan: Plan) -> None:
     """Waiting, blocked and satisfied decisions are not applied, so an approval does not bind them."""
     assert plan_file.digest(dataclasses.replace(plan, decisions=plan.actions)) == plan_file.digest(plan)
+
+
+@given(strategies.plans(), st.data())
+def test_the_digest_binds_the_rules_of_later_runs(plan: Plan, data: st.DataObject) -> None:
+    """An approval lets `converge` carry them out, also where the plan has no action."""
+    assume(any(rule.change is not Change.REMOVED for rule in plan.continuous))
+    rules = [rule for rule in plan.continuous if rule.change is not Change.REMOVED]
+    rule = data.draw(st.sampled_from(rules))
+    others = tuple(each for each in rules if each != rule)
+    assert plan_file.digest(dataclasses.replace(plan, continuous=others)) != plan_file.digest(plan)
+    setting = Setting(name="keep.last", values=("a value that no strategy draws",))
+    other = dataclasses.replace(rule, settings=(*rule.settings, setting))
+    assert plan_file.digest(dataclasses.replace(plan, continuous=(*others, other))) != plan_file.digest(plan)
+    marked = tuple(dataclasses.replace(each, change=None) for each in rules)
+    assert plan_file.digest(dataclasses.replace(plan, continuous=marked)) == plan_file.digest(plan)
 
 
 @given(strategies.plans(of=strategies.actions, max_size=4), strategies.actions)

@@ -184,6 +184,9 @@ def unchecked(action: Any, **changes: Any) -> Any:
 def digest_by_hand(document: dict[str, Any]) -> str:
     """The digest of a plan file by the recipe of docs/plan.md, with only a JSON library and sha256."""
     rows: list[object] = [[2, document["cluster_id"]]]
+    for rule in document["continuous"]:
+        if rule["change"] != "removed":
+            rows.append([rule["address"], sorted([setting["name"], setting["values"]] for setting in rule["settings"])])
     rows += [[row[name] for name in ("address", "operation", "request", "approved")] for row in document["actions"]]
     text = "\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
     return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()

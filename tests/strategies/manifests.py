@@ -182,7 +182,9 @@ def _cluster(draw: st.DrawFn) -> dict[str, Any]:
         **{
             "security.protocol": st.just("SASL_SSL"),
             "sasl.password": st.sampled_from(("${env:P}", "${file:/run/p w}")),
-            "client.id": st.sampled_from(("x ${env:H}", "plain", 7, True)),
+            "sasl.username": st.sampled_from(("x ${env:H}", "plain")),
+            "reconnect.backoff.ms": st.sampled_from((7, "7")),
+            "socket.keepalive.enable": st.sampled_from((True, "false")),
         }
     )
     limits = _optional(topics=_counts, recordsPercent=_percents, uncleanElections=st.just(0))

@@ -13,12 +13,15 @@ from reconciler.model.action import Action, Mode
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import (
     Blocked,
+    Change,
     Decision,
     LimitVerdict,
     ManifestFile,
     Plan,
     PolicyInfo,
+    Rule,
     Satisfied,
+    Setting,
     Skipped,
     Source,
     UsedWaiver,
@@ -205,6 +208,14 @@ decisions: st.SearchStrategy[Decision] = st.one_of(
 finite = st.one_of(st.integers(0, 1000), st.floats(allow_nan=False, allow_infinity=False))
 policy_addresses = st.builds(Address, st.sampled_from(("RetentionFloor", "GroupRemoval", "LeaderPolicy")), policies)
 
+values = st.lists(prose | group_ids, max_size=7).map(tuple)
+rules = st.builds(
+    Rule,
+    address=policy_addresses,
+    declared_at=locations,
+    change=st.none() | st.sampled_from(Change),
+    settings=st.lists(st.builds(Setting, name=prose, values=values, before=st.none() | values), max_size=3).map(tuple),
+)
 used_waivers = st.builds(
     UsedWaiver,
     name=policies,
@@ -254,4 +265,6 @@ def plans(draw: st.DrawFn, *, of: st.SearchStrategy[Decision] = decisions, max_s
                 )
             )
         ),
+        continuous=tuple(draw(st.lists(rules, max_size=2))),
+        rule_changes=tuple(draw(st.lists(rules, max_size=2))),
     )

@@ -8,6 +8,7 @@ import pytest
 from reconciler import pipeline
 from reconciler.errors import WrongCluster
 from reconciler.journal.file import JournalFile
+from reconciler.kafka.connect import Connection
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.names import SourceLocation
@@ -24,7 +25,7 @@ def run_of(cluster: Cluster) -> pipeline.Run:
 
 def test_brokers_of_another_cluster_are_named_as_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """They were shown as ('broker-1:9092',)."""
-    connection = SimpleNamespace(bootstrap_servers=("broker-1:9092", "broker-2:9092"))
+    connection = Connection(("broker-1:9092", "broker-2:9092"))
     session = SimpleNamespace(cluster_id="other", connection=connection, close=lambda: None)
     monkeypatch.setattr("reconciler.pipeline.KafkaSession.open", lambda _connection: session)
     run = run_of(cluster())

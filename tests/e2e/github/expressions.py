@@ -5,6 +5,7 @@ an error, so that a workflow that uses more fails its test.
 """
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -96,7 +97,7 @@ class _Parser:
         while self.peek() in ("==", "!="):
             equal = self.consume() == "=="
             right = self.parse_operand()
-            value = (_fold_case(value) == _fold_case(right)) is equal
+            value = _equal(value, right) is equal
         return value
 
     def parse_operand(self) -> Any:
@@ -137,8 +138,32 @@ class _Parser:
         return self._functions[name](*arguments)
 
 
-def _fold_case(operand: Any) -> Any:
-    return operand.casefold() if isinstance(operand, str) else operand
+def _equal(left: Any, right: Any) -> bool:
+    """Compare as GitHub does: texts without case, values of different types as numbers.
+
+    So a missing property equals the empty text.
+    """
+    if isinstance(left, str) and isinstance(right, str):
+        return left.casefold() == right.casefold()
+    if type(left) is type(right):
+        return bool(left == right)
+    return _number(left) == _number(right)
+
+
+def _number(operand: Any) -> float:
+    """Convert a value to a number; a text that is no number, and an object, are NaN."""
+    match operand:
+        case None:
+            return 0.0
+        case str():
+            try:
+                return float(operand.strip() or 0)
+            except ValueError:
+                return math.nan
+        case bool() | int() | float():
+            return float(operand)
+        case _:
+            return math.nan
 
 
 def functions(*, failed: bool, workspace: Path) -> dict[str, Callable[..., Any]]:
@@ -153,5 +178,6 @@ def functions(*, failed: bool, workspace: Path) -> dict[str, Callable[..., Any]]
         "cancelled": lambda: False,
         "fromJSON": json.loads,
         "join": lambda items, separator: separator.join(items),
+        "format": lambda template, *values: template.format(*map(text, values)),
         "hashFiles": lambda pattern: "hash" if list(workspace.glob(pattern)) else "",
     }

@@ -5,169 +5,325 @@ unknown path or `--jq` program fails. `tests/e2e/test_github_stand_ins.py` check
 against recorded output.
 """
 
+import io
 import json
 import os
 import re
-import shutil
+import subprocess
 import sys
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
+REPOSITORY = "acme/housekeeping"
+DEFAULT_BRANCH = "main"
 BOT = "github-actions[bot]"
-TSV = {
-    ".[] | [.id, .user.login, .body] | @tsv": (None, ("id", "user.login", "body")),
-    ".[] | [.number, .user.login, .body] | @tsv": (None, ("number", "user.login", "body")),
-    ".[] | [.merge_commit_sha, .head.repo.full_name, .base.ref, .head.sha, .number] | @tsv": (
-        None,
-        ("merge_commit_sha", "head.repo.full_name", "base.ref", "head.sha", "number"),
-    ),
-    ".workflow_runs[] | [.id, .status, .head_repository.full_name, .display_title] | @tsv": (
-        "workflow_runs",
-        ("id", "status", "head_repository.full_name", "display_title"),
-    ),
-}
-"""jq programs: the path of the rows, and their columns."""
+JQ_PATH = re.compile(r"(?:\.[A-Za-z_]+(?:\[\])?|\.\[\])+")
+_STEP = re.compile(r"\.?([A-Za-z_]+)|(\[\])")
 
 
 class Refused(Exception):
     """A refused call."""
 
 
-def tsv(program: str, document: Any) -> str:
-    """The output of jq -r for a known program."""
-    if program not in TSV:
-        raise Refused(f"the fake does not know the jq program {program}")
-    rows, columns = TSV[program]
-    lines = []
-    for row in document if rows is None else document[rows]:
-        cells = []
-        for column in columns:
-            cell = row
-            for name in column.split("."):
-                cell = cell[name] if cell is not None else None
-            cells.append("" if cell is None else _escape(str(cell)))
-        lines.append("\t".join(cells) + "\n")
-    return "".join(lines)
+def jq(program: str, document: Any) -> str:
+    """The output of jq -r for the programs that workflows use.
+
+    These are paths such as `.runs[] | .head.sha`, and lists of paths with `| @tsv`. A null is an
+    empty cell.
+    """
+    values = [document]
+    for stage in program.split(" | "):
+        if stage == "@tsv":
+            values = ["\t".join(map(_cell, row)) for row in values]
+        elif stage.startswith("[") and stage.endswith("]"):
+            columns = stage[1:-1].split(", ")
+            values = [[cell for column in columns for cell in _follow(column, value)] for value in values]
+        else:
+            values = [result for value in values for result in _follow(stage, value)]
+    return "".join(f"{value if isinstance(value, str) else json.dumps(value)}\n" for value in values)
 
 
-def _escape(cell: str) -> str:
-    return cell.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+def _follow(path: str, document: Any) -> list[Any]:
+    if not JQ_PATH.fullmatch(path):
+        raise Refused(f"the fake does not know the jq path {path}")
+    values = [document]
+    for name, _each in _STEP.findall(path):
+        if name:
+            values = [None if value is None else value.get(name) for value in values]
+        else:
+            values = [item for value in values for item in value]
+    return values
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+
+
+class State:
+    """The documents of a repository on GitHub, as JSON files of a folder, and its Git repository."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def read(self, name: str) -> Any:
+        path = self.folder / f"{name}.json"
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+
+    def write(self, name: str, rows: Any) -> None:
+        (self.folder / f"{name}.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+
+    def add(self, name: str, row: dict[str, Any]) -> None:
+        self.write(name, [*self.read(name), row])
+
+    def git(self, *arguments: str) -> str:
+        """Run git in the repository. Raises CalledProcessError."""
+        return subprocess.run(
+            ["git", *arguments],
+            cwd=self.folder.parent / "origin",
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        ).stdout.strip()
 
 
 class Api:
-    """The API on a folder: `issues.json`, `comments.json`, `pulls.json`, `runs.json`, and
-    `runs/ID/NAME` for artifacts.
-    """
+    """The API on the state of a repository. `permissions`: those of the job."""
 
-    def __init__(self, state: Path, permissions: dict[str, str]) -> None:
-        self._state = state
+    def __init__(self, folder: Path, permissions: dict[str, str]) -> None:
+        self._state = State(folder)
         self._permissions = permissions
 
     def call(self, method: str, path: str, fields: dict[str, str]) -> Any:
         path, _, query = path.partition("?")
-        head = r"repos/acme/housekeeping"
-        if match := re.fullmatch(rf"{head}/issues/(\d+)/comments", path):
-            return self._comments(method, int(match[1]), fields)
-        if match := re.fullmatch(rf"{head}/issues/comments/(\d+)", path):
-            return self._edit_comment(method, int(match[1]), fields)
-        if re.fullmatch(rf"{head}/issues", path):
-            return self._issues(method, query, fields)
-        if match := re.fullmatch(rf"{head}/issues/(\d+)", path):
-            return self._edit_issue(method, int(match[1]), fields)
-        if (match := re.fullmatch(rf"{head}/commits/([0-9a-f]{{40}})/pulls", path)) and method == "GET":
-            self._require_permission("pull-requests", "read")
-            return [pull for pull in self._read("pulls") if pull["merge_commit_sha"] == match[1]]
-        if re.fullmatch(rf"{head}/actions/workflows/plan\.yml/runs", path) and method == "GET":
-            self._require_permission("actions", "read")
-            parameters = dict(part.split("=") for part in query.split("&"))
-            runs = [run for run in self._read("runs") if all(str(run[key]) == text for key, text in parameters.items())]
-            return {"workflow_runs": sorted(runs, key=lambda run: -run["id"])}
+        fields = dict(parse_qsl(query)) | fields
+        prefix = f"repos/{REPOSITORY}/"
+        if (method, path) == ("GET", prefix.removesuffix("/")):
+            return {"default_branch": DEFAULT_BRANCH}
+        if not path.startswith(prefix):
+            raise Refused(f"the fake does not know {method} {path}")
+        match (method, *path.removeprefix(prefix).split("/")):
+            case ("GET", "issues", number, "comments"):
+                self._require_permission(self._scope(int(number)), "read")
+                return [comment for comment in self._state.read("comments") if comment["issue"] == int(number)]
+            case ("POST", "issues", number, "comments"):
+                return self._add_comment(int(number), fields)
+            case ("PATCH", "issues", "comments", identifier):
+                self._require_permission("pull-requests", "write")
+                return self._edit("comments", "id", int(identifier), fields)
+            case ("GET", "issues"):
+                self._require_permission("issues", "read")
+                return [issue for issue in self._state.read("issues") if issue["state"] == fields["state"]]
+            case ("POST", "issues"):
+                return self._add_issue(fields)
+            case ("PATCH", "issues", number):
+                self._require_permission("issues", "write")
+                return self._edit("issues", "number", int(number), fields)
+            case ("GET", "commits", sha, "pulls"):
+                self._require_permission("pull-requests", "read")
+                return [pull for pull in self._state.read("pulls") if pull["merge_commit_sha"] == sha]
+            case ("GET", "pulls", *remaining):
+                self._require_permission("pull-requests", "read")
+                return self._pulls(remaining, fields)
+            case ("GET", "environments", name, *remaining):
+                self._require_permission("actions", "read")
+                return self._environment(name, remaining)
+            case ("GET", "collaborators", login, "permission"):
+                return {"permission": dict(self._state.read("permissions")).get(login, "read")}
+            case ("POST", "statuses", sha):
+                self._require_permission("statuses", "write")
+                if (
+                    fields["state"] not in ("error", "failure", "pending", "success")
+                    or len(fields["description"]) > 140
+                ):
+                    raise Refused("HTTP 422: Validation Failed")
+                self._state.add("statuses", {"sha": sha, **fields})
+                return fields
+            case ("GET", "git" | "compare" as kind, *remaining):
+                self._require_permission("contents", "read")
+                return self._git(kind, remaining)
+            case ("GET", "actions", *remaining):
+                self._require_permission("actions", "read")
+                return self._actions(remaining, fields)
         raise Refused(f"the fake does not know {method} {path}")
 
-    def download(self, run: str, name: str, target: Path) -> None:
-        self._require_permission("actions", "read")
-        source = self._state / "artifacts" / run / name
-        if not source.is_dir():
-            raise Refused("no artifact matches any of the names or patterns provided")
-        shutil.copytree(source, target)
+    def _environment(self, name: str, path: list[str]) -> Any:
+        environments = dict(self._state.read("environments"))
+        if name not in environments:
+            raise Refused("HTTP 404: Not Found")
+        reviewers, branches = environments[name]["reviewers"], environments[name]["branches"]
+        match path:
+            case []:
+                people = [{"type": "User", "reviewer": {"id": 1, "login": login}} for login in reviewers]
+                rules = [{"type": "required_reviewers", "reviewers": people}] if people else []
+                policy = {"protected_branches": False, "custom_branch_policies": True} if branches else None
+                return {"name": name, "protection_rules": rules, "deployment_branch_policy": policy}
+            case ["deployment-branch-policies"]:
+                return {"branch_policies": [{"id": 1, "name": branch, "type": "branch"} for branch in branches]}
+        raise Refused(f"the fake does not know environments/{name}/{'/'.join(path)}")
 
-    def _comments(self, method: str, number: int, fields: dict[str, str]) -> Any:
-        scope = "pull-requests" if any(pull["number"] == number for pull in self._read("pulls")) else "issues"
-        comments = self._read("comments")
-        if method == "GET":
-            self._require_permission(scope, "read")
-            return [comment for comment in comments if comment["issue"] == number]
-        self._require_permission(scope, "write")
-        comments.append({"id": 1000 + len(comments), "issue": number, "user": {"login": BOT}, "body": fields["body"]})
-        self._write("comments", comments)
-        return comments[-1]
+    def _git(self, kind: str, path: list[str]) -> Any:
+        try:
+            match (kind, *path):
+                case ("git", "ref", "heads", *branch):
+                    return {"object": {"sha": self._state.git("rev-parse", f"refs/heads/{'/'.join(branch)}")}}
+                case ("git", "commits", sha):
+                    return {
+                        "parents": [
+                            {"sha": parent} for parent in self._state.git("log", "-1", "--format=%P", sha).split()
+                        ]
+                    }
+                case ("git", "trees", sha):
+                    rows = [row.split(None, 3) for row in self._state.git("ls-tree", sha).splitlines()]
+                    return {"tree": [{"path": name, "sha": tree} for _mode, _type, tree, name in rows]}
+                case ("compare", pair):
+                    base, head = pair.split("...")
+                    behind, ahead = self._state.git("rev-list", "--left-right", "--count", f"{base}...{head}").split()
+                    names = {(True, True): "identical", (True, False): "ahead", (False, True): "behind"}
+                    return {"status": names.get((behind == "0", ahead == "0"), "diverged")}
+        except subprocess.CalledProcessError as error:
+            raise Refused(f"HTTP 404: Not Found ({error.stderr.strip()})") from error
+        raise Refused(f"the fake does not know {kind}/{'/'.join(path)}")
 
-    def _edit_comment(self, method: str, number: int, fields: dict[str, str]) -> Any:
-        if method != "PATCH":
-            raise Refused(f"the fake does not {method} comments")
-        self._require_permission("pull-requests", "write")
-        comments = self._read("comments")
-        comment = next(comment for comment in comments if comment["id"] == number)
-        comment["body"] = fields["body"]
-        self._write("comments", comments)
+    def _pulls(self, path: list[str], fields: dict[str, str]) -> Any:
+        pulls = self._state.read("pulls")
+        match path:
+            case []:
+                return [
+                    pull
+                    for pull in pulls
+                    if pull["state"] == fields["state"]
+                    and pull["base"]["ref"] == fields["base"]
+                    and f"{pull['head']['repo']['owner']['login']}:{pull['head']['ref']}" == fields["head"]
+                ]
+            case [number]:
+                return next(pull for pull in pulls if pull["number"] == int(number))
+            case [number, "reviews"]:
+                return [review for review in self._state.read("reviews") if review["pull"] == int(number)]
+        raise Refused(f"the fake does not know pulls/{'/'.join(path)}")
+
+    def _actions(self, path: list[str], fields: dict[str, str]) -> Any:
+        artifacts = self._state.read("artifacts")
+        match path:
+            case ["artifacts"]:
+                return {"artifacts": [artifact for artifact in artifacts if artifact["name"] == fields["name"]]}
+            case ["artifacts", identifier, "zip"]:
+                return pack(self._state.folder / "artifacts" / identifier)
+            case ["runs", number, *remaining]:
+                run = next(run for run in self._state.read("runs") if run["id"] == int(number))
+                match remaining:
+                    case []:
+                        return run
+                    case ["artifacts"]:
+                        return {"artifacts": [row for row in artifacts if row["workflow_run"]["id"] == run["id"]]}
+                    case ["approvals"]:
+                        return [row for row in self._state.read("approvals") if row["run"] == run["id"]]
+                    case ["attempts", attempt]:
+                        return run["attempts"][int(attempt) - 1]
+                    case ["attempts", attempt, "jobs"]:
+                        return {"jobs": run["attempts"][int(attempt) - 1]["jobs"]}
+        raise Refused(f"the fake does not know actions/{'/'.join(path)}")
+
+    def _scope(self, number: int) -> str:
+        is_pull_request = any(pull["number"] == number for pull in self._state.read("pulls"))
+        return "pull-requests" if is_pull_request else "issues"
+
+    def _add_comment(self, number: int, fields: dict[str, str]) -> Any:
+        self._require_permission(self._scope(number), "write")
+        identifier = 1000 + len(self._state.read("comments"))
+        comment = {"id": identifier, "issue": number, "user": {"login": BOT}, "body": fields["body"]}
+        self._state.add("comments", comment)
         return comment
 
-    def _issues(self, method: str, query: str, fields: dict[str, str]) -> Any:
-        issues = self._read("issues")
-        if method == "GET":
-            self._require_permission("issues", "read")
-            if query != "state=open&per_page=100":
-                raise Refused(f"the fake does not know issues?{query}")
-            return [issue for issue in issues if issue["state"] == "open"]
+    def _add_issue(self, fields: dict[str, str]) -> Any:
         self._require_permission("issues", "write")
-        number = 1 + max(
-            [issue["number"] for issue in issues] + [pull["number"] for pull in self._read("pulls")], default=0
-        )
-        issues.append({"number": number, "user": {"login": BOT}, "state": "open", **fields})
-        self._write("issues", issues)
-        return issues[-1]
-
-    def _edit_issue(self, method: str, number: int, fields: dict[str, str]) -> Any:
-        if method != "PATCH":
-            raise Refused(f"the fake does not {method} issues")
-        self._require_permission("issues", "write")
-        issues = self._read("issues")
-        issue = next(issue for issue in issues if issue["number"] == number)
-        issue |= fields
-        self._write("issues", issues)
+        numbers = [row["number"] for name in ("issues", "pulls") for row in self._state.read(name)]
+        issue = {"number": 1 + max(numbers, default=0), "user": {"login": BOT}, "state": "open", **fields}
+        self._state.add("issues", issue)
         return issue
+
+    def _edit(self, name: str, key: str, value: int, fields: dict[str, str]) -> Any:
+        rows = self._state.read(name)
+        row = next(row for row in rows if row[key] == value)
+        row |= fields
+        self._state.write(name, rows)
+        return row
 
     def _require_permission(self, scope: str, level: str) -> None:
         granted = self._permissions.get(scope, "none")
         if granted != "write" and granted != level:
             raise Refused(f"HTTP 403: Resource not accessible by integration ({scope}: {level})")
 
-    def _read(self, name: str) -> Any:
-        path = self._state / f"{name}.json"
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
 
-    def _write(self, name: str, rows: Any) -> None:
-        (self._state / f"{name}.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+@contextmanager
+def serve(folder: Path) -> Iterator[str]:
+    """Answer GET requests of the API on loopback during the block, which gets the address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            try:
+                api = Api(folder, permissions_of(self.headers["Authorization"].removeprefix("Bearer ")))
+                status, document = 200, api.call("GET", self.path.removeprefix("/"), {})
+            except Refused as error:
+                status, document = 404 if "404" in str(error) else 403, {"message": str(error)}
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(document).encode())
+
+        def log_message(self, *_arguments: object) -> None:
+            """Write no access log."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def token_of(permissions: dict[str, str]) -> str:
+    """Return the token of a job."""
+    return "stand-in:" + json.dumps(permissions, separators=(",", ":"))
+
+
+def permissions_of(token: str) -> dict[str, str]:
+    """Return the permissions of a token. Raises Refused for another text."""
+    if not token.startswith("stand-in:"):
+        raise Refused("To use GitHub CLI in a GitHub Actions workflow, set the GH_TOKEN environment variable")
+    permissions: dict[str, str] = json.loads(token.removeprefix("stand-in:"))
+    return permissions
+
+
+def pack(folder: Path) -> bytes:
+    """Return the files of an artifact as a zip archive."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                file.write(path, path.relative_to(folder))
+    return archive.getvalue()
 
 
 def main(arguments: list[str]) -> int:
-    state = Path(os.environ["GH_STAND_IN_STATE"])
-    with (state / "calls.jsonl").open("a", encoding="utf-8") as log:
+    folder = Path(os.environ["GH_STAND_IN_STATE"])
+    with (folder / "calls.jsonl").open("a", encoding="utf-8") as log:
         log.write(json.dumps(arguments) + "\n")
     try:
-        token = os.environ.get("GH_TOKEN", "")
-        if not token.startswith("stand-in:"):
-            raise Refused("To use GitHub CLI in a GitHub Actions workflow, set the GH_TOKEN environment variable")
-        api = Api(state, json.loads(token.removeprefix("stand-in:")))
-        if arguments[:2] == ["run", "download"]:
-            run, repository, options = arguments[2], arguments[arguments.index("--repo") + 1], arguments
-            if repository != "acme/housekeeping":
-                raise Refused(f"no repository {repository}")
-            api.download(run, options[options.index("--name") + 1], Path(options[options.index("--dir") + 1]))
-        elif arguments[0] == "api":
-            _api(api, arguments[1:])
-        else:
+        api = Api(folder, permissions_of(os.environ.get("GH_TOKEN", "")))
+        if arguments[0] != "api":
             raise Refused(f"the fake does not know gh {' '.join(arguments)}")
+        _api(api, arguments[1:])
     except Refused as error:
         print(f"gh: {error}", file=sys.stderr)
         return 1
@@ -175,7 +331,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _api(api: Api, arguments: list[str]) -> None:
-    method, path, program, silent, fields = "GET", "", None, False, {}
+    method, path, program, silent, fields = "", "", None, False, {}
     remaining = list(arguments)
     while remaining:
         argument = remaining.pop(0)
@@ -197,9 +353,11 @@ def _api(api: Api, arguments: list[str]) -> None:
                 path = argument
             case _:
                 raise Refused(f"the fake does not know {argument}")
-    response = api.call(method, path, fields)
-    if program is not None:
-        sys.stdout.write(tsv(program, response))
+    response = api.call(method or ("POST" if fields else "GET"), path, fields)
+    if isinstance(response, bytes):
+        sys.stdout.buffer.write(response)
+    elif program is not None:
+        sys.stdout.write(jq(program, response))
     elif not silent:
         sys.stdout.write(json.dumps(response))
 

@@ -1,7 +1,9 @@
-"""Runs a workflow file like GitHub: jobs in order of their needs, `run:` steps with bash.
+"""Runs the workflows of an event like GitHub: jobs in order of their needs, `run:` steps with bash.
 
-Third-party actions are fakes that do the same as the real actions with the inputs of these
-workflows: artifacts and caches are folders, a checkout is a clone.
+It models which commit's workflow files an event runs, whose token, secrets and environments their
+jobs get, and what a run leaves: attempts, artifacts, statuses and checks. Third-party actions are
+fakes that do the same as the real actions with the inputs of these workflows: artifacts and caches
+are folders, a checkout is a clone.
 """
 
 import json
@@ -12,8 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -22,10 +25,43 @@ from ruamel.yaml import YAML
 
 from tests.command import output
 from tests.e2e.github import expressions, gh
+from tests.e2e.github.gh import DEFAULT_BRANCH, REPOSITORY
 
-REPOSITORY = "acme/housekeeping"
 HOME = f"acme/reconciler@{'0123456789' * 4}"
 """The source from which the workflows install the program."""
+START = datetime(2026, 11, 23, tzinfo=UTC)
+LOCAL_WORKFLOW = "./.github/workflows/"
+
+
+@dataclass(slots=True)
+class Environment:
+    """An environment: its values, and its protection. No branches: each branch may use it."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    reviewers: tuple[str, ...] = ()
+    branches: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Trigger:
+    """An event and the commit whose workflow files it runs.
+
+    `head`: sha, ref and repo of the branch that GitHub names as the head of the run.
+    """
+
+    name: str
+    event: dict[str, Any]
+    sha: str
+    ref: str
+    head: dict[str, Any]
+    changed: Sequence[str] = ()
+    inputs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_from_fork(self) -> bool:
+        """Whether the run gets no secret and only tokens that read."""
+        return self.name == "pull_request" and self.head["repo"]["full_name"] != REPOSITORY
 
 
 @dataclass(slots=True)
@@ -43,14 +79,22 @@ class JobRun:
 
 @dataclass(slots=True)
 class WorkflowRun:
-    """The result of a run; `jobs` by displayed name, in the order of their runs."""
+    """An attempt of a run; `jobs` by displayed name, in the order of their runs."""
 
     id: int
+    path: str
+    trigger: Trigger
+    attempt: int = 1
     jobs: dict[str, JobRun] = field(default_factory=dict)
 
     @property
     def log(self) -> str:
         return "".join(f"--- {job.name}: {job.result}\n{job.log}" for job in self.jobs.values())
+
+    @property
+    def conclusion(self) -> str:
+        results = set(self.results().values())
+        return next((result for result in ("failure", "success") if result in results), "skipped")
 
     def results(self) -> dict[str, str]:
         return {name: job.result for name, job in self.jobs.items()}
@@ -58,119 +102,258 @@ class WorkflowRun:
 
 @dataclass(slots=True)
 class GitHub:
-    """One repository on GitHub.
-
-    `environments` maps names to (vars, secrets). The runner calls `approve` before a job enters an
-    environment.
-    """
+    """One repository on GitHub. The runner calls `approve` if an environment has reviewers."""
 
     origin: Path
-    state: Path
-    environments: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]]
+    state: gh.State
+    environments: MutableMapping[str, Environment]
     approve: Callable[[str], bool] = lambda _environment: True
     machine: Mapping[str, str] = field(default_factory=dict)
     """Variables of the machine that runs the jobs."""
-    runs: int = 0
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Configuration variables of the repository."""
+    actor: str = "octocat"
+    """Who starts the runs and their attempts."""
+    entered: list[str] = field(default_factory=list)
+    """The environments that jobs entered."""
 
-    def run(self, workflow: str, event_name: str, event: dict[str, Any], *, sha: str) -> WorkflowRun:
-        """Run `.github/workflows/WORKFLOW` of the commit `sha`."""
-        self.runs += 1
-        text = self.git("show", f"{sha}:.github/workflows/{workflow}")
-        file = YAML(typ="safe").load(text)
-        run = WorkflowRun(id=self.runs)
+    def save_environments(self) -> None:
+        """Write the protection of the environments for the API."""
+        rows = [
+            (name, {"reviewers": environment.reviewers, "branches": environment.branches})
+            for name, environment in self.environments.items()
+        ]
+        self.state.write("environments", rows)
+
+    def now(self) -> str:
+        """Return the time of the next event, a minute after the last one."""
+        minutes = len(self.state.read("clock")) + 1
+        self.state.add("clock", {})
+        return (START + timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def push(self, ref: str, before: str, *, event: Mapping[str, Any] | None = None) -> list[WorkflowRun]:
+        """Run what a push to `refs/heads/…` or `refs/tags/…` starts."""
+        sha = self.state.git("rev-parse", f"{ref}^{{commit}}")
+        changed = self.state.git("diff", "--name-only", before, sha).splitlines()
+        return self.emit(
+            Trigger(name="push", event=dict(event or {}), sha=sha, ref=ref, head=_head(sha, ref), changed=changed)
+        )
+
+    def pull_request(self, number: int) -> list[WorkflowRun]:
+        """Run what a push to a pull request starts: the workflow files of its merge."""
+        pull = next(pull for pull in self.state.read("pulls") if pull["number"] == number)
+        return self.emit(
+            Trigger(
+                name="pull_request",
+                event={"action": "synchronize", "number": number, "pull_request": pull},
+                sha=pull["merge_commit_sha"],
+                ref=f"refs/pull/{number}/merge",
+                head=pull["head"],
+                changed=self.state.git(
+                    "diff", "--name-only", f"{pull['merge_commit_sha']}^1", pull["merge_commit_sha"]
+                ).splitlines(),
+            )
+        )
+
+    def merge_group(self, sha: str) -> list[WorkflowRun]:
+        """Run what the merge queue starts for a commit."""
+        ref = f"refs/heads/gh-readonly-queue/{DEFAULT_BRANCH}/pr-1-{sha}"
+        return self.emit(Trigger(name="merge_group", event={"merge_group": {}}, sha=sha, ref=ref, head=_head(sha, ref)))
+
+    def schedule(self, workflow: str) -> WorkflowRun:
+        """Run one workflow of the default branch on its schedule."""
+        ref = f"refs/heads/{DEFAULT_BRANCH}"
+        sha = self.state.git("rev-parse", ref)
+        return self._start(workflow, Trigger(name="schedule", event={}, sha=sha, ref=ref, head=_head(sha, ref)))
+
+    def dispatch(self, workflow: str, *, ref: str = f"refs/heads/{DEFAULT_BRANCH}", **inputs: str) -> WorkflowRun:
+        """Run the workflow file of `ref` by hand."""
+        sha = self.state.git("rev-parse", f"{ref}^{{commit}}")
+        trigger = Trigger(
+            name="workflow_dispatch", event={"inputs": inputs}, sha=sha, ref=ref, head=_head(sha, ref), inputs=inputs
+        )
+        return self._start(workflow, trigger)
+
+    def rerun(self, run: WorkflowRun) -> WorkflowRun:
+        """Run all jobs again: the same event and the same commit, another attempt."""
+        again = WorkflowRun(run.id, run.path, run.trigger, run.attempt + 1)
+        self._execute(again)
+        return again
+
+    def emit(self, trigger: Trigger) -> list[WorkflowRun]:
+        """Run each workflow file of the trigger's commit that names the event, and what follows."""
+        listing = self.state.git("ls-tree", "--name-only", trigger.sha, ".github/workflows/").splitlines()
+        return [
+            run
+            for path in listing
+            if _starts_on(trigger, _load(self.state.git("show", f"{trigger.sha}:{path}")))
+            for run in self._run_and_follow(Path(path).name, trigger)
+        ]
+
+    def check(self, sha: str, name: str) -> str:
+        """The state of a required check: of the last status and the last check run of that name.
+
+        Both count if both exist, as on GitHub. A skipped check run counts as a success.
+        """
+        statuses = [row["state"] for row in self.state.read("statuses") if (row["sha"], row["context"]) == (sha, name)]
+        checks = [row["conclusion"] for row in self.state.read("checks") if (row["sha"], row["name"]) == (sha, name)]
+        last = {state.replace("skipped", "success") for state in (*statuses[-1:], *checks[-1:])}
+        return "expected" if not last else "success" if last == {"success"} else "failure"
+
+    def _run_and_follow(self, workflow: str, trigger: Trigger) -> Iterator[WorkflowRun]:
+        run = self._start(workflow, trigger)
+        yield run
+        if trigger.name == "workflow_run":
+            return
+        # GitHub runs the files of the default branch, whatever the run was.
+        ref = f"refs/heads/{DEFAULT_BRANCH}"
+        sha = self.state.git("rev-parse", ref)
+        row = next(row for row in self.state.read("runs") if row["id"] == run.id)
+        event = {"action": "completed", "workflow_run": {**row, "conclusion": run.conclusion, "pull_requests": []}}
+        yield from self.emit(Trigger(name="workflow_run", event=event, sha=sha, ref=ref, head=_head(sha, ref)))
+
+    def _start(self, workflow: str, trigger: Trigger) -> WorkflowRun:
+        run = WorkflowRun(len(self.state.read("runs")) + 1, f".github/workflows/{workflow}", trigger)
+        row = {
+            "id": run.id,
+            "path": run.path,
+            "name": _load(self._text(run))["name"],
+            "event": trigger.name,
+            "head_branch": trigger.head["ref"],
+            "head_sha": trigger.head["sha"],
+            "head_repository": trigger.head["repo"],
+            "attempts": [],
+        }
+        self.state.add("runs", row)
+        self._execute(run)
+        return run
+
+    def _text(self, run: WorkflowRun) -> str:
+        return self.state.git("show", f"{run.trigger.sha}:{run.path}")
+
+    def _execute(self, run: WorkflowRun) -> None:
+        file = _load(self._text(run))
+        ref = run.trigger.ref
         github = {
             "repository": REPOSITORY,
-            "event_name": event_name,
-            "event": event,
-            "sha": sha,
+            "event_name": run.trigger.name,
+            "event": {**run.trigger.event, "repository": {"full_name": REPOSITORY, "default_branch": DEFAULT_BRANCH}},
+            "sha": run.trigger.sha,
             "run_id": run.id,
-            "run_attempt": 1,
+            "run_attempt": run.attempt,
             "server_url": "https://github.com",
-            "ref": "refs/heads/main",
-            "ref_name": "main",
+            "ref": ref,
+            "ref_name": ref.removeprefix("refs/heads/").removeprefix("refs/tags/").removeprefix("refs/"),
+            "triggering_actor": self.actor,
         }
-        assert file["permissions"] == {}
+        self._save(run, status="in_progress")
+        self._run_jobs(file, {"github": github, "inputs": run.trigger.inputs, "vars": self.variables}, run, prefix="")
+        self._save(run, status="completed")
+        for job in run.jobs.values():
+            sha = run.trigger.head["sha"]
+            self.state.add("checks", {"sha": sha, "name": job.name, "conclusion": job.result})
+
+    def _run_jobs(self, file: Any, contexts: dict[str, Any], run: WorkflowRun, *, prefix: str) -> list[str]:
+        """Run the jobs of a file and return their results. `prefix`: name of the calling job."""
+        plain = expressions.functions(failed=False, workspace=Path())
+        for text in (file.get("run-name", ""), file["concurrency"]["group"] if "concurrency" in file else ""):
+            expressions.value(text, contexts, plain)
         needs: dict[str, dict[str, Any]] = {}
         for job_id, job in _sort_by_needs(file["jobs"]):
             predecessors = {name: needs[name] for name in _as_list(job.get("needs"))}
-            results, outputs = self._job(file, job_id, job, github, predecessors, run)
+            results, outputs = self._job(file, job_id, job, {**contexts, "needs": predecessors}, run, prefix)
             result = next((r for r in ("failure", "skipped") if r in results), "success")
             needs[job_id] = {"result": result, "outputs": outputs}
-        if workflow == "plan.yml":
-            title = expressions.value(
-                file["run-name"], {"github": github}, expressions.functions(failed=False, workspace=Path())
-            )
-            self._record_run(run.id, event, title)
-        return run
-
-    def git(self, *arguments: str) -> str:
-        return subprocess.run(
-            ["git", *arguments], cwd=self.origin, check=True, capture_output=True, text=True, timeout=60
-        ).stdout
+            self._save(run, status="in_progress")
+        return [need["result"] for need in needs.values()]
 
     def _job(
-        self, file: Any, job_id: str, job: Any, github: dict[str, Any], needs: dict[str, Any], run: WorkflowRun
+        self, file: Any, job_id: str, job: Any, contexts: dict[str, Any], run: WorkflowRun, prefix: str
     ) -> tuple[list[str], dict[str, str]]:
-        contexts: dict[str, Any] = {"github": github, "needs": needs}
-        failed = any(need["result"] != "success" for need in needs.values())
+        failed = any(need["result"] != "success" for need in contexts["needs"].values())
         functions = expressions.functions(failed=failed, workspace=Path())
         if not _runs_if(job.get("if"), contexts, functions):
-            run.jobs[job_id] = JobRun(job_id)
+            run.jobs[prefix + job_id] = JobRun(prefix + job_id)
             return ["skipped"], {}
+        if "uses" in job:
+            return self._call(job, contexts, functions, run), {}
         matrix = expressions_in(job.get("strategy", {}).get("matrix"), contexts, functions)
         results, outputs = [], {}
         for combination in _combinations(matrix):
-            finished_job = _Job(self, file, job, contexts | {"matrix": combination}, run).run()
+            finished_job = _Job(self, file, job, contexts | {"matrix": combination}, run, prefix).run()
             run.jobs[finished_job.name] = finished_job
             results.append(finished_job.result)
             outputs |= finished_job.outputs
         return results, outputs
 
-    def _record_run(self, number: int, event: dict[str, Any], title: str) -> None:
-        path = self.state / "runs.json"
-        runs = json.loads(path.read_text()) if path.exists() else []
-        head = event["pull_request"]["head"]
-        runs.append(
+    def _call(self, job: Any, contexts: dict[str, Any], functions: Any, run: WorkflowRun) -> list[str]:
+        """Run a workflow of the same commit that this job calls, with no more than its permissions."""
+        path = job["uses"].removeprefix("./")
+        file = _load(self.state.git("show", f"{run.trigger.sha}:{path}"))
+        assert job["uses"].startswith(LOCAL_WORKFLOW)
+        assert "workflow_call" in file["on"]
+        for called in file["jobs"].values():
+            assert called["permissions"].items() <= job["permissions"].items()
+        inputs = expressions_in(job["with"], contexts, functions)
+        return self._run_jobs(file, {**contexts, "inputs": inputs}, run, prefix=f"{job['name']} / ")
+
+    def _save(self, run: WorkflowRun, *, status: str) -> None:
+        runs = self.state.read("runs")
+        row = next(row for row in runs if row["id"] == run.id)
+        jobs = [
             {
-                "id": number,
-                "status": "completed",
-                "event": "pull_request",
-                "head_sha": head["sha"],
-                "head_repository": head["repo"],
-                "display_title": title,
+                "name": job.name,
+                "conclusion": job.result,
+                "html_url": f"https://github.com/{REPOSITORY}/actions/job/{number}",
             }
-        )
-        path.write_text(json.dumps(runs))
+            for number, job in enumerate(run.jobs.values())
+        ]
+        attempt = {"status": status, "updated_at": self.now(), "jobs": jobs}
+        row["attempts"] = [*row["attempts"][: run.attempt - 1], attempt]
+        self.state.write("runs", runs)
 
 
 class _Job:
-    def __init__(self, hub: GitHub, file: Any, job: Any, contexts: dict[str, Any], run: WorkflowRun) -> None:
+    def __init__(
+        self, hub: GitHub, file: Any, job: Any, contexts: dict[str, Any], run: WorkflowRun, prefix: str
+    ) -> None:
         self._hub = hub
         self._file = file
         self._spec = job
         self._run = run
-        self._workspace = hub.state / "work" / f"{run.id}-{len(run.jobs)}"
+        self._contexts = contexts
+        self._workspace = hub.state.folder / "work" / f"{run.id}-{run.attempt}-{len(run.jobs)}"
         self._workspace.mkdir(parents=True)
         self._failed = False
-        plain = self._functions()
-        name = expressions.value(job["name"], contexts, plain)
         environment = job.get("environment")
-        self.result = JobRun(name, environment=environment and expressions.value(environment, contexts, plain))
+        self.result = JobRun(prefix + self._value(job["name"]), environment=environment and self._value(environment))
         if "concurrency" in job:
-            self.result.concurrency = expressions.value(job["concurrency"]["group"], contexts, plain)
+            self.result.concurrency = self._value(job["concurrency"]["group"])
             assert job["concurrency"]["cancel-in-progress"] is False
-        variables, secrets = hub.environments.get(self.result.environment or "", ({}, {}))
-        if _is_from_fork(contexts["github"]["event"]):
-            variables, secrets = {}, {}
-        token = "stand-in:" + json.dumps(job.get("permissions", {}))
-        self._contexts = contexts | {"vars": variables, "secrets": secrets, "steps": {}}
-        self._contexts["github"] = contexts["github"] | {"token": token}
+        self._permissions = job.get("permissions", file.get("permissions", {}))
+        if run.trigger.is_from_fork:
+            self._permissions = {scope: "read" for scope, level in self._permissions.items() if level != "none"}
 
     def run(self) -> JobRun:
-        if self.result.environment and not self._hub.approve(self.result.environment):
-            self.result.result = "failure"
-            self.result.log = "rejected by a reviewer\n"
-            return self.result
+        values = Environment()
+        if self.result.environment:
+            # GitHub creates an environment that does not exist, without protection.
+            values = self._hub.environments.setdefault(self.result.environment, Environment())
+            self._hub.save_environments()
+            refusal = self._refusal(self.result.environment, values)
+            if refusal:
+                self.result.result = "failure"
+                self.result.log = f"{refusal}\n"
+                return self.result
+            self._hub.entered.append(self.result.environment)
+        secrets = {} if self._run.trigger.is_from_fork else values.secrets
+        token = gh.token_of(self._permissions)
+        self._contexts = self._contexts | {
+            "vars": {**self._contexts["vars"], **values.variables},
+            "secrets": secrets,
+            "steps": {},
+            "github": self._contexts["github"] | {"token": token},
+        }
         for number, step in enumerate(self._spec["steps"]):
             if not _runs_if(step.get("if"), self._contexts, self._functions()):
                 continue
@@ -180,8 +363,28 @@ class _Job:
                 self._action(step)
         self.result.result = "failure" if self._failed else "success"
         for name, template in self._spec.get("outputs", {}).items():
-            self.result.outputs[name] = expressions.text(expressions.value(template, self._contexts, self._functions()))
+            self.result.outputs[name] = expressions.text(self._value(template))
         return self.result
+
+    def _refusal(self, name: str, environment: Environment) -> str | None:
+        """Why the protection of an environment refuses this job; None if it may run."""
+        ref = self._contexts["github"]["ref"]
+        if environment.branches and ref not in {f"refs/heads/{branch}" for branch in environment.branches}:
+            return f"{ref} is not allowed to deploy to {name} due to environment protection rules"
+        if environment.reviewers:
+            if not self._hub.approve(name):
+                return "rejected by a reviewer"
+            approval = {
+                "run": self._run.id,
+                "state": "approved",
+                "user": {"login": environment.reviewers[0]},
+                "environments": [{"name": name}],
+            }
+            self._hub.state.add("approvals", approval)
+        return None
+
+    def _value(self, template: Any) -> Any:
+        return expressions.value(str(template), self._contexts, self._functions())
 
     def _functions(self) -> dict[str, Callable[..., Any]]:
         return expressions.functions(failed=self._failed, workspace=self._workspace)
@@ -193,29 +396,31 @@ class _Job:
         files["out"].touch()
         files["sum"].touch()
         files["sh"].write_text(step["run"])
-        assert self._file["defaults"]["run"]["shell"] == "bash"
+        assert "defaults" not in self._file or self._file["defaults"] == {"run": {"shell": "bash"}}
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("RECONCILER_", "KAFKA_"))}
         environment |= self._hub.machine
         environment |= {
             "CI": "true",
             "GITHUB_ACTIONS": "true",
-            "GITHUB_ACTOR": "octocat",
+            "GITHUB_ACTOR": self._hub.actor,
             "GITHUB_REPOSITORY": REPOSITORY,
+            "GITHUB_EVENT_NAME": self._run.trigger.name,
             "GITHUB_SHA": self._contexts["github"]["sha"],
             "GITHUB_REF_NAME": self._contexts["github"]["ref_name"],
             "GITHUB_RUN_ID": str(self._run.id),
             "GITHUB_WORKSPACE": str(self._workspace),
             "GITHUB_OUTPUT": str(files["out"]),
             "GITHUB_STEP_SUMMARY": str(files["sum"]),
-            "GH_STAND_IN_STATE": str(self._hub.state),
-            "PATH": f"{self._hub.state / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            "GH_STAND_IN_STATE": str(self._hub.state.folder),
+            "PATH": f"{self._hub.state.folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
         }
         for level in (self._file.get("env"), self._spec.get("env"), step.get("env")):
             for key, template in (level or {}).items():
-                value = expressions.value(str(template), self._contexts, self._functions())
-                environment[key] = expressions.text(value)
+                environment[key] = expressions.text(self._value(template))
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(files["sh"])]
-        step_output, code = run_script(command, self._workspace, environment)
+        with gh.serve(self._hub.state.folder) as url:
+            environment["GITHUB_API_URL"] = url
+            step_output, code = run_script(command, self._workspace, environment, record=self._record)
         self.result.log += f"$ {step.get('name')}\n{step_output}(exit {code})\n"
         self.result.summary += files["sum"].read_text()
         pairs = (line.partition("=") for line in files["out"].read_text().splitlines())
@@ -223,18 +428,21 @@ class _Job:
             self._contexts["steps"][step["id"]] = {"outputs": {name: value for name, _, value in pairs}}
         self._failed = self._failed or code != 0
 
+    def _record(self, arguments: Sequence[str], variables: Mapping[str, str]) -> None:
+        """Record a command of the program, with the variables that workflows set."""
+        names = ("RECONCILER_APPROVER", "RECONCILER_RUN_URL", "RECONCILER_PAUSED", "RECONCILER_UNREVIEWED")
+        values = {name: variables[name] for name in names if name in variables}
+        self._hub.state.add("commands", {"arguments": arguments, "variables": values})
+
     def _action(self, step: Any) -> None:
         name = step["uses"].partition("@")[0]
-        inputs = {
-            key: expressions.value(str(template), self._contexts, self._functions())
-            for key, template in step.get("with", {}).items()
-        }
+        inputs = {key: self._value(template) for key, template in step.get("with", {}).items()}
         try:
             match name:
                 case "actions/checkout":
                     assert inputs.pop("persist-credentials") == "False"
                     self._checkout(**inputs)
-                case "acme/reconciler/.github/actions/reconciler":
+                case "acme/reconciler":
                     # tests/e2e/test_packaging.py tests the action. Here `reconciler` is that of
                     # this tree.
                     assert step["uses"].partition("@")[2] == HOME.partition("@")[2]
@@ -252,19 +460,27 @@ class _Job:
             self.result.log += f"$ {name}\n{error}\n"
             self._failed = True
 
-    def _checkout(self, *, ref: str | None = None) -> None:
+    def _checkout(self, *, ref: str | None = None, path: str = ".") -> None:
         """Clone the repository.
 
-        `ref` is the present state of a branch, not its state at the start of the run.
+        `ref` is a commit, or the present state of a branch, not its state at the start of the run.
+        Like GitHub's action, this first empties a folder that is no clone.
         """
-        assert self._spec["permissions"].get("contents") == "read"
-        commit = self._contexts["github"]["sha"] if ref is None else self._hub.git("rev-parse", ref).strip()
-        for arguments in (("clone", "-q", str(self._hub.origin), "."), ("checkout", "-q", commit)):
-            subprocess.run(["git", *arguments], cwd=self._workspace, check=True, capture_output=True, timeout=60)
+        assert self._permissions.get("contents") == "read"
+        commit = self._contexts["github"]["sha"]
+        if ref is not None:
+            commit = ref if len(ref) == 40 else self._hub.state.git("rev-parse", f"refs/heads/{ref}")
+        folder = self._workspace / path
+        if folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir()
+        # A local clone copies all objects, as GitHub answers a request for the SHA of a pull request.
+        for arguments in (("clone", "-q", "-n", str(self._hub.origin), "."), ("checkout", "-q", commit)):
+            subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, timeout=60)
 
     @property
     def _cache(self) -> Path:
-        folder = self._hub.state / "cache"
+        folder = self._hub.state.folder / "cache"
         folder.mkdir(exist_ok=True)
         return folder
 
@@ -275,40 +491,77 @@ class _Job:
             newest = max(matches, key=lambda path: path.stat().st_mtime_ns)
             shutil.copy(newest, self._workspace / inputs["path"])
 
-    @property
-    def _artifacts(self) -> Path:
-        folder = self._hub.state / "artifacts" / str(self._run.id)
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
-
     def _upload(self, inputs: Mapping[str, str]) -> None:
         source = self._workspace / inputs["path"]
         files = [path for path in source.rglob("*") if path.is_file()] if source.is_dir() else []
+        if source.is_file():
+            files, source = [source], source.parent
         if not files:
-            assert inputs["if-no-files-found"] == "ignore"
+            if inputs["if-no-files-found"] == "error":
+                raise gh.Refused(f"No files were found with the provided path: {inputs['path']}")
             return
-        target = self._artifacts / inputs["name"]
-        if target.exists():
-            assert inputs["overwrite"] == "True"
-            shutil.rmtree(target)
+        artifacts = self._hub.state.read("artifacts")
+        same = [row for row in artifacts if (row["name"], row["workflow_run"]["id"]) == (inputs["name"], self._run.id)]
+        if same and inputs.get("overwrite") != "True":
+            raise gh.Refused("(409) Conflict: an artifact with this name already exists on the workflow run")
+        identifier = 1 + max((row["id"] for row in artifacts), default=0)
+        row = {"id": identifier, "name": inputs["name"], "workflow_run": {"id": self._run.id}}
+        self._hub.state.write("artifacts", [*(row for row in artifacts if row not in same), row])
         for path in files:
-            copy = target / path.relative_to(source)
+            copy = self._hub.state.folder / "artifacts" / str(identifier) / path.relative_to(source)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, copy)
 
     def _download(self, inputs: Mapping[str, str]) -> None:
+        """Download artifacts of this run, of all its attempts."""
         target = self._workspace / inputs["path"]
-        matches = [p for p in sorted(self._artifacts.iterdir()) if fnmatchcase(p.name, inputs.get("pattern", "*"))]
-        if "name" in inputs:
-            matches = [path for path in matches if path.name == inputs["name"]]
-            if not matches:
-                raise gh.Refused(f"Artifact '{inputs['name']}' not found")
+        rows = [row for row in self._hub.state.read("artifacts") if row["workflow_run"]["id"] == self._run.id]
+        matches = [row for row in rows if fnmatchcase(row["name"], inputs.get("name", inputs.get("pattern", "*")))]
+        if "name" in inputs and not matches:
+            raise gh.Refused(f"Artifact '{inputs['name']}' not found")
         # GitHub puts a single artifact into the folder itself, also if a pattern matched it.
         flat = "name" in inputs or inputs.get("merge-multiple") == "True" or len(matches) == 1
-        for path in matches:
-            shutil.copytree(path, target if flat else target / path.name, dirs_exist_ok=True)
+        for row in matches:
+            source = self._hub.state.folder / "artifacts" / str(row["id"])
+            shutil.copytree(source, target if flat else target / row["name"], dirs_exist_ok=True)
 
 
+def _head(sha: str, ref: str) -> dict[str, Any]:
+    name = ref.removeprefix("refs/heads/").removeprefix("refs/tags/")
+    owner = REPOSITORY.split("/", maxsplit=1)[0]
+    return {"sha": sha, "ref": name, "repo": {"full_name": REPOSITORY, "owner": {"login": owner}}}
+
+
+def _load(text: str) -> Any:
+    return YAML(typ="safe").load(text)
+
+
+def _starts_on(trigger: Trigger, file: Any) -> bool:
+    """Whether an event starts a workflow. Raises AssertionError for a filter it does not know."""
+    events = file["on"]
+    if not isinstance(events, Mapping):
+        return trigger.name in _as_list(events)
+    if trigger.name not in events:
+        return False
+    filters = dict(events[trigger.name] or {})
+    if (branches := filters.pop("branches", None)) and (
+        not trigger.ref.startswith("refs/heads/")
+        or not any(fnmatchcase(trigger.head["ref"], name) for name in branches)
+    ):
+        return False
+    if (paths := filters.pop("paths", None)) and not any(
+        fnmatchcase(path, name) for path in trigger.changed for name in paths
+    ):
+        return False
+    if trigger.name == "workflow_run":
+        assert filters.pop("types") == ["completed"]
+        return trigger.event["workflow_run"]["name"] in filters.pop("workflows")
+    assert not filters, f"the runner does not know {filters}"
+    return True
+
+
+Recorder = Callable[[Sequence[str], Mapping[str, str]], None]
+"""Gets the arguments and the variables of each `reconciler` command of a step."""
 STEP_LIMIT_S = 300.0
 SOCKET = "RECONCILER_TEST_SOCKET"
 CLIENT = f"""\
@@ -323,7 +576,13 @@ with socket.socket(socket.AF_UNIX) as client:
 """`reconciler` on the PATH of a step: the test's process runs the command line for it."""
 
 
-def run_script(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> tuple[str, int]:
+def run_script(
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    *,
+    record: Recorder,
+) -> tuple[str, int]:
     """Run a step and return its output and exit code.
 
     Its `reconciler` commands run in this process, which has a warm Spark session.
@@ -356,16 +615,17 @@ def run_script(command: Sequence[str], folder: Path, environment: Mapping[str, s
                 except TimeoutError:
                     continue
                 with connection:
-                    _run_request(connection)
+                    _run_request(connection, record)
         step_output.seek(0)
         return step_output.read().decode(), process.returncode
 
 
-def _run_request(connection: socket.socket) -> None:
+def _run_request(connection: socket.socket, record: Recorder) -> None:
     connection.settimeout(10)
     header, descriptors, _flags, _address = socket.recv_fds(connection, 4, 2)
     with connection.makefile("rb") as stream:
         request = json.loads(stream.read(int.from_bytes(header, "big")))
+    record(request["arguments"], request["variables"])
     result = output(Path(request["folder"]), *request["arguments"], **request["variables"])
     for descriptor, text in zip(descriptors, (result.stdout, result.stderr), strict=True):
         with open(descriptor, "wb") as stream:  # noqa: PTH123 - a descriptor
@@ -429,8 +689,3 @@ def _combinations(matrix: Any) -> list[dict[str, Any]]:
 
 def _as_list(needs: Any) -> list[str]:
     return [needs] if isinstance(needs, str) else list(needs or [])
-
-
-def _is_from_fork(event: Mapping[str, Any]) -> bool:
-    pull_request = event.get("pull_request")
-    return pull_request is not None and pull_request["head"]["repo"]["full_name"] != REPOSITORY

@@ -28,7 +28,7 @@ def test_both_stages_use_one_base_image_with_tested_versions() -> None:
     bases = [base.partition(" AS ")[0] for base in arguments("FROM")]
     assert len(bases) == 2
     assert len(set(bases)) == 1
-    version = re.fullmatch(r"python:(\d+\.\d+)-slim-[a-z]+", bases[0])
+    version = re.fullmatch(r"python:(\d+\.\d+)-slim-[a-z]+@sha256:[0-9a-f]{64}", bases[0])
     assert version
     assert version[1] in PYTHONS
     assert int(re.findall(r"openjdk-(\d+)-jre-headless", DOCKERFILE)[0]) in JAVAS
@@ -47,14 +47,16 @@ def test_copied_paths_exist_and_dockerignore_admits_them() -> None:
 
 
 def test_it_installs_what_the_action_installs() -> None:
-    """It installs packages by the hashes of the lock file and the program from its source, with the
-    same options as the action.
+    """It installs packages by the hashes of the same lock files, in the same order, and the program
+    from its source, with the same options as the action.
     """
-    action = (ROOT / ".github/actions/reconciler/action.yml").read_text(encoding="utf-8")
-    for words in ("--require-hashes", "--no-deps --no-build-isolation"):
+    action = (ROOT / "action.yml").read_text(encoding="utf-8")
+    for words in ("--require-hashes --no-build-isolation", "--no-deps --no-build-isolation"):
         assert words in DOCKERFILE
         assert words in action
     assert len(re.findall(r"pip install", DOCKERFILE)) == 2
+    assert "for lock in requirements-base.lock requirements.lock; do" in DOCKERFILE
+    assert re.findall(r"locks\+?=\((.*)\)", action) == ["requirements-base.lock", "requirements.lock"]
 
 
 def test_it_runs_the_command_as_an_unprivileged_user() -> None:
@@ -64,7 +66,7 @@ def test_it_runs_the_command_as_an_unprivileged_user() -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
     assert arguments("ENTRYPOINT") == ['["reconciler"]']
     assert list(scripts) == ["reconciler"]
-    assert arguments("USER") == ["reconciler"]
+    assert arguments("USER") == re.findall(r"--uid (\d+) reconciler", DOCKERFILE)
     assert "RECONCILER_NO_INPUT=1" in DOCKERFILE
     settings = (Path(cli.__file__).parent / "settings.py").read_text(encoding="utf-8")
     assert 'envvar="RECONCILER_NO_INPUT"' in settings

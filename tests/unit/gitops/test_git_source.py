@@ -105,37 +105,38 @@ def test_a_link_is_dirty_if_its_target_is(checkout: Path) -> None:
     (checkout / "manifests" / "leaders.yaml").symlink_to("../shared/leaders.yaml")
     git(checkout, "add", "-A")
     git(checkout, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "y")
-    assert source_of(checkout / "manifests")[1] is False
+    assert source_of(checkout / "manifests", elsewhere)[1] is False
     (elsewhere / "leaders.yaml").write_text(OTHER + "# more\n")
-    assert source_of(checkout / "manifests")[1] is True
+    assert source_of(checkout / "manifests", elsewhere)[1] is True
 
 
 def test_a_chain_of_links_is_dirty_if_one_link_is(checkout: Path) -> None:
     """`cur` has another target than in the commit; a target outside of the checkout is in no
     commit.
     """
-    for version in ("v1", "v2"):
-        (checkout / version).mkdir()
-        (checkout / version / "leaders.yaml").write_text(OTHER)
-    (checkout / "cur").symlink_to("v1")
-    link = checkout / "manifests" / "leaders.yaml"
-    link.symlink_to("../cur/leaders.yaml")
+    folder = checkout / "manifests"
+    for version in (".v1", ".v2"):
+        (folder / version).mkdir()
+        (folder / version / "leaders.yaml").write_text(OTHER)
+    (folder / ".cur").symlink_to(".v1")
+    link = folder / "leaders.yaml"
+    link.symlink_to(".cur/leaders.yaml")
     git(checkout, "add", "-A")
     git(checkout, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "y")
-    assert source_of(checkout / "manifests")[1] is False
-    (checkout / "cur").unlink()
-    (checkout / "cur").symlink_to("v2")
-    assert source_of(checkout / "manifests")[1] is True
-    (checkout / "cur").unlink()
-    (checkout / "cur").symlink_to("v1")
-    assert source_of(checkout / "manifests")[1] is False
+    assert source_of(folder)[1] is False
+    (folder / ".cur").unlink()
+    (folder / ".cur").symlink_to(".v2")
+    assert source_of(folder)[1] is True
+    (folder / ".cur").unlink()
+    (folder / ".cur").symlink_to(".v1")
+    assert source_of(folder)[1] is False
     outside = checkout.parent / "leaders.yaml"
     outside.write_text(OTHER)
     link.unlink()
     link.symlink_to(outside)
     git(checkout, "add", "-A")
     git(checkout, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "z")
-    assert source_of(checkout / "manifests")[1] is True
+    assert source_of(folder, outside)[1] is True
 
 
 def test_a_checkout_behind_a_link_is_clean(checkout: Path, tmp_path: Path) -> None:

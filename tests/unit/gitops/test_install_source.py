@@ -86,3 +86,12 @@ def test_a_checkout_is_known_by_its_origin_once_the_commit_is_there(cloned: Path
     assert gitops.from_direct_url(record) == f"acme/reconciler@{pushed}"
     git(cloned, "commit", "-q", "--allow-empty", "-m", "not pushed")
     assert gitops.from_direct_url(record) is None
+
+
+def test_a_copy_in_another_repository_is_not_the_commit_of_that_repository(cloned: Path) -> None:
+    """The workflows would name a repository without an action: a vendored copy once did that."""
+    git(cloned, "remote", "set-url", "origin", "git@github.com:acme/platform.git")
+    (cloned / "vendor").mkdir()
+    record = json.dumps({"url": (cloned / "vendor").as_uri(), "dir_info": {}})
+    assert gitops.from_direct_url(record) is None
+    assert gitops.from_checkout(cloned) is not None

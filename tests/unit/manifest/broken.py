@@ -90,6 +90,13 @@ BROKEN: Mapping[str, Mapping[str, str]] = {
         "groups.yaml": manifest("GroupRemoval", "dead-etl", "groups: [old-etl]\nidleFor: 0s") + "mode: continuous\n"
     },
     "M217": {"orders.yaml": floor("topics: [orders]\nkeep: {newerThan: 0s}")},
+    "M218": {"cluster.yaml": cluster("client:\n  security.protocol: TLS\n  reconnect.backoff.ms: 1s")},
+    "M219": {
+        "cluster.yaml": cluster(
+            "client:\n  security.protocol: SASL_PLAINTEXT\n  sasl.mechanism: PLAIN\n  sasl.username: reconciler\n"
+            "  sasl.password: ${env:KAFKA_PASSWORD}"
+        )
+    },
     "M301": {"orders.yaml": floor(GOOD), "more.yaml": floor("topics: [clicks]\nkeep: {newerThan: 7d}")},
     "M302": {"orders.yaml": floor(GOOD), "team.yaml": floor(GOOD, name="team-orders")},
     "M303": {"orders.yaml": manifest("RetentionFloor", "orders", GOOD, metadata="cluster: prod-ue")},
@@ -111,4 +118,4 @@ BROKEN: Mapping[str, Mapping[str, str]] = {
     "M403": {"cluster.yaml": cluster()},
     "M501": {"cluster.yaml": cluster("client:\n  sasl.password: ${env:KAFKA_PASSWORD}")},
 }
-"""M001 to M006 concern files, not their text; tests/unit/manifest/test_files.py has examples of those."""
+"""M001 to M007 concern files, not their text; tests/unit/manifest/test_files.py has examples of those."""

@@ -85,13 +85,52 @@ def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
 
 def test_links_to_a_parent_folder_end(tmp_path: Path) -> None:
     """A symbolic link to a parent folder does not loop; a link to another folder is followed."""
-    write(tmp_path, {"m/c.yaml": CLUSTER, "other/a.yaml": floor(GOOD)})
+    write(tmp_path, {"m/c.yaml": CLUSTER, "m/.other/a.yaml": floor(GOOD)})
     (tmp_path / "m" / "up").symlink_to(tmp_path / "m")
     (tmp_path / "m" / "self.yaml").symlink_to(tmp_path / "m" / "self.yaml")
-    (tmp_path / "m" / "beside").symlink_to(tmp_path / "other")
+    (tmp_path / "m" / "beside").symlink_to(tmp_path / "m" / ".other")
     assert [diagnostic.code for diagnostic in refused(tmp_path / "m")] == ["M002"]
     (tmp_path / "m" / "self.yaml").unlink()
     assert len(load([tmp_path / "m"], now_ms=NOW_MS).policies) == 1
+
+
+@pytest.mark.parametrize(
+    ("link", "target"),
+    [
+        ("m/orders.yaml", "../secret.yaml"),
+        ("m/orders.yaml", "/proc/self/environ"),
+        ("m/more", ".."),
+        ("m/more", "../beside"),
+        ("m/orders.yaml", ".hop"),
+    ],
+)
+def test_no_link_leaves_the_folder(tmp_path: Path, link: str, target: str) -> None:
+    """A link in a pull request could show the lines of any file of the machine in an error."""
+    planted = "kind: planted-4f2c9aa-hunter2"
+    write(tmp_path, {"m/c.yaml": CLUSTER, "secret.yaml": planted, "beside/secret.yaml": planted})
+    (tmp_path / "m" / ".hop").symlink_to("../secret.yaml")
+    (tmp_path / link).symlink_to(target)
+    (only,) = refused(tmp_path / "m")
+    assert (only.code, only.location.path) == ("M007", str(tmp_path / link))
+    assert "planted" not in repr(only)
+
+
+def test_a_path_that_is_a_link_stays_in_its_folder(tmp_path: Path) -> None:
+    """A pull request replaces the folder `manifests` itself; a release folder behind a link is fine."""
+    write(tmp_path, {"v1/c.yaml": CLUSTER, "elsewhere/c.yaml": CLUSTER})
+    (tmp_path / "current").symlink_to("v1")
+    assert load([tmp_path / "current"], now_ms=NOW_MS).clusters
+    (tmp_path / "checkout").mkdir()
+    (tmp_path / "checkout" / "manifests").symlink_to("../elsewhere")
+    assert [diagnostic.code for diagnostic in refused(tmp_path / "checkout" / "manifests")] == ["M007"]
+
+
+def test_a_link_to_another_path_of_the_command_line_is_followed(tmp_path: Path) -> None:
+    """An overlay links to the manifests of a base."""
+    write(tmp_path, {"base/c.yaml": CLUSTER, "overlay/a.yaml": floor(GOOD)})
+    (tmp_path / "overlay" / "c.yaml").symlink_to("../base/c.yaml")
+    assert [diagnostic.code for diagnostic in refused(tmp_path / "overlay")] == ["M007"]
+    assert len(load([tmp_path / "overlay", tmp_path / "base"], now_ms=NOW_MS).policies) == 1
 
 
 def test_missing_paths_are_errors(tmp_path: Path) -> None:

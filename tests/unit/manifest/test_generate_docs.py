@@ -47,6 +47,7 @@ def unreadable(folder: Path) -> Mapping[str, Path]:
     (folder / "latin.yaml").write_bytes("owner: Zoë\n".encode("latin-1"))
     (folder / "export.yaml").write_bytes(b"#" * 2_000_000)
     (folder / "empty").mkdir()
+    (folder / "link.yaml").symlink_to("/etc/hostname")
     (folder / "dump.yaml").write_text("".join(f"field{number}:\n" for number in range(1000)))
     return {
         "M001": Path("manifest"),
@@ -55,6 +56,7 @@ def unreadable(folder: Path) -> Mapping[str, Path]:
         "M004": Path("export.yaml"),
         "M005": Path("empty"),
         "M006": Path("dump.yaml"),
+        "M007": Path("link.yaml"),
     }
 
 

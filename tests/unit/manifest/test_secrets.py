@@ -1,6 +1,7 @@
 """Secrets are resolved on connecting and not before, and no output shows them."""
 
 import logging
+import os
 import pickle
 import re
 import traceback
@@ -40,30 +41,86 @@ def missing(text: str, folder: Path, **environment: str) -> str:
 
 
 def test_references_are_resolved(tmp_path: Path) -> None:
-    """`${env:…}` and `${file:…}`, relative to the manifest's folder; other values as librdkafka
+    """`${env:…}` and `${file:…}`, relative to the folder of secrets; other values as librdkafka
     writes them.
     """
     (tmp_path / "password").write_text("s3cret\r\n")
     text = cluster(
-        "client:\n  sasl.username: ${env:USER_NAME}\n  sasl.password: ${file:password}\n"
-        "  client.id: 'reconciler on ${env:HOST} for ${env:USER_NAME}'\n  log_level: 3\n  enable.ssl.certificate.verification: true"
+        "client:\n  sasl.password: ${file:password}\n  sasl.username: 'reconciler on ${env:KAFKA_HOST} for ${env:KAFKA_USER}'\n"
+        "  reconnect.backoff.ms: 3\n  enable.ssl.certificate.verification: true"
     )
-    resolved = resolve(loaded(text, tmp_path), environment={"USER_NAME": "me", "HOST": "h"})
+    resolved = resolve(
+        loaded(text, tmp_path),
+        environment={"KAFKA_USER": "me", "KAFKA_HOST": "h", "RECONCILER_SECRETS_DIR": str(tmp_path)},
+    )
     assert resolved.properties == {
-        "sasl.username": "me",
+        "sasl.username": "reconciler on h for me",
         "sasl.password": "s3cret",
-        "client.id": "reconciler on h for me",
-        "log_level": "3",
+        "reconnect.backoff.ms": "3",
         "enable.ssl.certificate.verification": "true",
     }
     assert resolved.bootstrap_servers == ("broker-1:9093",)
 
 
-def test_absolute_files(tmp_path: Path) -> None:
-    """A file may have an absolute path, as a mounted secret has."""
-    (tmp_path / "elsewhere").write_text("s3cret")
-    text = cluster(f"client: {{sasl.password: '${{file:{tmp_path / 'elsewhere'}}}'}}")
-    assert resolve(loaded(text, tmp_path)).properties == {"sasl.password": "s3cret"}
+@pytest.fixture
+def secrets_dir(tmp_path: Path) -> Path:
+    """A folder of secrets, with links and a pipe that lead out of it."""
+    folder = tmp_path / "secrets"
+    (folder / "more").mkdir(parents=True)
+    (folder / "password").write_text("s3cret")
+    (folder / "more" / "inside").symlink_to("../password")
+    (tmp_path / "outside").write_text(PLANTED)
+    (folder / "link").symlink_to("../outside")
+    (folder / "link-to-folder").symlink_to("..")
+    (folder / "loop").symlink_to("loop")
+    os.mkfifo(folder / "pipe")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["password", "more/inside", "more/../password", "{}/password"])
+def test_files_of_the_folder_of_secrets(name: str, secrets_dir: Path) -> None:
+    """A path is relative to the folder, or an absolute one in it, as of a mounted secret."""
+    reported = loaded(cluster(f"client: {{sasl.password: '${{file:{name.format(secrets_dir)}}}'}}"), secrets_dir.parent)
+    resolved = resolve(reported, environment={"RECONCILER_SECRETS_DIR": str(secrets_dir)})
+    assert resolved.properties == {"sasl.password": "s3cret"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../outside", "/etc/passwd", "link", "link-to-folder/outside", "/proc/self/environ", "../secrets/../outside"],
+)
+@pytest.mark.parametrize("field", ["sasl.password: '${{file:{}}}'", "ssl.key.location: '{}'", "ssl.ca.location: '{}'"])
+def test_no_manifest_names_another_file(name: str, field: str, secrets_dir: Path) -> None:
+    """A pull request once sent /etc/passwd to a broker of its author."""
+    text = cluster(f"client: {{{field.format(name)}}}")
+    error = missing(text, secrets_dir.parent, RECONCILER_SECRETS_DIR=str(secrets_dir))
+    assert f"lies outside of {secrets_dir}" in error
+    assert PLANTED not in error
+
+
+@pytest.mark.parametrize("name", ["pipe", "more", "loop"])
+def test_only_regular_files_are_read(name: str, secrets_dir: Path) -> None:
+    """A pipe would never end, and no message shows more than the name."""
+    text = cluster(f"client: {{sasl.password: '${{file:{name}}}'}}")
+    error = missing(text, secrets_dir.parent, RECONCILER_SECRETS_DIR=str(secrets_dir))
+    assert f"the file {name} is no regular file" in error or f"the file {name} cannot be read" in error
+
+
+def test_certificates_of_the_system_need_no_secret(secrets_dir: Path) -> None:
+    (location,) = [path for path in ("/etc/ssl/certs", "/etc/pki/tls/certs") if Path(path).is_dir()][:1]
+    reported = loaded(cluster(f"client: {{ssl.ca.location: '{location}'}}"), secrets_dir.parent)
+    resolved = resolve(reported, environment={"RECONCILER_SECRETS_DIR": str(secrets_dir)})
+    assert resolved.properties == {"ssl.ca.location": str(Path(location).resolve())}
+
+
+def test_only_allowed_variables_are_read(tmp_path: Path) -> None:
+    """A pull request names the variable of another secret of the job."""
+    text = cluster("client: {sasl.password: '${env:AWS_SECRET_ACCESS_KEY}', sasl.username: '${env:KAFKA_USER}'}")
+    error = missing(text, tmp_path, AWS_SECRET_ACCESS_KEY=PLANTED, KAFKA_USER="me")
+    assert "spec.client.sasl.password: the variable AWS_SECRET_ACCESS_KEY may not be read: only KAFKA_* may" in error
+    assert PLANTED not in error
+    allowed = {"RECONCILER_ALLOW_ENV": "KAFKA_*, AWS_*", "AWS_SECRET_ACCESS_KEY": "x", "KAFKA_USER": "me"}
+    assert resolve(loaded(text, tmp_path), environment=allowed).properties["sasl.password"] == "x"
 
 
 def test_the_environment_is_read_on_resolving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,8 +135,8 @@ def test_the_environment_is_read_on_resolving(tmp_path: Path, monkeypatch: pytes
 
 def test_one_variable_may_hold_several_servers(tmp_path: Path) -> None:
     """bootstrapServers may be references, too; one variable may hold several, comma-separated."""
-    text = cluster().replace("broker-1:9093", "'${env:SERVERS}', 'c:3'")
-    assert resolve(loaded(text, tmp_path), environment={"SERVERS": "a:1, b:2,"}).bootstrap_servers == (
+    text = cluster().replace("broker-1:9093", "'${env:KAFKA_SERVERS}', 'c:3'")
+    assert resolve(loaded(text, tmp_path), environment={"KAFKA_SERVERS": "a:1, b:2,"}).bootstrap_servers == (
         "a:1",
         "b:2",
         "c:3",
@@ -92,16 +149,16 @@ def test_all_unresolved_references_are_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / "latin").write_bytes("Zoë".encode("latin-1"))
     (tmp_path / "large").write_bytes(b"x" * 2_000_000)
     text = cluster(
-        "client:\n  sasl.password: ${env:A}\n  ssl.key.password: ${env:B}\n  ssl.key.pem: ${file:nowhere}\n"
-        "  ssl.keystore.password: ${file:empty}\n  sasl.username: ${file:latin}\n  client.id: ${file:large}"
-    ).replace("broker-1:9093", "'${env:C}'")
-    head, *reasons = missing(text, tmp_path, B="").split("; ")
+        "client:\n  sasl.password: ${env:KAFKA_A}\n  ssl.key.password: ${env:KAFKA_B}\n  ssl.key.pem: ${file:nowhere}\n"
+        "  ssl.keystore.password: ${file:empty}\n  sasl.username: ${file:latin}\n  ssl.ca.pem: ${file:large}"
+    ).replace("broker-1:9093", "'${env:KAFKA_C}'")
+    head, *reasons = missing(text, tmp_path, KAFKA_B="", RECONCILER_SECRETS_DIR=str(tmp_path)).split("; ")
     assert head.startswith(f"M501 Cluster/prod-eu ({tmp_path / 'cluster.yaml'}:1): spec.bootstrapServers[0]: ")
-    assert mentions(head, "variable C")
+    assert mentions(head, "variable KAFKA_C")
     for reason, field, *facts in zip(
         reasons,
-        ("sasl.password", "ssl.key.password", "ssl.key.pem", "ssl.keystore.password", "sasl.username", "client.id"),
-        ("variable A", "variable B", "file nowhere", "file empty", "file latin", "file large"),
+        ("sasl.password", "ssl.key.password", "ssl.key.pem", "ssl.keystore.password", "sasl.username", "ssl.ca.pem"),
+        ("variable KAFKA_A", "variable KAFKA_B", "file nowhere", "file empty", "file latin", "file large"),
         ("set", "empty", "No such file or directory", "empty", "UTF-8", "large"),
         strict=True,
     ):
@@ -110,8 +167,8 @@ def test_all_unresolved_references_are_reported_at_once(tmp_path: Path) -> None:
 
 def test_repr_hides_values(tmp_path: Path) -> None:
     """Neither repr nor str of the connection shows a value."""
-    reported = loaded(cluster("client: {sasl.password: '${env:P}'}"), tmp_path)
-    resolved = resolve(reported, environment={"P": PLANTED})
+    reported = loaded(cluster("client: {sasl.password: '${env:KAFKA_P}'}"), tmp_path)
+    resolved = resolve(reported, environment={"KAFKA_P": PLANTED})
     assert resolved.properties["sasl.password"] == PLANTED
     assert PLANTED not in f"{resolved!r} {resolved!s}"
     assert isinstance(pickle.loads(pickle.dumps(resolved)), Connection)
@@ -174,9 +231,11 @@ def test_no_output_shows_a_secret_behind_a_reference(
     """The value of a reference is in no error and no traceback, even if another reference fails."""
     caplog.set_level(logging.DEBUG)
     (tmp_path / "file").write_text(PLANTED)
-    text = cluster("client:\n  sasl.password: ${env:P}\n  ssl.key.password: ${file:file}\n  ssl.key.pem: ${env:GONE}")
+    text = cluster(
+        "client:\n  sasl.password: ${env:KAFKA_P}\n  ssl.key.password: ${file:file}\n  ssl.key.pem: ${env:KAFKA_GONE}"
+    )
     with pytest.raises(SecretMissing) as invalid:
-        resolve(loaded(text, tmp_path), environment={"P": PLANTED})
+        resolve(loaded(text, tmp_path), environment={"KAFKA_P": PLANTED})
     outputs = [
         str(invalid.value),
         repr(invalid.value),
@@ -256,8 +315,42 @@ def test_the_examples_of_the_documents_show_no_secret() -> None:
 
 def test_policies_hold_no_client(tmp_path: Path) -> None:
     """Resolving does not change the Cluster: it holds references, not values."""
-    text = cluster("client: {sasl.password: '${env:P}'}")
+    text = cluster("client: {sasl.password: '${env:KAFKA_P}'}")
     (tmp_path / "orders.yaml").write_text(floor(GOOD))
     reported = loaded(text, tmp_path)
-    resolve(reported, environment={"P": PLANTED})
+    resolve(reported, environment={"KAFKA_P": PLANTED})
     assert PLANTED not in reported.model_dump_json()
+
+
+SERVERS = "RECONCILER_ALLOW_SERVERS"
+
+
+@pytest.mark.parametrize(
+    ("servers", "properties"),
+    [
+        ("['evil.example.org:9093']", ""),
+        ("['a.kafka.example.org:9093', 'evil.example.org:9093']", ""),
+        ("['a.kafka.example.org:9094']", ""),
+        ("['${env:KAFKA_SERVERS}']", ""),
+        ("['a.kafka.example.org:9093']", "sasl.oauthbearer.token.endpoint.url: 'https://evil.example.org/token'"),
+        ("['a.kafka.example.org:9093']", "sasl.oauthbearer.token.endpoint.url: 'https://login.example.org:8443/token'"),
+    ],
+)
+def test_no_manifest_names_another_server(servers: str, properties: str, tmp_path: Path) -> None:
+    """The machine bounds where credentials go, whatever was merged."""
+    text = cluster(f"client: {{{properties}}}").replace("[broker-1:9093]", servers)
+    assert servers in text
+    allowed = "*.kafka.example.org:9093, login.example.org:443"
+    error = missing(text, tmp_path, **{SERVERS: allowed, "KAFKA_SERVERS": "evil.example.org:9093"})
+    assert re.search("evil.example.org|9094|8443|KAFKA_SERVERS", error)
+    assert (
+        "is not one of *.kafka.example.org:9093, login.example.org:443, which RECONCILER_ALLOW_SERVERS allows" in error
+    )
+    assert resolve(loaded(text, tmp_path), environment={SERVERS: "", "KAFKA_SERVERS": "b:1"}).bootstrap_servers
+
+
+def test_allowed_servers_are_used(tmp_path: Path) -> None:
+    """Case does not matter in names of hosts; the port of https counts where the URL names none."""
+    text = cluster("client: {sasl.oauthbearer.token.endpoint.url: 'https://Login.example.org/token'}")
+    resolved = resolve(loaded(text, tmp_path), environment={SERVERS: "BROKER-?:9093,login.example.org:443"})
+    assert resolved.bootstrap_servers == ("broker-1:9093",)

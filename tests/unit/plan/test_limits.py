@@ -457,3 +457,36 @@ def test_the_decisions_of_a_plan_are_judged_again() -> None:
     plan = examples.plan(purge_of(1))
     verdicts = limits.verdicts(plan.decisions, cluster(limits={"topics": 0}), (), snapshot(topic("orders")))
     assert [v.id for v in verdicts if not v.passed] == ["topics"]
+
+
+# --- the connection
+
+
+def connection_verdict(
+    *waivers: Waiver, changes: tuple[str, ...] = ("bootstrapServers", "client.sasl.mechanism")
+) -> Any:
+    verdicts = limits.verdicts((), cluster(), waivers, snapshot(), connection_changes=changes)
+    return next((v for v in verdicts if v.id == "connection"), None)
+
+
+def test_a_changed_connection_refuses_the_plan_before_all_limits() -> None:
+    """A reviewer reads where CI would connect after the merge, and what has to be done."""
+    refused = connection_verdict()
+    assert not refused.passed
+    assert refused.message.startswith(
+        "connection: connects elsewhere after the merge (bootstrapServers, client.sasl.mechanism): 2, the limit is 0"
+    )
+    assert "propose the connection apart, or add a Waiver of spec {policy: Cluster/" in refused.message
+    first, *_ = limits.verdicts((), cluster(), (), snapshot(), connection_changes=("journal",))
+    assert first.id == "connection"
+
+
+def test_a_plan_without_a_changed_connection_has_no_such_limit() -> None:
+    assert connection_verdict(changes=()) is None
+
+
+@pytest.mark.parametrize(("value", "passed"), [(2, True), (1, False)])
+def test_an_expiring_waiver_allows_another_connection(value: int, passed: bool) -> None:
+    """For as many fields as the reviewers saw."""
+    allowed = waiver(str(cluster().address), "connection", value)
+    assert connection_verdict(allowed).passed is passed

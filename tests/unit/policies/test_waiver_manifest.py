@@ -59,7 +59,7 @@ def test_the_policy_must_exist() -> None:
     assert "RetentionFloor/orders" not in only.hint
 
 
-@pytest.mark.parametrize("policy", ["Waiver/x", "orders", "RetentionFloor/", "RetentionFloor/a/b", "Cluster/prod-eu"])
+@pytest.mark.parametrize("policy", ["Waiver/x", "orders", "RetentionFloor/", "RetentionFloor/a/b"])
 def test_policy_is_an_address(policy: str) -> None:
     """ "policy: RetentionFloor/clicks": a kind of policy, and a name."""
     assert codes(with_waiver(policy=policy)) == ["M119"]
@@ -130,3 +130,11 @@ def test_instants_in_any_zone(value: str) -> None:
 def test_the_plain_waiver_is_valid() -> None:
     """The waiver of the broken examples is valid without its one error."""
     assert codes(floor(GOOD) + "---\n" + waiver(WAIVED)) == []
+
+
+def test_a_waiver_of_the_connection_names_its_cluster() -> None:
+    """A proposal that connects elsewhere needs one, and no limit of a policy binds a Cluster."""
+    assert codes(with_waiver(policy="Cluster/prod-eu", limit="connection", value="1")) == []
+    assert codes(with_waiver(policy="Cluster/prod-us", limit="connection", value="1")) == ["M305"]
+    assert codes(with_waiver(policy="Cluster/prod-eu", limit="topics", value="1")) == ["M215"]
+    assert codes(with_waiver(policy="RetentionFloor/orders", limit="connection", value="1")) == ["M215"]

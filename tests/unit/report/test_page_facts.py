@@ -68,8 +68,8 @@ COMPARISONS = {
     ),
     "equal": (NOTHING, NOTHING),
 }
-OUTCOME = re.compile(r"(- \*\*)?(FAILED|Not attempted|Blocked|Stale|Waiting|Satisfied|Applied)\b")
-WORST_FIRST = ("FAILED", "NOT_ATTEMPTED", "BLOCKED", "STALE", "WAITING", "SATISFIED", "APPLIED")
+OUTCOME = re.compile(r"(- \*\*)?(FAILED|Not attempted|Blocked|Stale|Deferred|Waiting|Satisfied|Applied)\b")
+WORST_FIRST = ("FAILED", "NOT_ATTEMPTED", "BLOCKED", "STALE", "DEFERRED", "WAITING", "SATISFIED", "APPLIED")
 
 
 def plain(texts: Iterable[Text]) -> list[str]:

@@ -1,0 +1,107 @@
+"""What a merge allows later runs to do without another review, and how that differs from a base.
+
+The base are the manifests of the default branch. Nothing here decides an action.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from reconciler.model.action import Mode
+from reconciler.model.names import Address
+from reconciler.model.plan import Change, Rule, Setting
+from reconciler.policies import Policy
+from reconciler.policies.cluster import Cluster
+from reconciler.policies.waiver import Waiver
+from reconciler.text.formatting import format_duration, format_instant
+
+_Settings = Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """The manifests of one cluster."""
+
+    cluster: Cluster
+    policies: Sequence[Policy]
+    waivers: Sequence[Waiver]
+
+
+def continuous_policies(rules: RuleSet, base: RuleSet | None = None) -> tuple[Rule, ...]:
+    """Return the policies that later runs carry out without a review; also those that only the base
+    has.
+    """
+    present, before = _continuous(rules), {} if base is None else _continuous(base)
+    former_modes = {} if base is None else {policy.address: policy.mode for policy in base.policies}
+
+    def rule(policy: Policy) -> Rule:
+        settings = _settings_of(policy, rules)
+        shown = policy.spec.settings(explicit=True).keys() | settings.keys() - policy.spec.settings().keys() | {"every"}
+        if base is None:
+            return _rule(policy, None, _select(settings, shown))
+        if policy.address in before:
+            changes = _changes(settings, _settings_of(before[policy.address], base))
+            change = Change.CHANGED if changes else Change.UNCHANGED
+            same = _select(settings, shown - {setting.name for setting in changes})
+            return _rule(policy, change, (*changes, *same))
+        change = Change.NEW
+        mode = former_modes.get(policy.address)
+        modes = (Setting(name="mode", values=(policy.mode,), before=(mode,)),) if mode else ()
+        return _rule(policy, change, (*modes, *_select(settings, shown)))
+
+    removed = (_rule(before[address], Change.REMOVED, ()) for address in before.keys() - present.keys())
+    return tuple(sorted((*map(rule, present.values()), *removed), key=lambda rule: rule.address))
+
+
+def rule_changes(rules: RuleSet, base: RuleSet) -> tuple[Rule, ...]:
+    """Return the Cluster and the waivers that differ from the base, each with the fields that do."""
+    pairs: list[tuple[Cluster | Waiver | None, Cluster | Waiver | None]] = [(rules.cluster, base.cluster)]
+    present, before = ({waiver.address: waiver for waiver in of.waivers} for of in (rules, base))
+    pairs += [(present.get(address), before.get(address)) for address in sorted(present.keys() | before.keys())]
+    return tuple(rule for pair in pairs if (rule := _difference(*pair)) is not None)
+
+
+def _difference(present: Cluster | Waiver | None, before: Cluster | Waiver | None) -> Rule | None:
+    if present is None:
+        return None if before is None else _rule(before, Change.REMOVED, _select(before.spec.settings(), None))
+    if before is None:
+        return _rule(present, Change.NEW, _select(present.spec.settings(), None))
+    changes = _changes(present.spec.settings(), before.spec.settings())
+    return _rule(present, Change.CHANGED, changes) if changes else None
+
+
+def _continuous(rules: RuleSet) -> dict[Address, Policy]:
+    return {policy.address: policy for policy in rules.policies if policy.mode is Mode.CONTINUOUS}
+
+
+def _settings_of(policy: Policy, rules: RuleSet) -> _Settings:
+    """Return the fields of a policy, the limits that bound it, and its waivers."""
+    every = {} if policy.every_ms is None else {"every": (format_duration(policy.every_ms),)}
+    limits = {f"limits.{limit.id}": (f"{rules.cluster.limit(limit):.15g}",) for limit in policy.OPERATION.LIMITS}
+    return {**policy.spec.settings(), **every, **limits, **dict(_waivers(policy, rules.waivers))}
+
+
+def _waivers(policy: Policy, waivers: Iterable[Waiver]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for waiver in waivers:
+        spec = waiver.spec
+        if spec.policy == str(policy.address):
+            yield str(waiver.address), (f"{spec.limit} up to {spec.value:.15g} until {format_instant(spec.expires)}",)
+
+
+def _select(settings: _Settings, names: Iterable[str] | None) -> tuple[Setting, ...]:
+    """Return the settings of these names; None: all."""
+    selected = settings.keys() if names is None else set(names)
+    return tuple(Setting(name=name, values=values) for name, values in settings.items() if name in selected)
+
+
+def _changes(settings: _Settings, before: _Settings) -> tuple[Setting, ...]:
+    """Return the settings that differ, those that are not set any more at the end."""
+    names = dict.fromkeys((*settings, *before))
+    return tuple(
+        Setting(name=name, values=settings.get(name, ()), before=before.get(name, ()))
+        for name in names
+        if settings.get(name) != before.get(name)
+    )
+
+
+def _rule(manifest: Cluster | Policy | Waiver, change: Change | None, settings: tuple[Setting, ...]) -> Rule:
+    return Rule(address=manifest.address, declared_at=manifest.declared_at, change=change, settings=settings)

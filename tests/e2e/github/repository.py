@@ -1,0 +1,207 @@
+"""A user's repository with the files of `init`: its commits, pull requests, reviews and merges."""
+
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from reconciler import gitops
+from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from tests.e2e.github import gh
+from tests.e2e.github.runner import HOME, Environment, GitHub, WorkflowRun, write_fakes
+
+PULL = 7
+PURPOSES = ("plan", "apply", "elect", "converge")
+
+
+class Repository:
+    """A user's repository, and the events that GitHub sends.
+
+    Its environments are protected as docs/github.md says.
+    """
+
+    def __init__(self, folder: Path, clusters: Mapping[str, Cluster]) -> None:
+        self.folder = folder / "origin"
+        state = folder / "state"
+        environments = {
+            f"reconciler-{purpose}-{name}": Environment(
+                {"KAFKA_BOOTSTRAP_SERVERS": cluster.bootstrap_servers},
+                {"KAFKA_PASSWORD": "unused"},
+                reviewers=("approver",) if purpose in ("apply", "elect") else (),
+                branches=("main",),
+            )
+            for name, cluster in clusters.items()
+            for purpose in PURPOSES
+        }
+        self.state = gh.State(state)
+        self.hub = GitHub(self.folder, self.state, environments)
+        write_fakes(state)
+        self.folder.mkdir()
+        self.git("init", "-q", "-b", "main")
+        for path, text in gitops.github(HOME).items():
+            self.write(path, text)
+        for name, cluster in clusters.items():
+            self.write(f"manifests/{name}/cluster.yaml", cluster_manifest(name, cluster.cluster_id))
+            self.write(f"manifests/{name}/leaders.yaml", leaders(name))
+        self.save("init")
+        self.state.write("permissions", [["reviewer", "write"], ["second-reviewer", "write"], ["mallory", "write"]])
+
+    @property
+    def entered(self) -> list[str]:
+        """The environments that jobs entered."""
+        return self.hub.entered
+
+    def git(self, *arguments: str) -> str:
+        identity = ("-c", "user.name=octocat", "-c", "user.email=octocat@example.org", "-c", "commit.gpgsign=false")
+        return subprocess.run(
+            ["git", *identity, *arguments], cwd=self.folder, check=True, capture_output=True, text=True, timeout=60
+        ).stdout.strip()
+
+    def write(self, path: str, text: str) -> None:
+        (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / path).write_text(text)
+
+    def commit(self, message: str, *, branch: str = "main", start: str | None = None, **files: str) -> str:
+        """Commit manifests of the cluster eu to a branch, which begins at `start`."""
+        self.checkout(branch, start)
+        for name, text in files.items():
+            self.write(f"manifests/eu/{name}.yaml", text)
+        return self.save(message)
+
+    def checkout(self, branch: str, start: str | None = None) -> None:
+        """Check out a branch, and create it if it is new."""
+        exists = bool(self.git("branch", "--list", branch)) or branch == "main"
+        self.git("checkout", "-q", *([] if exists else ["-b"]), branch, *([] if exists or start is None else [start]))
+
+    def save(self, message: str) -> str:
+        """Commit the files of the checkout."""
+        self.git("add", "-A")
+        self.git("commit", "-q", "--allow-empty", "-m", message)
+        return self.git("rev-parse", "HEAD")
+
+    def propose(self, branch: str = "change", *, start: str = "main", **files: str) -> dict[str, WorkflowRun]:
+        """Commit to a branch and push it to its pull request. Returns the runs by file name."""
+        self.commit("change", branch=branch, start=start, **files)
+        return self.update(branch)
+
+    def update(
+        self, branch: str = "change", *, base: str = "main", owner: str = "acme", number: int = PULL
+    ) -> dict[str, WorkflowRun]:
+        """Open a pull request, or push to it. Returns the runs that GitHub starts by file name."""
+        self.open(branch, base=base, owner=owner, number=number)
+        return by_file(self.hub.pull_request(number))
+
+    def open(self, branch: str = "change", *, base: str = "main", owner: str = "acme", number: int = PULL) -> None:
+        """Record a pull request and its merge with the base, which GitHub computes."""
+        head = self.git("rev-parse", f"refs/heads/{branch}")
+        target = f"refs/heads/{base}"
+        parents = ("-p", self.git("rev-parse", target), "-p", head)
+        result = subprocess.run(
+            ["git", "merge-tree", "--write-tree", target, head],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        mergeable = result.returncode == 0
+        merge = self.git("commit-tree", result.stdout.split()[0], "-m", "merge", *parents) if mergeable else None
+        pull = {
+            "number": number,
+            "title": "change",
+            "state": "open",
+            "merged_at": None,
+            "mergeable": mergeable,
+            "merge_commit_sha": merge,
+            "base": {"ref": base},
+            "head": {
+                "sha": head,
+                "ref": branch,
+                "repo": {"full_name": f"{owner}/housekeeping", "owner": {"login": owner}},
+            },
+        }
+        others = [row for row in self.state.read("pulls") if row["number"] != number]
+        self.state.write("pulls", [*others, pull])
+
+    def approve(self, login: str = "reviewer", *, state: str = "APPROVED", number: int = PULL) -> None:
+        """Submit a review of the present head."""
+        commit = self.pull(number)["head"]["sha"]
+        review = {"pull": number, "state": state, "commit_id": commit, "submitted_at": self.hub.now()}
+        self.state.add("reviews", {**review, "user": {"login": login}})
+
+    def pull(self, number: int = PULL) -> dict[str, Any]:
+        return next(pull for pull in self.state.read("pulls") if pull["number"] == number)
+
+    def merge(self, *, number: int = PULL, associated: bool = True) -> WorkflowRun:
+        """Squash a pull request onto main and run its workflows. Returns the run of apply.yml."""
+        before = self.git("rev-parse", "refs/heads/main")
+        head = self.pull(number)["head"]["sha"]
+        tree = self.git("merge-tree", "--write-tree", before, head).splitlines()[0]
+        merged = self.git("commit-tree", tree, "-m", "merged", "-p", before)
+        self.git("checkout", "-q", "main")
+        self.git("reset", "-q", "--hard", merged)
+        if associated:
+            pulls = self.state.read("pulls")
+            for pull in pulls:
+                if pull["number"] == number:
+                    pull |= {"state": "closed", "merged_at": self.hub.now(), "merge_commit_sha": merged}
+            self.state.write("pulls", pulls)
+        return by_file(self.hub.push("refs/heads/main", before))["apply.yml"]
+
+    def run_schedule(self, workflow: str) -> WorkflowRun:
+        return self.hub.schedule(workflow)
+
+    def gate(self, number: int = PULL) -> str:
+        """State of the required check on the head of a pull request."""
+        return self.hub.check(self.pull(number)["head"]["sha"], "reconciler")
+
+    def comments(self, number: int = PULL) -> dict[str, str]:
+        """Body of the comment on each cluster. Fails if a cluster has two."""
+        bodies = [comment["body"] for comment in self.state.read("comments") if comment["issue"] == number]
+        plans = [body for body in bodies if body.startswith("<!-- reconciler plan ")]
+        by_cluster = {body.split("-->")[0].split()[-1]: body for body in plans}
+        assert len(by_cluster) == len(plans)
+        return by_cluster
+
+    def artifact(self, prefix: str) -> Path:
+        """Folder of the newest artifact whose name begins with `prefix`."""
+        row = [row for row in self.state.read("artifacts") if row["name"].startswith(prefix)][-1]
+        return self.state.folder / "artifacts" / str(row["id"])
+
+
+def by_file(runs: list[WorkflowRun]) -> dict[str, WorkflowRun]:
+    """Runs by the name of their workflow file."""
+    return {Path(run.path).name: run for run in runs}
+
+
+def cluster_manifest(
+    name: str, cluster_id: str = CLUSTER_ID, limits: str = "{groupsPercent: 100, recordsPercent: 100}"
+) -> str:
+    return f"""\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: {name}}}
+spec:
+  clusterId: {cluster_id}
+  bootstrapServers: ["${{env:KAFKA_BOOTSTRAP_SERVERS}}"]
+  limits: {limits}
+"""
+
+
+def leaders(name: str) -> str:
+    return f"""\
+apiVersion: reconciler/v1
+kind: LeaderPolicy
+metadata: {{name: leaders, cluster: {name}}}
+spec: {{topics: [no-such-topic-*]}}
+"""
+
+
+def removal(*groups: str, idle_for: str = "0s") -> str:
+    """`idleFor: 0s` needs no evidence, so planning takes two seconds instead of eight."""
+    return f"""\
+apiVersion: reconciler/v1
+kind: GroupRemoval
+metadata: {{name: dead, cluster: eu}}
+spec: {{groups: {json.dumps(groups)}, idleFor: {idle_for}}}
+"""

@@ -1,0 +1,353 @@
+"""Installations from a downloaded folder with the network closed: as image, action, wheel and hook.
+
+What the lock files name is enough, and nothing else runs: beside their packages the folder has a
+newer setuptools, as a package index could serve one. It leaves a mark if anything imports it.
+"""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from ruamel.yaml import YAML
+
+from reconciler import __version__
+from reconciler.gitops import starter_manifests
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
+from reconciler.sandbox.cluster import Cluster
+from tests.e2e.github import expressions
+
+ROOT = Path(__file__).parents[2]
+REPOSITORY = "acme/reconciler"
+CLOSED = "http://127.0.0.1:9"
+"""A proxy on the discard port, where nothing listens."""
+
+
+def run(command: list[str | Path], folder: Path, **variables: str | Path) -> str:
+    """Run a command outside this tree's environment and return its output. Fails with that output."""
+    removed = ("PYTHONPATH", "VIRTUAL_ENV", "PIP_REQUIRE_VIRTUALENV")
+    environment = {key: value for key, value in os.environ.items() if key not in removed}
+    environment |= {key: str(value) for key, value in variables.items()}
+    words = [str(word) for word in command]
+    result = subprocess.run(
+        words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=1800,
+        check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, f"{shlex.join(words)}\n{result.stdout}{result.stderr}"
+    return result.stdout
+
+
+def git(folder: Path, *words: str) -> str:
+    identity = ("-c", "user.name=octocat", "-c", "user.email=octocat@example.org", "-c", "commit.gpgsign=false")
+    return run(["git", *identity, *words], folder).strip()
+
+
+@pytest.fixture(scope="module")
+def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The packages of the run lock, downloaded, and a setuptools that no lock file names.
+
+    This is the only step with a network. RECONCILER_TEST_WHEELHOUSE names a folder that has the
+    packages already, for quick repetitions.
+    """
+    folder = tmp_path_factory.mktemp("wheelhouse")
+    options = ["--quiet", "--require-hashes", "--no-build-isolation", "--dest", folder]
+    if downloaded := os.environ.get("RECONCILER_TEST_WHEELHOUSE"):
+        options += ["--no-index", "--find-links", downloaded]
+    run([sys.executable, "-m", "pip", "download", *options, "--requirement", ROOT / "requirements.lock"], ROOT)
+    leave_mark = f"import pathlib\npathlib.Path({str(folder / 'mark')!r}).touch()\n"
+    with zipfile.ZipFile(folder / "setuptools-999.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("setuptools/__init__.py", leave_mark)
+        wheel.writestr("setuptools/build_meta.py", leave_mark)
+        wheel.writestr(
+            "setuptools-999.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: setuptools\nVersion: 999.0\n"
+        )
+        wheel.writestr(
+            "setuptools-999.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr("setuptools-999.0.dist-info/RECORD", "")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def offline(wheelhouse: Path) -> Iterator[Mapping[str, str]]:
+    """Variables that close the network for pip and whatever it starts."""
+    yield {
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(wheelhouse),
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_NO_CACHE_DIR": "1",
+        **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), CLOSED),
+        "NO_PROXY": "127.0.0.1,localhost",
+        "no_proxy": "127.0.0.1,localhost",
+    }
+    assert not (wheelhouse / "mark").exists(), "a setuptools ran that no lock file names"
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone of this tree's files as one commit, whose origin on GitHub has it."""
+    folder = tmp_path_factory.mktemp("clone")
+    listed = run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], ROOT).split("\0")
+    for name in filter(None, listed):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "release")
+    git(folder, "remote", "add", "origin", f"https://github.com/{REPOSITORY}.git")
+    git(folder, "update-ref", "refs/remotes/origin/main", "HEAD")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def commit(clone: Path) -> str:
+    return git(clone, "rev-parse", "HEAD")
+
+
+@pytest.fixture(scope="module")
+def image(clone: Path, commit: str, offline: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`bin/` of the image's environment: the steps of the Dockerfile's first stage, in an empty folder.
+
+    Its COPY takes files of the context only, as .dockerignore does.
+    """
+    folder = tmp_path_factory.mktemp("image")
+    source, target = folder / "src", folder / "opt"
+    source.mkdir()
+    dockerfile = (clone / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    stage = dockerfile.split("\nFROM ")[1].splitlines()[1:]
+    arguments: dict[str, str] = {}
+    for instruction, _, text in (line.partition(" ") for line in stage if line and not line.startswith("#")):
+        match instruction:
+            case "WORKDIR":
+                pass
+            case "COPY":
+                copy_into(source, clone, *shlex.split(text))
+            case "ARG":
+                arguments[text.partition("=")[0]] = f"{REPOSITORY}@{commit}"
+            case "RUN":
+                script = text.replace("/opt/reconciler", str(target)).replace(
+                    "python -m venv", f"{sys.executable} -m venv"
+                )
+                run(["sh", "-ec", script], source, **offline, **arguments)
+            case _:
+                raise AssertionError(f"the Dockerfile's {instruction} is new: run it here, too")
+    return target / "bin"
+
+
+def copy_into(folder: Path, context: Path, *words: str) -> None:
+    *names, target = words
+    for name in names:
+        if (context / name).is_dir():
+            shutil.copytree(context / name, folder / target)
+        else:
+            shutil.copy(context / name, folder / target)
+
+
+def environment_of(packages: Path, folder: Path) -> Path:
+    """`bin/` of an environment that has the packages of another one (its `bin/`) and its own first."""
+    venv.create(folder, with_pip=False, symlinks=True)
+    [site] = folder.glob("lib/python*/site-packages")
+    [other] = packages.parent.glob("lib/python*/site-packages")
+    (site / "packages.pth").write_text(f"{other}\n")
+    return folder / "bin"
+
+
+def run_step(workflow: Path, name: str, folder: Path, temporary: Path, **variables: str | Path) -> dict[str, str]:
+    """Run the script of a step as GitHub does, and return the step's outputs and its `stdout`."""
+    document = YAML(typ="safe").load(workflow.read_text(encoding="utf-8"))
+    jobs: list[Any] = [document["runs"]] if "runs" in document else list(document["jobs"].values())
+    [step] = [step for job in jobs for step in job["steps"] if step.get("name") == name]
+    inputs = variables.pop("inputs", {})
+    values = {
+        key: expressions.text(expressions.value(text, {"inputs": inputs}, {}))
+        for key, text in step.get("env", {}).items()
+    }
+    files = {key: temporary / key.lower() for key in ("GITHUB_OUTPUT", "GITHUB_PATH")}
+    for file in files.values():
+        file.touch()
+    options = ["--noprofile", "--norc", "-eo", "pipefail", "-c"]
+    environment = {**variables, **values, **files, "RUNNER_TEMP": temporary}
+    stdout = run(["bash", *options, step["run"]], folder, **environment)
+    pairs = (line.partition("=") for line in files["GITHUB_OUTPUT"].read_text().splitlines())
+    return {key: value for key, _, value in pairs} | {
+        "stdout": stdout,
+        "path": files["GITHUB_PATH"].read_text().strip(),
+    }
+
+
+@pytest.fixture(scope="module")
+def release(
+    clone: Path, commit: str, image: Path, offline: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The folder with wheel and sdist: the release workflow's own script, which builds them twice.
+
+    It builds with the packages of the image, so that they are installed once.
+    """
+    folder = tmp_path_factory.mktemp("release")
+    environment_of(image, folder / "build")
+    variables = {
+        **offline,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "GITHUB_REPOSITORY": REPOSITORY,
+        "GITHUB_SHA": commit,
+        "GITHUB_REF_NAME": f"v{__version__}",
+    }
+    workflow = ROOT / ".github" / "workflows" / "release.yml"
+    outputs = run_step(workflow, "Build twice, and see that both are the same", clone, folder, **variables)
+    assert outputs["version"] == __version__
+    return folder / "dist"
+
+
+@pytest.fixture(scope="module")
+def released(release: Path, image: Path, offline: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`bin/` of an environment with the release's wheel and the packages of the run lock."""
+    binaries = environment_of(image, tmp_path_factory.mktemp("released"))
+    [wheel] = release.glob("*.whl")
+    run(
+        [binaries / "python", "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", wheel],
+        release,
+        **offline,
+    )
+    return binaries
+
+
+@pytest.mark.brokers
+@pytest.mark.spark
+def test_a_release_validates_and_plans_with_the_network_closed(
+    released: Path, offline: Mapping[str, str], tmp_path: Path, cluster: Cluster
+) -> None:
+    """A wheel of the release workflow's commands, beside the packages of the run lock: pyspark was
+    built by the setuptools of the lock file, and the plan of a floor that needs Spark has one record
+    to delete.
+    """
+    topic = f"released-{uuid4().hex[:8]}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
+    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 11})
+    (tmp_path / "manifests").mkdir()
+    (tmp_path / "manifests" / "all.yaml").write_text(
+        f"""\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: local}}
+spec: {{clusterId: {cluster.cluster_id}, bootstrapServers: {json.dumps(cluster.bootstrap_servers.split(","))}}}
+---
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {{name: floor}}
+spec: {{topics: [{topic}], keep: {{last: 10}}}}
+"""
+    )
+    program = released / "reconciler"
+    assert run([program, "validate"], tmp_path, **offline).startswith("valid: 1 policies for local")
+    plan = run([program, "plan", "--spark-master", "local[1]"], tmp_path, **offline)
+    assert f"! {topic}[0]   log start 0 -> 1 (end 11)" in plan
+
+
+def test_the_image_runs_as_its_entry_point_says(image: Path, offline: Mapping[str, str], tmp_path: Path) -> None:
+    """The steps of the Dockerfile, run one by one in an empty folder, end with the program."""
+    assert run([image / "reconciler", "--version"], tmp_path, **offline) == f"reconciler {__version__}\n"
+    listed = json.loads(run([image / "python", "-m", "pip", "list", "--format", "json"], tmp_path, **offline))
+    versions = {re.sub("[-_.]+", "-", package["name"]).lower(): package["version"] for package in listed}
+    locked = re.findall(r"^([a-z0-9-]+)==(\S+)(?: ;.*)? \\$", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    assert versions.items() - {("pip", versions["pip"]), ("kafka-reconciler", __version__)} <= set(locked)
+
+
+@pytest.mark.brokers
+@pytest.mark.parametrize("way", ["wheel", "image", "clone"])
+def test_init_ends_with_workflows_that_install_what_they_name(
+    way: str, request: pytest.FixtureRequest, clone: Path, commit: str, image: Path, tmp_path: Path, cluster: Cluster
+) -> None:
+    """A wheel and an image carry their commit, and a clone is at it. That commit has the action which
+    the workflows name. A wheel once ended with a question for --action.
+    """
+    if way == "clone":
+        binaries = environment_of(image, tmp_path / "env")
+        options = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--force-reinstall", "--editable"]
+        editables = sysconfig.get_path("purelib")  # only the develop lock has it
+        run([binaries / "python", "-m", "pip", "install", *options, clone], tmp_path, PYTHONPATH=editables)
+    else:
+        binaries = request.getfixturevalue("released") if way == "wheel" else image
+    (tmp_path / "work").mkdir()
+    run([binaries / "reconciler", "init", "--bootstrap-server", cluster.bootstrap_servers], tmp_path / "work")
+    workflows = list((tmp_path / "work" / ".github" / "workflows").iterdir())
+    assert len(workflows) >= 4
+    sources = {
+        source for file in workflows for source in re.findall(rf"uses: ({REPOSITORY}\S*) #", file.read_text("utf-8"))
+    }
+    assert sources == {f"{REPOSITORY}@{commit}"}
+    assert "using: composite" in git(clone, "show", f"{commit}:action.yml")
+
+
+@pytest.mark.parametrize("scan", ["true", "false"])
+def test_the_action_installs_its_own_source(
+    scan: str, clone: Path, commit: str, image: Path, offline: Mapping[str, str], tmp_path: Path
+) -> None:
+    """The action's script, as on a runner, installs the version of its own folder.
+
+    Without scans it installs no Spark: `validate` works, and `plan` says what is missing before it
+    connects.
+    """
+    if scan == "true":  # its packages are those of the image, so that Spark is installed once
+        environment_of(image, tmp_path / "reconciler")
+    variables = {
+        **offline,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "GITHUB_ACTION_PATH": str(clone),
+    }
+    outputs = run_step(
+        clone / "action.yml", "Install", tmp_path, tmp_path, inputs={"scan": scan, "cache": "false"}, **variables
+    )
+    assert outputs["stdout"] == f"reconciler {__version__}\n"
+    [record] = tmp_path.glob("reconciler/lib/python*/site-packages/kafka_reconciler-*/direct_url.json")
+    assert json.loads(record.read_text())["url"] == clone.as_uri()
+    [source] = tmp_path.glob("reconciler/lib/python*/site-packages/reconciler/gitops/source.txt")
+    assert source.read_text() == f"{REPOSITORY}@{commit}\n", "its folder is a clean checkout"
+    program = Path(outputs["path"]) / "reconciler"
+    for path, text in starter_manifests("5L6g3nShT-eMCtK--X86sw", ["127.0.0.1:9"], "prod-eu").items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    assert run([program, "validate"], tmp_path).startswith("valid: ")
+    assert run([program, "clusters", "-o", "json"], tmp_path) == '["prod-eu"]\n'
+    if scan == "false":
+        plan = subprocess.run([program, "plan"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        assert (plan.returncode, plan.stdout) == (1, "")
+        assert "a scan needs pandas, pyarrow, pyspark" in plan.stderr
+
+
+def test_the_hook_of_pre_commit_validates_without_spark(
+    clone: Path, commit: str, offline: Mapping[str, str], tmp_path: Path
+) -> None:
+    """pre-commit installs the hook from a clone, and the hook refuses a manifest with an error."""
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    git(repository, "init", "-q")
+    hooks = {"repos": [{"repo": str(clone), "rev": commit, "hooks": [{"id": "reconciler-validate"}]}]}
+    files = {".pre-commit-config.yaml": json.dumps(hooks)}
+    files |= starter_manifests("5L6g3nShT-eMCtK--X86sw", ["broker-1:9093"], "prod-eu")
+    for path, text in files.items():
+        (repository / path).parent.mkdir(parents=True, exist_ok=True)
+        (repository / path).write_text(text, encoding="utf-8")
+    git(repository, "add", "-A")
+    command: list[str | Path] = [Path(sys.executable).parent / "pre-commit", "run", "--all-files"]
+    variables = {**offline, "PRE_COMMIT_HOME": str(tmp_path / "cache")}
+    assert "Passed" in run(command, repository, **variables)
+    installed = {path.name for path in tmp_path.glob("cache/*/py_env-*/lib/python*/site-packages/*")}
+    assert "pydantic" in installed
+    assert not installed & {"pyspark", "pyarrow", "pandas"}
+    (repository / "manifests" / "prod-eu" / "cluster.yaml").write_text("kind: Cluster\n")
+    git(repository, "add", "-A")
+    with pytest.raises(AssertionError, match=r"reconciler validate.*Failed"):
+        run(command, repository, **variables)

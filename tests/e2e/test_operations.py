@@ -1,0 +1,145 @@
+"""`apply --operations`: one reviewed plan, carried out by two runs with different rights."""
+
+import json
+import subprocess
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from reconciler.journal.file import JournalFile
+from reconciler.journal.journal import ActionJournal
+from reconciler.journal.review import ReviewedTree
+from reconciler.sandbox import client, tools
+from reconciler.sandbox.client import Record, Topic
+from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from tests.command import reconciler
+from tests.toolbox import list_groups, log_start_offsets, partition_leaders
+
+pytestmark = pytest.mark.brokers
+
+
+@pytest.mark.spark
+def test_two_runs_finish_one_plan(cluster: Cluster, tmp_path: Path) -> None:
+    """Each run does its operations, and says of the others that another run does them.
+
+    The deletion accepts a group that the first run has removed. It was once stale without that
+    group.
+    """
+    mark = uuid4().hex[:10]
+    topic, group, servers = f"split-{mark}", f"dead-{mark}", cluster.bootstrap_servers
+    client.create_topics(servers, [Topic(topic, assignment=[(1, 2, 3)])])
+    client.produce(servers, topic, {0: [Record(b"x")] * 20})
+    client.commit(servers, group, {(topic, 0): 5})
+    tools.reassign(cluster, {(topic, 0): (2, 3, 1)})
+    (tmp_path / "manifests").mkdir()
+    (tmp_path / "manifests" / "all.yaml").write_text(
+        f"""\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: local}}
+spec:
+  clusterId: {CLUSTER_ID}
+  bootstrapServers: {json.dumps(servers.split(","))}
+  limits: {{groups: 1, groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100}}
+---
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {{name: floor}}
+spec: {{topics: [{topic}], keep: {{fromOffset: {{0: 13}}}}, consumers: ignore}}
+---
+apiVersion: reconciler/v1
+kind: GroupRemoval
+metadata: {{name: dead}}
+spec: {{groups: [{group}], idleFor: 0s}}
+---
+apiVersion: reconciler/v1
+kind: LeaderPolicy
+metadata: {{name: leaders}}
+spec: {{topics: [{topic}]}}
+"""
+    )
+
+    def run(*words: str) -> tuple[int, str]:
+        page = "https://github.com/acme/kafka/actions/runs/7"
+        variables = {"RECONCILER_RUN_URL": page, "RECONCILER_APPROVER": "ann"}
+        result = reconciler(tmp_path, *words, **variables)
+        return result.returncode, result.stdout + result.stderr
+
+    def apply(names: str) -> tuple[dict[str, str], str]:
+        code, shown = run("apply", "plan.json", "--operations", names, "--results", "results.json")
+        document = json.loads((tmp_path / "results.json").read_text())
+        assert (code, document["exit_code"]) == (0, 0), shown
+        return {row["operation"]: row["status"] for row in document["outcomes"]}, shown
+
+    assert run("plan", "--out", "plan.json")[0] == 0
+    leader, preferred = partition_leaders(cluster, topic)[0]
+    assert leader != preferred
+
+    statuses, shown = apply("ElectLeaders")
+    assert statuses == {"elect_leader": "applied", "delete_group": "deferred", "delete_records": "deferred"}
+    assert "2 deferred" in shown
+    assert "left to another run" in shown
+    assert partition_leaders(cluster, topic)[0] == (preferred, preferred)
+    assert group in list_groups(cluster)
+
+    statuses, _shown = apply("DeleteGroups")
+    assert statuses == {"elect_leader": "deferred", "delete_group": "applied", "delete_records": "deferred"}
+    assert group not in list_groups(cluster)
+    assert log_start_offsets(cluster, topic) == {0: 0}
+
+    statuses, shown = apply("DeleteRecords,DeleteGroups")
+    assert statuses == {"elect_leader": "deferred", "delete_group": "satisfied", "delete_records": "applied"}, shown
+    assert log_start_offsets(cluster, topic) == {0: 13}
+
+    statuses, shown = apply("DeleteRecords,DeleteGroups,ElectLeaders")
+    assert set(statuses.values()) == {"satisfied"}, shown
+    entries = list(ActionJournal(JournalFile(tmp_path / "manifests" / ".reconciler" / "local.jsonl")).history())
+    assert not any(isinstance(entry, ReviewedTree) for entry in entries)
+    assert {entry.approver for entry in entries} == {"ann"}
+
+
+def test_an_empty_plan_records_the_reviewed_tree(cluster: Cluster, tmp_path: Path) -> None:
+    """A merge may change only what runs later. Its plan has no action, and converge waits for the
+    record.
+
+    A dry run and a plan that fails record nothing.
+    """
+    topic = f"led-{uuid4().hex[:10]}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic, assignment=[(1, 2, 3)])])
+    (tmp_path / "manifests").mkdir()
+    (tmp_path / "manifests" / "all.yaml").write_text(
+        f"""\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: local}}
+spec: {{clusterId: {CLUSTER_ID}, bootstrapServers: {json.dumps(cluster.bootstrap_servers.split(","))}}}
+---
+apiVersion: reconciler/v1
+kind: LeaderPolicy
+metadata: {{name: leaders}}
+mode: continuous
+spec: {{topics: [{topic}], tolerance: 100}}
+"""
+    )
+    (tmp_path / ".gitignore").write_text(".reconciler/\n")
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    for words in (("init", "-q"), ("add", "-A"), (*identity, "commit", "-q", "-m", "x")):
+        subprocess.run(["git", "-C", tmp_path, *words], check=True)
+    tree = subprocess.check_output(["git", "-C", tmp_path, "rev-parse", "HEAD:manifests"], text=True).strip()
+
+    def run(*words: str) -> tuple[int, str]:
+        result = reconciler(tmp_path, *words)
+        return result.returncode, result.stdout + result.stderr
+
+    assert run("plan", "--out", "plan.json")[0] == 0
+    assert json.loads((tmp_path / "plan.json").read_text())["actions"] == []
+    assert run("apply", "plan.json", "--reviewed-tree", tree, "--dry-run")[0] == 0
+    code, shown = run("converge", "--tree", tree)
+    assert (code, "never reviewed" in shown) == (4, True), shown
+    code, shown = run("apply", "plan.json", "--reviewed-tree", tree, "--operations", "DeleteRecords,DeleteGroups")
+    assert code == 0, shown
+    code, shown = run("converge", "--tree", tree)
+    assert code == 0, shown
+    code, shown = run("journal")
+    assert (code, shown.count(tree)) == (0, 1), shown

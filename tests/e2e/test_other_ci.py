@@ -1,0 +1,236 @@
+"""The commands of the examples for GitLab and Kubernetes, run in a repository against real brokers."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from ruamel.yaml import YAML
+
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.journal_topic import create_topic
+from reconciler.kafka.session import KafkaSession
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
+from reconciler.sandbox.cluster import Cluster
+from tests.e2e.github.runner import run_script, write_fakes
+from tests.toolbox import list_groups, log_start_offsets
+
+pytestmark = pytest.mark.brokers
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+CLUSTER = """\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: prod-eu}}
+spec:
+  clusterId: {cluster_id}
+  bootstrapServers: {servers}
+  limits: {{groupsPercent: 100, recordsPercentPerTopic: 100}}
+  journal: {{topic: {journal}}}
+"""
+REMOVAL = """\
+apiVersion: reconciler/v1
+kind: GroupRemoval
+metadata: {{name: dead, cluster: prod-eu}}
+spec: {{groups: [{group}], idleFor: 0s}}
+"""
+FLOOR = """\
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {{name: read, cluster: prod-eu}}
+mode: continuous
+spec:
+  topics: [{topic}]
+  keep: {{unreadBy: [{topic}]}}
+"""
+
+
+class Repository:
+    """A repository with the manifests of one cluster, and the clones that jobs get."""
+
+    def __init__(self, folder: Path, cluster: Cluster) -> None:
+        self.folder = folder
+        self.origin = folder / "origin"
+        self.origin.mkdir()
+        self.git("init", "-q", "-b", "main")
+        self.cluster = cluster
+        self.journal = f"journal-{uuid4().hex[:8]}"
+        with closing(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(","))))) as session:
+            create_topic(session, self.journal)
+        self.commit("first", cluster=self.declare_cluster(cluster.bootstrap_servers.split(",")))
+        write_fakes(folder / "state")
+
+    def declare_cluster(self, servers: Sequence[str]) -> str:
+        """Return the Cluster manifest."""
+        return CLUSTER.format(cluster_id=self.cluster.cluster_id, servers=json.dumps(servers), journal=self.journal)
+
+    def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables of a job: no credentials of this machine, and the program of this checkout."""
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith(("RECONCILER_", "KAFKA_"))}
+        path = f"{self.folder / 'state' / 'bin'}{os.pathsep}{inherited['PATH']}"
+        return {**inherited, "HOME": str(self.folder), **variables, "PATH": path}
+
+    def git(self, *arguments: str) -> None:
+        identity = ("-c", "user.name=tanuki", "-c", "user.email=tanuki@example.org", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", *identity, *arguments], cwd=self.origin, check=True, capture_output=True, timeout=60)
+
+    def commit(self, message: str, **manifests: str) -> None:
+        (self.origin / "manifests").mkdir(exist_ok=True)
+        for name, text in manifests.items():
+            (self.origin / "manifests" / f"{name}.yaml").write_text(text)
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", message)
+
+    def clone(self, name: str) -> Path:
+        """Clone the branch that the origin is on."""
+        target = self.folder / f"{name}-{uuid4().hex[:4]}"
+        subprocess.run(["git", "clone", "-q", str(self.origin), str(target)], check=True, timeout=60)
+        return target
+
+
+@pytest.fixture
+def repository(tmp_path: Path, cluster: Cluster) -> Repository:
+    return Repository(tmp_path, cluster)
+
+
+@pytest.fixture
+def group(cluster: Cluster) -> str:
+    """A group without members on a topic of its own."""
+    name = f"dead-{uuid4().hex[:8]}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(name)])
+    client.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")]})
+    client.commit(cluster.bootstrap_servers, name, {(name, 0): 1})
+    return name
+
+
+class GitLab:
+    """Runs jobs of the example as a runner does: the lines of `before_script` and `script` in one shell."""
+
+    def __init__(self, repository: Repository) -> None:
+        self.repository = repository
+        text = (EXAMPLES / "gitlab" / ".gitlab-ci.yml").read_text(encoding="utf-8")
+        self.pipeline: dict[str, Any] = YAML(typ="safe").load(text)
+
+    def run(
+        self, name: str, *, artifacts: Path | None = None, clone: Path | None = None, **variables: str
+    ) -> tuple[Path, str, int]:
+        """Run a job in a clone, by default a new one, with the artifacts of another job's clone."""
+        job, folder = self.pipeline[name], clone or self.repository.clone(name)
+        if artifacts:
+            [needed] = job["needs"]
+            for path in self.pipeline[needed]["artifacts"]["paths"]:
+                (folder / path).write_bytes((artifacts / path).read_bytes())
+        predefined = {"CI_PROJECT_DIR": str(folder), "CI_DEFAULT_BRANCH": "main"}
+        declared = {
+            key: text.replace("$CI_PROJECT_DIR", str(folder)) for key, text in self.pipeline["variables"].items()
+        }
+        environment = self.repository.environment(predefined | declared | variables)
+        script = "\n".join((*self.pipeline["default"]["before_script"], *job["script"]))
+        text, code = run_script(
+            ["bash", "-eo", "pipefail", "-c", script], folder, environment, record=lambda _arguments, _variables: None
+        )
+        if code == 0:
+            missing = [path for path in job.get("artifacts", {}).get("paths", ()) if not (folder / path).exists()]
+            assert missing == []
+        return folder, text, code
+
+
+def test_gitlab_plans_a_merge_request_and_applies_the_digest_that_a_person_types_in(
+    repository: Repository, group: str, cluster: Cluster
+) -> None:
+    """Each job in a clone of its own; a digest of another plan applies nothing."""
+    gitlab = GitLab(repository)
+    repository.git("checkout", "-q", "-b", "change")
+    repository.commit("change", dead=REMOVAL.format(group=group))
+    _, text, code = gitlab.run("validate")
+    assert code == 0, text
+    clone, text, code = gitlab.run("plan")
+    assert code == 0, text
+    assert group in text
+    # A runner keeps a clone for the next job, and removes what git does not track.
+    shutil.rmtree(clone / "trusted")
+    _, text, code = gitlab.run("plan", clone=clone)
+    assert code == 0, text
+    repository.git("checkout", "-q", "main")
+    repository.git("merge", "-q", "change")
+    planned, text, code = gitlab.run("plan-merged")
+    assert code == 0, text
+    [digest] = re.findall(r"Digest (sha256:[0-9a-f]{64})", text)
+    _, text, code = gitlab.run("apply", artifacts=planned, DIGEST=f"sha256:{'0' * 64}")
+    assert code == 4, text
+    assert group in list_groups(cluster)
+    _, text, code = gitlab.run("apply", artifacts=planned, DIGEST=digest)
+    assert code == 0, text
+    assert group not in list_groups(cluster)
+
+
+def test_gitlab_connects_where_the_default_branch_says(repository: Repository) -> None:
+    """A merge request with other servers is refused, and its plan is still of the trusted cluster."""
+    repository.git("checkout", "-q", "-b", "change")
+    repository.commit("change", cluster=repository.declare_cluster(["127.0.0.1:9"]))
+    _, text, code = GitLab(repository).run("plan")
+    assert code == 3, text
+    assert "connects elsewhere after the merge" in text
+
+
+def cron_job(name: str) -> Mapping[str, Any]:
+    """The container of a CronJob that runs this program."""
+    text = (EXAMPLES / "kubernetes" / "reconciler.yaml").read_text(encoding="utf-8")
+    documents = YAML(typ="safe").load_all(text)
+    [job] = [document for document in documents if document["metadata"]["name"] == name]
+    [container] = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    assert container["workingDir"] == "/git/current"
+    return container  # type: ignore[no-any-return]
+
+
+def run_container(name: str, repository: Repository, state: Path) -> tuple[str, int]:
+    """Run a CronJob's container in a new clone behind the link that git-sync makes."""
+    container = cron_job(name)
+    link = repository.folder / "current"
+    link.unlink(missing_ok=True)
+    link.symlink_to(repository.clone(name))
+    entrypoint = container.get("command", ["reconciler"])
+    command = [*entrypoint, *(argument.replace("/state", str(state)) for argument in container["args"])]
+    environment = repository.environment({"RECONCILER_NO_INPUT": "1"})
+    return run_script(command, link, environment, record=lambda _arguments, _variables: None)
+
+
+def test_the_drift_job_fails_while_something_drifts(repository: Repository, group: str, tmp_path: Path) -> None:
+    """The first run and the next, which has the report of the first."""
+    repository.commit("removal", dead=REMOVAL.format(group=group))
+    state = tmp_path / "volume"
+    state.mkdir()
+    for _ in range(2):
+        text, code = run_container("reconciler-drift", repository, state)
+        assert code == 2, text
+        assert group in text
+    assert json.loads((state / "drift.json").read_text())
+
+
+def test_the_converge_job_acts_on_reviewed_manifests_only(
+    repository: Repository, group: str, cluster: Cluster, tmp_path: Path
+) -> None:
+    """A continuous policy waits until an apply has recorded its manifests in the journal topic."""
+    servers = cluster.bootstrap_servers
+    client.commit(servers, group, {(group, 0): 0})
+    repository.commit("floor", read=FLOOR.format(topic=group))
+    text, code = run_container("reconciler-converge", repository, tmp_path)
+    assert code == 4, text
+    assert "never reviewed" in text
+    gitlab = GitLab(repository)
+    planned, text, _code = gitlab.run("plan-merged")
+    [digest] = re.findall(r"Digest (sha256:[0-9a-f]{64})", text)
+    text, code = gitlab.run("apply", artifacts=planned, DIGEST=digest)[1:]
+    assert code == 0, text
+    client.commit(servers, group, {(group, 0): 1})
+    text, code = run_container("reconciler-converge", repository, tmp_path)
+    assert code == 0, text
+    assert log_start_offsets(cluster, group) == {0: 1}

@@ -1,0 +1,112 @@
+"""The files for other CI systems: valid for their schemas, pinned, and without rights to spare."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from reconciler.manifest.files import load
+
+ROOT = Path(__file__).parents[3]
+BIN = Path(sys.executable).parent
+GITLAB = ROOT / "examples" / "gitlab" / ".gitlab-ci.yml"
+KUBERNETES = ROOT / "examples" / "kubernetes" / "reconciler.yaml"
+
+
+def documents(path: Path) -> list[Any]:
+    return list(YAML(typ="safe").load_all(path.read_text(encoding="utf-8")))
+
+
+def refusal(*command: str | Path) -> str:
+    """What a validator says about a file; empty: the file is valid."""
+    result = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, check=False)
+    return "" if result.returncode == 0 else result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(
+    ("schema", "path"),
+    [
+        ("vendor.gitlab-ci", GITLAB),
+        ("vendor.dependabot", ROOT / ".github" / "dependabot.yml"),
+        ("vendor.dependabot", ROOT / "reconciler" / "gitops" / "github" / "dependabot.yml"),
+        ("vendor.github-actions", ROOT / "action.yml"),
+        ("vendor.github-workflows", ROOT / ".github" / "workflows" / "release.yml"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
+def test_a_file_fits_the_schema_of_its_reader(schema: str, path: Path) -> None:
+    """The schemas are those of the package check-jsonschema."""
+    assert refusal(BIN / "check-jsonschema", "--builtin-schema", schema, path) == ""
+
+
+def test_the_schema_of_gitlab_refuses_an_unknown_value(tmp_path: Path) -> None:
+    """So the check of the example can fail."""
+    broken = tmp_path / GITLAB.name
+    broken.write_text(GITLAB.read_text(encoding="utf-8").replace("when: manual", "when: by-hand"), encoding="utf-8")
+    assert "by-hand" in refusal(BIN / "check-jsonschema", "--builtin-schema", "vendor.gitlab-ci", broken)
+
+
+def test_the_cron_jobs_fit_the_schemas_of_kubernetes(tmp_path: Path) -> None:
+    """In strict mode, which refuses unknown fields as `kubectl --validate` does."""
+    check = [BIN / "kubernetes-validate", "--strict"]
+    assert refusal(*check, KUBERNETES) == ""
+    misspelt = tmp_path / "misspelt.yaml"
+    misspelt.write_text(KUBERNETES.read_text(encoding="utf-8").replace("workingDir:", "workingDirectory:"))
+    assert "workingDirectory" in refusal(*check, misspelt)
+
+
+@pytest.mark.parametrize("name", ["reconciler-converge", "reconciler-drift"])
+def test_a_cron_job_has_one_user_without_rights_and_one_run_at_a_time(name: str) -> None:
+    """git refuses the clone of another user, and two runs at the same time waste requests."""
+    [job] = [document for document in documents(KUBERNETES) if document["metadata"]["name"] == name]
+    assert job["spec"]["concurrencyPolicy"] == "Forbid"
+    pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert [str(pod["securityContext"]["runAsUser"])] == re.findall(r"^USER (\d+)$", dockerfile, re.MULTILINE)
+    for container in (*pod["initContainers"], *pod["containers"]):
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+    [secret] = [volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume]
+    assert secret == name, "each job has a principal of its own"
+
+
+def test_only_the_manual_job_of_gitlab_enters_the_environment_that_deletes() -> None:
+    """The principals are in environments, and the one that deletes is reached by hand only."""
+    [pipeline] = documents(GITLAB)
+    environments = {
+        name: job["environment"]["name"]
+        for name, job in pipeline.items()
+        if isinstance(job, dict) and "environment" in job
+    }
+    assert environments == {
+        "plan": "reconciler-plan-$CLUSTER",
+        "plan-merged": "reconciler-plan-$CLUSTER",
+        "apply": "reconciler-apply-$CLUSTER",
+    }
+    assert [rule.get("when") for rule in pipeline["apply"]["rules"]] == ["manual"]
+    assert "environment" not in pipeline["validate"]
+
+
+def test_the_connections_of_the_page_are_valid(tmp_path: Path) -> None:
+    """Each block with `client:` is one of a Cluster that the program accepts without a lower floor."""
+    page = (ROOT / "docs" / "other-ci.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```yaml\n(client:\n.*?)^```", page, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 4
+    for number, block in enumerate(blocks):
+        spec = {
+            "clusterId": f"id-of-cluster-{number}-000000",
+            "bootstrapServers": ["b:1"],
+            **YAML(typ="safe").load(block),
+        }
+        manifest = {"apiVersion": "reconciler/v1", "kind": "Cluster", "metadata": {"name": f"c{number}"}, "spec": spec}
+        (tmp_path / f"{number}.yaml").write_text(json.dumps(manifest), encoding="utf-8")
+    assert len(load([tmp_path], now_ms=0).clusters) == len(blocks)

@@ -1,0 +1,78 @@
+"""The lock files: one resolution, hashes and no addresses, and every installation uses them."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+BASE, RUN, DEVELOP = "requirements-base.lock", "requirements.lock", "requirements-dev.lock"
+
+
+def entries(lock: str) -> dict[str, tuple[str, ...]]:
+    """Name and marker → the version and all hashes, of each package of a lock file."""
+    lines = [
+        line for line in (ROOT / lock).read_text(encoding="utf-8").splitlines() if not line.lstrip().startswith("#")
+    ]
+    packages = re.split(r"\n(?=\S)", "\n".join(lines))
+    parsed = [re.fullmatch(r"([a-z0-9-]+)==([^ ;]+)((?: ;[^\\]*)?) \\\n(.*)", text, re.DOTALL) for text in packages]
+    return {
+        f"{match[1]}{match[3]}": (match[2], *sorted(match[4].replace("\\", "").split())) for match in parsed if match
+    }
+
+
+@pytest.mark.parametrize("lock", [BASE, RUN, DEVELOP])
+def test_every_package_has_hashes_and_no_address(lock: str) -> None:
+    """A line that is no package with hashes would name an address, or be installed unchecked."""
+    text = (ROOT / lock).read_text(encoding="utf-8")
+    assert len(entries(lock)) == len(re.findall(r"^\S+==", text, re.MULTILINE)) > 20
+    for name, (_, *hashes) in entries(lock).items():
+        assert hashes, name
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", option) for option in hashes), name
+    assert not re.search(r"://|^-", text, re.MULTILINE)
+
+
+def test_the_lock_files_are_of_one_resolution() -> None:
+    """What runs is what was tested: each smaller file has the entries of the larger one."""
+    assert entries(BASE).items() <= entries(RUN).items() <= entries(DEVELOP).items()
+
+
+def test_each_lock_file_has_what_it_is_for_and_no_more() -> None:
+    """No Spark where manifests are only checked, and no tool of developers beside the principal that
+    deletes. The first file has what builds the program and pyspark.
+    """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    extras, groups = project["project"]["optional-dependencies"], project["dependency-groups"]
+
+    def names(requirements: list[object]) -> set[str]:
+        words = {re.split(r"[\[<>=]", text)[0].replace(".", "-") for text in requirements if isinstance(text, str)}
+        return words - {project["project"]["name"]}
+
+    installed = {lock: {entry.partition(" ")[0] for entry in entries(lock)} for lock in (BASE, RUN, DEVELOP)}
+    base, scan, tools = names(project["project"]["dependencies"]), names(extras["scan"]), names(groups["dev"])
+    assert base | names(groups["build"]) <= installed[BASE]
+    assert scan <= installed[RUN] - installed[BASE]
+    assert tools <= installed[DEVELOP] - installed[RUN]
+    assert names(project["build-system"]["requires"]) <= installed[BASE]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "Makefile",
+        "Dockerfile",
+        "action.yml",
+        "tools/version_matrix.py",
+        ".github/workflows/release.yml",
+        "docs/releases.md",
+    ],
+)
+def test_pip_checks_every_hash_and_builds_with_what_is_installed(path: str) -> None:
+    """pip once built pyspark in isolation, with the newest setuptools that the index had."""
+    text = (ROOT / path).read_text(encoding="utf-8").replace("\\\n", " ")
+    for line in re.findall(r"pip (?:install|download) .*|\[\*pip, .*", text):
+        options = line.replace('"${options[@]}"', "--require-hashes --no-build-isolation")
+        of_the_lock = "--require-hashes" in options and "--no-build-isolation" in options
+        of_this_program = "--no-deps" in options and ("--no-build-isolation" in options or ".whl" in options)
+        assert of_the_lock or of_this_program or "mutmut==" in options, line

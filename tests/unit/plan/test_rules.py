@@ -1,0 +1,259 @@
+"""What runs without another review, and what a proposal changes of the rules against the trusted
+manifests.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from reconciler.manifest import files
+from reconciler.model.plan import Change, Rule, Setting
+from reconciler.plan.rules import continuous_policies, rule_changes
+from reconciler.policies import POLICIES
+from tests import rendering as report
+from tests.golden.wording import mentions
+from tests.strategies.examples import plan, removal
+
+CLUSTER = """\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {name: prod}
+spec:
+  clusterId: id-of-prod-000000000
+  bootstrapServers: ["broker-1:9093"]
+  protect: {topics: [payments]}
+  limits: {topics: 5, groups: 20}
+"""
+STREAM = """\
+---
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {name: stream}
+mode: continuous
+spec: {topics: ["a-*", b], exceptTopics: [a-1], expectAtMost: 40, keep: {unreadBy: [app], newerThan: 7d}}
+"""
+LEADERS = """\
+---
+apiVersion: reconciler/v1
+kind: LeaderPolicy
+metadata: {name: all}
+mode: continuous
+spec: {topics: ["*"]}
+"""
+WAIVER = """\
+---
+apiVersion: reconciler/v1
+kind: Waiver
+metadata: {name: once}
+spec: {policy: RetentionFloor/stream, limit: recordsPercent, value: 90, expires: "1970-01-20T00:00:00Z"}
+"""
+ALL = CLUSTER + STREAM + LEADERS + WAIVER
+
+
+def manifests(text: str, path: Path) -> files.ManifestSet:
+    path.write_text(text)
+    return files.load([path], now_ms=0)
+
+
+def compare(tmp_path: Path, proposed: str, base: str) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
+    """Return the continuous policies and the rule changes as `plan --connect-as` finds them."""
+    trusted = manifests(base, tmp_path / "base.yaml")
+    cluster = manifests(proposed, tmp_path / "proposed.yaml").for_cluster().connect_as(trusted)
+    assert cluster.base is not None
+    return continuous_policies(cluster.rules, cluster.base), rule_changes(cluster.rules, cluster.base)
+
+
+def settings(rule: Rule) -> dict[str, tuple[tuple[str, ...], tuple[str, ...] | None]]:
+    return {setting.name: (setting.values, setting.before) for setting in rule.settings}
+
+
+def test_a_continuous_policy_shows_selectors_clock_and_limits(tmp_path: Path) -> None:
+    """In the words of the manifest, with defaults where they decide: `every`, and the Cluster's
+    limits.
+    """
+    cluster = manifests(ALL, tmp_path / "all.yaml").for_cluster()
+    leaders, stream = continuous_policies(cluster.rules)
+    assert (stream.change, str(stream.address), stream.declared_at.line) == (None, "RetentionFloor/stream", 10)
+    shown = {name: values for name, (values, before) in settings(stream).items() if before is None}
+    assert shown == {
+        "topics": ("a-*", "b"),
+        "exceptTopics": ("a-1",),
+        "expectAtMost": ("40",),
+        "keep.unreadBy": ("app",),
+        "keep.newerThan": ("7d",),
+        "every": ("30s",),
+        "limits.topics": ("5",),
+        "limits.recordsPercentPerTopic": ("90",),
+        "limits.recordsPercent": ("50",),
+        "Waiver/once": ("recordsPercent up to 90 until 1970-01-20T00:00:00Z",),
+    }
+    assert settings(leaders)["topics"] == (("*",), None)
+
+
+def test_policies_that_wait_for_a_review_are_not_listed(tmp_path: Path) -> None:
+    cluster = manifests(ALL.replace("mode: continuous\n", ""), tmp_path / "all.yaml").for_cluster()
+    assert continuous_policies(cluster.rules) == ()
+
+
+def test_the_same_manifests_change_nothing(tmp_path: Path) -> None:
+    """Comments, spaces and defaults that are written out are no change."""
+    written_out = ALL.replace('["*"]}', '["*"], tolerance: 0} # all').replace(
+        "groups: 20", "groups: 20, groupsPercent: 50"
+    )
+    continuous, changes = compare(tmp_path, written_out, ALL)
+    assert {rule.change for rule in continuous} == {Change.UNCHANGED}
+    assert changes == ()
+
+
+@pytest.mark.parametrize(
+    ("proposed", "base", "change", "expected"),
+    [
+        (ALL, CLUSTER + LEADERS, Change.NEW, {}),
+        (ALL, ALL.replace("mode: continuous\nspec: {topics: [\"a", "spec: {topics: [\"a"), Change.NEW, {"mode": (("continuous",), ("merge",))}),
+        (CLUSTER + LEADERS, ALL, Change.REMOVED, {}),
+        (ALL.replace("mode: continuous\nspec: {topics: [\"a", "spec: {topics: [\"a"), ALL, Change.REMOVED, {}),
+        (ALL.replace("7d", "1h"), ALL, Change.CHANGED, {"keep.newerThan": (("1h",), ("7d",))}),
+        (ALL.replace("exceptTopics: [a-1], ", ""), ALL, Change.CHANGED, {"exceptTopics": ((), ("a-1",))}),
+        (ALL.replace(", newerThan: 7d", ""), ALL, Change.CHANGED, {"keep.newerThan": ((), ("7d",))}),
+        (ALL.replace("topics: 5", "topics: 50"), ALL, Change.CHANGED, {"limits.topics": (("50",), ("5",))}),
+        (ALL.replace("value: 90", "value: 95"), ALL, Change.CHANGED, {"Waiver/once": (
+            ("recordsPercent up to 95 until 1970-01-20T00:00:00Z",), ("recordsPercent up to 90 until 1970-01-20T00:00:00Z",)
+        )}),
+    ],
+    ids=["new", "was merge", "removed", "is merge", "narrower", "no exception", "no rule", "limit", "waiver"],
+)  # fmt: skip
+def test_a_policy_is_marked_against_the_base(
+    tmp_path: Path, proposed: str, base: str, change: Change, expected: dict[str, object]
+) -> None:
+    """What a later run may do more of is in the policy, in the Cluster or in a waiver."""
+    continuous, _changes = compare(tmp_path, proposed, base)
+    by_name = {rule.address.policy: rule for rule in continuous}
+    assert by_name["stream"].change is change
+    differing = {name: pair for name, pair in settings(by_name["stream"]).items() if pair[1] is not None}
+    assert differing == expected
+    assert by_name["all"].change is Change.UNCHANGED
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "address", "expected"),
+    [
+        ("groups: 20", "groups: 200", "Cluster/prod", {"limits.groups": (("200",), ("20",))}),
+        (", groups: 20", ", groupsPercent: 100", "Cluster/prod", {"limits.groupsPercent": (("100",), ("50",))}),
+        ("[payments]", "[orders]", "Cluster/prod", {"protect.topics": (("orders",), ("payments",))}),
+        ("  protect: {topics: [payments]}\n", "", "Cluster/prod", {"protect.topics": ((), ("payments",))}),
+        ("broker-1", "evil", "Cluster/prod", {"bootstrapServers": (("evil:9093",), ("broker-1:9093",))}),
+        ("  protect", "  client: {client.id: x}\n  protect", "Cluster/prod", {"client.client.id": (("x",), ())}),
+        ("  protect", "  journal: {topic: j}\n  protect", "Cluster/prod", {"journal.topic": (("j",), ())}),
+        ("value: 90", "value: 95", "Waiver/once", {"value": (("95",), ("90",))}),
+        ("01-20T", "01-21T", "Waiver/once", {"expires": (("1970-01-21T00:00:00Z",), ("1970-01-20T00:00:00Z",))}),
+    ],
+)  # fmt: skip
+def test_changes_of_rules_have_both_values(
+    tmp_path: Path, old: str, new: str, address: str, expected: dict[str, object]
+) -> None:
+    """A raised limit, a dropped protection, another server and a longer waiver are seen before the
+    merge.
+    """
+    assert old in ALL
+    _continuous, changes = compare(tmp_path, ALL.replace(old, new), ALL)
+    (rule,) = changes
+    assert (str(rule.address), rule.change, settings(rule)) == (address, Change.CHANGED, expected)
+
+
+def test_new_and_removed_waivers_are_shown_with_their_values(tmp_path: Path) -> None:
+    (rule,) = compare(tmp_path, ALL, CLUSTER + STREAM + LEADERS)[1]
+    assert (rule.change, settings(rule)["policy"]) == (Change.NEW, (("RetentionFloor/stream",), None))
+    (rule,) = compare(tmp_path, CLUSTER + STREAM + LEADERS, ALL)[1]
+    assert (rule.change, settings(rule)["value"]) == (Change.REMOVED, (("90",), None))
+
+
+def test_every_kind_can_say_what_it_is_set_to(tmp_path: Path) -> None:
+    """A field that cannot be written as text would hide a change."""
+    documents = Path("docs/kinds")
+    assert {path.stem.replace("-", "") for path in documents.glob("*.md")} >= {
+        kind.__name__.lower() for kind in POLICIES
+    }
+    text = CLUSTER + (
+        "---\napiVersion: reconciler/v1\nkind: RetentionFloor\nmetadata: {name: a}\n"
+        "spec: {topics: [x], keep: {fromOffset: {0: 9007199254740993}}}\n"
+        "---\napiVersion: reconciler/v1\nkind: GroupRemoval\nmetadata: {name: b}\n"
+        "spec: {groups: ['regex:^g[0-9]$'], idleFor: 36h, expectAtMost: 3}\n"
+        "---\napiVersion: reconciler/v1\nkind: LeaderPolicy\nmetadata: {name: c}\n"
+        "spec: {partitions: {orders: [3, 5]}, election: unclean, tolerance: 2.5}\n"
+    )
+    shown = {
+        policy.metadata.name: policy.spec.settings(explicit=True)
+        for policy in manifests(text, tmp_path / "a.yaml").policies
+    }
+    assert shown == {
+        "a": {"topics": ("x",), "keep.fromOffset.0": ("9007199254740993",)},
+        "b": {"groups": ("regex:^g[0-9]$",), "idleFor": ("36h",), "expectAtMost": ("3",)},
+        "c": {"partitions.orders": ("3", "5"), "election": ("unclean",), "tolerance": ("2.5",)},
+    }
+
+
+def rule(name: str, change: Change | None, *, address: str = "RetentionFloor", values: int = 2) -> Rule:
+    example = removal()
+    topics = tuple(f"{name}-{number}-*" for number in range(values))
+    setting = Setting(name="topics", values=topics, before=("z",) if change is Change.CHANGED else None)
+    place = example.declared_at
+    return Rule(address=type(example.address)(address, name), declared_at=place, change=change, settings=(setting,))
+
+
+def test_the_comment_shows_the_rules_before_the_actions() -> None:
+    """What runs later without a review is shown first; what did so before is folded."""
+    example = plan(
+        removal(),
+        continuous=(
+            rule("n", Change.NEW),
+            rule("c", Change.CHANGED),
+            rule("gone", Change.REMOVED),
+            rule("u", Change.UNCHANGED),
+        ),
+        rule_changes=(rule("prod", Change.CHANGED, address="Cluster"),),
+    )
+    text = report.markdown(example)
+    marks = ("Changes to the rules", "`Cluster/prod`", "From the merge on, without further review", "**New** `RetentionFloor/n`",
+             "**Changed** `RetentionFloor/c`", "**Removed** `RetentionFloor/gone`", "1 rule without further review, the same in the base", "`RetentionFloor/u`", "Irreversible")  # fmt: skip
+    places = [text.index(mark) for mark in marks]
+    assert places == sorted(places)
+    assert '  - `topics`: `"c-0-*"`, `"c-1-*"`, before: `z`' in text
+    assert "4 changed rules" in text.splitlines()[1]
+    terminal = "\n".join(line.plain for line in report.text(example, width=60))
+    assert mentions(terminal, "From the merge on", "New: RetentionFloor/n", "Removed: RetentionFloor/gone")
+    assert "RetentionFloor/u" not in terminal
+    assert "RetentionFloor/u" in "\n".join(line.plain for line in report.text(example, full=True))
+
+
+def test_limits_that_stay_take_one_line(tmp_path: Path) -> None:
+    """A phone shows few lines.
+
+    A limit that the proposal changes has a line of its own, with both values.
+    """
+    continuous, _changes = compare(tmp_path, ALL.replace("topics: 5", "topics: 50"), ALL)
+    lines = report.markdown(plan(removal(), continuous=continuous)).splitlines()
+    assert "  - `limits.topics`: `50`, before: `5`" in lines
+    assert "  - `limits`: `recordsPercentPerTopic` `90`, `recordsPercent` `50`" in lines
+
+
+def test_without_a_base_the_policies_are_listed_and_no_change_is_claimed() -> None:
+    text = report.markdown(plan(removal(), continuous=(rule("n", None),)))
+    assert "- `RetentionFloor/n`: in " in text
+    assert "Changes to the rules" not in text
+    assert "changed rule" not in text
+    assert "From the merge on" not in "\n".join(
+        line.plain for line in report.text(plan(removal(), continuous=(rule("n", None),)))
+    )
+
+
+def test_long_rules_never_displace_the_actions() -> None:
+    """A proposal with hundreds of rules could otherwise hide what it removes now behind the cut."""
+    many = tuple(rule(f"{number:03}-{'x' * 50}", Change.NEW, values=900) for number in range(400))
+    text = report.markdown(plan(removal(), continuous=many, rule_changes=many))
+    assert len(text) < 60_000
+    assert 'truncated="no"' in text.splitlines()[0]
+    assert '"old-etl"' in text
+    notes = [line for line in text.splitlines() if line.startswith("- … and ")]
+    named = text.count("**New** `RetentionFloor/")
+    assert sum(int(note.split()[3].replace(",", "")) for note in notes) == 800 - named
+    assert all("in the plan file of the run's artifact" in note for note in notes)
