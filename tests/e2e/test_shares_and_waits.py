@@ -74,7 +74,7 @@ def waiver(policy: str, limit: str, value: float, **duration: float) -> str:
     return f"""\
 apiVersion: reconciler/v1
 kind: Waiver
-metadata: {{name: {uuid4().hex[:8]}}}
+metadata: {{name: w-{uuid4().hex[:8]}}}
 spec: {{policy: {policy}, limit: {limit}, value: {value}, expires: {expires}}}
 """
 
