@@ -174,7 +174,7 @@ def test_a_changed_base_bounds_nothing(attack: Attack) -> None:
 
 
 def test_a_title_a_comment_and_a_check_name_prove_nothing(attack: Attack) -> None:
-    """The gate stays red beside a check run of its name, and a forged status lets nobody apply: the
+    """The gate stays red beside a check run of its name, and a forged status applies nothing: the
     plan was refused, so none bounds the merge.
     """
     repository = attack.repository

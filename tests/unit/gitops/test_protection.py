@@ -368,7 +368,7 @@ def test_self_review_and_administrators_are_mentioned(api: FakeApi) -> None:
 
 @pytest.mark.parametrize("role", ["plan", "converge"])
 def test_environments_of_schedules_need_no_reviewers(api: FakeApi, role: str) -> None:
-    """Nobody waits for a schedule; but no other branch may read its secrets."""
+    """A schedule needs no reviewers; but no other branch may read its secrets."""
     name = f"reconciler-{role}-prod"
     api.answers[f"environments/{name}"] = environment()
     assert gaps(check_environment(api.repository(), name)) == []

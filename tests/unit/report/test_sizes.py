@@ -20,7 +20,7 @@ from reconciler.plan.diff import compare
 from reconciler.plan.drift import UNREAD, DriftReport, Subject
 from reconciler.report import drift_report, write_pages
 from tests import rendering as report
-from tests.strategies import plans as made
+from tests.strategies import plans as strategies
 from tests.strategies.examples import blocked, plan, removal
 
 NOW_MS = 1_790_000_000_000
@@ -65,7 +65,7 @@ def drift_of(
 
 @pytest.mark.parametrize("number", [300, 1_000])
 def test_an_issue_about_many_unread_policies_is_cut_and_counts_the_rest(number: int) -> None:
-    """300 policies made 70,397 characters once, and GitHub refuses such an issue."""
+    """An issue of 300 policies once had 70,397 characters, and GitHub refuses such an issue."""
     text = report.drift_markdown(drift_of(LONG_NAMES[:number], detail="y" * 150))
     assert_fits(text)
     items = sum(line.startswith("- ") for line in text.splitlines())
@@ -112,13 +112,13 @@ def test_a_plan_and_a_comparison_are_cut() -> None:
 
 
 hostile = st.one_of(
-    st.sampled_from(made.NASTY),
+    st.sampled_from(strategies.NASTY),
     st.sampled_from(["\U0001f4a3", "\u202e", "`", "\\", "|", "é", "\U00020000"]).map(lambda text: text * 3_000),
     st.text(max_size=300),
 )
 
 
-@made.FEW
+@strategies.FEW
 @given(st.lists(hostile, max_size=400), hostile, hostile)
 def test_no_drift_is_too_long(details: list[str], cluster: str, cluster_id: str) -> None:
     """A name of a cluster, an id and a reason may be of any length and any characters."""
@@ -130,8 +130,8 @@ def test_no_drift_is_too_long(details: list[str], cluster: str, cluster_id: str)
     assert_fits(write_pages([drift_report(drift)] * 40))
 
 
-@made.FEW
-@given(made.plans(max_size=4), st.lists(hostile, min_size=1, max_size=5), st.integers(1, 300))
+@strategies.FEW
+@given(strategies.plans(max_size=4), st.lists(hostile, min_size=1, max_size=5), st.integers(1, 300))
 def test_no_plan_and_no_result_is_too_long(example: Plan, texts: list[str], times: int) -> None:
     """Also where every list of the header is long."""
     large = replace(
