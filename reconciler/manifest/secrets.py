@@ -2,7 +2,8 @@
 
 A manifest comes with a pull request, so the machine decides what it may name: variables that match
 RECONCILER_ALLOW_ENV, and files in RECONCILER_SECRETS_DIR or, for certificates, in the folders of the
-system. RECONCILER_ALLOW_SERVERS bounds where it connects. Only the Connection holds the values. Its repr hides them; errors name variable or file.
+system. RECONCILER_ALLOW_SERVERS bounds where it connects. Only the Connection holds the values. Its
+repr hides them; errors name variable or file.
 """
 
 import os
