@@ -20,9 +20,11 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/* \
  && useradd --create-home --uid 10001 reconciler
 COPY --from=build /opt/reconciler /opt/reconciler
-ENV PATH=/opt/reconciler/bin:$PATH RECONCILER_NO_INPUT=1 PYTHONSAFEPATH=1
+ENV PATH=/opt/reconciler/bin:$PATH RECONCILER_NO_INPUT=1 PYTHONSAFEPATH=1 XDG_CACHE_HOME=/home/reconciler/.cache
 # By number, so that Kubernetes can see that it is not root.
 USER 10001
+# The archive of Spark's classes, with which scans start sooner, also where HOME is another folder.
+RUN python -m reconciler.scan.prepare
 WORKDIR /work
 ENTRYPOINT ["reconciler"]
 CMD ["--help"]

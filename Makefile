@@ -8,7 +8,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
-WORKERS ?= 3
+WORKERS ?= 4
 MUTMUT := 3.8.1
 MUTANTS := $(or $(OUT),mutants-report)
 
@@ -34,7 +34,8 @@ $(STAMP): requirements-base.lock requirements-dev.lock pyproject.toml
 	  | awk '/^ +Downloading .* MB\)/ { print "setup:   " $$2, $$3, $$4; fflush() } /^Installing collected/ { print "setup:   installing"; fflush() }' >&2 \
 	  || { tail -n 20 $(VENV)/setup.log >&2; echo "setup: pip failed; its full log is $(VENV)/setup.log" >&2; exit 1; }
 	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps -e .
-	@if [ -n "$$JAVA_HOME" ] || command -v java >/dev/null; then echo "setup: preparing Spark, which halves its start time" >&2; $(BIN)/python -m reconciler.scan.prepare; fi
+	@if [ -n "$$JAVA_HOME" ] || command -v java >/dev/null; then echo "setup: preparing Spark, which halves its start time" >&2; $(BIN)/python -m reconciler.scan.prepare; \
+	  echo "setup: preparing Kafka for sandboxes, whose brokers then start in two thirds of the time" >&2; $(BIN)/python -m reconciler.sandbox.prepare; fi
 	@touch $@
 
 java:
@@ -52,12 +53,12 @@ check: setup  ## lint, format, types, import contracts, current schemas
 	$(BIN)/reconciler schema --check
 	$(BIN)/zizmor --offline --quiet --persona=auditor .github action.yml
 
-test: java setup  ## all tests, with real brokers and real Spark, about 15 minutes: WORKERS=3
+test: java setup  ## all tests, with real brokers and real Spark, about 15 minutes: WORKERS=4
 	@echo "test: all tests, with real brokers and real Spark, in $(WORKERS) parallel processes; about 15 minutes on two cores." >&2
 	@echo "test: a dot is a test that passed. The end shows each failure and the command that repeats the test." >&2
 	$(PYTEST) -q -n $(WORKERS)
 
-test-long: java setup  ## the same, with many more repetitions of rare events: WORKERS=3
+test-long: java setup  ## the same, with many more repetitions of rare events: WORKERS=4
 	RECONCILER_TEST_LONG=1 $(PYTEST) -q -n $(WORKERS)
 
 test-unit: setup  ## tests without network and Spark, under a minute
@@ -75,18 +76,24 @@ faults: java setup  ## fault trials on real brokers, with live consumers as witn
 soak: setup  ## property tests with 100,000 examples each, for hours: PROFILE=ci for 10,000
 	HYPOTHESIS_PROFILE=$(or $(PROFILE),soak) $(PYTEST) tests/properties $(if $(ONLY),-k "$(ONLY)")
 
-bench: java setup  ## all benches at full size, into bench/RESULTS.md, about an hour on an idle machine
+bench: java setup  ## all benches at full size, into bench/RESULTS.md, about 100 minutes on an idle machine
 	$(BIN)/python -m bench.manifests
 	$(BIN)/python -m bench.plan_file
 	$(BIN)/python -m bench.journal
+	$(BIN)/python -m bench.simulated
+	$(BIN)/python -m bench.demo
+	$(BIN)/python -m bench.round_trips
 	$(BIN)/python -m bench.scan
 	$(BIN)/python -m bench.apply
 	$(BIN)/python -m bench.hundred_scans
 
-bench-quick: java setup  ## all benches at a tenth of their size, ten minutes; writes no file
+bench-quick: java setup  ## all benches at a tenth of their size, 20 minutes; writes no file
 	$(BIN)/python -m bench.manifests
 	$(BIN)/python -m bench.plan_file --quick
 	$(BIN)/python -m bench.journal --quick
+	$(BIN)/python -m bench.simulated --quick --dry
+	$(BIN)/python -m bench.demo --quick --dry
+	$(BIN)/python -m bench.round_trips --quick --dry
 	$(BIN)/python -m bench.scan --quick --dry
 	$(BIN)/python -m bench.apply --quick --dry
 	$(BIN)/python -m bench.hundred_scans --quick --dry

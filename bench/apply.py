@@ -473,7 +473,7 @@ def main() -> None:
         "Recheck: only the reads before a request. Apply: the executor, with a check before each request, intents and "
         "outcomes flushed to disk, and every effect read back. `reconciler apply`: the command as a process, with a cold "
         "Spark session and the snapshot before the first write. "
-        "Goals: ÷ tool at most 1, ÷ (bare + recheck) at most 1.5. "
+        "Goals: ÷ tool at most 1 (group removals: 3), ÷ (bare + recheck) at most 1.5. "
         f"Repeat: `python -m bench.apply{' --quick' if options.quick else ''}`."
     )
     print("\n".join(lines))

@@ -67,8 +67,9 @@ class FakeGateway:
     def read_consumers(self, topics: Collection[str]) -> Consumers:
         return Consumers(groups={}, commits={topic: {} for topic in topics})
 
-    def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
+    def read_groups(self, groups: Sequence[str], *, removed: Collection[str] = ()) -> Mapping[str, GroupFacts]:
         assert not groups
+        assert not removed
         return {}
 
     def read_commit_log(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:

@@ -32,7 +32,8 @@ def bench_brokers(name: str, *, heap_mib: int, properties: Mapping[str, str], pr
         "log.index.size.max.bytes": "65536",
         "num.io.threads": "8",
     }
-    cluster = start(3, name=name, heap_mib=heap_mib, properties=shared | dict(properties), progress=progress)
+    properties = shared | dict(properties)
+    cluster = start(3, name=name, heap_mib=heap_mib, properties=properties, timeout_s=TIMEOUT_S, progress=progress)
     try:
         yield cluster
     finally:

@@ -1,11 +1,11 @@
-"""Runs one hundred scans of a busy cluster in one warm session.
+"""Runs one hundred scans of a busy cluster with one Spark process.
 
     python -m bench.hundred_scans [--quick] [--scans 100] [--dry]
 
 It shows whether a scan hangs and whether a resource grows. Producers, members of both group
 protocols, a standalone committer and new groups run in another process. After scans 1, 10, 50 and
-100 it counts the child processes, threads, open files and resident memory of the driver and of
-Spark's JVM.
+100 it counts the child processes, threads, open files and resident memory of this process, of
+the process that owns Spark, and of its JVM.
 """
 
 import argparse
@@ -18,12 +18,13 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, fields, replace
+from itertools import chain
 from pathlib import Path
 
 from confluent_kafka import Consumer
 
 from bench import results
-from bench.processes import command_line, descendants, memory_mib
+from bench.processes import SPARK_PROCESS, command_line, descendants, memory_mib
 from bench.sizes import FULL, QUICK, HundredScans
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
@@ -34,7 +35,9 @@ from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import start, stop
 from reconciler.sandbox.jars import DEFAULT_VERSION
-from reconciler.scan.scan import SparkTarget, close, scan
+from reconciler.scan.engine import Engine
+from reconciler.scan.scan import scan
+from reconciler.scan.spark_process import close
 
 TIMEOUT_S = 60.0
 REPORTED_SCANS = (1, 10, 50, 100)
@@ -43,7 +46,10 @@ DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class ResourceUsage:
-    """Resources of this process and its session after a scan. Memory is resident, in MiB."""
+    """Resources of this process, of Spark's process and of its JVM after a scan.
+
+    Memory is resident, in MiB.
+    """
 
     scan: int
     seconds: float
@@ -51,27 +57,23 @@ class ResourceUsage:
     driver_threads: int
     driver_files: int
     driver_mib: int
+    spark_threads: int
+    spark_files: int
+    spark_mib: int
     jvm_threads: int
     jvm_files: int
     jvm_mib: int
 
 
 def resource_usage(number: int, seconds: float) -> ResourceUsage:
-    driver = os.getpid()
-    children = descendants(driver)
-    # The JVM of the session, not of a Connect server.
-    (jvm,) = [pid for pid in children if "pyspark-shell" in command_line(pid)]
-    return ResourceUsage(
-        number,
-        round(seconds, 2),
-        len(children),
-        _count(driver, "task"),
-        _count(driver, "fd"),
-        round(memory_mib(driver, "VmRSS")),
-        _count(jvm, "task"),
-        _count(jvm, "fd"),
-        round(memory_mib(jvm, "VmRSS")),
-    )
+    children = descendants(os.getpid())
+    # Workers of librdkafka's calls have other command lines, and so has a Connect server.
+    (spark,) = [pid for pid in children if SPARK_PROCESS in command_line(pid)]
+    (jvm,) = [pid for pid in children if "PythonGatewayServer" in command_line(pid)]
+    processes = [
+        (_count(pid, "task"), _count(pid, "fd"), round(memory_mib(pid, "VmRSS"))) for pid in (os.getpid(), spark, jvm)
+    ]
+    return ResourceUsage(number, round(seconds, 2), len(children), *chain.from_iterable(processes))
 
 
 def _count(pid: int, folder: str) -> int:
@@ -106,7 +108,7 @@ def scans(servers: str, count: int) -> Iterator[tuple[int, float, ClusterSnapsho
             session,
             observed_at_ms=now_ms,
             last_purges={},
-            engine=SparkTarget(master="local[2]"),
+            engine=Engine(master="local[2]"),
             progress=lambda _message: None,
         )
         yield number, time.perf_counter() - start, snapshot
@@ -184,10 +186,7 @@ def background_traffic(servers: str, topics: int, partitions: int) -> Iterator[N
 
 
 def measure(servers: str, sizes: HundredScans) -> list[str]:
-    """Scan during the traffic, and render the results as lines of Markdown.
-
-    The session stays open.
-    """
+    """Scan during the traffic, and render the results as lines of Markdown. Spark stays open."""
     rows: list[ResourceUsage] = []
     times: list[float] = []
     records: list[int] = []

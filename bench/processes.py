@@ -6,14 +6,18 @@ daemon that forks them.
 """
 
 import json
+import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+SPARK_PROCESS = "reconciler.scan.spark_process"
+"""Part of the command line of the process that owns Spark."""
 
 _EVERY_S = 0.25
 _KIB = 1024
@@ -21,11 +25,17 @@ _KIB = 1024
 
 @dataclass(slots=True)
 class Peaks:
-    """Peak memory in MiB of the command's process, of Spark's JVM, and of all Python workers."""
+    """Peak memory in MiB: the command's process, Spark's process, its JVM, and all Python workers."""
 
     driver: float = 0.0
+    spark: float = 0.0
     jvm: float = 0.0
     workers: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """The command, Spark's process and its JVM, without the Python workers."""
+        return self.driver + self.spark + self.jvm
 
 
 @dataclass(slots=True)
@@ -40,13 +50,27 @@ class ProcessResult:
 
 
 def run(
-    command: Sequence[str], *, timeout_s: float = 1_800, memory: bool = False, cwd: Path | None = None
+    command: Sequence[str],
+    *,
+    timeout_s: float = 1_800,
+    memory: bool = False,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> ProcessResult:
-    """Run a command to its end. Raises RuntimeError after `timeout_s` seconds."""
+    """Run a command to its end. Raises RuntimeError after `timeout_s` seconds.
+
+    `environment`: variables that differ from ours.
+    """
     peaks, ended = Peaks(), threading.Event()
     start = time.perf_counter()
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, **(environment or {})},
     )
     watcher = threading.Thread(target=_watch, args=(process.pid, peaks, ended))
     if memory:
@@ -64,15 +88,19 @@ def run(
     return ProcessResult(time.perf_counter() - start, process.returncode, stdout, stderr, peaks)
 
 
+def check(result: ProcessResult, name: str) -> None:
+    """Raise RuntimeError with the last output unless the exit code is zero."""
+    if result.exit_code:
+        raise RuntimeError(f"{name}: exit code {result.exit_code}\n{result.stdout[-1_000:]}\n{result.stderr[-2_000:]}")
+
+
 def run_module(module: str, *arguments: str, timeout_s: float = 1_800) -> Any:
     """Run a module of this project and return the JSON that it prints.
 
     Raises RuntimeError if it fails.
     """
     result = run([sys.executable, "-m", module, *arguments], timeout_s=timeout_s)
-    if result.exit_code:
-        command = " ".join([module, *arguments])
-        raise RuntimeError(f"{command}: exit code {result.exit_code}\n{result.stderr[-2_000:]}")
+    check(result, " ".join([module, *arguments]))
     return json.loads(result.stdout)
 
 
@@ -97,8 +125,8 @@ def command_line(pid: int) -> str:
     return _read(Path(f"/proc/{pid}/cmdline")).replace("\0", " ").strip()
 
 
-def memory_mib(pid: int, name: str, file: str = "status") -> float:
-    """VmHWM or VmRSS of `status`, or Pss of `smaps_rollup`; zero for a process that has ended."""
+def memory_mib(pid: int | str, name: str, file: str = "status") -> float:
+    """VmHWM or VmRSS of `status`, or Pss of `smaps_rollup`, of a process or `self`; zero if it has ended."""
     for line in _read(Path(f"/proc/{pid}/{file}")).splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) / _KIB
@@ -113,6 +141,8 @@ def _watch(root: int, peaks: Peaks, ended: threading.Event) -> None:
             command = command_line(pid)
             if "org.apache.spark" in command:
                 peaks.jvm = max(peaks.jvm, memory_mib(pid, "VmHWM"))
+            elif SPARK_PROCESS in command:
+                peaks.spark = max(peaks.spark, memory_mib(pid, "VmHWM"))
             elif "pyspark" in command:
                 workers += memory_mib(pid, "Pss", "smaps_rollup")
         peaks.workers = max(peaks.workers, workers)

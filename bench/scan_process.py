@@ -1,12 +1,12 @@
 """Runs one measurement of bench.scan in its own process and prints its figures as a JSON object.
 
-    python -m bench.scan_process session TARGET [bare]    bare: without the archive of classes
+    python -m bench.scan_process session TARGET SERVERS [bare]    bare: without the archive of classes
     python -m bench.scan_process scans TARGET SERVERS RUNS REQUEST…     REQUEST: empty, partitions, log, or a folder of manifests
     python -m bench.scan_process plain SERVERS RUNS
     python -m bench.scan_process log SERVERS RUNS
     python -m bench.scan_process chunks SERVERS RUNS MANIFESTS
 
-TARGET is a Spark master or an sc:// address.
+TARGET is a Spark master, an sc:// address, or `inline`.
 """
 
 import json
@@ -15,12 +15,10 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from bench import baseline
 from bench.scan_cluster import COMMIT_LOG, DAY_MS, FIRST_COMMIT, log_sizes
@@ -30,15 +28,17 @@ from reconciler.kafka.group_listing import list_groups
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import describe_topics, list_topics
 from reconciler.manifest.files import load
+from reconciler.model.garbage import gc_paused
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.plan import planner
 from reconciler.sandbox import client
 from reconciler.scan import chunking
 from reconciler.scan.chunking import Chunk
-from reconciler.scan.scan import SparkTarget, close, scan
-from reconciler.scan.session import PendingSession
-from reconciler.scan.task_rows import RUN, ScanTask, gc_paused, read_chunk
+from reconciler.scan.engine import Engine, EngineName
+from reconciler.scan.scan import scan
+from reconciler.scan.spark_process import close, start_spark
+from reconciler.scan.task_rows import Answer, ScanTask, read_chunk
 
 TIMEOUT_S = 60.0
 
@@ -63,8 +63,10 @@ def scan_request(name: str) -> ScanRequest:
             return planner.scan_request(load([Path(name)], now_ms=now_ms()).policies, now_ms())
 
 
-def parse_engine(text: str) -> SparkTarget:
-    return SparkTarget(remote=text) if text.startswith("sc://") else SparkTarget(master=text)
+def parse_engine(text: str) -> Engine:
+    if text == EngineName.INLINE:
+        return Engine(name=EngineName.INLINE)
+    return Engine(remote=text) if text.startswith("sc://") else Engine(master=text)
 
 
 def measure_seconds(call: Callable[[], object]) -> float:
@@ -73,31 +75,49 @@ def measure_seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def measure_session(engine: SparkTarget) -> dict[str, float]:
-    """Measure the time to a session, and to its first row from a Python worker."""
+def open_session(servers: str) -> KafkaSession:
+    return KafkaSession(Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S))
+
+
+def scan_task(connection: Connection, readers: Mapping[str, Sequence[int]]) -> ScanTask:
+    return ScanTask(
+        connection=connection, readers=readers, topic_ids={}, named={}, until_s=math.inf, log_limit_s=TIMEOUT_S
+    )
+
+
+def measure_session(engine: Engine, servers: str) -> dict[str, float]:
+    """Measure the time until Spark accepts a job, and until the first answer of a task.
+
+    The task reads the commits of a group that does not exist.
+    """
     start = time.perf_counter()
-    spark = PendingSession(engine).result()
-    ready_s = time.perf_counter() - start
-    spark.range(0, 1, 1, 1).mapInArrow(lambda rows: rows, "id long").toArrow()
-    first_s = time.perf_counter() - start
-    return {"session_s": ready_s, "first_row_s": first_s}
+    message_times: dict[str, float] = {}
+
+    def note_time(message: str) -> None:
+        message_times.setdefault(message.partition(" ")[0], time.perf_counter() - start)
+
+    task = scan_task(open_session(servers).connection, {})
+    chunks = [Chunk(groups=("no-such-group",))]
+    start_spark(engine).read(task, chunks, subjects="a group", limit_s=TIMEOUT_S, progress=note_time)
+    return {"session_s": message_times["reading"], "first_answer_s": time.perf_counter() - start}
 
 
-def measure_scans(engine: SparkTarget, servers: str, runs: int, names: Sequence[str]) -> dict[str, list[float]]:
-    """Measure scans in a session that has run the same scan once before."""
+def measure_scans(engine: Engine, servers: str, runs: int, names: Sequence[str]) -> dict[str, list[float]]:
+    """Measure scans of a Spark that has run the same scan once before."""
     seconds: dict[str, list[float]] = {}
     for name in names:
         request = scan_request(name)
 
         def scan_once(request: ScanRequest = request) -> None:
-            scan(
-                request,
-                KafkaSession(Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S)),
-                observed_at_ms=now_ms(),
-                last_purges={},
-                engine=engine,
-                progress=lambda message: print(message, file=sys.stderr),
-            )
+            with closing(open_session(servers)) as session:
+                scan(
+                    request,
+                    session,
+                    observed_at_ms=now_ms(),
+                    last_purges={},
+                    engine=engine,
+                    progress=lambda message: print(message, file=sys.stderr),
+                )
 
         scan_once()
         seconds[name] = [measure_seconds(scan_once) for _ in range(runs)]
@@ -106,7 +126,7 @@ def measure_scans(engine: SparkTarget, servers: str, runs: int, names: Sequence[
 
 def measure_log_reader(servers: str, runs: int) -> dict[str, list[float]]:
     """Measure the reader of the commit log without Spark: one process, one thread, one consumer."""
-    session = KafkaSession(Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S))
+    session = open_session(servers)
     partitions = sorted(client.partition_states(servers, COMMIT_LOG))
     records: list[float] = []
     seconds: list[float] = []
@@ -126,25 +146,18 @@ def measure_chunks(servers: str, runs: int, manifests: str) -> dict[str, list[fl
 
     It runs the code of a Spark task on the first chunk of each source.
     """
-    session = KafkaSession(Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S))
+    session = open_session(servers)
     request = scan_request(manifests)
     topics = list_topics(session)
     topics = describe_topics(session, topics, chunking.select_topics(request, topics.topics))
     groups = list_groups(session, hidden=True)
     partition_requests = list(chunking.partition_requests(request, topics))
-    task = ScanTask(
-        connection=session.connection,
-        readers={
-            partition_request.topic: range(len(partition_request.partitions))
-            for partition_request in partition_requests
-            if partition_request.readers
-        },
-        topic_ids={},
-        named={},
-        groups=request.groups,
-        until_s=math.inf,
-        log_limit_s=math.inf,
-    )
+    readers = {
+        partition_request.topic: range(len(partition_request.partitions))
+        for partition_request in partition_requests
+        if partition_request.readers
+    }
+    task = scan_task(session.connection, readers)
     first_chunks: dict[str, Chunk] = {
         "partition": chunking.partition_chunks(partition_requests, chunking.topics_to_count(request, topics), topics)[
             0
@@ -157,23 +170,23 @@ def measure_chunks(servers: str, runs: int, manifests: str) -> dict[str, list[fl
         for name, chunk in first_chunks.items():
             with gc_paused():
                 start = time.process_time()
-                batches = list(read_chunk(task, chunk, isolated=False))
+                answer = read_chunk(session, task, chunk, isolated=False)
                 cpu_s = time.process_time() - start
-            costs[name].append(cpu_s * 1e6 / _records(batches))
+            costs[name].append(cpu_s * 1e6 / _count(answer, name))
     return {name: values[1:] for name, values in costs.items()}
 
 
-def _records(batches: Sequence[pa.RecordBatch]) -> int:
+def _count(answer: Answer, unit: str) -> int:
     """Number of partitions, commits or records that the task read, from its own report."""
-    rows = pa.Table.from_batches(batches).to_pylist()
-    return sum(row["records"] or 0 for row in rows if row["subject"] == RUN)
+    runs = {"partition": "partitions", "commit": "commits", "record": "commit_log"}
+    return sum(row["records"] or 0 for row in answer["runs"].to_pylist() if row["name"] == runs[unit])
 
 
 def measure(kind: str, *arguments: str) -> Any:
-    """Run one measurement in this process. Its Spark session stays open."""
+    """Run one measurement in this process. Its Spark stays open."""
     match kind:
         case "session":
-            return measure_session(parse_engine(arguments[0]))
+            return measure_session(parse_engine(arguments[0]), arguments[1])
         case "scans":
             return measure_scans(parse_engine(arguments[0]), arguments[1], int(arguments[2]), arguments[3:])
         case "plain":
@@ -188,8 +201,8 @@ def measure(kind: str, *arguments: str) -> Any:
 
 def main(*arguments: str) -> None:
     with ExitStack() as stack:
-        if arguments[0] == "session" and arguments[2:] == ("bare",):
-            # An empty cache has no archive of classes, and the first run does not write one.
+        if arguments[0] == "session" and arguments[3:] == ("bare",):
+            # An empty cache has no archive of classes, and scans write none.
             os.environ["XDG_CACHE_HOME"] = stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-cache-"))
         stack.callback(close)
         print(json.dumps(measure(*arguments)))

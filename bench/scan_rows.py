@@ -4,23 +4,20 @@ bench.scan orders the phases.
 """
 
 import statistics
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
 from bench import results
-from bench.processes import ProcessResult, run, run_module
+from bench.processes import ProcessResult, check, run, run_module
+from bench.programs import Program
 from bench.scan_cluster import COMMIT_LOG, COMMITS_PER_GROUP, ScanCluster, log_records
 from bench.sizes import Scan
 from reconciler.sandbox.tools import tool_command
 from tests.spark.servers import connect_server
 
 SPARK_MASTER = "local[2]"
-ARCHIVES = platformdirs.user_cache_path("kafka-reconciler", appauthor=False) / "spark"
 MANIFESTS = """apiVersion: reconciler/v1
 kind: Cluster
 metadata: {name: bench}
@@ -63,10 +60,13 @@ class Bench:
     """One run of the bench.
 
     `rows` maps phases to their rows, `figures` names to the values of each run; both include
-    earlier runs. `measure` runs a measurement of bench.scan_process in a warm session.
+    earlier runs. `now` and `before` are the versions that run `plan`; None: no comparison with an
+    earlier one. `measure` runs a measurement of bench.scan_process with a warm Spark.
     """
 
     cluster: ScanCluster
+    now: Program
+    before: Program | None
     folder: Path
     sizes: Scan
     progress: Callable[[str], None]
@@ -79,6 +79,11 @@ class Bench:
         self.rows[self.phase].append([work, measured, baseline, ratio, goal])
         self.progress(f"{work}: {measured}; {baseline} {ratio} (goal {goal})")
 
+    def add_comparison(self, work: str, seconds: list[float], before: list[float], goal: str) -> None:
+        """Add a row that compares runs of this version with those of the earlier one."""
+        baseline = f"{self.before.label}: {results.summarize(before, ' s')}" if self.before is not None else ""
+        self.add_row(work, results.summarize(seconds, " s"), baseline, ratio(seconds, before), goal)
+
     @property
     def manifests(self) -> Path:
         return self.folder / "manifests"
@@ -90,35 +95,45 @@ class Bench:
         (self.manifests / "bench.yaml").write_text(text, encoding="utf-8")
 
 
-def full_plan(bench: Bench, goal: str) -> None:
-    """Measure `plan` as a process against two of Kafka's tools.
+TOOLS = (("kafka-get-offsets",), ("kafka-consumer-groups", "--describe", "--all-groups"))
+TOOL_NAMES = "`kafka-get-offsets` + `kafka-consumer-groups --describe --all-groups`"
 
-    They alternate, so that the load of the machine is the same for both.
+
+def full_plan(bench: Bench, *, goal_before: str, goal_tools: str) -> None:
+    """Measure `plan` as a process against the earlier version and two of Kafka's tools.
+
+    They take turns, so that the load of the machine is the same for all.
     """
-    sizes, plans, tools = bench.sizes, [], []
+    sizes = bench.sizes
+    plans: list[float] = []
+    inline: list[float] = []
+    before: list[float] = []
+    tools: list[float] = []
     for turn in range(max(sizes.scan_runs, sizes.tool_runs)):
         if turn < sizes.scan_runs:
-            plans.append(plan(bench).seconds)
-            bench.progress(f"plan {plans[-1]:.1f} s")
+            plans.append(plan(bench, bench.now).seconds)
+            inline.append(plan(bench, bench.now, "--engine", "inline").seconds)
+        if turn < sizes.scan_runs and bench.before is not None:
+            before.append(plan(bench, bench.before).seconds)
         if turn < sizes.tool_runs:
             tools.append(sum(run_kafka_tool(bench, *arguments) for arguments in TOOLS))
-            bench.progress(f"Kafka's tools {tools[-1]:.1f} s")
+        last = {"Spark": plans[-1:], "inline": inline[-1:], "before": before[-1:], "Kafka's tools": tools[-1:]}
+        bench.progress("plan: " + ", ".join(f"{name} {values[0]:.1f} s" for name, values in last.items() if values))
     cluster = bench.cluster
-    bench.add_row(
+    work = (
         f"`plan` as a process, cold, {cluster.partitions:,} partitions, {cluster.groups:,} groups × {COMMITS_PER_GROUP} commits, "
-        f"{log_records(cluster.servers):,} records of the commit log",
-        results.summarize(plans, " s"),
-        f"`kafka-get-offsets` + `kafka-consumer-groups --describe --all-groups`: {results.summarize(tools, ' s')}",
-        ratio(plans, tools),
-        goal,
+        f"{log_records(cluster.servers):,} records of the commit log"
     )
-    bench.figures[f"plan_s {cluster.groups} groups"], bench.figures[f"tools_s {cluster.groups} groups"] = plans, tools
-    peaks = plan(bench, memory=True).peaks
+    of_tools = f"{TOOL_NAMES}: {results.summarize(tools, ' s')}"
+    bench.add_comparison(work, plans, before, goal_before)
+    bench.add_row("the same", results.summarize(plans, " s"), of_tools, ratio(plans, tools), goal_tools)
+    bench.add_row("the same with `--engine inline`", results.summarize(inline, " s"), of_tools, ratio(inline, tools))
+    key = f"{cluster.groups} groups"
+    bench.figures |= {f"plan_s {key}": plans, f"plan_s {key} inline": inline, f"tools_s {key}": tools}
+    bench.figures[f"plan_s {key} before"] = before
+    peaks = plan(bench, bench.now, memory=True).peaks
     bench.figures[f"driver_mib {cluster.partitions} partitions"] = [peaks.driver]
     bench.figures[f"jvm_mib {cluster.partitions} partitions"] = [peaks.jvm]
-
-
-TOOLS = (("kafka-get-offsets",), ("kafka-consumer-groups", "--describe", "--all-groups"))
 
 
 def run_kafka_tool(bench: Bench, name: str, *arguments: str) -> float:
@@ -132,79 +147,78 @@ def run_kafka_tool(bench: Bench, name: str, *arguments: str) -> float:
     return result.seconds
 
 
-def plan(bench: Bench, *arguments: str, memory: bool = False) -> ProcessResult:
+def plan(bench: Bench, program: Program, *arguments: str, memory: bool = False) -> ProcessResult:
     """Run `plan`. The memory is measured on request only, because that slows the process."""
-    path = bench.folder / "plan.json"
-    command = [sys.executable, "-m", "reconciler", "plan", str(bench.manifests), "--out", str(path)]
-    result = run([*command, *(arguments or ("--spark-master", SPARK_MASTER))], memory=memory, cwd=bench.folder)
-    check(result, "plan")
-    return result
-
-
-def check(result: ProcessResult, name: str) -> None:
-    if result.exit_code:
-        raise RuntimeError(f"{name}: exit code {result.exit_code}\n{result.stdout[-1_000:]}\n{result.stderr[-2_000:]}")
+    engine = arguments or ("--spark-master", SPARK_MASTER)
+    return program.run(
+        "plan", str(bench.manifests), "--out", str(bench.folder / "plan.json"), *engine, cwd=bench.folder, memory=memory
+    )
 
 
 def warm_scan(bench: Bench) -> None:
-    """Measure the same request in a warm session, against the same calls in plain Python."""
+    """Measure the same request on a warm Spark and inline, against the same calls in plain Python."""
     arguments = (bench.cluster.servers, str(bench.sizes.scan_runs))
-    seconds = bench.measure("scans", SPARK_MASTER, *arguments, str(bench.manifests))[str(bench.manifests)]
     plain = bench.measure("plain", *arguments)
     parts = ", ".join(f"{name} {statistics.median(plain[f'{name}_s']):.2f}" for name in ("offsets", "commits", "log"))
-    bench.add_row(
-        f"scan alone, warm session, {bench.cluster.partitions:,} partitions, {bench.cluster.groups:,} groups",
-        results.summarize(seconds, " s", digits=2),
-        f"the same librdkafka calls in plain Python: {results.summarize(plain['plain_s'], ' s', digits=2)} (of these {parts})",
-        ratio(seconds, plain["plain_s"]),
-        "≤ 1.5 ×",
-    )
+    size = f"{bench.cluster.partitions:,} partitions, {bench.cluster.groups:,} groups"
+    for engine, words in ((SPARK_MASTER, "warm Spark"), ("inline", "`--engine inline`")):
+        seconds = bench.measure("scans", engine, *arguments, str(bench.manifests))[str(bench.manifests)]
+        bench.add_row(
+            f"scan alone, {words}, {size}",
+            results.summarize(seconds, " s", digits=2),
+            f"the same librdkafka calls in plain Python: {results.summarize(plain['plain_s'], ' s', digits=2)} (of these {parts})",
+            ratio(seconds, plain["plain_s"]),
+            "≤ 1.5 ×",
+        )
 
 
 def plan_over_connect(bench: Bench) -> None:
-    """Measure the same plan with a Spark Connect server that has served a plan before."""
+    """Measure the same plan with a Spark Connect server that has served a plan before.
+
+    Both versions take turns on one server.
+    """
     log = bench.folder / "plans"
     log.mkdir(exist_ok=True)
+    seconds: list[float] = []
+    before: list[float] = []
     with connect_server(log) as remote:
-        _first_run, *warm_seconds = (
-            plan(bench, "--spark-remote", remote).seconds for _ in range(bench.sizes.scan_runs + 1)
-        )
-    bench.figures[f"plan_s {bench.cluster.groups} groups connect"] = warm_seconds
-    bench.add_row(
-        f"`plan` over a warm Connect server, {bench.cluster.partitions:,} partitions, {bench.cluster.groups:,} groups",
-        results.summarize(warm_seconds, " s"),
+        for turn in range(bench.sizes.scan_runs + 1):
+            for program, values in ((bench.now, seconds), (bench.before, before)):
+                if program is not None:
+                    last_s = plan(bench, program, "--spark-remote", remote).seconds
+                    bench.progress(f"{program.name} over Connect, run {turn}: {last_s:.1f} s")
+                    values += [last_s] * bool(turn)
+    bench.figures[f"plan_s {bench.cluster.groups} groups connect"] = seconds
+    work = (
+        f"`plan` over a warm Connect server, {bench.cluster.partitions:,} partitions, {bench.cluster.groups:,} groups"
     )
+    bench.add_comparison(work, seconds, before, "≤ 0.60 ×")
 
 
 def session_start(bench: Bench) -> None:
-    """Measure the start of a session in new processes, cold and with a warm Connect server."""
-    cold_runs = [measure_in_process("session", SPARK_MASTER) for _ in range(bench.sizes.scan_runs)]
-    runs_without_archive = [measure_in_process("session", SPARK_MASTER, "bare") for _ in range(bench.sizes.scan_runs)]
-    first_row_s = statistics.median(run["first_row_s"] for run in cold_runs)
+    """Measure the start of Spark in new processes, cold and with a warm Connect server."""
+    runs, arguments = range(bench.sizes.scan_runs), ("session", SPARK_MASTER, bench.cluster.servers)
+    cold_runs = [measure_in_process(*arguments) for _ in runs]
     bench.figures["session_s cold"] = [run["session_s"] for run in cold_runs]
-    bench.add_row(
-        f"start of a cold session, `{SPARK_MASTER}`",
-        results.summarize([run["session_s"] for run in cold_runs], " s"),
-        f"first row from a Python worker after {first_row_s:.1f} s",
-        goal="≤ 6 s",
-    )
-    first_row_s = statistics.median(run["first_row_s"] for run in runs_without_archive)
-    bench.add_row(
-        "the same without the archive of classes, as on a machine's first run",
-        results.summarize([run["session_s"] for run in runs_without_archive], " s"),
-        f"first row from a Python worker after {first_row_s:.1f} s",
-        goal="≤ 6 s",
-    )
+    _add_session(bench, f"start of Spark, `{SPARK_MASTER}`", cold_runs, "≤ 6 s")
+    bare_runs = [measure_in_process(*arguments, "bare") for _ in runs]
+    _add_session(bench, "the same without the archive of classes", bare_runs, "≤ 6 s")
     log = bench.folder / "connect"
     log.mkdir(exist_ok=True)
     with connect_server(log) as remote:
-        _first_run, *warm_runs = (measure_in_process("session", remote) for _ in range(bench.sizes.scan_runs + 1))
-    first_row_s = statistics.median(run["first_row_s"] for run in warm_runs)
+        _first_run, *warm_runs = (
+            measure_in_process("session", remote, bench.cluster.servers) for _ in range(bench.sizes.scan_runs + 1)
+        )
+    _add_session(bench, "start of a session, warm Connect server", warm_runs, "≤ 1 s")
+
+
+def _add_session(bench: Bench, work: str, runs: list[dict[str, float]], goal: str) -> None:
+    first_answer_s = statistics.median(run["first_answer_s"] for run in runs)
     bench.add_row(
-        "start of a session, warm Connect server",
-        results.summarize([run["session_s"] for run in warm_runs], " s", digits=2),
-        f"first row from a Python worker after {first_row_s:.1f} s",
-        goal="≤ 1 s",
+        work,
+        results.summarize([run["session_s"] for run in runs], " s", digits=2),
+        f"first answer of a task after {first_answer_s:.1f} s",
+        goal=goal,
     )
 
 
@@ -229,21 +243,20 @@ def growth(bench: Bench, small: tuple[list[float], list[float]], small_count: in
         f"{net_s[0]:.2f} s → {net_s[1]:.2f} s",
         f"empty scan: {results.summarize(large[0], ' s', digits=2)}; full scan: {results.summarize(large[1], ' s', digits=2)}",
         f"{net_s[1] / net_s[0]:.1f} ×",
-        f"≤ {factor:.0f} ×",
+        f"≤ {1.1 * factor:.1f} ×",
     )
 
 
 def memory(bench: Bench) -> None:
-    """Measure the peak memory of `plan`; the driver has the planner and the plan."""
-    runs = [plan(bench, memory=True) for _ in range(bench.sizes.tool_runs)]
-    totals = [run.peaks.driver + run.peaks.jvm for run in runs]
-    typical = sorted(runs, key=lambda run: run.peaks.driver + run.peaks.jvm)[len(runs) // 2].peaks
+    """Measure the peak memory of `plan`; the command's process has the planner and the plan."""
+    runs = [plan(bench, bench.now, memory=True) for _ in range(bench.sizes.tool_runs)]
+    typical = sorted(runs, key=lambda run: run.peaks.total)[len(runs) // 2].peaks
     bench.add_row(
-        f"peak memory of driver and JVM, `plan` at {bench.cluster.partitions:,} partitions and "
+        f"peak memory of the command, Spark's process and its JVM, `plan` at {bench.cluster.partitions:,} partitions and "
         f"{bench.cluster.groups * COMMITS_PER_GROUP:,} commits",
-        results.summarize(totals, " MiB", digits=0),
-        f"driver {typical.driver:.0f}, JVM {typical.jvm:.0f}; and the Python workers {typical.workers:.0f} MiB; "
-        f"the plan takes {results.summarize([plan(bench).seconds], ' s')}",
+        results.summarize([run.peaks.total for run in runs], " MiB", digits=0),
+        f"command {typical.driver:.0f}, Spark's process {typical.spark:.0f}, JVM {typical.jvm:.0f}; and the Python workers "
+        f"{typical.workers:.0f} MiB; the plan takes {results.summarize([plan(bench, bench.now).seconds], ' s')}",
         goal="≤ 1,024 MiB",
     )
     bench.figures[f"driver_mib {bench.cluster.partitions} partitions"] = [run.peaks.driver for run in runs]
@@ -264,7 +277,7 @@ def unit_costs(bench: Bench) -> None:
 
 
 def commit_log(bench: Bench) -> None:
-    """Measure how fast a scan, the reader without Spark, and Kafka's tool read the commit log."""
+    """Measure how fast a scan on a warm Spark, the reader without Spark, and Kafka's tool read the commit log."""
     bench.cluster.grow_log(bench.sizes.records)
     records = log_records(bench.cluster.servers)
     runs = str(bench.sizes.scan_runs)
@@ -301,9 +314,12 @@ def commit_log(bench: Bench) -> None:
         f"`kafka-console-consumer` with Kafka's own formatter: {results.summarize(console, ' thousand/s', digits=0)}; "
         f"the reader without Spark, one process: {results.summarize(single, ' thousand/s', digits=0)}",
         ratio(seconds_by_run, [records / rate / 1_000 for rate in console]),
-        "≥ 300 thousand/s",
+        "≥ 600 thousand/s",
     )
 
 
 def ratio(seconds: list[float], baseline_s: list[float]) -> str:
+    """Render the ratio of the medians; empty without a baseline."""
+    if not baseline_s:
+        return ""
     return f"{statistics.median(seconds) / statistics.median(baseline_s):.2f} ×"

@@ -42,6 +42,30 @@ class Apply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Demo:
+    """Numbers of runs on the demo's cluster: of each command, of plans for their tail, and of clients."""
+
+    runs: int
+    tail: int
+    clients: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundTrips:
+    """Number of runs with each delay, and the delays in milliseconds."""
+
+    runs: int
+    delays_ms: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """Sizes of simulated clusters: partitions, groups and commits."""
+
+    clusters: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HundredScans:
     """Number of scans, and sizes of the topics with traffic."""
 
@@ -59,6 +83,9 @@ class Sizes:
     scan: Scan
     apply: Apply
     hundred_scans: HundredScans
+    demo: Demo
+    round_trips: RoundTrips
+    simulated: Simulated
 
 
 FULL = Sizes(
@@ -83,6 +110,9 @@ FULL = Sizes(
         memory=(10_000, 100_000),
     ),
     hundred_scans=HundredScans(scans=100, topics=10, partitions=20),
+    demo=Demo(runs=5, tail=30, clients=300),
+    round_trips=RoundTrips(runs=5, delays_ms=(0, 25, 200)),
+    simulated=Simulated(clusters=((20_000, 2_000, 100_000), (200_000, 20_000, 1_000_000))),
 )
 QUICK = Sizes(
     manifests=FULL.manifests,  # takes a minute at most
@@ -100,6 +130,9 @@ QUICK = Sizes(
         memory=(1_000, 10_000),
     ),
     hundred_scans=HundredScans(scans=10, topics=10, partitions=20),
+    demo=Demo(runs=2, tail=3, clients=30),
+    round_trips=RoundTrips(runs=2, delays_ms=(0, 25, 200)),
+    simulated=Simulated(clusters=((2_000, 200, 10_000), (20_000, 2_000, 100_000))),
 )
 TOY = Sizes(
     manifests=Manifests(files=3, per_file=2),
@@ -107,4 +140,7 @@ TOY = Sizes(
     scan=Scan(partitions=50, groups=2, more_groups=4, more_partitions=100, records=300, scan_runs=1, tool_runs=1),
     apply=Apply(topics=2, partitions=3, groups=4, elections=6, repetitions=1, commands=0, memory=(100,)),
     hundred_scans=HundredScans(scans=1, topics=6, partitions=2),
+    demo=Demo(runs=1, tail=1, clients=1),
+    round_trips=RoundTrips(runs=1, delays_ms=(0, 25)),
+    simulated=Simulated(clusters=((100, 10, 500), (200, 20, 1_000))),
 )

@@ -1,22 +1,54 @@
 """`python -m reconciler` and the `reconciler` script."""
 
+import atexit
+import contextlib
 import os
 import sys
 
-from reconciler.cli.app import run
-from reconciler.cli.console import discard_stdout, unfailing_stderr
+_SCANNING = ("plan", "drift", "scan", "converge", "watch")
+"""Commands that scan with the engine `spark` by default."""
 
 
 def main() -> None:
     """Run the command line and end the process with its exit code."""
+    codes: list[int] = []
+    atexit.register(_end_process, codes)  # registered first, so that it runs after all other exit handlers
     _open_closed_streams()
+    _start_spark()
+    # Imported while Spark starts.
+    from reconciler.cli.app import run
+    from reconciler.cli.console import discard_stdout, unfailing_stderr
+
     sys.stderr = unfailing_stderr()
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()  # Python would end with 120 if it failed to flush at exit
     except OSError:
         discard_stdout()
+    codes.append(code)
     sys.exit(code)
+
+
+def _end_process(codes: list[int]) -> None:
+    """End the process without the exit handlers of C libraries.
+
+    OpenSSL's handler frees what threads of the Kafka client may still use: a command that had printed
+    its result could then end with signal 11. A command that was interrupted before it had an exit code
+    ends as Python ends it.
+    """
+    if codes:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(codes[0])
+
+
+def _start_spark() -> None:
+    """Start Spark for commands that scan: its JVM takes most of the time of a small plan."""
+    if sys.argv[1:2] and sys.argv[1] in _SCANNING:
+        from reconciler.scan.spark_process import start_early
+
+        start_early(sys.argv[2:], os.environ)
 
 
 def _open_closed_streams() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from reconciler.clock import wall_clock_ms
 from reconciler.gitops.protection import ClusterNeeds
 from reconciler.kafka import doctor, permissions
 from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
@@ -13,11 +14,11 @@ from reconciler.model.action import Mode
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Unknown
 from reconciler.operations import OPERATIONS
-from reconciler.pipeline import Run, wall_clock_ms
+from reconciler.pipeline import Run
 from reconciler.plan import planner
 from reconciler.policies import Policy
-from reconciler.policies.client_properties import REFERENCE
 from reconciler.policies.cluster import Cluster
+from reconciler.references import REFERENCE
 from reconciler.report.tree import Item, Report, Section, Severity
 from reconciler.text.escape import display_name, escape_sentence, quoted
 from reconciler.text.formatting import approximate_duration, count, first_few

@@ -14,6 +14,7 @@ from reconciler.apply import restore, results
 from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply as send_actions
 from reconciler.apply.restore import Removal, RestoreContext, RestorePlan
+from reconciler.clock import steady_clock, wall_clock_ms
 from reconciler.errors import ExitCode, JournalUnavailable, PlanUnusable, WrongCluster
 from reconciler.journal import journal
 from reconciler.journal.entry import JournalEntry
@@ -36,18 +37,8 @@ from reconciler.plan import limits, plan_file, planner, recheck, rules
 from reconciler.plan.plan_file import SavedPlan
 from reconciler.plan.review import restrict_to
 from reconciler.scan import check_packages
-from reconciler.scan.session import SparkTarget
-
-
-def wall_clock_ms() -> int:
-    """Read the wall clock: epoch milliseconds. A step passes its time on as `observed_at_ms`."""
-    return time.time_ns() // 1_000_000
-
-
-def steady_clock() -> Callable[[], int]:
-    """Return a clock in epoch milliseconds that never falls behind, also if the wall clock is set back."""
-    started_ms, started_ns = wall_clock_ms(), time.monotonic_ns()
-    return lambda: max(wall_clock_ms(), started_ms + (time.monotonic_ns() - started_ns) // 1_000_000)
+from reconciler.scan.engine import Engine, EngineName
+from reconciler.text.escape import display_name
 
 
 @dataclass(kw_only=True)
@@ -60,7 +51,7 @@ class Run(AbstractContextManager["Run"]):
     """
 
     manifests: ClusterManifests
-    engine: SparkTarget
+    engine: Engine
     timeout_s: float
     progress: Callable[[str], None]
     stop: Callable[[], bool] = lambda: False
@@ -136,7 +127,7 @@ def plan(
     """Scan and plan policies of `modes`, bounded by `reviewed` (a reviewed plan). Reads only."""
     manifests, observed_at_ms = run.manifests, wall_clock_ms()
     request = planner.scan_request((policy for policy in manifests.policies if policy.mode in modes), observed_at_ms)
-    snapshot = _scan(run, request, observed_at_ms)
+    snapshot = _scan(run, request, run.engine, observed_at_ms)
     run.progress("planning")
     planned = planner.plan(
         cluster=manifests.cluster,
@@ -178,7 +169,8 @@ def apply(
     """Recheck the actions of these operations with a fresh scan, then send those that remain.
 
     Other actions are left to another run of the same plan. `reviewed_tree`: the git tree of the
-    manifests, which the journal remembers before the first request. Raises WrongCluster.
+    manifests, which the journal remembers before the first request. Raises WrongCluster, and
+    PlanUnusable if the tree is not what the plan was calculated from.
     """
     cluster = run.manifests.cluster
     if planned.cluster_id != cluster.spec.cluster_id:
@@ -186,6 +178,8 @@ def apply(
             f"the plan is for cluster id {planned.cluster_id}, Cluster/{cluster.metadata.name} is "
             f"{cluster.spec.cluster_id}: nothing was done; choose the right manifests or plan again"
         )
+    if reviewed_tree is not None:
+        _check_files(planned, run.manifests)
     action_journal = run.open_journal(commit=planned.source.commit)
     digest = plan_file.digest(planned)
     selected = tuple(operations)
@@ -203,7 +197,9 @@ def apply(
     clock = steady_clock()
     checked_at_ms = clock()
     needed = _rechecked_part(planned, selected)
-    snapshot = _scan(run, recheck.scan_request(needed), checked_at_ms, action_journal)
+    # A plan has few subjects: the start of Spark would take longer than the reading.
+    engine = run.engine if run.engine.name is EngineName.INLINE else replace(run.engine, name=EngineName.AUTO)
+    snapshot = _scan(run, recheck.scan_request(needed), engine, checked_at_ms, action_journal)
     checked = recheck.recheck(
         needed, cluster, run.manifests.policies, run.manifests.waivers, snapshot, now_ms=checked_at_ms
     )
@@ -252,6 +248,18 @@ def apply(
     nothing_written = not any(map(results.may_have_written, outcomes))
     code = ExitCode.INTERRUPTED if run.stop() and nothing_written else results.exit_code(outcomes)
     return _result(planned, run, outcomes, code=code)
+
+
+def _check_files(planned: Plan, manifests: ClusterManifests) -> None:
+    """Raise PlanUnusable if the plan comes from other files: its approval is none of these manifests."""
+    then = {file.path: file.sha256 for file in planned.source.manifests}
+    now = {file.path: file.sha256 for file in manifests.files}
+    if changed := sorted(path for path in then.keys() | now.keys() if then.get(path) != now.get(path)):
+        others = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        raise PlanUnusable(
+            f"--reviewed-tree: {display_name(changed[0])}{others} is not what the plan was calculated from, so the approval "
+            "of the plan is none of this tree: nothing was done; plan the tree, and have that plan reviewed"
+        )
 
 
 def _rechecked_part(planned: Plan, operations: tuple[type[Operation], ...]) -> Plan:
@@ -329,23 +337,23 @@ def export(run: Run, out: Path) -> Sequence[Path]:
     observed_at_ms = wall_clock_ms()
     request = planner.scan_request(run.manifests.policies, observed_at_ms)
     request = replace(request, topics=tuple(replace(topics, every_ms=None) for topics in request.topics))
-    snapshot = _scan(run, request, observed_at_ms)
+    snapshot = _scan(run, request, run.engine, observed_at_ms)
     from reconciler.scan import export as parquet
 
     return parquet.write(snapshot, out)
 
 
 def _scan(
-    run: Run, request: ScanRequest, observed_at_ms: int, action_journal: ActionJournal | None = None
+    run: Run, request: ScanRequest, engine: Engine, observed_at_ms: int, action_journal: ActionJournal | None = None
 ) -> ClusterSnapshot:
     """Scan, and connect while Spark starts. `action_journal` None: the journal of the cluster.
 
     Raises ScanFailed in an installation without the extra `scan`.
     """
     check_packages()
-    from reconciler.scan import scan
+    from reconciler.scan import engines, scan
 
-    with scan.start_session(request, run.engine) as start:
+    with engines.started(request, engine):
         session = run.session
         last_purges: Mapping[TopicPartition, Purge | Unknown] | Unknown = NOT_ASKED
         clocks = [part.every_ms for part in request.topics if part.every_ms is not None]
@@ -356,9 +364,8 @@ def _scan(
             session,
             observed_at_ms=observed_at_ms,
             last_purges=last_purges,
-            engine=run.engine,
+            engine=engine,
             progress=run.progress,
-            start=start,
         )
 
 

@@ -1,7 +1,6 @@
 """Runs the command line without a terminal and without the user's own settings.
 
-`reconciler` runs it in this process, with the warm Spark session, for tests of output, files and
-exit codes. Tests of the process itself (signals, streams, interpreters, start time) use
+`reconciler` runs it in this process, for tests of output, files and exit codes. Tests of the process itself (signals, streams, interpreters, start time) use
 `reconciler_process`.
 """
 
@@ -17,6 +16,8 @@ from pathlib import Path
 from reconciler.cli.app import run
 
 TIMEOUT_S = 300
+WARM_SPARK = {"RECONCILER_ENGINE": "spark", "RECONCILER_SPARK_MASTER": "local[2]"}
+"""Variables of commands that share one Spark in this process, for tests whose readings go through it."""
 
 
 def command(*arguments: str) -> list[str]:
@@ -29,10 +30,13 @@ def environment(**variables: str) -> dict[str, str]:
     `variables`.
 
     PYTHONUNBUFFERED would hide a buffer that cannot be flushed at exit. pytest-xdist sets COLUMNS
-    in its workers.
+    in its workers. SPARK_REMOTE of a developer would read elsewhere. Small clusters are read without
+    Spark, whose start would take most of the time of these tests; tests/spark shows that all engines
+    read the same.
     """
-    removed = ("RECONCILER_", "KAFKA_", "PYTHONUNBUFFERED", "COLUMNS", "LINES")
-    return {name: value for name, value in os.environ.items() if not name.startswith(removed)} | variables
+    removed = ("RECONCILER_", "KAFKA_", "SPARK_REMOTE", "PYTHONUNBUFFERED", "COLUMNS", "LINES")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(removed)}
+    return {**inherited, "RECONCILER_ENGINE": "auto", **variables}
 
 
 def reconciler(folder: Path, *arguments: str, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
@@ -58,12 +62,9 @@ def reconciler_process(
 
 def output(folder: Path, *arguments: str, stdin: bytes = b"", **variables: str) -> subprocess.CompletedProcess[bytes]:
     """Run the command line in this process and return its output as bytes."""
-    process_variables = environment(**{"RECONCILER_SPARK_MASTER": "local[2]"} | variables)
-    if "SPARK_REMOTE" not in variables:
-        process_variables.pop("SPARK_REMOTE", None)
     with (
         _change_directory(folder),
-        _replace_environment(process_variables),
+        _replace_environment(environment(**variables)),
         _restore_logging(),
         _redirect_streams(stdin) as streams,
     ):

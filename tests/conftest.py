@@ -7,7 +7,6 @@ import os
 import shlex
 import signal
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,11 @@ import pytest
 
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.registry import status
-from reconciler.scan.scan import SparkTarget, close
+from reconciler.scan.engine import Engine
+from reconciler.scan.spark_process import close
 from reconciler.text import redact
 from tests.repeats import LONG
 from tests.schedule import GroupScheduling, sort_key
-from tests.spark import shared_server
 
 # A shell that starts the tests in the background makes the tests, and all commands that they
 # start, ignore Ctrl-C.
@@ -65,38 +64,14 @@ def _references_of_one_test() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def spark_server_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Folder with the log of this run's Spark Connect server."""
-    shared = _worker_input(request.config).get("spark_server")
-    if shared is not None:
-        yield Path(shared)
-        return
-    folder = tmp_path_factory.mktemp("connect")
-    server = shared_server.SharedServer(folder)
-    try:
-        yield folder
-    finally:
-        server.close()
-
-
-@pytest.fixture(scope="session")
-def spark_server(spark_server_folder: Path) -> str:
-    """The `sc://` address of a Spark Connect server that all processes of the run share.
-
-    The first test that uses it starts it.
-    """
-    return shared_server.ask(spark_server_folder)
-
-
-@pytest.fixture(scope="session")
-def engine() -> SparkTarget:
-    """One warm Spark session for all tests of this process."""
-    return SparkTarget(master="local[2]")
+def engine() -> Engine:
+    """The engine of one warm process of Spark for all tests of this process."""
+    return Engine(master="local[2]")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _end_jvms() -> Iterator[None]:
-    """End the Spark session and Kafka's tools that the tests of this process started."""
+    """End Spark and Kafka's tools that the tests of this process started."""
     yield
     close()
     if "tests.toolbox" in sys.modules:
@@ -106,27 +81,9 @@ def _end_jvms() -> Iterator[None]:
 class MainProcess:
     """A plugin of the process that distributes tests to workers."""
 
-    def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="reconciler-tests-", ignore_cleanup_errors=True)
-        self._spark_server = shared_server.SharedServer(Path(self._folder.name))
-
-    def pytest_configure_node(self, node: Any) -> None:
-        node.workerinput["spark_server"] = self._folder.name
-
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> GroupScheduling:
         config.option.loadscopereorder = False
         return GroupScheduling(config, log)
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self) -> None:
-        self._spark_server.close()
-        self._folder.cleanup()
-
-
-def _worker_input(config: pytest.Config) -> dict[str, Any]:
-    """The values that the main process passed to this worker; empty in a run without workers."""
-    values: dict[str, Any] = getattr(config, "workerinput", {})
-    return values
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -30,7 +30,7 @@ SECONDS: Mapping[str, float] = {
     "tests/kafka/test_doctor.py": 100,
     "tests/e2e/test_restore_group.py": 110,
     "tests/spark/test_engines.py": 90,
-    "tests/spark/test_session.py": 90,
+    "tests/spark/test_spark_process.py": 90,
     "tests/spark/test_sources.py": 80,
     "tests/e2e/test_docs_walk.py": 90,
     "tests/e2e/test_packaging.py": 90,

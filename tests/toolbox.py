@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import pyspark
 from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaGateway
 
-from reconciler.sandbox import config
+from reconciler.sandbox import client, config
 from reconciler.sandbox.cluster import Cluster
 from reconciler.sandbox.java import find_java
 from reconciler.sandbox.tools import tool_class
@@ -30,11 +30,12 @@ class Toolbox:
         self._cluster = cluster
         self._lock = threading.Lock()
         (jar,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
+        java = find_java()
         self._process = subprocess.Popen(
             [
-                str(find_java()),
+                str(java),
                 "-Xmx256m",
-                *config.JVM_FLAGS,
+                *config.jvm_flags(java, cluster.jars),
                 "-cp",
                 f"{cluster.jars}/*:{jar}",
                 "py4j.GatewayServer",
@@ -161,3 +162,10 @@ def partition_leaders(cluster: Cluster, topic: str) -> dict[int, tuple[int, int]
     rows = run_kafka_tool(cluster, "kafka-topics", "--describe", "--topic", topic)
     matches = re.findall(r"Partition: (\d+)\s+Leader: (\d+)\s+Replicas: (\d+)", rows)
     return {int(number): (int(leader), int(preferred)) for number, leader, preferred in matches}
+
+
+def await_leader(cluster: Cluster, topic: str, partition: int, leader: int) -> None:
+    """Wait until kafka-topics shows this leader: the tool may ask a broker that learns of an election last."""
+    client.wait_until(
+        lambda: partition_leaders(cluster, topic)[partition][0] == leader, 30, f"leader {leader} of {topic}"
+    )

@@ -16,18 +16,19 @@ from reconciler import pipeline, report
 from reconciler.apply import results as results_file
 from reconciler.apply.context import Tuning
 from reconciler.apply.results import may_have_written
-from reconciler.cli import common, console
-from reconciler.cli.common import Paths, PlanAndPaths
+from reconciler.cli import common, console, loading
+from reconciler.cli.loading import Paths, PlanAndPaths
 from reconciler.cli.plan import parse_duration, show_plan
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.cli.signals import SignalState, handle_signals
+from reconciler.clock import wall_clock_ms
 from reconciler.errors import ExitCode, ManifestsInvalid, PlanUnusable, ReconcilerError, Refused, UsageError
 from reconciler.journal.review import parse_tree
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Mode
 from reconciler.model.plan import Blocked, Plan, Waiting
 from reconciler.operations import OPERATIONS, Operation
-from reconciler.pipeline import ApplyResult, wall_clock_ms
+from reconciler.pipeline import ApplyResult
 from reconciler.plan import plan_file
 from reconciler.text.escape import display_name
 
@@ -90,7 +91,7 @@ def apply(
     if plan is not None:
         _check_plan(plan, expect_digest)
     cluster_id = plan.cluster_id if plan else None
-    manifests = common.load_cluster(paths, settings, cluster_id=cluster_id, tree=reviewed_tree)
+    manifests = loading.load_cluster(paths, settings, cluster_id=cluster_id, tree=reviewed_tree)
     if plan is None:
         with common.open_run(settings, manifests) as run:
             plan = pipeline.plan(run)
@@ -194,7 +195,7 @@ def converge(
         return ExitCode.DONE
     if tree is not None:
         parse_tree("--tree", tree)
-    clusters = common.load_clusters(paths, settings, tree=tree)
+    clusters = loading.load_clusters(paths, settings, tree=tree)
     if len(clusters) > 1 and settings.output_file:
         raise UsageError("--output-file needs one cluster: select it with --cluster NAME")
     console.prepare(settings)
@@ -229,7 +230,7 @@ def watch(
     """
     if _is_paused("watch"):
         return ExitCode.DONE
-    valid = common.load_cluster(paths, settings)
+    valid = loading.load_cluster(paths, settings)
     console.prepare(settings)
     fixed_ms = parse_duration("--every", every) if every else None
     completed = 0
@@ -265,7 +266,7 @@ def _load_again(
     """
     name = valid.cluster.metadata.name
     try:
-        present = common.load(paths, settings).for_cluster(name)
+        present = loading.load(paths, settings).for_cluster(name)
     except UsageError as error:
         raise UsageError(f"{error}: nothing is done until it is back; start watch again for another cluster") from None
     except ManifestsInvalid as error:

@@ -11,17 +11,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
-
-from rich.console import Console
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from reconciler.cli.settings import Format, Settings
 from reconciler.errors import OutputUnwritten, ReconcilerError, UsageError
 from reconciler.text.escape import escape_text, harmless_json
 from reconciler.text.redact import redact
 
-Rendered = str | Iterable[str | Text]
+if TYPE_CHECKING:
+    from rich.text import Text
+
+# rich is imported where it is used: its import takes as long as `validate` itself
+Rendered: TypeAlias = "str | Iterable[str | Text]"
 """A result in one format. A large one comes in parts. Rich text is a line without its end."""
 _PARTS_AT_ONCE = 1000
 _SAME_STEP_S = 10.0
@@ -102,12 +103,17 @@ def write_files(settings: Settings, renderers: Mapping[str, Callable[[], Rendere
 
 def texts(rendered: Rendered, *, color: bool) -> Iterator[str]:
     """Yield a result as text, many lines at a time. Only `color` makes escape codes."""
-    parts = iter((rendered,) if isinstance(rendered, str) else rendered)
+    if isinstance(rendered, str):
+        yield rendered
+        return
+    from rich.console import Console
+
+    parts = iter(rendered)
     console = Console(
         force_terminal=color, no_color=not color, width=100_000, soft_wrap=True, highlight=False, emoji=False
     )
 
-    def text(part: str | Text) -> str:
+    def text(part: "str | Text") -> str:
         if isinstance(part, str):
             return part
         with console.capture() as captured:
@@ -169,6 +175,9 @@ def progress(settings: Settings) -> Iterator[Callable[[str], None]]:
         yield lambda _message: None
         return
     if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.text import Text
+
         console = Console(stderr=True, highlight=False, emoji=False, no_color=not use_color(settings, sys.stderr))
         with console.status("…", spinner="dots") as status:
             yield lambda message: status.update(Text(message))

@@ -13,9 +13,10 @@ import typer
 from rich.text import Text
 
 from reconciler import __version__, pipeline, report
-from reconciler.cli import common, console
-from reconciler.cli.common import Paths
+from reconciler.cli import common, console, loading
+from reconciler.cli.loading import Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
+from reconciler.clock import wall_clock_ms
 from reconciler.doctor import ClusterCheck, check_cluster, cluster_needs, doctor_report
 from reconciler.errors import ExitCode, GitHubUnavailable, ReconcilerError, SandboxError, UsageError, WrongCluster
 from reconciler.gitops.protection import UNREVIEWED, Finding, GitHub, State, check_environment, check_repository
@@ -63,7 +64,7 @@ def doctor(
     if environment is not None:
         raise UsageError("--environment NAME is an environment on GitHub: add --github OWNER/NAME")
     checks = []
-    for manifests in common.load_clusters(paths, settings):
+    for manifests in loading.load_clusters(paths, settings):
         with common.open_run(settings, manifests) as run:
             checks.append(check_cluster(run, elections_only=purpose is Role.ELECTIONS and not show_acls))
 
@@ -87,7 +88,7 @@ def _check_github(settings: Settings, paths: Sequence[Path] | None, repository: 
     api = GitHub.of(repository, timeout_s=settings.timeout)
     unreviewed = {name.strip() for name in os.environ.get(UNREVIEWED, "").split(",")} - {""}
     if environment is None:
-        clusters = [cluster_needs(manifests) for manifests in common.load_clusters(paths, settings)]
+        clusters = [cluster_needs(manifests) for manifests in loading.load_clusters(paths, settings)]
         folder = (paths or [Path("manifests")])[0]
         name = "manifests" if folder.is_absolute() or not folder.name else folder.as_posix()
         findings = check_repository(api, clusters, unreviewed=unreviewed, folder=name)
@@ -171,14 +172,14 @@ def drift(
     previous_reports = _read(previous)
     reports: list[DriftReport] = []
     wrong_cluster = False
-    for manifests in common.load_clusters(paths, settings):
+    for manifests in loading.load_clusters(paths, settings):
         try:
             with common.open_run(settings, manifests) as run:
                 reports.append(drift_reports.report(pipeline.plan(run), previous=previous_reports))
         except ReconcilerError as error:  # the other clusters must still be reported
             name, cluster_id = manifests.cluster.metadata.name, manifests.cluster.spec.cluster_id
             console.print_error(f"{name}: {error}")
-            now_ms = pipeline.wall_clock_ms()
+            now_ms = wall_clock_ms()
             reports.append(
                 drift_reports.unreachable_report(
                     name, cluster_id, str(error), observed_at_ms=now_ms, previous=previous_reports
@@ -226,7 +227,7 @@ def scan(
 
     docs/scan.md describes the schema. The command changes nothing on the cluster.
     """
-    with common.open_run(settings, common.load_cluster(paths, settings)) as run:
+    with common.open_run(settings, loading.load_cluster(paths, settings)) as run:
         files = pipeline.export(run, out)
     console.write("".join(f"{path}\n" for path in files))
 
@@ -238,7 +239,7 @@ def journal(
     address: Annotated[str | None, typer.Option(help="Only this address, or this prefix of one.")] = None,
 ) -> None:
     """Print the intents and outcomes of all runs, oldest first."""
-    with common.open_run(settings, common.load_cluster(paths, settings)) as run:
+    with common.open_run(settings, loading.load_cluster(paths, settings)) as run:
         entries = list(pipeline.journal_entries(run, address=address))
     console.emit(
         settings,

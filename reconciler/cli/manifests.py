@@ -1,4 +1,4 @@
-"""`reconciler init`, `validate`, `clusters` and `schema`: they write and check manifests."""
+"""`reconciler init` and `schema`: they write manifests and schemas."""
 
 import json
 import os
@@ -10,22 +10,20 @@ from typing import Annotated
 
 import typer
 
-from reconciler import gitops, pipeline
+from reconciler import gitops
 from reconciler.apply import results
-from reconciler.cli import common, console
-from reconciler.cli.common import Paths
+from reconciler.cli import console
 from reconciler.cli.settings import KeyValue, Settings, accepts_settings, parse_key_value
+from reconciler.clock import wall_clock_ms
 from reconciler.errors import ExitCode, ManifestsInvalid, UsageError
 from reconciler.kafka import connect, journal_topic
 from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import secrets
 from reconciler.manifest.files import source_of, validate_sources
 from reconciler.manifest.schema import schemas
-from reconciler.model.action import Mode
 from reconciler.model.snapshot import Unknown
 from reconciler.plan import plan_file
 from reconciler.policies.cluster import Cluster
-from reconciler.report import DIAGNOSTICS_WRITERS
 
 
 @accepts_settings
@@ -115,7 +113,7 @@ def _validate(files: Mapping[str, str], directory: Path) -> Cluster:
     """Return the Cluster of these manifests. Raises UsageError if it is invalid."""
     sources = [source_of(str(directory / path), files[path].encode()) for path in files if "/cluster." in path]
     try:
-        return validate_sources(sources, now_ms=pipeline.wall_clock_ms()).by_cluster[0].cluster
+        return validate_sources(sources, now_ms=wall_clock_ms()).by_cluster[0].cluster
     except ManifestsInvalid as error:
         errors = (problem for problem in error.diagnostics if problem.severity == "error")
         problems = "; ".join(f"{problem.message} {problem.context}: {problem.hint}" for problem in errors)
@@ -144,39 +142,6 @@ def _write(files: Mapping[str, str], directory: Path) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         console.write(f"{path}\n")
-
-
-@accepts_settings
-def validate(settings: Settings, paths: Paths = None) -> None:
-    """Check manifests without a cluster. Exit 1 if a manifest is invalid."""
-    manifests = common.load(paths, settings)
-    names = ", ".join(cluster.metadata.name for cluster in manifests.clusters) or "no cluster"
-    summary = f"valid: {len(manifests.policies)} policies for {names} in {len(manifests.files)} files\n"
-    writers = {form: partial(write, manifests.warnings) for form, write in DIAGNOSTICS_WRITERS.items()}
-    console.emit(settings, "a validation", **writers | {"text": lambda: writers["text"]() + summary})
-
-
-@accepts_settings
-def clusters(
-    settings: Settings,
-    paths: Paths = None,
-    mode: Annotated[Mode | None, typer.Option(help="List only clusters with a policy in this mode.")] = None,
-) -> None:
-    """List the clusters of the manifests.
-
-    One name per line, or one JSON list with -o json. Connects to no cluster.
-    """
-    names = [
-        part.cluster.metadata.name
-        for part in common.load_clusters(paths, settings)
-        if mode in (None, *(policy.mode for policy in part.policies))
-    ]
-    console.emit(
-        settings,
-        "the list of clusters",
-        text=lambda: "".join(f"{name}\n" for name in names),
-        json=lambda: json.dumps(names) + "\n",
-    )
 
 
 def schema(

@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from reconciler import pipeline, report
-from reconciler.cli import common, console
-from reconciler.cli.common import Paths, PlanAndPaths
+from reconciler.cli import common, console, loading
+from reconciler.cli.loading import Paths, PlanAndPaths
 from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.clock import wall_clock_ms
 from reconciler.errors import ExitCode, Refused, UsageError
 from reconciler.manifest.error_codes import CODES
 from reconciler.manifest.files import ClusterManifests
@@ -62,7 +63,7 @@ def plan(
         typer.Option(
             metavar="TRUSTED",
             envvar=common.CONNECTION,
-            parser=common.parse_path,
+            parser=loading.parse_path,
             help="Take the connection of each Cluster from these manifests, such as a checkout of the default branch.",
         ),
     ] = None,
@@ -78,8 +79,8 @@ def plan(
     if expires_after_ms > LONGEST_EXPIRY_MS:
         raise UsageError(f"--expires-after {expires_after}: at most {format_duration(LONGEST_EXPIRY_MS)}")
     reviewed = plan_file.open_plan(within) if within else None
-    clusters = common.load_clusters(paths, settings)
-    trusted = common.load_trusted(connect_as, settings) if connect_as else None
+    clusters = loading.load_clusters(paths, settings)
+    trusted = loading.load_trusted(connect_as, settings) if connect_as else None
     if len(clusters) > 1 and (out or reviewed or settings.output_file):
         raise UsageError("--out, --within and --output-file need one cluster: select it with --cluster NAME")
     console.prepare(settings, out)
@@ -111,7 +112,7 @@ def plan(
 def _announce_new_cluster(manifests: ClusterManifests) -> ExitCode:
     """Say that a Cluster without policies is new: nothing connects to it before the merge."""
     verdict = limits.connection_verdict(
-        manifests.cluster, manifests.waivers, manifests.connection_changes, now_ms=pipeline.wall_clock_ms()
+        manifests.cluster, manifests.waivers, manifests.connection_changes, now_ms=wall_clock_ms()
     )
     if not verdict.passed:
         raise Refused(verdict.message)
@@ -190,6 +191,6 @@ def _explain_decision(subject: str, words: PlanAndPaths, settings: Settings) -> 
         raise UsageError(str(error)) from error
     plan, paths = common.split_plan_and_paths(words)
     if plan is None:
-        with common.open_run(settings, common.load_cluster(paths, settings)) as run:
+        with common.open_run(settings, loading.load_cluster(paths, settings)) as run:
             plan = pipeline.plan(run)
     return list(common.lines(report.explain_report(plan, address)))

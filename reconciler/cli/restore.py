@@ -9,8 +9,8 @@ import typer
 from reconciler import pipeline, report
 from reconciler.apply import restore
 from reconciler.apply.results import exit_code, may_have_written
-from reconciler.cli import common, console
-from reconciler.cli.common import Paths, parse_path
+from reconciler.cli import common, console, loading
+from reconciler.cli.loading import Paths, parse_path
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.cli.signals import handle_signals
 from reconciler.errors import ExitCode, PlanUnusable, Refused, UsageError
@@ -50,7 +50,7 @@ def restore_group(
             "--confirm, or look at the plan with --dry-run"
         )
     removal = restore.find_removal(_read(source), group, name=str(source))
-    manifests = common.load_cluster(paths, settings, cluster_id=removal.cluster_id)
+    manifests = loading.load_cluster(paths, settings, cluster_id=removal.cluster_id)
     cluster = manifests.cluster.metadata.name
     with common.open_run(settings, manifests) as run:
         planned = pipeline.plan_restore(run, removal)

@@ -16,7 +16,7 @@ from reconciler.cli import common, console
 from reconciler.cli.app import new_app
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.errors import ReconcilerError, SandboxError
-from reconciler.manifest import secrets
+from reconciler.references import ALLOW_ENV
 from reconciler.sandbox import demo_data, jars, registry
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.java import find_java
@@ -131,7 +131,7 @@ def _print_heading(text: str) -> None:
 def _run_command(words: str, sandbox: Cluster, folder: Path) -> None:
     console.write(f"$ reconciler {words}\n")
     command = [sys.executable, "-m", "reconciler", *words.split()]
-    environment = os.environ | {"KAFKA_BOOTSTRAP_SERVERS": sandbox.bootstrap_servers, secrets.ALLOW_ENV: "KAFKA_*"}
+    environment = os.environ | {"KAFKA_BOOTSTRAP_SERVERS": sandbox.bootstrap_servers, ALLOW_ENV: "KAFKA_*"}
     environment.pop(common.CONNECTION, None)  # the user's own clusters have no part in the demo
     code = subprocess.run(command, cwd=folder, env=environment, check=False).returncode
     console.write(f"(exit {code})\n")

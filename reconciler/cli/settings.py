@@ -85,6 +85,14 @@ class Settings:
         float,
         typer.Option(envvar="RECONCILER_TIMEOUT", min=1, max=600, help="Seconds for each broker call."),
     ] = 30.0
+    engine: Annotated[
+        Literal["spark", "auto", "inline"] | None,
+        typer.Option(
+            envvar="RECONCILER_ENGINE",
+            help="What reads the cluster: spark, inline (this process, without Java), or auto: inline for little work. "
+            "Default: scan.engine of the Cluster.",
+        ),
+    ] = None
     spark_master: Annotated[
         str | None,
         typer.Option(envvar="RECONCILER_SPARK_MASTER", help="Spark master URL. Default: local[*]"),
@@ -97,6 +105,14 @@ class Settings:
         list[KeyValue] | None,
         typer.Option(metavar="KEY=VALUE", parser=parse_key_value, help="A Spark property. May be repeated."),
     ] = None
+    executor_secrets: Annotated[
+        bool,
+        typer.Option(
+            "--executor-secrets",
+            envvar="RECONCILER_EXECUTOR_SECRETS",
+            help="Spark's executors have the variables and files that the Cluster names: send references, no secrets.",
+        ),
+    ] = False
 
 
 def accepts_settings(command: Callable[..., int | None]) -> Callable[..., int | None]:

@@ -4,12 +4,14 @@ Decided here: properties that no manifest may override, and why a cluster does n
 """
 
 import logging
+import os
+import re
 import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka.futures import Deadline, deliver_events, failure_of, raw_text_of, reason_of, submit, text_of
+from reconciler.references import REFERENCE, value_of
 from reconciler.text.redact import add_references, redact
 
 _LOG = logging.getLogger("reconciler.kafka.client")
@@ -28,6 +31,9 @@ Settings = Mapping[str, Any]
 
 _SLICE_S = 0.05
 _GRACE_S = 3.0
+_METADATA_MAX_S = 3.0
+_INTERNAL_TOPIC = "__consumer_offsets"
+"""For a metadata request: all topics would take seconds on a large cluster."""
 _HANDSHAKES = {
     KafkaError._AUTHENTICATION: ("authentication failed", "sasl.mechanism, sasl.username and sasl.password"),
     KafkaError._SSL: ("TLS handshake failed", "security.protocol and ssl.ca.location"),
@@ -53,13 +59,36 @@ class Connection:
     """How to reach one cluster, also from Spark tasks. `timeout_s`: upper bound of every exchange.
 
     `properties`: librdkafka's names and values. `references`: values of secrets, and the references
-    that the manifest writes for them. repr hides all values.
+    that the manifest writes for them. `unresolved`: properties that hold secrets, with references in
+    their place. repr hides all values.
     """
 
     bootstrap_servers: tuple[str, ...] = field(repr=False)
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeout_s: float = 30.0
     references: Mapping[str, str] = field(default_factory=dict, repr=False)
+    unresolved: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def for_tasks(self, *, with_secrets: bool) -> "Connection":
+        """Return the connection that tasks get: with its secrets, or with references for `resolve_here`."""
+        if with_secrets:
+            return replace(self, unresolved={})
+        return replace(self, properties={**self.properties, **self.unresolved}, references={})
+
+    def resolve_here(self) -> "Connection":
+        """Return the connection with the values that its references have on this machine.
+
+        Raises UnresolvedReference.
+        """
+        references: dict[str, str] = {}
+
+        def value(match: re.Match[str]) -> str:
+            resolved = value_of(match, os.environ)
+            references[resolved] = match[0]
+            return resolved
+
+        resolved = {name: REFERENCE.sub(value, text) for name, text in self.unresolved.items()}
+        return replace(self, properties={**self.properties, **resolved}, references={**self.references, **references})
 
     @property
     def servers(self) -> str:
@@ -76,6 +105,7 @@ def create(client_class: Callable[..., Client], connection: Connection, settings
     whatever the configuration: check that the topic exists before writing.
     """
     add_references(connection.references)
+    _LOG.debug("client_class=%s", client_class.__name__)
     timeout_ms = max(1_000, int(connection.timeout_s * 1000))
     configuration = {
         "client.id": "kafka-reconciler",
@@ -85,7 +115,7 @@ def create(client_class: Callable[..., Client], connection: Connection, settings
         **connection.properties,
         "socket.timeout.ms": min(300_000, timeout_ms),
         "bootstrap.servers": ",".join(connection.bootstrap_servers),
-        "error_cb": lambda error: _LOG.debug("client_error=%s text=%s", error.name(), text_of(error)),
+        "error_cb": _log_error,
         # Without it AdminClient.list_topics("x") creates the topic x. Producers have none.
         **({} if client_class is Producer else {"allow.auto.create.topics": False}),
         **(settings or {}),
@@ -102,6 +132,10 @@ def create(client_class: Callable[..., Client], connection: Connection, settings
         ) from None
 
 
+def _log_error(error: KafkaError) -> None:
+    _LOG.debug("client_error=%s text=%s", error.name(), text_of(error))
+
+
 def read_timeouts(connection: Connection) -> dict[str, int]:
     """Settings for reads: leave a frozen broker after a third of the timeout, learn new leaders."""
     third_ms = max(1_000, int(connection.timeout_s * 1000 / 3))
@@ -109,7 +143,12 @@ def read_timeouts(connection: Connection) -> dict[str, int]:
 
 
 def cluster_id(connection: Connection) -> str:
-    """The cluster's id, which also proves that a broker answers.
+    """The cluster's id, which also proves that a broker answers. Raises as `open_client` does."""
+    return open_client(connection)[1]
+
+
+def open_client(connection: Connection) -> tuple[AdminClient, str]:
+    """A client for reads that a broker has answered, and the cluster's id.
 
     Raises ClusterUnreachable within `timeout_s`, and within three seconds of a failed handshake.
     """
@@ -124,11 +163,21 @@ def cluster_id(connection: Connection) -> str:
         deliver_events(client)
     deliver_events(client)
     if failure_of(answer) is None and answer.result():
-        return str(answer.result())
+        return client, str(answer.result())
     waited_s = time.monotonic() - started
     diagnosis = _diagnose_certificate(connection) if errors.certificate else None
     reason, next_step = diagnosis or (errors.reason, errors.next_step)
     raise ClusterUnreachable(f"no broker of {connection.servers} answered in {waited_s:.0f} s: {reason}; {next_step}")
+
+
+def request_metadata(client: AdminClient, connection: Connection) -> None:
+    """Make the first call of a new client one for metadata, and wait for its answer, if any comes soon.
+
+    Of clients whose first call was ListOffsets, one in twenty waited for one or three seconds. Waiting
+    for the cluster's id does not help. The call creates no topic, because `create` forbids it.
+    """
+    limit_s = min(_METADATA_MAX_S, connection.timeout_s / 10)
+    wait([submit(lambda: client.list_topics(_INTERNAL_TOPIC, timeout=limit_s))], timeout=limit_s)
 
 
 def _diagnose_certificate(connection: Connection) -> tuple[str, str] | None:
@@ -190,6 +239,7 @@ class ConnectErrors:
 
     def add(self, error: KafkaError) -> None:
         """Add an error. Timeouts and "all brokers down" explain less than earlier errors."""
+        _log_error(error)
         text, code = raw_text_of(error), error.code()
         kind = next((kind for word, kind in _KINDS.items() if word in text.lower()), "connection failed")
         if code in _HANDSHAKES:

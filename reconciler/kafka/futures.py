@@ -63,14 +63,16 @@ class Deadline:
         return self.remaining_s == 0.0
 
 
-def wait_all(client: AdminClient, futures: Iterable[Future[Any]], deadline: Deadline) -> None:
-    """Wait for all futures, or for the deadline. Drains the client's log; Ctrl-C comes through."""
+def wait_all(clients: Collection[AdminClient], futures: Iterable[Future[Any]], deadline: Deadline) -> None:
+    """Wait for all futures, or for the deadline. Drains the clients' logs; Ctrl-C comes through."""
     for future in futures:
         while not future.done() and not deadline.passed:
             # The poll only delivers logs and errors, so it must not be what waits.
             wait([future], timeout=min(_SLICE_S, deadline.remaining_s))
-            deliver_events(client)
-    deliver_events(client)
+            for client in clients:
+                deliver_events(client)
+    for client in clients:
+        deliver_events(client)
 
 
 def deliver_events(client: AdminClient) -> None:

@@ -18,7 +18,7 @@ from reconciler.kafka import topics
 from reconciler.kafka.consumer_offsets import read_newest_records
 from reconciler.kafka.futures import Deadline, kafka_error, text_of
 from reconciler.kafka.group_listing import list_all_groups
-from reconciler.kafka.groups import fetch, read_consumers, read_groups, unknown_group
+from reconciler.kafka.groups import fetch, read_consumers, read_groups, spread, unknown_group
 from reconciler.kafka.offsets import with_watermarks
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
@@ -31,8 +31,8 @@ _BROKER_SHARE = 0.6
 # The library looks for overdue requests once a second, so results come more than a second late.
 REQUEST_GRACE_S = 3.0
 
-_CONNECTIONS_PER_COORDINATOR = 16
-"""The group removals of one call are spread over so many connections to each coordinator."""
+_REMOVING_CLIENTS = 64
+"""For the group removals of one call, at most: each has a connection to every coordinator."""
 
 
 class KafkaGateway:
@@ -76,13 +76,13 @@ class KafkaGateway:
         except ClusterUnreachable as error:
             return Consumers(groups={}, commits={}, incomplete=Unknown(str(error)))
 
-    def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
+    def read_groups(self, groups: Sequence[str], *, removed: Collection[str] = ()) -> Mapping[str, GroupFacts]:
         requested = sorted(set(groups))
         if not requested:
             return {}
         deadline = self.session.deadline()
         try:
-            return read_groups(self.session, requested, cluster_id=self._cluster_id, deadline=deadline)
+            return read_groups(self.session, requested, cluster_id=self._cluster_id, deadline=deadline, removed=removed)
         except ClusterUnreachable as error:
             return {group: unknown_group(group, Unknown(str(error))) for group in requested}
 
@@ -162,16 +162,14 @@ class KafkaGateway:
 
 def _delete_in_worker(session: KafkaSession, groups: Sequence[str], deadline: Deadline) -> dict[str, ItemResult]:
     """Send a request per group; a coordinator answers it when its followers have the tombstones."""
-
-    count = min(_CONNECTIONS_PER_COORDINATOR, len(groups))
-    # All of them first: what is already sent must not count as unsent.
-    clients = [session.client(f"removals {index}") for index in range(count)]
+    # All clients first: what is already sent must not count as unsent.
+    parts = spread(session, "removals", groups, clients=_REMOVING_CLIENTS)
 
     def send() -> Mapping[Any, Future[Any]]:
         futures: dict[Any, Future[Any]] = {}
-        for index, client in enumerate(clients):
+        for client, part in parts:
             limit_s = max(0.1, deadline.remaining_s)
-            futures |= client.delete_consumer_groups(list(groups[index::count]), request_timeout=limit_s)
+            futures |= client.delete_consumer_groups(part, request_timeout=limit_s)
         return futures
 
     return _results(groups, send, deadline)

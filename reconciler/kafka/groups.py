@@ -36,6 +36,9 @@ Positions = dict[tuple[str, int], int | Unknown | None]
 Commit = tuple[str, int, int]
 """Topic, partition, committed offset."""
 
+_FullCommit = tuple[str, int, int, int | None, str | None]
+"""A commit, its leader epoch and its metadata: worker processes send tuples, which pickle fast."""
+
 PartitionsByGroup = Mapping[str, Sequence[TopicPartition] | None]
 """Partitions of each group, never an empty list; None: every commit of the group."""
 
@@ -80,7 +83,10 @@ _REBALANCE_S = 5.0
 _TRIES = 2
 _GROUPS_IN_FLIGHT = 500
 _PAUSE_S = 0.25
-# The default of offsets.topic.num.partitions; another value makes retries less exact.
+_READING_CLIENTS = 8
+_GROUPS_PER_CLIENT = 16
+"""With fewer groups, another client takes longer to open than it saves."""
+# The default of offsets.topic.num.partitions; another value makes retries and batches less exact.
 _LOG_PARTITIONS = 50
 
 _Members = tuple[GroupState | Unknown, frozenset[str] | Unknown, bool]
@@ -92,25 +98,37 @@ _LISTING_SHARE = 2 / 3
 
 
 def read_groups(
-    session: KafkaSession, requested: Sequence[str], *, cluster_id: str | None, deadline: Deadline
+    session: KafkaSession,
+    requested: Sequence[str],
+    *,
+    cluster_id: str | None,
+    deadline: Deadline,
+    removed: Collection[str] = (),
 ) -> dict[str, GroupFacts]:
     """Listing, state and commits of some groups.
 
     `listed` False needs a provably complete listing and the group's coordinator: while a
-    coordinator moves, no broker lists its groups and no error says so. The listing has the type and
-    state of a listed group, so its coordinator answers only for the commits. Where another
-    cluster than `cluster_id` answers, every fact is Unknown: the same name there is another group.
+    coordinator moves, no broker lists its groups and no error says so. The coordinators of `removed`
+    have answered: each removed its group. The listing has the type and state of a listed group, so
+    its coordinator answers only for the commits. Where another cluster than `cluster_id` answers,
+    every fact is Unknown: the same name there is another group.
     """
     listing = list_groups(session, hidden=False, deadline=Deadline.after(deadline.remaining_s * _LISTING_SHARE))
     if cluster_id is not None and listing.cluster_id not in (None, cluster_id):
         reason = Unknown(f"the brokers that answer are cluster {listing.cluster_id} now, not {cluster_id}")
         return {group: unknown_group(group, reason) for group in requested}
+    removed = frozenset(removed).difference(listing.groups)
     listed = {group: None for group in requested if group in listing.groups}
     uncertain = tuple(
-        group for group in requested if group not in listed or listing.groups[group].state is GroupState.UNKNOWN
+        group
+        for group in requested
+        if (listing.groups[group].state is GroupState.UNKNOWN if group in listed else group not in removed)
     )
-    answer = session.call_worker(_ask_for_commits, (uncertain, listed), timeout_s=deadline.remaining_s)
-    described, offsets = answer or ({}, {})
+    described: dict[str, _Members] = {}
+    offsets: dict[str, tuple[_FullCommit, ...] | Unknown] = {}
+    if uncertain or listed:
+        answer = session.call_worker(_ask_for_commits, (uncertain, listed), timeout_s=deadline.remaining_s)
+        described, offsets = answer or (described, offsets)
     states = {group: state for group, (state, _topics, _is_final) in described.items()}
     topic_ids = _topic_ids(session, offsets.values(), deadline)
     facts = {}
@@ -120,7 +138,8 @@ def read_groups(
             state = states.get(group, NO_ANSWER) if group in uncertain else known.state
             facts[group] = _with_commits(replace(known, state=state), offsets.get(group, NO_ANSWER), topic_ids)
         else:
-            facts[group] = _unlisted(group, listing.incomplete, states.get(group, NO_ANSWER))
+            state = GroupState.DEAD if group in removed else states.get(group, NO_ANSWER)
+            facts[group] = _unlisted(group, listing.incomplete, state)
     return facts
 
 
@@ -168,6 +187,20 @@ def read_consumption(
         }
 
 
+def spread(
+    session: KafkaSession, purpose: str, groups: Collection[str], *, clients: int
+) -> list[tuple[AdminClient, list[str]]]:
+    """Distribute groups over several clients of one purpose.
+
+    The library sends a request per group, and a broker answers those of one connection one after the
+    other. Groups of one partition of the commit log go out side by side: their coordinator stores
+    their removals in one batch.
+    """
+    in_order = sorted(groups, key=lambda group: log_partition(group, _LOG_PARTITIONS))
+    count = min(clients, -(-len(in_order) // _GROUPS_PER_CLIENT))
+    return [(client, in_order[at::count]) for at, client in enumerate(session.clients(purpose, count))]
+
+
 def commit_row(group: str, commits: Sequence[Commit] | Unknown) -> dict[str, Any]:
     """The row of a group: the counts and the fingerprint of its commits, or an error."""
     return {"group": group, **({"error": commits.reason} if isinstance(commits, Unknown) else _summary(commits))}
@@ -203,8 +236,8 @@ def _ask_coordinators(
 
 def _ask_for_commits(
     session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
-) -> tuple[dict[str, _Members], dict[str, tuple[CommittedOffset, ...] | Unknown]]:
-    """The same, with all that is committed for a partition, but without topic ids."""
+) -> tuple[dict[str, _Members], dict[str, tuple[_FullCommit, ...] | Unknown]]:
+    """The same, with all that is committed for a partition."""
     described, fetched = _call_coordinators(session, groups, deadline)
     return described, {group: _committed_offsets(future) for group, future in fetched.items()}
 
@@ -212,14 +245,19 @@ def _ask_for_commits(
 def _call_coordinators(
     session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
 ) -> tuple[dict[str, _Members], dict[str, Future[Any]]]:
-    client = session.client("coordinators")
     uncertain, requested = groups
-    timeout_s = deadline.request_timeout_s
-    described = client.describe_consumer_groups(list(uncertain), request_timeout=timeout_s) if uncertain else {}
+    readers = spread(session, "coordinators", uncertain, clients=_READING_CLIENTS)
+    described: dict[str, Future[Any]] = {}
+    for client, part in readers:
+        described |= client.describe_consumer_groups(part, request_timeout=deadline.request_timeout_s)
     # Members first: one that leaves in between has committed before the commits are read.
-    wait_all(client, described.values(), Deadline.after(deadline.remaining_s / 2))
-    fetched = _send_offset_fetches(client, requested, deadline.request_timeout_s)
-    wait_all(client, (*described.values(), *fetched.values()), deadline)
+    wait_all([client for client, _ in readers], described.values(), Deadline.after(deadline.remaining_s / 2))
+    readers = spread(session, "coordinators", requested, clients=_READING_CLIENTS)
+    fetched: dict[str, Future[Any]] = {}
+    for client, part in readers:
+        partitions = {group: requested[group] for group in part}
+        fetched |= _send_offset_fetches(client, partitions, deadline.request_timeout_s)
+    wait_all([client for client, _ in readers], (*described.values(), *fetched.values()), deadline)
     members = {
         group: (_state(future), _member_topics(future), _is_settled(future)) for group, future in described.items()
     }
@@ -264,22 +302,32 @@ def _unlisted(group: str, incomplete: Unknown | None, state: GroupState | Unknow
 
 
 def _with_commits(
-    facts: GroupFacts, offsets: tuple[CommittedOffset, ...] | Unknown, topic_ids: Mapping[str, str]
+    facts: GroupFacts, offsets: tuple[_FullCommit, ...] | Unknown, topic_ids: Mapping[str, str]
 ) -> GroupFacts:
     if facts.type is GroupType.HIDDEN:
         facts = replace(facts, type=Unknown("the broker did not tell the group's type"))
     if isinstance(offsets, Unknown):
         return replace(facts, commits=offsets, commit_topics=offsets, fingerprint=offsets, offsets=offsets)
-    summary = _summary([(commit.topic, commit.partition, commit.offset) for commit in offsets])
-    identified = tuple(replace(commit, topic_id=topic_ids.get(commit.topic)) for commit in offsets)
+    summary = _summary([(topic, number, offset) for topic, number, offset, _, _ in offsets])
+    identified = tuple(
+        CommittedOffset(
+            topic=topic,
+            topic_id=topic_ids.get(topic),
+            partition=number,
+            offset=offset,
+            leader_epoch=leader_epoch,
+            metadata=metadata,
+        )
+        for topic, number, offset, leader_epoch, metadata in offsets
+    )
     return replace(facts, **summary, offsets=identified)
 
 
 def _topic_ids(
-    session: KafkaSession, offsets: Iterable[tuple[CommittedOffset, ...] | Unknown], deadline: Deadline
+    session: KafkaSession, offsets: Iterable[tuple[_FullCommit, ...] | Unknown], deadline: Deadline
 ) -> dict[str, str]:
     """The id of each topic with a commit, without topics whose id is not known."""
-    names = {commit.topic for commits in offsets if not isinstance(commits, Unknown) for commit in commits}
+    names = {topic for commits in offsets if not isinstance(commits, Unknown) for topic, *_ in commits}
     described = describe(session, names, deadline=deadline) if names else {}
     topic_ids = {name: answer[0].topic_id for name, answer in described.items() if isinstance(answer, tuple)}
     return {name: topic_id for name, topic_id in topic_ids.items() if isinstance(topic_id, str)}
@@ -326,20 +374,14 @@ def _commits(read: Positions | Unknown) -> list[Commit] | Unknown:
     return known
 
 
-def _committed_offsets(future: Future[Any]) -> tuple[CommittedOffset, ...] | Unknown:
-    """All commits of a group, sorted, without topic ids; one that is Unknown makes all Unknown."""
+def _committed_offsets(future: Future[Any]) -> tuple[_FullCommit, ...] | Unknown:
+    """All commits of a group, sorted; one that is Unknown makes all Unknown."""
     commits = _commits(_positions(future))
     if isinstance(commits, Unknown):
         return commits
     answers = {(answer.topic, answer.partition): answer for answer in future.result().topic_partitions or ()}
     return tuple(
-        CommittedOffset(
-            topic=topic,
-            partition=number,
-            offset=offset,
-            leader_epoch=answers[topic, number].leader_epoch,
-            metadata=answers[topic, number].metadata or None,
-        )
+        (topic, number, offset, answers[topic, number].leader_epoch, answers[topic, number].metadata or None)
         for topic, number, offset in sorted(commits)
     )
 

@@ -186,7 +186,7 @@ def create_topic(session: KafkaSession, topic: str) -> bool:
     client = session.client("controller")
     deadline = session.deadline()
     answer: Future[Any] = client.create_topics([request], request_timeout=deadline.request_timeout_s)[topic]
-    wait_all(client, (answer,), deadline)
+    wait_all((client,), (answer,), deadline)
     error = answer.exception() if answer.done() else TimeoutError("no answer in time")
     if error is not None and code_of(error) != KafkaError.TOPIC_ALREADY_EXISTS:
         raise JournalUnavailable(f"the journal topic {topic} could not be created: {reason_of(error)}")

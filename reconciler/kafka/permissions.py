@@ -51,7 +51,9 @@ class Selection:
 
     def matching(self, names: Iterable[str]) -> tuple[str, ...]:
         """The selected names, sorted. Exact names are selected even if they are not in `names`."""
-        names = {*names, *(selector.text for selector in self.selectors if not selector.is_pattern)}
+        exact = {selector.name for selector in self.selectors if selector.name is not None}
+        # Exact names only: the names of the cluster do not matter.
+        names = {*names, *exact} if len(exact) < len(self.selectors) else exact
         skip = self.patterns_skip_underscore
         return tuple(select(names, self.selectors, excluding=self.excluding, patterns_skip_underscore=skip))
 

@@ -5,25 +5,20 @@ each with a session of its own, call group coordinators, because librdkafka's Of
 DescribeGroups and DeleteGroups may crash while a coordinator moves (its issues 5040, 3663, 4605).
 """
 
-import contextlib
 import logging
-import os
-import queue
-import resource
-import signal
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection as PipeEnd
+from concurrent.futures import Future, wait
+from functools import partial
 from typing import Any, TypeVar
 
+from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
 from reconciler.kafka import connect
+from reconciler.kafka.child import Child, serve
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.futures import Deadline, batched, deliver_events, is_final, submit, wait_all
 
@@ -38,6 +33,9 @@ _LOG = logging.getLogger(__name__)
 _GRACE_S = 2.0
 _PAUSE_S = 0.25
 _LEAST_S = 0.05
+_READS = "reads"
+_CONNECT_S = 3.0
+_START_LIMIT_S = 60.0
 
 
 class KafkaSession:
@@ -58,7 +56,11 @@ class KafkaSession:
     @classmethod
     def open(cls, connection: Connection) -> "KafkaSession":
         """A session whose cluster has answered with its id. Raises ClusterUnreachable."""
-        return cls(connection, cluster_id=connect.cluster_id(connection))
+        client, cluster_id = connect.open_client(connection)
+        connect.request_metadata(client, connection)
+        session = cls(connection, cluster_id=cluster_id)
+        session._clients[_READS] = client
+        return session
 
     @property
     def timeout_s(self) -> float:
@@ -70,16 +72,38 @@ class KafkaSession:
 
     def reader(self) -> AdminClient:
         """The client for reads."""
-        return self.client("reads", connect.read_timeouts(self.connection))
+        return self.client(_READS, connect.read_timeouts(self.connection))
 
     def client(self, purpose: str, settings: connect.Settings | None = None) -> AdminClient:
         """The client for one purpose. Its requests wait for the answers to the ones before."""
         with self._lock:
             client = self._clients.get(purpose)
+            is_new = client is None
             if client is None:
                 client = self._clients[purpose] = connect.create(AdminClient, self.connection, settings)
-            deliver_events(client)
-            return client
+        if is_new:
+            connect.request_metadata(client, self.connection)
+        deliver_events(client)
+        return client
+
+    def clients(self, purpose: str, count: int) -> list[AdminClient]:
+        """Several clients for one purpose, with a connection to every broker that answers at once.
+
+        A new client that gets many requests for coordinators looks all of them up again with each
+        connection that opens: three lookups for each request.
+        """
+        names = [f"{purpose} {number}" for number in range(count)]
+        with self._lock:
+            new = [name for name in names if name not in self._clients]
+        opened = {name: submit(partial(self.client, name)) for name in names}  # each waits for metadata
+        clients = {name: future.result() for name, future in opened.items()}
+        # No group is in this state, and every broker has to answer.
+        listings = [
+            clients[name].list_consumer_groups(states={ConsumerGroupState.DEAD}, request_timeout=_CONNECT_S)
+            for name in new
+        ]
+        wait(listings, timeout=_CONNECT_S)
+        return list(clients.values())
 
     def read(
         self,
@@ -105,7 +129,7 @@ class KafkaSession:
             limit_s = max(_LEAST_S, min(attempt_s, deadline.remaining_s))
             parts = [call(client, part, limit_s) for part in batched(pending, per_call)]
             futures = {item: future for part in parts for item, future in part.items()}
-            wait_all(client, futures.values(), deadline)
+            wait_all((client,), futures.values(), deadline)
             # A partial earlier answer is worth more than a later call without any answer.
             answers.update((item, future) for item, future in futures.items() if future.done() or item not in answers)
             pending = [item for item in pending if not (answers[item].done() and is_final(answers[item]))]
@@ -138,7 +162,11 @@ class KafkaSession:
                 worker = self._idle_workers.pop() if self._idle_workers else None
             answer: Result | None = None
             try:
-                worker = worker or _Worker(self.connection)
+                if worker is None:
+                    remaining_s = deadline.remaining_s
+                    worker = _Worker(self.connection)
+                    # The start of a process says nothing about the brokers' patience.
+                    deadline = Deadline.after(remaining_s)
                 answer = worker.call((work, argument, deadline.remaining_s))
             except OSError as error:
                 _LOG.warning("a worker process could not be started: %s", error)
@@ -163,55 +191,27 @@ class KafkaSession:
     close = refresh
 
 
-class _Worker:
-    """A process that runs `serve`. Raises OSError where it cannot be started."""
+class _Worker(Child):
+    """A process that runs `main` of this module, and is ready. Raises OSError where it cannot be started."""
 
     def __init__(self, connection: Connection) -> None:
-        self._pipe, worker_end = Pipe()
-        with worker_end:
-            self.process = subprocess.Popen(
-                # -P: no module of the current folder, which in CI is a checkout.
-                [sys.executable, "-P", "-c", f"from {__name__} import serve; serve({worker_end.fileno()})"],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=[worker_end.fileno()],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)},
-            )
-        with contextlib.suppress(OSError):  # the first call notices a process that has ended
-            self._pipe.send(connection)
+        super().__init__(__name__)
+        self.send(connection)
+        if self.receive(_START_LIMIT_S) is None:
+            self.end()
+            raise OSError(f"it was not ready after {_START_LIMIT_S:.0f} s")
 
     def call(self, request: tuple[object, object, float]) -> Any:
         """The answer; None: the process crashed, or did not answer in time."""
-        with contextlib.suppress(EOFError, OSError):
-            self._pipe.send(request)
-            if self._pipe.poll(request[-1] + _GRACE_S):
-                return self._pipe.recv()
-        return None
-
-    def end(self) -> None:
-        self._pipe.close()
-        self.process.kill()
-        self.process.wait()
+        self.send(request)
+        return self.receive(request[-1] + _GRACE_S)
 
 
-def serve(descriptor: int) -> None:
-    """The worker's main loop: receives a connection, then requests, until the parent is gone."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # A terminal's Ctrl-C reaches all processes; the parent still reads back requests.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    pipe = PipeEnd(descriptor)
-    received: queue.SimpleQueue[Any] = queue.SimpleQueue()
-
-    def receive() -> None:
-        try:
-            while True:
-                received.put(pipe.recv())
-        finally:  # the parent is gone: the process ends, also during a request
-            os._exit(1)
-
-    threading.Thread(target=receive, daemon=True).start()
+def main(descriptor: int) -> None:
+    """In a worker process: receive a connection, then requests, until the parent is gone."""
+    pipe, received = serve(descriptor)
     session = KafkaSession(received.get())
+    pipe.send("ready")
     while True:
         work, argument, timeout_s = received.get()
         pipe.send(work(session, argument, Deadline.after(timeout_s)))

@@ -55,8 +55,11 @@ class Gateway(Protocol):
         """All groups, and what they consume of these topics."""
         ...
 
-    def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
-        """Current listing, type, state and commits of each group."""
+    def read_groups(self, groups: Sequence[str], *, removed: Collection[str] = ()) -> Mapping[str, GroupFacts]:
+        """Current listing, type, state and commits of each group.
+
+        `removed`: groups whose coordinator has just answered that it removed them.
+        """
 
     def read_commit_log(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:
         """The newest record of each group in partitions of the commit log, from these offsets on.

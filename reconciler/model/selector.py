@@ -2,7 +2,7 @@
 
 import fnmatch
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 
 _GLOB = frozenset("*?[")
@@ -17,6 +17,8 @@ class Selector:
     """
 
     text: str
+    name: str | None = field(init=False, repr=False, compare=False, default=None)
+    """The only name that it selects; None: it is a pattern."""
     _pattern: re.Pattern[str] | None = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
@@ -31,21 +33,64 @@ class Selector:
         elif _GLOB.intersection(self.text):
             pattern = re.compile(fnmatch.translate(self.text))
         object.__setattr__(self, "_pattern", pattern)
+        if pattern is None:
+            object.__setattr__(self, "name", self.text)
 
     @classmethod
     def literal(cls, name: str) -> "Selector":
         """Return the selector of exactly this name, also where a group id reads like a pattern."""
-        plain = not name.startswith("regex:") and not _GLOB.intersection(name)
-        return cls(name if plain else f"regex:{re.escape(name)}")
+        if not name.startswith("regex:") and not _GLOB.intersection(name):
+            return cls(name)
+        # Never compiled: a plan may hold 100,000 such names, and each would be matched with all others.
+        selector = object.__new__(cls)
+        for attribute, value in (("text", f"regex:{re.escape(name)}"), ("name", name), ("_pattern", None)):
+            object.__setattr__(selector, attribute, value)
+        return selector
 
     @property
     def is_pattern(self) -> bool:
         """True for globs and regular expressions, False for an exact name."""
-        return self._pattern is not None
+        return self.name is None
 
     def matches(self, name: str) -> bool:
         """Whether the selector selects `name`."""
-        return self.text == name if self._pattern is None else self._pattern.fullmatch(name) is not None
+        return self.name == name if self._pattern is None else self._pattern.fullmatch(name) is not None
+
+
+class SelectorSet:
+    """Several selectors, compiled: a look-up takes as long for 100,000 exact names as for one."""
+
+    def __init__(self, selectors: Iterable[Selector]) -> None:
+        self._selectors = tuple(selectors)
+        # The first of equal ones: `covering` promises the manifest's order.
+        numbered = tuple(enumerate(self._selectors))[::-1]
+        self._by_name = {selector.name: index for index, selector in numbered if selector.name is not None}
+        self._by_text = {selector.text: index for index, selector in numbered}
+        self._patterns = tuple((index, s) for index, s in enumerate(self._selectors) if s.is_pattern)
+
+    @property
+    def names(self) -> Set[str]:
+        """The names that exact selectors select."""
+        return self._by_name.keys()
+
+    @property
+    def has_patterns(self) -> bool:
+        return bool(self._patterns)
+
+    def matches_pattern(self, name: str) -> bool:
+        """Whether a pattern selects `name`."""
+        return any(pattern.matches(name) for _index, pattern in self._patterns)
+
+    def matches(self, name: str) -> bool:
+        """Whether a selector selects `name`."""
+        return name in self._by_name or self.matches_pattern(name)
+
+    def covering(self, name: str) -> Selector | None:
+        """Return the first selector that selects `name`, or is a pattern written just like it."""
+        by_pattern = next((index for index, pattern in self._patterns if pattern.matches(name)), None)
+        indexes = (self._by_name.get(name), self._by_text.get(name), by_pattern)
+        first = min((index for index in indexes if index is not None), default=None)
+        return None if first is None else self._selectors[first]
 
 
 def select(
@@ -59,14 +104,17 @@ def select(
 
     `patterns_skip_underscore`: no pattern selects a name that starts with `_`, because system
     topics look ordinary to a client. An exact name wins over a pattern. `excluding` wins over both,
-    and also leaves out a name that is written just like one of its patterns.
+    and also leaves out a name that is written just like one of its patterns. Without patterns, a set of
+    `names` is never walked through.
     """
-    selectors, excluded = tuple(selectors), tuple(excluding)
-    exact = {s.text for s in selectors if not s.is_pattern}
-    patterns = [s for s in selectors if s.is_pattern]
+    included, excluded = SelectorSet(selectors), SelectorSet(excluding)
+    names = names if isinstance(names, Set) else frozenset(names)
+    if not included.has_patterns:
+        candidates = [name for name in included.names if name in names and excluded.covering(name) is None]
+        return dict.fromkeys(sorted(candidates), True)
     selected: dict[str, bool] = {}
-    for name in sorted(set(names)):
-        by_pattern = not (patterns_skip_underscore and name.startswith("_")) and any(p.matches(name) for p in patterns)
-        if (name in exact or by_pattern) and not any(e.matches(name) or e.text == name for e in excluded):
-            selected[name] = name in exact
+    for name in sorted(names):
+        is_exact, may_match = name in included.names, not (patterns_skip_underscore and name.startswith("_"))
+        if (is_exact or (may_match and included.matches_pattern(name))) and excluded.covering(name) is None:
+            selected[name] = is_exact
     return selected

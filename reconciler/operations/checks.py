@@ -6,12 +6,12 @@ act on is decided in the policies and in the operation.
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import TypeVar
 
 from reconciler.model.block_reason import BlockReason, unknown_fact
 from reconciler.model.names import Address, SourceLocation, TopicPartition
-from reconciler.model.selector import Selector
+from reconciler.model.selector import Selector, SelectorSet
 from reconciler.model.snapshot import (
     ClusterSnapshot,
     ConsumerPosition,
@@ -52,7 +52,7 @@ def known(fact: T | Unknown, what: str, subject: object = "") -> T:
     return fact
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Protection:
     """The protections of one Cluster manifest, and its location. `journal`: the journal's topic."""
 
@@ -67,19 +67,27 @@ class Protection:
         if topic == self.journal:
             reason = f"{topic} is the journal of this tool: its records are the audit trail and the clock of `every`"
             return BlockReason("B201", reason, next_step="take it out of topics; its own retention rules it")
-        return self._protected(f"topic {topic}", topic, self.topics)
+        return self._protected(f"topic {topic}", self._topics.covering(topic))
 
     def of_group(self, group: str) -> BlockReason | None:
         """Return why `group` may not be removed; None: nothing protects it."""
-        return self._protected(f"group {quoted(group)}", group, self.groups)
+        return self._protected(f"group {quoted(group)}", self._groups.covering(group))
 
-    def _protected(self, subject: str, name: str, selectors: tuple[Selector, ...]) -> BlockReason | None:
-        for selector in selectors:
-            # A pattern protects also the name that is written like it: that can only protect more.
-            if selector.matches(name) or selector.text == name:
-                reason = f"{subject} is protected by {self.cluster} ({self.declared_at}): {selector.text}"
-                return BlockReason("B106", reason)
-        return None
+    # A pattern protects also the name that is written like it: that can only protect more.
+
+    @cached_property
+    def _topics(self) -> SelectorSet:
+        return SelectorSet(self.topics)
+
+    @cached_property
+    def _groups(self) -> SelectorSet:
+        return SelectorSet(self.groups)
+
+    def _protected(self, subject: str, selector: Selector | None) -> BlockReason | None:
+        if selector is None:
+            return None
+        reason = f"{subject} is protected by {self.cluster} ({self.declared_at}): {selector.text}"
+        return BlockReason("B106", reason)
 
 
 # --- topics and partitions
@@ -158,8 +166,7 @@ def purge_wait(
 
 def group_excluder(selectors: Iterable[Selector]) -> GroupExcluder:
     """Return a function that says whether a selector matches a group. It remembers its answers."""
-    selectors = tuple(selectors)
-    return cache(lambda group: any(selector.matches(group) for selector in selectors))
+    return cache(SelectorSet(selectors).matches)
 
 
 def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> BlockReason | None:

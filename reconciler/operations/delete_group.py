@@ -92,9 +92,8 @@ class DeleteGroup(Operation):
     TITLE: ClassVar[str] = "group removal"
     API: ClassVar[tuple[str, int, int]] = ("DeleteGroups", 42, 0)
     LIMITS: ClassVar[tuple[Limit, ...]] = (GROUPS, GROUPS_PERCENT)
-    BATCH_SIZE: ClassVar[int] = 500
-    LANES: ClassVar[int] = 2
-    """The look of one batch goes on while coordinators carry out the other."""
+    BATCH_SIZE: ClassVar[int] = 1_000
+    """Both looks of a batch list all groups of the cluster."""
     APPLIED: ClassVar[str] = "removed, absent from a complete listing"
     SATISFIED: ClassVar[str] = "another client removed it, absent from a complete listing"
     ERRORS: ClassVar[ErrorTable] = {
@@ -251,6 +250,15 @@ class DeleteGroup(Operation):
     @classmethod
     def call_gateway(cls, actions: Sequence["DeleteGroup"], gateway: Gateway) -> Mapping[str, ItemResult]:
         return gateway.delete_groups([action.group for action in actions])
+
+    @classmethod
+    def observe_effect(
+        cls, actions: Sequence["DeleteGroup"], responses: Mapping[str, Response], context: RunContext
+    ) -> Observation:
+        """List the groups. A coordinator that answered NONE has stored the removal on its followers."""
+        removed = [group for group, response in responses.items() if response.code == "NONE"]
+        groups = context.gateway.read_groups([action.group for action in actions], removed=removed)
+        return Observation.before_request(now_ms=context.clock(), groups=groups)
 
     def effect(self, observation: Observation) -> Effect:
         facts = observation.snapshot.groups[self.group]

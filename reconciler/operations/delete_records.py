@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
@@ -65,17 +66,25 @@ class Preconditions:
     every_ms: int | None = None
 
     def __post_init__(self) -> None:
-        for text in self.except_groups:
-            try:
-                Selector(text)
-            except ValueError as error:
-                raise ValueError(f"it excepts groups by {text!r}, {error}") from None
+        _excluder(self.except_groups)
 
     @property
     def watched(self) -> Iterator[AcceptedLag]:
         """The accepted readers, without the groups of exceptGroups."""
-        is_excluded = checks.group_excluder(map(Selector, self.except_groups))
+        is_excluded = _excluder(self.except_groups)
         return (reader for reader in self.accepted if not is_excluded(reader.group))
+
+
+@lru_cache(maxsize=64)
+def _excluder(texts: tuple[str, ...]) -> checks.GroupExcluder:
+    """Return the excluder of these selectors, which many partitions have in common. Raises ValueError."""
+    selectors = []
+    for text in texts:
+        try:
+            selectors.append(Selector(text))
+        except ValueError as error:
+            raise ValueError(f"it excepts groups by {text!r}, {error}") from None
+    return checks.group_excluder(selectors)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

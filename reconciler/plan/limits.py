@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import Decision, LimitVerdict, UsedWaiver
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
@@ -21,6 +22,7 @@ from reconciler.text.formatting import approximate_duration, format_instant
 _CLAUSES_MAX = 3
 
 
+@gc_paused()
 def verdicts(
     decisions: Iterable[Decision],
     cluster: Cluster,

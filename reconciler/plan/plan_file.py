@@ -4,7 +4,6 @@ The file is one JSON document: the header first, then one decision per line in a
 it streams both ways. docs/plan.md explains the format to users.
 """
 
-import gc
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,6 +22,7 @@ from reconciler.codec import Codec, Schema, compare, document, is_newer, shorten
 from reconciler.errors import PlanUnusable, ReconcilerError
 from reconciler.model.action import Action
 from reconciler.model.bounds import InstantMs, NonEmpty, Total
+from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address
 from reconciler.model.plan import (
     Blocked,
@@ -266,14 +266,8 @@ def schema() -> Schema:
 
 def read(path: Path) -> Plan:
     """Return the plan. Raises PlanUnusable for a file that is unreadable, cut, edited or of another major."""
-    collects = gc.isenabled()
-    with _opened(path) as (header, decisions):
-        gc.disable()  # decisions hold no cycles, and the collector would visit all of them again and again
-        try:
-            return header.plan(decisions)
-        finally:
-            if collects:
-                gc.enable()
+    with _opened(path) as (header, decisions), gc_paused():
+        return header.plan(decisions)
 
 
 def open_plan(path: Path, *, proven: bool = True) -> SavedPlan:

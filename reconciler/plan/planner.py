@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from reconciler.errors import UsageError, WrongCluster
 from reconciler.model.action import Mode
 from reconciler.model.block_reason import BlockReason
+from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address
 from reconciler.model.plan import Blocked, Decision, Plan, PolicyInfo, Skipped, Source, sort_decisions
 from reconciler.model.scan_request import ScanRequest
@@ -29,6 +30,7 @@ def scan_request(policies: Iterable[Policy], observed_at_ms: int) -> ScanRequest
     return ScanRequest.union(policy.scan_request(observed_at_ms) for policy in policies)
 
 
+@gc_paused()
 def plan(
     *,
     cluster: Cluster,

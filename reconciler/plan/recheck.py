@@ -11,6 +11,7 @@ from functools import cache
 from reconciler.errors import PlanUnusable, WrongCluster
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason
+from reconciler.model.garbage import gc_paused
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import LimitVerdict, Plan
 from reconciler.model.scan_request import ScanRequest
@@ -43,6 +44,7 @@ def scan_request(plan: Plan) -> ScanRequest:
     )
 
 
+@gc_paused()
 def recheck(
     plan: Plan,
     cluster: Cluster,

@@ -16,7 +16,7 @@ from reconciler.model.block_reason import BlockReason
 from reconciler.model.names import NOWHERE, Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Decision
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.selector import Selector, select
+from reconciler.model.selector import Selector, SelectorSet, select
 from reconciler.model.snapshot import ClusterSnapshot, TopicFacts
 from reconciler.operations import Operation
 from reconciler.operations.checks import Protection, known, missing_partition
@@ -35,7 +35,6 @@ class ManifestModel(BaseModel):
         validate_by_name=True,
         validate_by_alias=True,
         hide_input_in_errors=True,
-        use_attribute_docstrings=True,
     )
 
     @model_validator(mode="after")
@@ -86,12 +85,13 @@ _Text = Annotated[str, Field(min_length=1)]
 class ClusterMetadata(ManifestModel):
     """The metadata of a Cluster: its name, its owner and its reason."""
 
-    name: Name
-    """The name of this manifest; unique per kind and cluster."""
-    owner: _Text | None = Field(default=None, examples=["team-orders"])
-    """The team that is responsible for it; shown in the plan."""
-    reason: _Text | None = Field(default=None, examples=["erase after 30 days"])
-    """Why it exists; shown in the plan."""
+    name: Name = Field(description="The name of this manifest; unique per kind and cluster.")
+    owner: _Text | None = Field(
+        default=None, examples=["team-orders"], description="The team that is responsible for it; shown in the plan."
+    )
+    reason: _Text | None = Field(
+        default=None, examples=["erase after 30 days"], description="Why it exists; shown in the plan."
+    )
 
 
 class Metadata(ClusterMetadata):
@@ -107,8 +107,9 @@ class Metadata(ClusterMetadata):
 class Envelope(ManifestModel):
     """What all kinds have in common; each kind narrows `kind` and adds `spec`."""
 
-    api_version: Literal["reconciler/v1"] = Field(examples=["reconciler/v1"])
-    """The version of the manifest language."""
+    api_version: Literal["reconciler/v1"] = Field(
+        examples=["reconciler/v1"], description="The version of the manifest language."
+    )
     kind: str = Field(description="Which kind of manifest this is.")
     metadata: ClusterMetadata = Field(description="The name of this manifest, its owner and its reason.")
 
@@ -181,8 +182,12 @@ class Policy(Envelope, ABC):
     """The operation that its actions are."""
 
     metadata: Metadata = Field(description="The name of this manifest, its owner, its reason and its cluster.")
-    mode: Mode = Field(default=Mode.MERGE, strict=False, examples=["merge"])
-    """merge: applied from a reviewed plan only. continuous: also by scheduled applies and watch."""
+    mode: Mode = Field(
+        default=Mode.MERGE,
+        strict=False,
+        examples=["merge"],
+        description="merge: applied from a reviewed plan only. continuous: also by scheduled applies and watch.",
+    )
     spec: Any
 
     # --- manifest
@@ -227,9 +232,10 @@ class Policy(Envelope, ABC):
 
     def exact_claims(self) -> Iterator[ExactClaim]:
         """Yield the subjects that the manifest names exactly and does not except."""
+        excluded = SelectorSet(self.excluding)
         for index, selector in enumerate(self.selectors):
-            name = selector.text
-            if not selector.is_pattern and not any(other.matches(name) for other in self.excluding):
+            name = selector.name
+            if name is not None and not excluded.matches(name):
                 yield ExactClaim(name, self.claimed_partitions(name), ("spec", self.SUBJECTS, index))
 
     # --- plan
@@ -256,7 +262,7 @@ class Policy(Envelope, ABC):
         """Resolve the policy's selectors against the names that the cluster lists."""
         # The group "" exists for clients without one. It has no address, so no policy selects it.
         listed = snapshot.groups.keys() - {""} if self.SUBJECTS == "groups" else snapshot.topics.keys()
-        exact = {selector.text for selector in self.selectors if not selector.is_pattern}
+        exact = {selector.name for selector in self.selectors if selector.name is not None}
         # A policy of exact names only does not walk through every name of the cluster.
         names = exact if first_pattern(self.selectors) is None else {*listed, *exact}
         subjects = self.select_among(names)

@@ -15,10 +15,9 @@ from urllib.parse import urlsplit
 from pydantic import PlainValidator, WithJsonSchema
 
 from reconciler.policies.validation import ValidationIssue, invalid, raise_if_any
+from reconciler.references import REFERENCE
 from reconciler.text.suggest import did_you_mean
 
-REFERENCE = re.compile(r"\$\{(?:env:(?P<env>[A-Za-z_][A-Za-z0-9_]*)|file:(?P<file>[^${}\x00-\x1f]+))\}")
-"""A secret outside of Git: `${env:NAME}` or `${file:PATH}`. `manifest.secrets` resolves it."""
 _REFERENCE_TEXT = r"\$\{(env:[A-Za-z_][A-Za-z0-9_]*|file:[^${}]+)\}"
 _BROKEN_TEXT = rf"\$\{{(?!{_REFERENCE_TEXT[4:]})"
 """Matches a value in which something begins like a reference and is none."""

@@ -16,10 +16,10 @@ from reconciler.policies.fields import Count, Percent, Selectors, TopicName, Top
 class Protect(ManifestModel):
     """Subjects that no policy may make lose anything."""
 
-    topics: TopicSelectors | None = Field(default=None, examples=[["payments.*"]])
-    """Topics that never lose records."""
-    groups: Selectors | None = Field(default=None, examples=[["billing"]])
-    """Groups that are never removed."""
+    topics: TopicSelectors | None = Field(
+        default=None, examples=[["payments.*"]], description="Topics that never lose records."
+    )
+    groups: Selectors | None = Field(default=None, examples=[["billing"]], description="Groups that are never removed.")
 
 
 CONNECTION = Limit(
@@ -49,8 +49,21 @@ Limits: type[BaseModel] = create_model(
 class JournalSpec(ManifestModel):
     """Where intents and outcomes are kept."""
 
-    topic: TopicName | None = Field(default=None, examples=["_reconciler.journal"])
-    """A Kafka topic; where it is left out, .reconciler/NAME.jsonl in the folder of this manifest."""
+    topic: TopicName | None = Field(
+        default=None,
+        examples=["_reconciler.journal"],
+        description="A Kafka topic; where it is left out, .reconciler/NAME.jsonl in the folder of this manifest.",
+    )
+
+
+class ScanSpec(ManifestModel):
+    """What scans this cluster."""
+
+    engine: Literal["spark", "auto", "inline"] = Field(
+        default="spark",
+        examples=["auto"],
+        description="spark; inline: the command itself, without Java; auto: inline for little work.",
+    )
 
 
 _SERVER_SCHEMA = {"pattern": SERVER_TEXT, "examples": ["broker-1:9093"]}
@@ -60,24 +73,34 @@ _Server = Annotated[str, AfterValidator(validate_server), Field(json_schema_extr
 class ClusterSpec(ManifestModel):
     """The body of a Cluster."""
 
-    cluster_id: Annotated[str, Field(min_length=1)] = Field(examples=["5L6g3nShT-eMCtK--X86sw"])
-    """The cluster id of the brokers: plan and apply refuse any other cluster."""
-    bootstrap_servers: Annotated[tuple[_Server, ...], Field(min_length=1, max_length=1000, strict=False)] = Field(
-        examples=[["broker-1:9093", "broker-2:9093"]]
+    cluster_id: Annotated[str, Field(min_length=1)] = Field(
+        examples=["5L6g3nShT-eMCtK--X86sw"],
+        description="The cluster id of the brokers: plan and apply refuse any other cluster.",
     )
-    """host:port of some brokers; ${env:…} and ${file:…} are filled in on connecting."""
+    bootstrap_servers: Annotated[tuple[_Server, ...], Field(min_length=1, max_length=1000, strict=False)] = Field(
+        examples=[["broker-1:9093", "broker-2:9093"]],
+        description="host:port of some brokers; ${env:…} and ${file:…} are filled in on connecting.",
+    )
     client: Annotated[dict[str, ClientValue], AfterValidator(validate_properties)] = Field(
         default_factory=dict,
         examples=[{"security.protocol": "SASL_SSL", "sasl.password": "${env:KAFKA_PASSWORD}"}],
         json_schema_extra=CLIENT_SCHEMA,
+        description="librdkafka properties, passed through. Secrets as ${env:…} or ${file:…}, never literally.",
     )
-    """librdkafka properties, passed through. Secrets as ${env:…} or ${file:…}, never literally."""
-    protect: Protect = Field(default_factory=Protect, examples=[{"groups": ["a"]}])
-    """Topics and groups that may lose nothing."""
-    limits: Limits = Field(default_factory=Limits, examples=[{"groups": 20}])  # the limits of all operations
-    """Bounds of one plan; only a Waiver allows more."""
-    journal: JournalSpec = Field(default_factory=JournalSpec, examples=[{"topic": "_reconciler.journal"}])
-    """Where intents and outcomes are kept; it gives `every` its clock."""
+    protect: Protect = Field(
+        default_factory=Protect, examples=[{"groups": ["a"]}], description="Topics and groups that may lose nothing."
+    )
+    limits: Limits = Field(  # the limits of all operations
+        default_factory=Limits, examples=[{"groups": 20}], description="Bounds of one plan; only a Waiver allows more."
+    )
+    journal: JournalSpec = Field(
+        default_factory=JournalSpec,
+        examples=[{"topic": "_reconciler.journal"}],
+        description="Where intents and outcomes are kept; it gives `every` its clock.",
+    )
+    scan: ScanSpec = Field(
+        default_factory=ScanSpec, examples=[{"engine": "auto"}], description="How the facts of this cluster are read."
+    )
 
 
 class Cluster(Envelope):

@@ -34,20 +34,25 @@ class GroupRemovalSpec(ManifestModel):
 
     model_config = ConfigDict(json_schema_extra=_SPEC_SCHEMA)
 
-    groups: Selectors = Field(examples=[["old-etl", "regex:^console-consumer-[0-9]+$"]])
-    """Groups that must be gone: exact names, globs or regex:…."""
-    except_groups: Selectors | None = Field(default=None, examples=[["console-consumer-1"]])
-    """Never these, also where groups matches them."""
+    groups: Selectors = Field(
+        examples=[["old-etl", "regex:^console-consumer-[0-9]+$"]],
+        description="Groups that must be gone: exact names, globs or regex:….",
+    )
+    except_groups: Selectors | None = Field(
+        default=None, examples=[["console-consumer-1"]], description="Never these, also where groups matches them."
+    )
     idle_for: Duration = Field(
         description="Without any activity in the commit log for this long; 0s needs no evidence, exact names only.",
         examples=["3d"],
     )
     types: Annotated[tuple[Literal["classic", "consumer"], ...], LIST, AfterValidator(unique)] = Field(
-        default=("classic", "consumer"), examples=[["classic", "consumer"]]
+        default=("classic", "consumer"),
+        examples=[["classic", "consumer"]],
+        description="Group types that may be removed; share, streams and connect groups never are.",
     )
-    """Group types that may be removed; share, streams and connect groups never are."""
-    expect_at_most: Count | None = Field(default=None, examples=[200])
-    """Groups matched; required beside a pattern, more is refused."""
+    expect_at_most: Count | None = Field(
+        default=None, examples=[200], description="Groups matched; required beside a pattern, more is refused."
+    )
 
     def _issues(self) -> Iterator[ValidationIssue]:
         yield from self._unbounded_pattern("groups", self.groups, self.expect_at_most)

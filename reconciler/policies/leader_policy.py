@@ -37,16 +37,26 @@ class LeaderPolicySpec(ManifestModel):
 
     model_config = ConfigDict(json_schema_extra=_SPEC_SCHEMA)
 
-    topics: TopicSelectors | None = Field(default=None, examples=[["*"]])
-    """For a preferred election: exact names, globs or regex:…; internal topics included."""
-    except_topics: TopicSelectors | None = Field(default=None, examples=[["payments"]])
-    """Never these, also where topics matches them."""
-    partitions: Annotated[dict[TopicName, Partitions], Field(min_length=1)] | None = Field(
-        default=None, examples=[{"orders": [3]}], json_schema_extra={"propertyNames": {"pattern": TOPIC_TEXT}}
+    topics: TopicSelectors | None = Field(
+        default=None,
+        examples=[["*"]],
+        description="For a preferred election: exact names, globs or regex:…; internal topics included.",
     )
-    """For an unclean election, and only for one: exactly these partitions."""
-    election: Election = Field(default=Election.PREFERRED, strict=False, examples=["preferred"])
-    """preferred: the first replica leads. unclean: any replica alive, records may be lost."""
+    except_topics: TopicSelectors | None = Field(
+        default=None, examples=[["payments"]], description="Never these, also where topics matches them."
+    )
+    partitions: Annotated[dict[TopicName, Partitions], Field(min_length=1)] | None = Field(
+        default=None,
+        examples=[{"orders": [3]}],
+        json_schema_extra={"propertyNames": {"pattern": TOPIC_TEXT}},
+        description="For an unclean election, and only for one: exactly these partitions.",
+    )
+    election: Election = Field(
+        default=Election.PREFERRED,
+        strict=False,
+        examples=["preferred"],
+        description="preferred: the first replica leads. unclean: any replica alive, records may be lost.",
+    )
     tolerance: Percent = Field(
         default=0,
         description="Percent, per broker: below this share of its preferred partitions led elsewhere, all is satisfied.",

@@ -58,21 +58,32 @@ class Keep(ManifestModel):
         }
     )
 
-    newer_than: fields.Duration | None = Field(default=None, examples=["7d"])
-    """Records younger than this at the time of the scan."""
-    since: fields.Instant | None = Field(default=None, examples=["2026-11-01T00:00:00Z"])
-    """Records from this instant on; an instant in the future is refused."""
-    last: fields.AtLeastOne | None = Field(default=None, examples=[1_000_000])
-    """The last N offsets of each partition."""
+    newer_than: fields.Duration | None = Field(
+        default=None, examples=["7d"], description="Records younger than this at the time of the scan."
+    )
+    since: fields.Instant | None = Field(
+        default=None,
+        examples=["2026-11-01T00:00:00Z"],
+        description="Records from this instant on; an instant in the future is refused.",
+    )
+    last: fields.AtLeastOne | None = Field(
+        default=None, examples=[1_000_000], description="The last N offsets of each partition."
+    )
     from_offset: fields.Offsets | None = Field(
         default=None,
         description="The first offset kept, by partition; exact topic names only. Selects just the partitions it names.",
         examples=[{"0": 1200, "1": 900}],
     )
-    topic_id: TopicId | None = Field(default=None, examples=["6J3kzQ5hTgmPq0T9oYfR1w"])
-    """With fromOffset on one topic: the id of the topic that the offsets were read from."""
-    unread_by: fields.GroupNames | None = Field(default=None, examples=[["billing", "shipping"]])
-    """Records that one of these groups has not read: those from its committed offset on."""
+    topic_id: TopicId | None = Field(
+        default=None,
+        examples=["6J3kzQ5hTgmPq0T9oYfR1w"],
+        description="With fromOffset on one topic: the id of the topic that the offsets were read from.",
+    )
+    unread_by: fields.GroupNames | None = Field(
+        default=None,
+        examples=[["billing", "shipping"]],
+        description="Records that one of these groups has not read: those from its committed offset on.",
+    )
 
     def _issues(self) -> Iterator[ValidationIssue]:
         if all(rule is None for name, rule in self if name != "topic_id"):
@@ -116,22 +127,39 @@ class RetentionFloorSpec(ManifestModel):
         description="Topics that may lose records: exact names, globs or regex:…. No pattern selects a name with a leading _.",
         examples=[["clicks-*"]],
     )
-    except_topics: fields.TopicSelectors | None = Field(default=None, examples=[["clicks-audit"]])
-    """Never these, also where topics matches them."""
-    expect_at_most: fields.Count | None = Field(default=None, examples=[40])
-    """Topics matched; required beside a pattern, more is refused."""
-    partitions: fields.Partitions | None = Field(default=None, examples=[[0, 1]])
-    """Only these; default: all."""
-    keep: Keep = Field(examples=[{"newerThan": "7d"}])
-    """What stays: at least one rule. A record may go if no rule keeps it."""
-    consumers: LagPolicy = Field(default=LagPolicy.BLOCK, strict=False, examples=["block"])
-    """When another group is still behind the floor: block, clamp the floor to it, or ignore it."""
-    except_groups: fields.Selectors | None = Field(default=None, examples=[["console-consumer-*"]])
-    """Groups whose positions do not count."""
-    every: fields.Duration | None = Field(default=None, examples=["30s"])
-    """Least time between two purges of a partition; default 30s with unreadBy, none otherwise."""
-    drift_after: fields.Duration = Field(default="24h", validate_default=True, examples=["24h"])
-    """How far a moving floor may lag before it counts as drift."""
+    except_topics: fields.TopicSelectors | None = Field(
+        default=None, examples=[["clicks-audit"]], description="Never these, also where topics matches them."
+    )
+    expect_at_most: fields.Count | None = Field(
+        default=None, examples=[40], description="Topics matched; required beside a pattern, more is refused."
+    )
+    partitions: fields.Partitions | None = Field(
+        default=None, examples=[[0, 1]], description="Only these; default: all."
+    )
+    keep: Keep = Field(
+        examples=[{"newerThan": "7d"}],
+        description="What stays: at least one rule. A record may go if no rule keeps it.",
+    )
+    consumers: LagPolicy = Field(
+        default=LagPolicy.BLOCK,
+        strict=False,
+        examples=["block"],
+        description="When another group is still behind the floor: block, clamp the floor to it, or ignore it.",
+    )
+    except_groups: fields.Selectors | None = Field(
+        default=None, examples=[["console-consumer-*"]], description="Groups whose positions do not count."
+    )
+    every: fields.Duration | None = Field(
+        default=None,
+        examples=["30s"],
+        description="Least time between two purges of a partition; default 30s with unreadBy, none otherwise.",
+    )
+    drift_after: fields.Duration = Field(
+        default="24h",
+        validate_default=True,
+        examples=["24h"],
+        description="How far a moving floor may lag before it counts as drift.",
+    )
 
     def lagging_ms(self, observed_at_ms: int) -> int:
         """Return when `driftAfter` began, at least 0: -1 asks for the end, -2 for the start."""

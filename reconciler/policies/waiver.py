@@ -50,14 +50,19 @@ class WaiverSpec(ManifestModel):
         str,
         AfterValidator(matches_pattern(_POLICY_TEXT, "KIND/NAME, such as RetentionFloor/clicks")),
         Field(json_schema_extra={"pattern": f"^{_POLICY_TEXT}$"}),
-    ] = Field(examples=["RetentionFloor/clicks"])
-    """The policy whose actions may pass the limit, or the Cluster that may connect elsewhere: KIND/NAME."""
-    limit: LimitName = Field(examples=["recordsPercentPerTopic"])
-    """Which limit of the Cluster."""
-    value: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(examples=[100])
-    """The limit for this policy's actions only; the rest of the plan keeps the Cluster's."""
-    expires: Instant = Field(examples=["2026-12-01T00:00:00Z"])
-    """When it ends: at most 30 days ahead, for uncleanElections at most 24 hours."""
+    ] = Field(
+        examples=["RetentionFloor/clicks"],
+        description="The policy whose actions may pass the limit, or the Cluster that may connect elsewhere: KIND/NAME.",
+    )
+    limit: LimitName = Field(examples=["recordsPercentPerTopic"], description="Which limit of the Cluster.")
+    value: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        examples=[100],
+        description="The limit for this policy's actions only; the rest of the plan keeps the Cluster's.",
+    )
+    expires: Instant = Field(
+        examples=["2026-12-01T00:00:00Z"],
+        description="When it ends: at most 30 days ahead, for uncleanElections at most 24 hours.",
+    )
 
     @property
     def longest_ms(self) -> int:

@@ -5,15 +5,19 @@ that live longer. The brokers' configuration is in `config`, and `supervisor` is
 runs them.
 """
 
+import base64
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -154,6 +158,7 @@ def start(
     base_dir: Path | None = None,
     timeout_s: float = 90,
     progress: Progress = no_progress,
+    archive: Path | None = None,
 ) -> Cluster:
     """Start `nodes` brokers and wait until each of them sees all of them.
 
@@ -161,6 +166,7 @@ def start(
     server.properties of every node. `security` adds a listener with users and an authorizer. The
     data folder is created in `base_dir`, by default the system's temporary folder, and must be
     inside that; it is removed with the brokers. The logs stay, because error messages name them.
+    `archive`: where the one broker writes its classes when it ends.
     Raises SandboxError.
     """
     if nodes < 1:
@@ -191,6 +197,7 @@ def start(
                 overrides=properties or {},
                 heap_mib=heap_mib,
                 deadline=deadline,
+                archive=archive,
             )
         except SandboxError:
             # Another process can take a port between our check and the start of the broker.
@@ -250,6 +257,7 @@ def _launch(
     overrides: Mapping[str, str],
     heap_mib: int,
     deadline: float,
+    archive: Path | None,
 ) -> Cluster:
     """Start the brokers and wait for them. After an error, stop all processes and remove the data."""
     parent_pipe = access = None
@@ -267,10 +275,10 @@ def _launch(
         protocol = "SASL_PLAINTEXT" if security is None else security.protocol
         specs = []
         for node in addresses:
-            path, data = _properties_file(cluster, node.id), cluster.dir / f"data-{node.id}"
+            path, data = _properties_file(cluster, node.id), _data_dir(cluster, node.id)
             text = config.render_properties(node, addresses, data, overrides=overrides, secure_protocol=protocol)
             path.write_text(text, encoding="utf-8")
-            command = config.broker_command(java, cluster.jars, cluster.dir, path, heap_mib=heap_mib)
+            command = config.broker_command(java, cluster.jars, cluster.dir, path, heap_mib=heap_mib, archive=archive)
             specs.append(supervisor.BrokerSpec(node.id, command, str(cluster.log(node.id))))
         (cluster.dir / supervisor.SPEC).write_text(json.dumps(list(map(asdict, specs))), encoding="utf-8")
         _format_storage(cluster, java, () if security is None else security.scram_arguments(), deadline)
@@ -285,35 +293,52 @@ def _launch(
     return replace(cluster, secure=access, parent_pipe=parent_pipe)
 
 
+def _data_dir(cluster: Cluster, node: int) -> Path:
+    return cluster.dir / f"data-{node}"
+
+
 def _properties_file(cluster: Cluster, node: int) -> Path:
     return cluster.dir / f"server-{node}.properties"
 
 
 def _format_storage(cluster: Cluster, java: Path, users: Iterable[str], deadline: float) -> None:
-    """Format the data folder of each node with Kafka's own tool, all at the same time.
+    """Format the data folder of the first node with Kafka's own tool, and copy it to the others.
 
-    `users` are arguments that create users in the first metadata. Raises SandboxError at
-    `deadline`, or with the log's last lines if a node fails.
+    The tool takes 0.7 s of CPU per node, and the folders differ only in two ids. `users` are arguments
+    that create users in the first metadata. Raises SandboxError at `deadline`, or with the log's last
+    lines if the tool fails.
     """
-    command = [str(java), *config.JVM_FLAGS, *config.logging_flags(cluster.dir), "-Xmx128m", "-cp", f"{cluster.jars}/*"]
-    command += ["kafka.tools.StorageTool", "format", "--cluster-id", cluster.cluster_id, *users]
-    with ExitStack() as stack:
-        tools = []
-        for node, _port in cluster.ports:
-            log = cluster.logs / f"format-{node}.log"
-            output = stack.enter_context(log.open("ab"))
-            argv = [*command, "--config", str(_properties_file(cluster, node))]
-            tool = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
-            stack.enter_context(tool)
-            stack.callback(tool.kill)
-            tools.append((node, log, tool))
-        for node, log, tool in tools:
-            try:
-                code = tool.wait(max(1.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                raise SandboxError(f"formatting node {node} took too long: check the load of this machine") from None
-            if code != 0:
-                raise SandboxError(f"the data of node {node} could not be formatted; {tail(log)}")
+    (first, _port), *others = cluster.ports
+    command = [str(java), *config.jvm_flags(java, cluster.jars), *config.logging_flags(cluster.dir), "-Xmx128m"]
+    command += ["-cp", f"{cluster.jars}/*", "kafka.tools.StorageTool", "format", "--cluster-id", cluster.cluster_id]
+    command += [*users, "--config", str(_properties_file(cluster, first))]
+    log = cluster.logs / f"format-{first}.log"
+    with log.open("ab") as output:
+        try:
+            tool = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                timeout=max(1.0, deadline - time.monotonic()),
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise SandboxError(f"formatting node {first} took too long: check the load of this machine") from None
+    if tool.returncode != 0:
+        raise SandboxError(f"the data of node {first} could not be formatted; {tail(log)}")
+    formatted = _data_dir(cluster, first)
+    identity = (formatted / "meta.properties").read_text(encoding="utf-8")
+    for node, _port in others:
+        shutil.copytree(formatted, _data_dir(cluster, node))
+        text = re.sub(r"(?m)^node\.id=.*$", f"node.id={node}", identity)
+        text = re.sub(r"(?m)^directory\.id=.*$", f"directory.id={_random_uuid()}", text)
+        (_data_dir(cluster, node) / "meta.properties").write_text(text, encoding="utf-8")
+
+
+def _random_uuid() -> str:
+    """Return a random id as Kafka writes it: 16 bytes in base64, without padding."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 def _spawn_supervisor(cluster: Cluster, deadline: float) -> ParentPipe:

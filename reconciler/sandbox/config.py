@@ -8,16 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from reconciler import class_archive
 from reconciler.sandbox.security import LISTENER
 
 CONTROLLERS = 3
+ARCHIVE = "kafka"
+"""The name of the archives of Kafka's classes."""
 
 # The start is most of a sandbox's work. The first JIT tier alone and the serial collector halve its time.
-JVM_FLAGS = (
+_JVM_FLAGS = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-XX:+ExitOnOutOfMemoryError",
-    "-Xshare:auto",
     "-Djava.awt.headless=true",
     "-Djava.net.preferIPv4Stack=true",
 )
@@ -118,19 +120,27 @@ def render_properties(
     return "".join(f"{key}={value}\n" for key, value in (properties | dict(overrides)).items())
 
 
-def broker_command(java: Path, jars: Path, folder: Path, properties: Path, *, heap_mib: int) -> tuple[str, ...]:
-    """Build the argv of one broker; `folder` holds the logging files."""
+def broker_command(
+    java: Path, jars: Path, folder: Path, properties: Path, *, heap_mib: int, archive: Path | None = None
+) -> tuple[str, ...]:
+    """Build the argv of one broker; `folder` holds the logging files. `archive`: as in `jvm_flags`."""
     return (
         str(java),
         f"-Xms{min(heap_mib, 256)}m",
         f"-Xmx{heap_mib}m",
-        *JVM_FLAGS,
+        *jvm_flags(java, jars, archive),
         *logging_flags(folder),
         "-cp",
         f"{jars}/*",
         "kafka.Kafka",
         str(properties),
     )
+
+
+def jvm_flags(java: Path, jars: Path, archive: Path | None = None) -> tuple[str, ...]:
+    """JVM flags of brokers and Kafka's tools. `archive`: where the JVM writes its classes when it ends."""
+    use_flags = class_archive.use_flags(ARCHIVE, java, jars)
+    return (*_JVM_FLAGS, *(use_flags if archive is None else (class_archive.write_flag(archive),)))
 
 
 def logging_flags(folder: Path) -> tuple[str, ...]:

@@ -63,8 +63,9 @@ def tool_class(cluster: Cluster, tool: str) -> str:
 
 def tool_command(cluster: Cluster, tool: str, *args: str) -> list[str]:
     """Build the argv of a tool, with the sandbox's `--bootstrap-server`."""
-    java = [str(find_java()), "-Xmx256m", *config.JVM_FLAGS, "-cp", f"{cluster.jars}/*"]
-    return [*java, tool_class(cluster, tool), "--bootstrap-server", cluster.bootstrap_servers, *args]
+    java = find_java()
+    program = [str(java), "-Xmx256m", *config.jvm_flags(java, cluster.jars), "-cp", f"{cluster.jars}/*"]
+    return [*program, tool_class(cluster, tool), "--bootstrap-server", cluster.bootstrap_servers, *args]
 
 
 def run_tool(cluster: Cluster, tool: str, *args: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:

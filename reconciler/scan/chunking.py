@@ -66,12 +66,12 @@ class PartitionRequest:
 
 def exact_topics(request: ScanRequest) -> frozenset[str]:
     """Topics that the request names: they are described even where the listing lacks them."""
-    return frozenset(s.text for part in request.topics for s in part.topics if not s.is_pattern)
+    return frozenset(s.name for part in request.topics for s in part.topics if s.name is not None)
 
 
 def select_topics(request: ScanRequest, names: Iterable[str]) -> dict[str, tuple[TopicRequest, ...]]:
     """Each selected name with the parts of the request that select it."""
-    names = tuple(names)
+    names = frozenset(names)
     by_name: dict[str, list[TopicRequest]] = {}
     for part in request.topics:
         skip = part.patterns_skip_underscore
@@ -82,7 +82,7 @@ def select_topics(request: ScanRequest, names: Iterable[str]) -> dict[str, tuple
 
 def select_groups(requests: Sequence[GroupRequest], names: Iterable[str]) -> frozenset[str]:
     """Groups that some part of the request selects."""
-    names = tuple(names)
+    names = frozenset(names)
     return frozenset(name for part in requests for name in select(names, part.groups, excluding=part.except_groups))
 
 

@@ -30,12 +30,11 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import PartitionFacts, Unknown
-from reconciler.scan import chunking
+from reconciler.scan import chunking, code_archive
 from reconciler.scan.chunking import Chunk
 from reconciler.scan.columns import columns
 from reconciler.scan.export import known_or_none
 from reconciler.scan.scan import describe_log
-from reconciler.scan.session import add_package
 from reconciler.scan.task_rows import is_retry
 
 _CLIENT = "kafka."
@@ -47,7 +46,7 @@ Row = dict[str, Any]
 
 def register(session: SparkSession) -> None:
     """Register the three formats with a session, and put our code on its workers' path."""
-    add_package(session)
+    code_archive.add_to(session)
     for source in (KafkaPartitions, KafkaGroupCommits, KafkaCommitLog):
         session.dataSource.register(source)
 

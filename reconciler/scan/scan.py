@@ -1,33 +1,29 @@
 """The steps of a scan: ScanRequest in, ClusterSnapshot out. Reads only and decides nothing.
 
-The driver lists topics and groups while Spark starts. Tasks read the other facts.
+This process lists topics and groups while Spark starts. Tasks read the other facts.
 """
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-
-import pyarrow as pa
 
 from reconciler.kafka import futures
 from reconciler.kafka.group_listing import GroupListing, list_groups
 from reconciler.kafka.offsets import read_ends, read_watermarks, requests_by_leader
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, cleanup_policies, describe_topics, list_topics
+from reconciler.model.garbage import gc_paused
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Purge, Unknown
-from reconciler.scan import chunking, snapshot_builder
+from reconciler.scan import chunking, engines, snapshot_builder
 from reconciler.scan.chunking import Chunk, PartitionRequest
-from reconciler.scan.query import run_query
-from reconciler.scan.session import PendingSession, SparkTarget, close
-from reconciler.scan.snapshot_builder import CommitLog, Rows, split_rows
-from reconciler.scan.task_rows import FACTS, ScanTask, gc_paused, read_chunk
-
-__all__ = ["SparkTarget", "close", "scan", "start_session"]
+from reconciler.scan.engine import Engine
+from reconciler.scan.rows import Rows, combine
+from reconciler.scan.snapshot_builder import CommitLog
+from reconciler.scan.task_rows import ScanTask
 
 Progress = Callable[[str], None]
 
@@ -57,31 +53,22 @@ def scan(
     *,
     observed_at_ms: int,
     last_purges: Mapping[TopicPartition, Purge | Unknown] | Unknown,
-    engine: SparkTarget,
+    engine: Engine,
     progress: Progress,
-    start: PendingSession | None = None,
 ) -> ClusterSnapshot:
     """Read everything that is requested, and no more. Facts that could not be read are Unknown.
 
-    The session's timeout is the patience with a silent broker in each step. `start`: of
-    `start_session` for the same request. Raises ClusterUnreachable if no broker answers, ScanFailed
-    if Spark cannot run. Ctrl-C ends the scan and the Spark session.
+    The session's timeout is the patience with a silent broker in each step. Raises
+    ClusterUnreachable if no broker answers, ScanFailed if Spark cannot run. Ctrl-C ends the scan and
+    Spark.
     """
-    with nullcontext(start) if start is not None else start_session(request, engine) as start:
+    with engines.started(request, engine):
         with gc_paused():
             listings = _list(request, session, progress)
         chunks, task, limit_s = _divide(request, session, listings)
-        if start is not None and chunks:
-            progress("waiting for Spark")
-            table = run_query(start.result(), task, chunks, limit_s=limit_s, progress=progress)
-        else:
-            if start is not None:
-                start.abandon()
-            # Without Spark only the commits of a few groups are read: one row per group.
-            batches = [batch for chunk in chunks for batch in read_chunk(task, chunk, isolated=True)]
-            table = pa.Table.from_batches(batches, schema=FACTS)
+        answers = engines.read(request, engine, session, task, chunks, limit_s=limit_s, progress=progress)
     with gc_paused():
-        rows = split_rows(table)
+        rows = combine(answers, request, task.named)
         snapshot = _snapshot(request, session, listings, rows, observed_at_ms, last_purges)
     read = {name: sum(row["records"] or 0 for row in rows.runs if row["name"] == name) for name in _SOURCES}
     progress(
@@ -89,18 +76,6 @@ def scan(
         f"in a cluster of {len(snapshot.topics):,} topics and {len(snapshot.groups):,} groups"
     )
     return snapshot
-
-
-@contextmanager
-def start_session(request: ScanRequest, engine: SparkTarget) -> Iterator[PendingSession | None]:
-    """Start a session, if needed, while the block does the first steps. Its errors abandon it."""
-    start = PendingSession(engine) if request.spark else None
-    try:
-        yield start
-    except BaseException:
-        if start is not None:
-            start.abandon()
-        raise
 
 
 def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Listings:
@@ -166,6 +141,7 @@ def _divide(
     for part in listings.partition_requests:
         if part.readers or part.named:
             readers.setdefault(part.topic, []).extend(facts.partition.partition for facts in part.partitions)
+        if part.named:
             named[part.topic] = named.get(part.topic, frozenset()) | part.named
     reading_s = sum(chunk.seconds for chunk in chunks)
     log_limit_s = _LOG_START_S + session.timeout_s + sum(log_sizes.values()) / _SLOWEST_RECORDS_PER_S
@@ -180,7 +156,6 @@ def _divide(
             topic: topic_id for topic in readers if isinstance(topic_id := listings.topics.topics[topic].topic_id, str)
         },
         named=named,
-        groups=request.groups,
         # One bound for all chunks, so that no chunk waits anew for a silent broker. It includes the
         # reading time: late chunks once had five seconds left.
         until_s=time.time() + reading_s + session.timeout_s,

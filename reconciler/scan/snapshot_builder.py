@@ -1,10 +1,9 @@
 """Builds the snapshot. Decides what makes a fact Unknown, and when listings are complete."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-
-import pyarrow as pa
 
 from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.group_listing import GroupListing
@@ -22,40 +21,15 @@ from reconciler.model.snapshot import (
     Unknown,
 )
 from reconciler.scan.chunking import PartitionRequest, commit_groups, select_groups
-from reconciler.scan.task_rows import COLUMNS, COMMITS, GROUP, LISTED_TYPES, PARTITION, RUN, TOPIC
+from reconciler.scan.rows import LISTED_TYPES, Origin, PartitionRow, Position, Row, Rows
 from reconciler.text.formatting import first_few
 
+_NO_ANSWER = Unknown("the scan brought no answer for the partition")
+_NOT_READ = Unknown("not read")
 _LOG_ONLY = Unknown("state: only the commit log knows this group")
 _NO_COMMIT_YET = Unknown("it is a Streams group without a commit, and its members cannot be described")
 
-Row = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Rows of one scan by subject."""
-
-    partitions: Mapping[TopicPartition, Row]
-    groups: Mapping[str, Row]
-    topics: Mapping[str, Row]
-    runs: Sequence[Row]
-
-
-def split_rows(table: pa.Table) -> Rows:
-    """The rows of `run_query`, or of tasks that read no reader, by subject."""
-    # Imported here, where pandas has loaded it: at the top it would delay every command.
-    from pyarrow import compute as pc
-
-    def select_rows(subject: int) -> list[Row]:
-        columns = [name for name in ("name", "number", *COLUMNS[subject]) if name in table.column_names]
-        return list(table.filter(pc.equal(table["subject"], subject)).select(columns).to_pylist())
-
-    return Rows(
-        partitions={TopicPartition(row["name"], row["number"]): row for row in select_rows(PARTITION)},
-        groups={row["name"]: row for row in select_rows(GROUP)},
-        topics={row["name"]: row for row in select_rows(TOPIC)},
-        runs=select_rows(RUN),
-    )
+_COMMITS = ("commits", "commit_topics", "fingerprint")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,39 +97,41 @@ def partition_facts(
             if request.last_purge:
                 purge = last_purges if isinstance(last_purges, Unknown) else last_purges.get(partition)
                 listed = replace(listed, last_purge=purge)
-            row = rows.partitions.get(partition)
-            facts[partition] = _with_offsets(listed, request, row, log) if request.full else listed
+            facts[partition] = _with_offsets(listed, request, rows, log) if request.full else listed
     return facts
 
 
-def _with_offsets(listed: PartitionFacts, request: PartitionRequest, row: Row | None, log: CommitLog) -> PartitionFacts:
+def _with_offsets(listed: PartitionFacts, request: PartitionRequest, rows: Rows, log: CommitLog) -> PartitionFacts:
+    topic, number = listed.partition.topic, listed.partition.partition
+    row = rows.partitions.get(topic, {}).get(number)
     unread = _unread_reason(listed, row)
-    row = row or {}
-    log_start, stable_end, high_watermark = _values(row, ("log_start", "stable_end", "high_watermark"), unread)
-    at: Sequence[int | None] = row.get("offsets_at") or [None] * len(request.instants)
+    row = row or PartitionRow()
+    log_start, stable_end, high_watermark = (unread if offset is None else offset for offset in row[:3])
+    at = row.offsets_at or [None] * len(request.instants)
     offsets_at: dict[int, int | Unknown | None] = {}
     for instant, offset in zip(request.instants, at, strict=True):
         # -1: no record at or after the instant, below the stable end read before.
         offsets_at[instant] = None if offset == -1 else unread if offset is None else offset
+    positions, origins = rows.readers.get((topic, number), ()), rows.origins.get((topic, number), ())
     return replace(
         listed,
         log_start=log_start,
         stable_end=stable_end,
         high_watermark=high_watermark,
         offsets_at=offsets_at,
-        readers=_readers(request, row, log_start, log),
+        readers=_readers(request, positions, origins, log_start, log),
         readers_below=stable_end if request.readers else NOT_ASKED,
     )
 
 
-def _unread_reason(listed: PartitionFacts, row: Row | None) -> Unknown:
+def _unread_reason(listed: PartitionFacts, row: PartitionRow | None) -> Unknown:
     if isinstance(listed.leader, Unknown):
         return listed.leader
     if listed.leader is None:
         return Unknown("the partition has no leader")
     if row is None:
-        return Unknown("the scan brought no answer for the partition")
-    return Unknown(row["error"] or "not read")
+        return _NO_ANSWER
+    return _NOT_READ if row.error is None else Unknown(row.error)
 
 
 def _values(row: Row, columns: Iterable[str], unread: Unknown) -> Iterator[Any]:
@@ -164,26 +140,29 @@ def _values(row: Row, columns: Iterable[str], unread: Unknown) -> Iterator[Any]:
 
 
 def _readers(
-    request: PartitionRequest, row: Row, log_start: int | Unknown, log: CommitLog
+    request: PartitionRequest,
+    positions: Iterable[Position],
+    origins: Iterable[Origin],
+    log_start: int | Unknown,
+    log: CommitLog,
 ) -> tuple[ConsumerPosition, ...] | Unknown:
-    origins: dict[str, list[Row]] = {}
-    for origin in row.get("origins") or ():
-        origins.setdefault(origin["group"], []).append(origin)
     if not request.readers and not request.named:
         return NOT_ASKED
+    origins_of: defaultdict[str, list[Origin]] = defaultdict(list)
+    for origin in origins:
+        origins_of[origin.group].append(origin)
     readers = []
-    for reader in row.get("readers") or ():
-        group, committed = reader["group"], reader["committed"]
+    for group, committed in positions:
         if not request.readers and group not in request.named:
             continue
         if committed is not None:
-            of_group = origins.get(group, ())
+            of_group = origins_of.get(group, ())
             topic_id: str | Unknown | None
             if group in request.named:
                 topic_id = _origin(group, committed, of_group, log)
             else:
                 # Of other groups there are only commits for another topic id.
-                topic_id = next((origin["id"] for origin in of_group if origin["committed"] == committed), NOT_ASKED)
+                topic_id = next((origin.id for origin in of_group if origin.committed == committed), NOT_ASKED)
             readers.append(ConsumerPosition(group, committed, topic_id=topic_id))
         elif isinstance(log_start, Unknown):
             return Unknown(f"where {group!r} would start reading is unknown, {log_start.reason}")
@@ -192,14 +171,14 @@ def _readers(
     return tuple(sorted(readers, key=lambda position: position.group))
 
 
-def _origin(group: str, committed: int, origins: Sequence[Row], log: CommitLog) -> str | Unknown | None:
+def _origin(group: str, committed: int, origins: Sequence[Origin], log: CommitLog) -> str | Unknown | None:
     unread = log.reason_for(group)
     if unread is not None:
         return unread
-    ids: set[str | None] = {origin["id"] for origin in origins}
+    ids = {origin.id for origin in origins}
     if len(ids) > 1:
         # With commits for an earlier topic of this name only the current one counts.
-        ids = {origin["id"] for origin in origins if origin["committed"] == committed}
+        ids = {origin.id for origin in origins if origin.committed == committed}
     unclear = Unknown(f"the topic id that {group!r} committed for: the commit log does not say")
     return ids.pop() if len(ids) == 1 else unclear
 
@@ -207,7 +186,7 @@ def _origin(group: str, committed: int, origins: Sequence[Row], log: CommitLog) 
 def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: CommitLog) -> dict[str, GroupFacts]:
     """All listed groups, and ids that only the old list call or the commit log knows."""
     groups: dict[str, GroupFacts] = {}
-    names = listing.groups.keys() | {name for name, row in rows.groups.items() if row["live"]}
+    names = listing.groups.keys() | {name for name, row in rows.groups.items() if row.get("live")}
     requested = select_groups(request.groups, names)
     with_activity = select_groups([part for part in request.groups if part.activity], names)
     read = commit_groups(request, listing) if request.readers else ()
@@ -243,7 +222,7 @@ def _with_commits(facts: GroupFacts, row: Row) -> GroupFacts:
             "the right DESCRIBE on some of their topics is missing, or a transaction was not committed"
         )
         row = {}
-    commits, commit_topics, digest = _values(row, COMMITS, unread)
+    commits, commit_topics, digest = _values(row, _COMMITS, unread)
     return replace(facts, commits=commits, commit_topics=commit_topics, fingerprint=digest)
 
 

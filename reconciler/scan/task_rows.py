@@ -1,60 +1,49 @@
-"""Reads one chunk in a Spark task, as rows of one table that Spark reduces.
+"""Reads one chunk in a task, and answers with a few typed tables.
 
-Decided here: which rows leave a task. All sources share one schema and feed one shuffle. A row
-describes one subject (partition, group, topic, or the run itself) and fills only some columns.
+Decided here: what leaves a task. Every row describes one subject and says what was read; a chunk also
+counts what it read, and a subject without a row was not read.
 """
 
-import gc
+import pickle
+import socket
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 
+from reconciler.errors import ScanFailed
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_commit_log
-from reconciler.kafka.groups import Consumption, commit_row, read_consumption
+from reconciler.kafka.groups import commit_row, read_consumption
 from reconciler.kafka.offsets import STABLE_END, OffsetsRequest, read_offsets
 from reconciler.kafka.session import KafkaSession
-from reconciler.model.scan_request import GroupRequest
-from reconciler.scan.chunking import Chunk, select_groups
-from reconciler.scan.columns import columns, struct
+from reconciler.model.garbage import gc_paused
+from reconciler.references import UnresolvedReference
+from reconciler.scan.chunking import Chunk
+from reconciler.scan.columns import columns
 
-PARTITION, GROUP, TOPIC, RUN = range(4)
-"""The subject of a row."""
-
-KEYS = ("subject", "name", "number")
-_OFFSETS = ("error", "log_start", "stable_end", "high_watermark", "offsets_at")
-COMMITS = ("commits", "commit_topics", "fingerprint")
-_ACTIVITY = ("last_activity_ms", "log_partition", "log_offset", "seems", "live", "commit_keys")
-_COUNTS = ("records", "skipped", "garbled")
-SUMS = (*_COUNTS, "unread")
-"""Of a topic (records, partitions without an answer), or of a run (what was read)."""
-
-COLUMNS: Mapping[int, Sequence[str]] = {
-    PARTITION: (*_OFFSETS, "readers", "origins"),
-    GROUP: ("error", *COMMITS, *_ACTIVITY),
-    TOPIC: ("records", "unread"),
-    RUN: ("error", *_COUNTS, "log_offset"),
+SCHEMAS: Mapping[str, pa.Schema] = {
+    "partitions": columns("topic! partition! log_start stable_end high_watermark offsets_at error"),
+    # Records of all partitions that were read, and the number of the other ones.
+    "topics": columns("topic! records! unread!"),
+    "groups": columns("group! error commits commit_topics fingerprint"),
+    # `committed` null: the group consumes the topic and has no commit on the partition.
+    "positions": columns("group! topic! partition! committed"),
+    # Of the commit log: the newest record and activity of a group, and commits with their topic ids.
+    "activity": columns("group! last_activity_ms log_partition! log_offset seems live commit_keys"),
+    "origins": columns("topic! partition! group! committed id"),
+    # What was read: partitions, groups and commits in numbers, partitions of the commit log one by one.
+    "runs": columns("name! number! error records skipped garbled log_offset"),
 }
-"""The columns of each kind of subject in the result; the query collects `readers` and `origins`."""
+"""The tables of an answer."""
 
-FACTS = columns(
-    " ".join(["subject! name! number!", *_OFFSETS, "reader origin needed", *COMMITS, *_ACTIVITY, *SUMS]),
-    # A reader of a partition; without a committed offset it is implied to stand at the log start.
-    reader=struct("group committed named"),
-    # The commit log's entry of a named reader, or of one that committed for another topic id.
-    origin=struct("group committed id"),
-)
-
-LISTED_TYPES = ("classic", "consumer")
-"""Types in the log that prove nothing: a group of these types would be in the current list call.
-
-A Connect group starts with a record without a protocol, which reads as classic.
-"""
+Answer = Mapping[str, pa.RecordBatch]
+"""What one chunk answers, by table; without a table there are no rows."""
 
 _LEAST_S = 5.0
 
@@ -63,27 +52,75 @@ _LEAST_S = 5.0
 class ScanTask:
     """What the tasks of one scan share. Pickled into the tasks.
 
-    `readers`: partitions whose readers are requested, by topic. `topic_ids`: of these topics. `named`: groups whose position is
-    requested wherever it is, by topic. `until_s`: epoch seconds at which tasks give up silent
-    brokers; a wrong clock costs time, not facts. `log_limit_s`: for one chunk of the commit log.
+    `readers`: partitions whose readers are requested, by topic. `topic_ids`: of these topics.
+    `named`: groups whose position is requested wherever it is, by topic. `until_s`: epoch seconds at
+    which tasks give up silent brokers; a wrong clock costs time, not facts. `log_limit_s`: for one
+    chunk of the commit log.
     """
 
     connection: Connection
     readers: Mapping[str, Sequence[int]]
     topic_ids: Mapping[str, str]
     named: Mapping[str, frozenset[str]]
-    groups: tuple[GroupRequest, ...]
     until_s: float
     log_limit_s: float
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What grows with the cluster is unpickled once per process: each of many tasks would repeat it.
+        by_topic = pickle.dumps((self.readers, self.topic_ids, self.named))
+        return _task, (self.connection, by_topic, self.until_s, self.log_limit_s)
 
-def read_chunks(task: ScanTask, chunks: Sequence[Chunk], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow` over a range, in a Python worker of Spark: an id is a chunk's number."""
+
+def _task(connection: Connection, by_topic: bytes, until_s: float, log_limit_s: float) -> ScanTask:
+    readers, topic_ids, named = _unpickle(by_topic)
+    return ScanTask(
+        connection=connection,
+        readers=readers,
+        topic_ids=topic_ids,
+        named=named,
+        until_s=until_s,
+        log_limit_s=log_limit_s,
+    )
+
+
+@lru_cache(maxsize=1)
+def _unpickle(data: bytes) -> Any:
+    return pickle.loads(data)  # noqa: S301  a part of a task, which Spark has unpickled, too
+
+
+def read_encoded(task: ScanTask, chunk: Chunk) -> bytes:
+    """Read a chunk in a task of Spark, and return its answer as bytes for `decode`."""
+    # At least a few seconds, because the executor's clock may be ahead.
+    remaining_s = min(task.connection.timeout_s, max(_LEAST_S, task.until_s - time.time()))
+    try:
+        connection = replace(task.connection.resolve_here(), timeout_s=remaining_s)
+    except UnresolvedReference as reason:
+        raise ScanFailed(
+            f"{reason}, on the executor {socket.gethostname()}: set it there, or leave --executor-secrets out"
+        ) from None
     # Garbage collection took a third of the time.
-    with gc_paused():
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from read_chunk(task, chunks[number], isolated=is_retry())
+    with gc_paused(), closing(KafkaSession(connection)) as session:
+        return encode(read_chunk(session, task, chunk, isolated=is_retry()))
+
+
+def encode(answer: Answer) -> bytes:
+    """Return an answer as bytes: compressed Arrow streams by name."""
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    streams = {}
+    for name, batch in answer.items():
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+            writer.write_batch(batch)
+        streams[name] = sink.getvalue().to_pybytes()
+    return pickle.dumps(streams)
+
+
+def decode(data: bytes) -> Answer:
+    """Return the answer that `encode` has made these bytes of. Only for data of our own tasks."""
+    return {
+        name: pa.ipc.open_stream(stream).read_next_batch()
+        for name, stream in pickle.loads(data).items()  # noqa: S301  our own tasks, as all results of Spark
+    }
 
 
 def is_retry() -> bool:
@@ -94,108 +131,88 @@ def is_retry() -> bool:
     return context is not None and context.attemptNumber() > 0
 
 
-@contextmanager
-def gc_paused() -> Iterator[None]:
-    """Pause garbage collection, for all threads, while many objects are created that all stay."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+def read_chunk(session: KafkaSession, task: ScanTask, chunk: Chunk, *, isolated: bool) -> Answer:
+    """Read one chunk, which has one kind of subject. `isolated`: see `read_consumption`."""
+    if chunk.requests:
+        return _read_partitions(session, chunk.requests)
+    if chunk.groups:
+        return _read_commits(session, task, chunk, isolated=isolated)
+    return _read_log(session, task, chunk.log)
 
 
-def read_chunk(task: ScanTask, chunk: Chunk, *, isolated: bool) -> Iterator[pa.RecordBatch]:
-    """One chunk as batches of `FACTS`, and a row about the run. `isolated`: see `read_consumption`."""
-    # At least a few seconds, because the executor's clock may be ahead.
-    remaining_s = min(task.connection.timeout_s, max(_LEAST_S, task.until_s - time.time()))
-    with closing(KafkaSession(replace(task.connection, timeout_s=remaining_s))) as session:
-        if chunk.requests:
-            yield from _read_partitions(session, chunk.requests)
-        if chunk.groups:
-            yield from _read_commits(session, task, chunk, isolated=isolated)
-        if chunk.log:
-            yield from _read_log(session, task, chunk.log)
-
-
-def _read_partitions(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> Iterator[pa.RecordBatch]:
+def _read_partitions(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> Answer:
     records: Counter[str] = Counter()
     unread: Counter[str] = Counter()
     rows = read_offsets(session, requests)
     for row in rows:
         topic, start, end = row["topic"], row["log_start"], row["high_watermark"]
-        known = start is not None and end is not None
-        records[topic] += max(0, end - start) if known else 0
-        unread[topic] += not known
-    # Partitions that are only counted have no stable end.
-    requested = (row for row in rows if STABLE_END in row)
-    yield _rows(PARTITION, ({**row, "name": row["topic"], "number": row["partition"]} for row in requested))
-    yield _rows(TOPIC, ({"name": name, "records": records[name], "unread": unread[name]} for name in records))
-    yield _rows(RUN, [{"name": "partitions", "records": len(rows)}])
+        is_known = start is not None and end is not None
+        records[topic] += max(0, end - start) if is_known else 0
+        unread[topic] += not is_known
+    return {
+        # Partitions that are only counted have no stable end.
+        "partitions": _batch("partitions", (row for row in rows if STABLE_END in row)),
+        "topics": _batch(
+            "topics", ({"topic": name, "records": records[name], "unread": unread[name]} for name in records)
+        ),
+        "runs": _batch("runs", [{"name": "partitions", "number": -1, "records": len(rows)}]),
+    }
 
 
-def _read_commits(session: KafkaSession, task: ScanTask, chunk: Chunk, *, isolated: bool) -> Iterator[pa.RecordBatch]:
-    read: Counter[str] = Counter(groups=0, commits=0)
+def _read_commits(session: KafkaSession, task: ScanTask, chunk: Chunk, *, isolated: bool) -> Answer:
+    groups: list[dict[str, Any]] = []
+    positions: dict[str, list[Any]] = {name: [] for name in SCHEMAS["positions"].names}
     for part in read_consumption(session, chunk.groups, with_members=chunk.with_members, isolated=isolated):
-        yield _readers(task, part)
-        needed = select_groups(task.groups, part)
-        rows = []
         for group, consumption in part.items():
-            row = {**commit_row(group, consumption.commits), "name": group, "needed": group in needed}
-            if consumption.unread is not None:
-                row["error"] = consumption.unread.reason
-            rows.append(row)
-        yield _rows(GROUP, rows)
-        read.update(groups=len(rows), commits=sum(row.get("commits", 0) for row in rows))
-    yield _rows(RUN, [{"name": name, "records": number} for name, number in read.items()])
+            row = commit_row(group, consumption.commits)
+            groups.append(row if consumption.unread is None else {**row, "error": consumption.unread.reason})
+            for topic in sorted(consumption.topics.intersection(task.readers)):
+                committed, requested = consumption.of_topic(topic), task.readers[topic]
+                positions["group"] += [group] * len(requested)
+                positions["topic"] += [topic] * len(requested)
+                positions["partition"] += requested
+                positions["committed"] += map(committed.get, requested)
+    commits = sum(row.get("commits", 0) for row in groups)
+    runs = [
+        {"name": "groups", "number": -1, "records": len(groups)},
+        {"name": "commits", "number": -1, "records": commits},
+    ]
+    return {
+        "groups": _batch("groups", groups),
+        # By column: a dictionary per position would take longer than the reading.
+        "positions": pa.RecordBatch.from_pydict(positions, schema=SCHEMAS["positions"]),
+        "runs": _batch("runs", runs),
+    }
 
 
-def _readers(task: ScanTask, part: Mapping[str, Consumption]) -> pa.RecordBatch:
-    """Positions on requested partitions of the topics that each group consumes.
-
-    `committed` is null where the group has no commit on the partition (an implied position).
-    """
-    names: list[str] = []
-    numbers: list[int] = []
-    readers: list[tuple[str, int | None, bool]] = []
-    for group, consumption in part.items():
-        for topic in sorted(consumption.topics.intersection(task.readers)):
-            by_number, requested = consumption.of_topic(topic), task.readers[topic]
-            named = group in task.named.get(topic, ())
-            names += [topic] * len(requested)
-            numbers += requested
-            readers += [(group, by_number.get(number), named) for number in requested]
-    # A row per position: dictionaries would take longer than the reading.
-    columns = {"subject": [PARTITION] * len(names), "name": names, "number": numbers, "reader": readers}
-    nulls = pa.nulls(len(names))
-    return pa.RecordBatch.from_pydict({name: columns.get(name, nulls) for name in FACTS.names}, schema=FACTS)
-
-
-def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) -> Iterator[pa.RecordBatch]:
-    origins: dict[str, set[str]] = {}
-    for topic, named in task.named.items():
-        for name in named:
-            origins.setdefault(name, set()).add(topic)
-    rows = read_commit_log(session, partitions, origins=origins, topic_ids=task.topic_ids, limit_s=task.log_limit_s)
-    needed = select_groups(task.groups, {row["group"] for row in rows if "group" in row})
-    groups, topic_ids, logs = [], [], []
+def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) -> Answer:
+    named: dict[str, set[str]] = {}
+    for topic, groups in task.named.items():
+        for name in groups:
+            named.setdefault(name, set()).add(topic)
+    rows = read_commit_log(session, partitions, origins=named, topic_ids=task.topic_ids, limit_s=task.log_limit_s)
+    activity, origins, runs = [], [], []
     for row in rows:
-        group = row.get("group")
-        if group is None:
-            logs.append({**row, "name": "commit_log", "number": row["log_partition"]})
+        if "group" not in row:
+            runs.append({**row, "name": "commit_log", "number": row["log_partition"]})
         elif "topic" in row:
-            origin = {"group": group, "committed": row["committed"], "id": row["topic_id"]}
-            topic_ids.append({"name": row["topic"], "number": row["partition"], "origin": origin})
-        elif task.readers or group in needed:
-            # For readers every group counts: the log may know ids that no listing shows. Only the log
-            # tells the types of groups that are neither classic nor consumer groups.
-            groups.append({**row, "name": group, "needed": group in needed or row["seems"] not in LISTED_TYPES})
-    yield _rows(GROUP, groups)
-    yield _rows(PARTITION, topic_ids)
-    yield _rows(RUN, logs)
+            origins.append({**row, "id": row["topic_id"]})
+        else:
+            activity.append(row)
+    return {
+        "activity": _batch("activity", activity),
+        "origins": _batch("origins", origins),
+        "runs": _batch("runs", runs),
+    }
 
 
-def _rows(subject: int, rows: Iterable[Mapping[str, Any]]) -> pa.RecordBatch:
-    """Rows with some columns of `FACTS`; other columns are null, and other keys have no column."""
-    return pa.RecordBatch.from_pylist([{"subject": subject, "number": -1, **row} for row in rows], schema=FACTS)
+def _batch(table: str, rows: Iterable[Mapping[str, Any]]) -> pa.RecordBatch:
+    """Return rows as a batch of a table; keys without a column are left out, columns without a key null."""
+    return pa.RecordBatch.from_pylist(list(rows), schema=SCHEMAS[table])
+
+
+def read_batches(task: ScanTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Read pickled chunks, for `mapInArrow`: a row with the encoded answer for each."""
+    for batch in batches:
+        for chunk in batch.column(0).to_pylist():
+            yield pa.RecordBatch.from_pydict({"answer": [read_encoded(task, pickle.loads(chunk))]})  # noqa: S301

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from bench import apply, apply_command, hundred_scans, scan, scan_process
+from bench import apply, apply_command, demo, hundred_scans, programs, scan, scan_process
 from bench.apply_cluster import ApplyCluster, topic_names
 from bench.scan_cluster import FIRST_COMMIT, ScanCluster
 from bench.scan_rows import SPARK_MASTER, Bench
 from bench.sizes import TOY
 from reconciler.sandbox.client import admin_client
 from reconciler.sandbox.cluster import Cluster
-from reconciler.scan.scan import SparkTarget
+from reconciler.scan.engine import Engine
 from tests import kafka_client
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
@@ -54,14 +54,31 @@ def test_the_scan_is_measured(cluster: Cluster, tmp_path: Path) -> None:
     """The bench was broken for a while, because a function of the scan got another argument."""
     scan_cluster = ScanCluster(cluster, ignore_progress)
     scan_cluster.create_commit_log()
-    bench = Bench(scan_cluster, tmp_path, TOY.scan, ignore_progress, measure=scan_process.measure)
+    bench = Bench(
+        scan_cluster,
+        now=programs.current(tmp_path),
+        before=None,  # a shallow clone lacks the commit
+        folder=tmp_path,
+        sizes=TOY.scan,
+        progress=ignore_progress,
+        measure=scan_process.measure,
+    )
     scan.prepare(bench)
     assert tuple(scan.phases(bench, WARM_PHASES)) == WARM_PHASES
     keep_leader_policy_only(bench.manifests / "bench.yaml")
     assert tuple(scan.phases(bench, ["plan"])) == ("plan",)
     rows = [line for line in scan.section(bench) if line.startswith("| ")]
-    assert len(rows) == 1 + len(WARM_PHASES) + 1
-    assert scan_process.measure("session", SPARK_MASTER).keys() == {"session_s", "first_row_s"}
+    heads, of_scan, of_units, of_log, of_plan = 1, 2, 1, 1, 3
+    assert len(rows) == heads + of_scan + of_units + of_log + of_plan
+    assert scan_process.measure("session", SPARK_MASTER, cluster.bootstrap_servers).keys() == {
+        "session_s",
+        "first_answer_s",
+    }
+
+
+def test_stalls_of_clients_are_counted(cluster: Cluster) -> None:
+    rows = list(demo.stall_rows(cluster.bootstrap_servers, TOY.demo.clients, ignore_progress))
+    assert [row[1].split(" took")[0].partition(" of ")[2] for row in rows] == [str(TOY.demo.clients)] * 3
 
 
 def test_applying_is_measured(cluster: Cluster, tmp_path: Path) -> None:
@@ -77,6 +94,6 @@ def test_applying_is_measured(cluster: Cluster, tmp_path: Path) -> None:
     assert apply_command.measure(apply_cluster, apply_command.elections(partitions), len(partitions)) > 0
 
 
-def test_a_hundred_scans_are_measured(cluster: Cluster, engine: SparkTarget) -> None:
+def test_a_hundred_scans_are_measured(cluster: Cluster, engine: Engine) -> None:
     lines = hundred_scans.measure(cluster.bootstrap_servers, TOY.hundred_scans)
     assert lines[-1].startswith("| 1 |")

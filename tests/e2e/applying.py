@@ -46,10 +46,6 @@ class ApplyScenario:
     topic: str
     bystander: str
     dead: tuple[str, ...]
-    spark_remote: str = ""
-    """A Spark Connect server for applies that do not test their own JVM; if empty, each starts a
-    JVM.
-    """
 
     @property
     def journal(self) -> Path:
@@ -85,7 +81,7 @@ class ApplyScenario:
         assert self.non_preferred() == set(range(ELECTIONS))
 
 
-def create_and_plan(cluster: Cluster, folder: Path, *, cluster_spec: str = "", spark_remote: str = "") -> ApplyScenario:
+def create_and_plan(cluster: Cluster, folder: Path, *, cluster_spec: str = "") -> ApplyScenario:
     """Create the cluster content and a plan.json in its folder.
 
     `cluster_spec` are lines of the Cluster's spec.
@@ -97,7 +93,6 @@ def create_and_plan(cluster: Cluster, folder: Path, *, cluster_spec: str = "", s
         f"interrupted-{mark}",
         f"bystander-{mark}",
         tuple(f"dead-{mark}-{number}" for number in range(GROUPS)),
-        spark_remote,
     )
     servers = cluster.bootstrap_servers
     assignment = [tuple((number + at) % 3 + 1 for at in range(3)) for number in range(PARTITIONS)]
@@ -158,7 +153,7 @@ def start_apply(scenario: ApplyScenario, *, timeout_s: float = 30) -> Iterator[s
     with subprocess.Popen(
         command(*APPLY, "--timeout", str(timeout_s)),
         cwd=scenario.folder,
-        env=environment(SPARK_REMOTE=scenario.spark_remote, PYTHONFAULTHANDLER="1"),
+        env=environment(PYTHONFAULTHANDLER="1"),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -20,7 +20,7 @@ from tests.e2e import raw_groups
 from tests.e2e.test_unseen_consumers import read_plan, write_manifests
 from tests.toolbox import list_groups, log_start_offsets, run_kafka_tool
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+pytestmark = pytest.mark.brokers
 
 RECORDS = 100
 

@@ -223,7 +223,7 @@ def test_no_module_of_the_checkout_runs(cluster: Cluster, tmp_path: Path) -> Non
     result = subprocess.run(
         [script, "plan"],
         cwd=tmp_path,
-        env=environment(),
+        env=environment(RECONCILER_ENGINE="spark"),
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,

@@ -19,7 +19,7 @@ from tests.e2e import raw_groups
 from tests.e2e.test_unseen_consumers import blocks, read_plan, write_floor, write_manifests
 from tests.toolbox import log_start_offsets, run_kafka_tool
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+pytestmark = pytest.mark.brokers
 
 RECORDS = 100
 REMOVAL = """\

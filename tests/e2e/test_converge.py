@@ -21,11 +21,11 @@ from reconciler.pipeline import Run
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
-from reconciler.scan.session import SparkTarget
+from reconciler.scan.engine import Engine
 from tests.repeats import repeats
 from tests.toolbox import committed_offsets, log_start_offsets
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+pytestmark = pytest.mark.brokers
 
 EVERY_MS = 1_000
 INTERVALS = repeats(4, 20)
@@ -52,7 +52,7 @@ def produce_records(servers: str, topic: str) -> Iterator[None]:
 
 
 def test_purges_keep_their_interval_and_unread_records(
-    cluster: Cluster, engine: SparkTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over many intervals, `every` holds between deletions and no unread record of the named group
     is deleted.

@@ -41,11 +41,10 @@ def docs_cluster() -> Iterator[Cluster]:
 class NewUser:
     """A user with a folder, an empty HOME, and the program on PATH."""
 
-    def __init__(self, folder: Path, cluster: Cluster, spark_remote: str) -> None:
+    def __init__(self, folder: Path, cluster: Cluster) -> None:
         self.folder = folder / "repository"
         self._home = folder / "home"
         self._cluster = cluster
-        self._spark_remote = spark_remote
         self.folder.mkdir()
         self._home.mkdir()
 
@@ -61,7 +60,6 @@ class NewUser:
                 "PATH": f"{binaries}{os.pathsep}/usr/bin:/bin",
                 "HOME": str(self._home),
                 "LANG": "C.UTF-8",
-                "SPARK_REMOTE": self._spark_remote,
             },
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -83,7 +81,7 @@ def commands(page: str) -> list[str]:
     return [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]
 
 
-def test_five_minutes_to_the_first_plan(docs_cluster: Cluster, spark_server: str, tmp_path: Path) -> None:
+def test_five_minutes_to_the_first_plan(docs_cluster: Cluster, tmp_path: Path) -> None:
     """getting-started.md from `init` to `apply`: the plan names the old records, apply deletes
     them, and no action remains.
     """
@@ -91,7 +89,7 @@ def test_five_minutes_to_the_first_plan(docs_cluster: Cluster, spark_server: str
     client.create_topics(docs_cluster.bootstrap_servers, [Topic("clicks")])
     old_record, new_record = Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS), Record(b"new", timestamp_ms=now_ms)
     client.produce(docs_cluster.bootstrap_servers, "clicks", {0: [*[old_record] * 40, *[new_record] * 60]})
-    new_user = NewUser(tmp_path, docs_cluster, spark_server)
+    new_user = NewUser(tmp_path, docs_cluster)
     commands_run = []
     for command in commands("getting-started.md"):
         if not command.startswith("reconciler ") or "completion" in command:
@@ -124,7 +122,7 @@ def test_five_minutes_to_the_first_plan(docs_cluster: Cluster, spark_server: str
     assert client.watermarks(docs_cluster.bootstrap_servers, "clicks", 0) == (40, 100)
 
 
-def test_the_crontab_prints_nothing_without_drift(docs_cluster: Cluster, spark_server: str, tmp_path: Path) -> None:
+def test_the_crontab_prints_nothing_without_drift(docs_cluster: Cluster, tmp_path: Path) -> None:
     """`sh` runs the lines of cron.md: converge deletes, later runs print nothing, and drift writes
     report and metrics.
 
@@ -165,7 +163,7 @@ spec: {{topics: [{topic}], keep: {{last: 10}}, driftAfter: 1s}}
         return subprocess.run(
             ["/bin/sh", "-c", local_line],
             cwd=tmp_path,
-            env={**variables, "PATH": path, "HOME": str(tmp_path), "SPARK_REMOTE": spark_server},
+            env={**variables, "PATH": path, "HOME": str(tmp_path), "RECONCILER_ENGINE": "auto"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

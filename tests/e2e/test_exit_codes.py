@@ -211,8 +211,7 @@ def test_a_full_disk_is_an_error_of_one_line(folder: Path, arguments: list[str])
 
 
 @pytest.mark.brokers
-@pytest.mark.spark
-def test_exit_codes_on_a_cluster(cluster: Cluster, spark_server: str, tmp_path: Path) -> None:
+def test_exit_codes_on_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
     """Plan, drift, apply and converge exit with 0, 2, 3 and 4, with and without a reader."""
     mark = uuid4().hex[:8]
     topic = f"codes-{mark}"
@@ -238,7 +237,7 @@ def test_exit_codes_on_a_cluster(cluster: Cluster, spark_server: str, tmp_path: 
         return result.returncode
 
     def code_without_reader(*arguments: str, stdout: bool = True) -> int:
-        return exit_code_without_reader(tmp_path, *arguments, stdout=stdout, SPARK_REMOTE=spark_server)
+        return exit_code_without_reader(tmp_path, *arguments, stdout=stdout)
 
     manifests()
     assert code("plan", "--out", "plan.json", "--detailed-exitcode") == 2

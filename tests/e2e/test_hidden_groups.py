@@ -26,7 +26,7 @@ from tests.command import reconciler
 from tests.e2e.raw_groups import join_group, join_streams_group
 from tests.toolbox import run_kafka_tool
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+pytestmark = pytest.mark.brokers
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from tests.e2e.raw_groups import commit, delete
 from tests.strategies.plans import LONG, NASTY
 from tests.unit.report.test_renderers_are_harmless import assert_harmless_markdown
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+pytestmark = pytest.mark.brokers
 
 DAY_MS = 86_400_000
 SIMILAR = ("e\u0301", "\u00e9", "a\nb", "a\\nb", "a\u200bb", "ab", '"', '\\"', LONG, f"{LONG[:-1]}y")

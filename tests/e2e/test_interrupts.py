@@ -8,7 +8,6 @@ import os
 import random
 import signal
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,7 +37,7 @@ from tests.e2e.applying import (
     wait_for_stderr,
 )
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+pytestmark = pytest.mark.brokers
 
 SEED = 20261121
 LANES = 8
@@ -46,8 +45,8 @@ ELECTION_ENTRIES, GROUP_ENTRIES = 2 * ELECTIONS, 2 * GROUPS
 
 
 @pytest.fixture
-def scenario(cluster: Cluster, spark_server: str, tmp_path: Path) -> ApplyScenario:
-    return create_and_plan(cluster, tmp_path, spark_remote=spark_server)
+def scenario(cluster: Cluster, tmp_path: Path) -> ApplyScenario:
+    return create_and_plan(cluster, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -66,11 +65,9 @@ def test_one_signal_waits_for_requests_in_flight(
 
     results.json is true, and the next apply does the remaining work.
     """
-    if to_group:  # with a JVM of its own, which also gets a signal to the process group
-        scenario = replace(scenario, spark_remote="")
     with start_apply(scenario) as process:
         wait_for_journal_entries(scenario, process, moment)
-        # A terminal sends it to the foreground process group, with the Spark JVM and the workers.
+        # A terminal sends it to the foreground process group, with the worker processes.
         (os.killpg if to_group else os.kill)(process.pid, number)
         entry_count = count_journal_entries(scenario)
         stderr = wait_for_stderr(process)
@@ -100,7 +97,6 @@ def test_one_signal_waits_for_requests_in_flight(
 
 def test_one_signal_before_the_first_request(scenario: ApplyScenario) -> None:
     """During the recheck: no request was sent, exit 130, results for every action, and no journal."""
-    scenario = replace(scenario, spark_remote="")  # a JVM of its own, which also gets the signal
     with start_apply(scenario) as process:
         assert process.stderr is not None
         for line in process.stderr:

@@ -11,7 +11,7 @@ from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.command import reconciler
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+pytestmark = pytest.mark.brokers
 
 SECRET = "secret-4f2c9aa-hunter2"
 DAY_MS = 86_400_000

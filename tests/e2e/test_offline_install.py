@@ -2,6 +2,9 @@
 
 What the lock files name is enough, and nothing else runs: beside their packages the folder has a
 newer setuptools, as a package index could serve one. It leaves a mark if anything imports it.
+
+pip takes two minutes to build and install pyspark. `make setup` has done exactly that with the same
+lock file and options, so its pyspark is used here. `make test-long` builds another one.
 """
 
 import json
@@ -28,6 +31,7 @@ from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
 from tests.e2e.github import expressions
+from tests.repeats import LONG
 
 ROOT = Path(__file__).parents[2]
 REPOSITORY = "acme/reconciler"
@@ -55,7 +59,19 @@ def git(folder: Path, *words: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_lock(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run lock, without pyspark unless this is a long run."""
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    if not LONG:
+        text, count = re.subn(r"^pyspark==.*\n(?: .*\n)+", "", text, flags=re.MULTILINE)
+        assert count == 1
+    path = tmp_path_factory.mktemp("lock") / "requirements.lock"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def wheelhouse(run_lock: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The packages of the run lock, downloaded, and a setuptools that no lock file names.
 
     This is the only step with a network. RECONCILER_TEST_WHEELHOUSE names a folder that has the
@@ -65,7 +81,7 @@ def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = ["--quiet", "--require-hashes", "--no-build-isolation", "--dest", folder]
     if downloaded := os.environ.get("RECONCILER_TEST_WHEELHOUSE"):
         options += ["--no-index", "--find-links", downloaded]
-    run([sys.executable, "-m", "pip", "download", *options, "--requirement", ROOT / "requirements.lock"], ROOT)
+    run([sys.executable, "-m", "pip", "download", *options, "--requirement", run_lock], ROOT)
     leave_mark = f"import pathlib\npathlib.Path({str(folder / 'mark')!r}).touch()\n"
     with zipfile.ZipFile(folder / "setuptools-999.0-py3-none-any.whl", "w") as wheel:
         wheel.writestr("setuptools/__init__.py", leave_mark)
@@ -118,7 +134,9 @@ def commit(clone: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def image(clone: Path, commit: str, offline: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def image(
+    clone: Path, commit: str, run_lock: Path, offline: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """`bin/` of the image's environment: the steps of the Dockerfile's first stage, in an empty folder.
 
     Its COPY takes files of the context only, as .dockerignore does.
@@ -135,6 +153,8 @@ def image(clone: Path, commit: str, offline: Mapping[str, str], tmp_path_factory
                 pass
             case "COPY":
                 copy_into(source, clone, *shlex.split(text))
+                if (source / run_lock.name).exists():
+                    shutil.copy(run_lock, source)
             case "ARG":
                 arguments[text.partition("=")[0]] = f"{REPOSITORY}@{commit}"
             case "RUN":
@@ -144,6 +164,10 @@ def image(clone: Path, commit: str, offline: Mapping[str, str], tmp_path_factory
                 run(["sh", "-ec", script], source, **offline, **arguments)
             case _:
                 raise AssertionError(f"the Dockerfile's {instruction} is new: run it here, too")
+    if not LONG:
+        [site] = target.glob("lib/python*/site-packages")
+        for package in Path(sysconfig.get_path("purelib")).glob("pyspark*"):
+            (site / package.name).symlink_to(package)
     return target / "bin"
 
 
@@ -229,9 +253,8 @@ def released(release: Path, image: Path, offline: Mapping[str, str], tmp_path_fa
 def test_a_release_validates_and_plans_with_the_network_closed(
     released: Path, offline: Mapping[str, str], tmp_path: Path, cluster: Cluster
 ) -> None:
-    """A wheel of the release workflow's commands, beside the packages of the run lock: pyspark was
-    built by the setuptools of the lock file, and the plan of a floor that needs Spark has one record
-    to delete.
+    """A wheel of the release workflow's commands, beside the packages of the run lock: the plan of a
+    floor that needs Spark has one record to delete.
     """
     topic = f"released-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic)])

@@ -14,7 +14,7 @@ from reconciler.sandbox import client, tools
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.command import reconciler
-from tests.toolbox import list_groups, log_start_offsets, partition_leaders
+from tests.toolbox import await_leader, list_groups, log_start_offsets, partition_leaders
 
 pytestmark = pytest.mark.brokers
 
@@ -80,7 +80,7 @@ spec: {{topics: [{topic}]}}
     assert statuses == {"elect_leader": "applied", "delete_group": "deferred", "delete_records": "deferred"}
     assert "2 deferred" in shown
     assert "left to another run" in shown
-    assert partition_leaders(cluster, topic)[0] == (preferred, preferred)
+    await_leader(cluster, topic, 0, preferred)
     assert group in list_groups(cluster)
 
     statuses, _shown = apply("DeleteGroups")

@@ -17,7 +17,7 @@ from tests.command import reconciler
 from tests.e2e.test_unseen_consumers import blocks
 from tests.toolbox import log_start_offsets, run_kafka_tool
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+pytestmark = pytest.mark.brokers
 
 
 @pytest.fixture(scope="module")

@@ -29,13 +29,11 @@ from tests.e2e.applying import (
     results,
 )
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+pytestmark = pytest.mark.brokers
 
 
 @pytest.mark.parametrize("journal_type", ["file", "topic"])
-def test_two_simultaneous_applies_do_no_harm(
-    cluster: Cluster, spark_server: str, tmp_path: Path, journal_type: str
-) -> None:
+def test_two_simultaneous_applies_do_no_harm(cluster: Cluster, tmp_path: Path, journal_type: str) -> None:
     """Every action ends applied or satisfied in both processes, and applied in at least one.
 
     The cluster is as planned, and the shared journal is readable and has both runs, also for one
@@ -46,7 +44,7 @@ def test_two_simultaneous_applies_do_no_harm(
         name = f"_journal.two.{uuid4().hex[:8]}"
         journal_topic.create_topic(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")))), name)
         cluster_spec = f"  journal: {{topic: {name}}}\n"
-    scenario = create_and_plan(cluster, tmp_path, cluster_spec=cluster_spec, spark_remote=spark_server)
+    scenario = create_and_plan(cluster, tmp_path, cluster_spec=cluster_spec)
     processes = [start(scenario, "results-1.json")]
     # The first process is stopped during its work until the second one sends its first batch, so
     # that both send requests for the same subjects.
@@ -99,7 +97,7 @@ def start(scenario: ApplyScenario, results_file: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command("apply", "plan.json", "--results", results_file, "--batch", "7"),
         cwd=scenario.folder,
-        env=environment(SPARK_REMOTE=scenario.spark_remote),
+        env=environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

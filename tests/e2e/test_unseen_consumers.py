@@ -22,7 +22,7 @@ from tests import kafka_client
 from tests.command import reconciler
 from tests.toolbox import list_groups, log_start_offsets
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+pytestmark = pytest.mark.brokers
 
 RECORDS = 100
 WITHOUT_COMMITS = {"enable.auto.commit": "false"}

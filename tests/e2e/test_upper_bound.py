@@ -17,7 +17,7 @@ from tests.command import reconciler
 from tests.strategies.facts import OTHER_ID
 from tests.toolbox import list_groups, log_start_offsets
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+pytestmark = pytest.mark.brokers
 
 
 def run_command(folder: Path, *arguments: str, code: int = 0) -> str:

@@ -15,7 +15,7 @@ from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.command import command, environment
 from tests.toolbox import log_start_offsets
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+pytestmark = pytest.mark.brokers
 
 CLUSTER = """\
 apiVersion: reconciler/v1
@@ -39,9 +39,7 @@ spec:
 """
 
 
-def test_a_protection_holds_for_a_watch_that_began_before_it(
-    cluster: Cluster, spark_server: str, tmp_path: Path
-) -> None:
+def test_a_protection_holds_for_a_watch_that_began_before_it(cluster: Cluster, tmp_path: Path) -> None:
     """The manifests are invalid in the same moment: the old policies go on, without the protected topic."""
     mark = uuid4().hex[:8]
     protected, purged = f"protected-{mark}", f"purged-{mark}"
@@ -60,7 +58,7 @@ def test_a_protection_holds_for_a_watch_that_began_before_it(
         errors.open("w") as stderr,
         subprocess.Popen(
             command("watch", str(tmp_path), "--every", "1s", "-q"),
-            env=environment(SPARK_REMOTE=spark_server),
+            env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=stderr,

@@ -19,7 +19,7 @@ from tests.command import reconciler
 from tests.e2e.github.gh import REPOSITORY
 from tests.e2e.github.repository import Repository, cluster_manifest, leaders, removal
 from tests.e2e.github.runner import Environment
-from tests.toolbox import list_groups, partition_leaders, run_kafka_tool
+from tests.toolbox import await_leader, list_groups, run_kafka_tool
 
 pytestmark = pytest.mark.brokers
 
@@ -507,7 +507,7 @@ def test_an_approval_of_elections_releases_no_later_deletion(
     merged = repository.merge()
     assert merged.results().get("Apply to eu") == "failure", merged.log
     assert merged.results().get("Elect leaders on eu") == "success", merged.log
-    assert partition_leaders(cluster, led)[0][0] == 2
+    await_leader(cluster, led, 0, 2)
     [elected] = _commands(repository, "apply")
     assert "--reviewed-tree" not in elected["arguments"]
     refused = repository.run_schedule("converge.yml")

@@ -228,7 +228,8 @@ class FakeCluster:
                     commits[topic].setdefault(name, {})
         return Consumers(groups=facts, commits=commits)
 
-    def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
+    def read_groups(self, groups: Sequence[str], *, removed: Collection[str] = ()) -> Mapping[str, GroupFacts]:
+        del removed  # this cluster always asks the coordinator
         return {group: self._group_facts(group) for group in groups}
 
     def list_groups(self) -> Mapping[str, GroupFacts] | Unknown:

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster, start, stop
-from reconciler.scan import session
-from reconciler.scan.session import SparkTarget
+from reconciler.scan import spark_process
+from reconciler.scan.engine import Engine
 from tests.faults.fault_types import FaultType
 from tests.faults.trial import TrialReport, choose_faults, run_trial
 from tests.toolbox import Toolbox
@@ -73,9 +73,7 @@ def run_lane(options: argparse.Namespace) -> list[TrialReport]:
         create_commit_log(cluster)
         toolbox = stack.enter_context(Toolbox(cluster))
         for number in pending:
-            report = run_trial(
-                cluster, toolbox, number, options.seed, folder / str(number), SparkTarget(master="local[2]")
-            )
+            report = run_trial(cluster, toolbox, number, options.seed, folder / str(number), Engine(master="local[2]"))
             reports.append(report)
             result = "; ".join(report.violations).splitlines()[-1:] if report.violations else ["ok"]
             print(
@@ -86,7 +84,7 @@ def run_lane(options: argparse.Namespace) -> list[TrialReport]:
                 file.write(dump(report) + "\n")
     finally:
         stack.close()
-        session.close()
+        spark_process.close()
         stop(cluster)
         shutil.rmtree(folder, ignore_errors=True)
     return reports

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.sandbox.cluster import Cluster, start, stop
-from reconciler.scan.session import SparkTarget
+from reconciler.scan.engine import Engine
 from tests.faults.run import create_commit_log
 from tests.faults.trial import run_trial
 from tests.repeats import repeats
@@ -37,5 +37,5 @@ def toolbox(brokers: Cluster) -> Iterator[Toolbox]:
 @pytest.mark.parametrize("number", range(4, 4 + repeats(3, 10)))
 def test_a_fault_trial_shows_no_violation(brokers: Cluster, toolbox: Toolbox, tmp_path: Path, number: int) -> None:
     """Apply removes no more than the plan, its outcomes are true, and a second apply converges."""
-    report = run_trial(brokers, toolbox, number, SEED, tmp_path, SparkTarget(master="local[2]"))
+    report = run_trial(brokers, toolbox, number, SEED, tmp_path, Engine(master="local[2]"))
     assert report.violations == [], f"seed {SEED}, trial {number}: {', '.join(report.faults)}"

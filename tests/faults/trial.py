@@ -38,7 +38,7 @@ from reconciler.plan import plan_file, recheck
 from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
 from reconciler.scan import scan
-from reconciler.scan.session import SparkTarget
+from reconciler.scan.engine import Engine
 from tests import kafka_client
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import purge
@@ -82,9 +82,7 @@ def choose_faults(number: int, seed: int) -> tuple[FaultType, ...]:
     return (main_fault, *(fault for fault in additional_faults if fault not in client_faults[1:]))
 
 
-def run_trial(
-    cluster: Cluster, toolbox: Toolbox, number: int, seed: int, folder: Path, engine: SparkTarget
-) -> TrialReport:
+def run_trial(cluster: Cluster, toolbox: Toolbox, number: int, seed: int, folder: Path, engine: Engine) -> TrialReport:
     """Run one trial. An error is a violation of the trial, not an exception."""
     start = time.monotonic()
     report = TrialReport(number, choose_faults(number, seed))
@@ -114,7 +112,7 @@ class _Driver:
     Batches are small, so that faults occur between them.
     """
 
-    def __init__(self, setup: TrialSetup, engine: SparkTarget) -> None:
+    def __init__(self, setup: TrialSetup, engine: Engine) -> None:
         self.setup = setup
         self.engine = engine
         self.tuning = Tuning(
@@ -195,7 +193,7 @@ class _Driver:
         process.wait()
 
 
-def _plan_and_apply(setup: TrialSetup, report: TrialReport, engine: SparkTarget) -> verification.TrialRun:
+def _plan_and_apply(setup: TrialSetup, report: TrialReport, engine: Engine) -> verification.TrialRun:
     driver = _Driver(setup, engine)
     plan = _full_plan(driver)
     setup.move_witnesses()
@@ -288,7 +286,7 @@ def _interrupt(setup: TrialSetup, stop: threading.Event) -> None:
     stop.set()
 
 
-def _converge(setup: TrialSetup, report: TrialReport, engine: SparkTarget, first_plan: Plan) -> None:
+def _converge(setup: TrialSetup, report: TrialReport, engine: Engine, first_plan: Plan) -> None:
     """Plan and apply again without faults, up to three times, and check that no action remains."""
     driver = _Driver(setup, engine)
     plans = [first_plan]

@@ -158,7 +158,11 @@ def test_apply_does_what_was_planned_and_nothing_else(
     ]  # type: ignore[union-attr]
     assert [outcome.low_watermark for outcome in outcomes] == [None, None, 6]
     assert log_start_offsets(cluster, topic) == {0: 6, 1: 0, 2: 0}
-    assert all(leader == preferred for leader, preferred in partition_leaders(cluster, topic).values())
+    client.wait_until(
+        lambda: all(leader == preferred for leader, preferred in partition_leaders(cluster, topic).values()),
+        30,
+        "preferred leaders in the metadata",
+    )
     groups = list_groups(cluster)
     assert group not in groups
     assert bystander in groups

@@ -23,7 +23,7 @@ from tests.command import reconciler
 from tests.kafka.acls import Grant, grant
 from tests.toolbox import list_groups
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+pytestmark = pytest.mark.brokers
 
 USERS = {"ci-some": "s3cretsome", "ci-reader": "s3cretreader"}
 PERMITTED, DENIED = "orders-permitted", "orders-denied"

@@ -28,7 +28,7 @@ from reconciler.sandbox.client import admin_client
 from reconciler.sandbox.cluster import Cluster
 from tests import kafka_client
 from tests.kafka.test_apply import connection, create_disorder, plan_actions, send
-from tests.toolbox import log_start_offsets, partition_leaders
+from tests.toolbox import await_leader, log_start_offsets, partition_leaders
 
 pytestmark = pytest.mark.brokers
 
@@ -244,10 +244,16 @@ def test_preferred_leader_not_available_waits(cluster: Cluster, gateway: KafkaGa
     finally:
         cluster.restart(preferred)
     assert (outcome.status, outcome.code) == (Status.WAITING, "PREFERRED_LEADER_NOT_AVAILABLE")
+    # The gateway may ask any of the brokers, and each hears of the replica at its own time.
     client.wait_until(
-        lambda: set(client.partition_states(cluster.bootstrap_servers, topic)[1].in_sync) == {1, 2, 3}, 60, "in sync"
+        lambda: all(
+            set(client.partition_states(server, topic)[1].in_sync) == {1, 2, 3}
+            for server in cluster.bootstrap_servers.split(",")
+        ),
+        60,
+        "in sync in the metadata of every broker",
     )
     gateway.refresh()
     (second_outcome,) = send([actions[LEADER]], gateway, ActionJournal(JournalFile(tmp_path / "journal.jsonl")))
     assert second_outcome.status in (Status.APPLIED, Status.SATISFIED)
-    assert partition_leaders(cluster, topic)[1] == (preferred, preferred)
+    await_leader(cluster, topic, 1, preferred)

@@ -276,7 +276,7 @@ def test_answers_of_a_worker_are_read_above_descriptor_1023(cluster: Cluster) ->
     try:
         assert fetch(session, {"group": None}, timeout_s=10)["group"][0] == {}
         (worker,) = session._idle_workers
-        assert worker._pipe.fileno() > 1_023
+        assert worker.pipe.fileno() > 1_023
     finally:
         for descriptor in occupied:
             os.close(descriptor)

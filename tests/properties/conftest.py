@@ -15,7 +15,7 @@ __all__ = ["disable_fsync"]
 
 _TOO_SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
-settings.register_profile("quick", max_examples=100, deadline=None, suppress_health_check=_TOO_SLOW, derandomize=True)
+settings.register_profile("quick", max_examples=50, deadline=None, suppress_health_check=_TOO_SLOW, derandomize=True)
 settings.register_profile("ci", max_examples=10_000, deadline=None, suppress_health_check=_TOO_SLOW, print_blob=True)
 settings.register_profile("soak", max_examples=100_000, deadline=None, suppress_health_check=_TOO_SLOW, print_blob=True)
 settings.register_profile("mutants", max_examples=25, deadline=None, suppress_health_check=_TOO_SLOW, database=None)

@@ -1,11 +1,13 @@
-"""One warm Spark session for all tests of this folder.
+"""One warm process of Spark for all tests of this folder.
 
 Scans run on the shared brokers, on topics and groups with unique names.
 """
 
+import socket
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 
 import pytest
 
@@ -15,7 +17,8 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.sandbox.cluster import Cluster
-from reconciler.scan.scan import SparkTarget, scan
+from reconciler.scan.engine import Engine
+from reconciler.scan.scan import scan
 
 Scan = Callable[..., ClusterSnapshot]
 
@@ -26,8 +29,8 @@ def connection(cluster: Cluster) -> Connection:
 
 
 @pytest.fixture
-def scanned(connection: Connection, engine: SparkTarget) -> Scan:
-    """`scanned(needs)` returns a snapshot of the shared cluster from the warm session."""
+def scanned(connection: Connection, engine: Engine) -> Scan:
+    """`scanned(needs)` returns a snapshot of the shared cluster with the warm Spark."""
 
     def run(
         needs: ScanRequest,
@@ -35,14 +38,15 @@ def scanned(connection: Connection, engine: SparkTarget) -> Scan:
         last_purges: Mapping[TopicPartition, int] | Unknown | None = None,
         progress: Callable[[str], None] = lambda _message: None,
     ) -> ClusterSnapshot:
-        return scan(
-            needs,
-            KafkaSession(connection),
-            observed_at_ms=time.time_ns() // 1_000_000,
-            last_purges={} if last_purges is None else last_purges,
-            engine=engine,
-            progress=progress,
-        )
+        with closing(KafkaSession(connection)) as session:
+            return scan(
+                needs,
+                session,
+                observed_at_ms=time.time_ns() // 1_000_000,
+                last_purges={} if last_purges is None else last_purges,
+                engine=engine,
+                progress=progress,
+            )
 
     return run
 
@@ -51,3 +55,10 @@ def scanned(connection: Connection, engine: SparkTarget) -> Scan:
 def unique() -> str:
     """A prefix that no other test uses."""
     return f"t{uuid.uuid4().hex[:10]}"
+
+
+@pytest.fixture
+def silent_server() -> Iterator[str]:
+    """The address of a server that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"

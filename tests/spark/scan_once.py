@@ -1,23 +1,20 @@
 """Runs one scan as a process and prints the snapshot, for engines that cannot share a process.
 
-python scan_once.py BOOTSTRAP TOPIC GROUP ENGINE [CONF=VALUE …]; ENGINE is a Spark master or an
-sc:// address. OBSERVED_AT_MS is fixed, so that equal clusters give equal snapshots.
+`python -m tests.spark.scan_once BOOTSTRAP TOPIC GROUP ENGINE [CONF=VALUE …]`; ENGINE:
+`inline`, a Spark master or an sc:// address. OBSERVED_AT_MS is fixed, so that equal clusters give equal snapshots.
 """
 
 import pprint
 import sys
-from typing import TYPE_CHECKING
+from contextlib import closing
 
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot
-from reconciler.scan.scan import SparkTarget, close, scan
-from reconciler.scan.session import PendingSession
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from reconciler.scan.scan import scan
+from tests.spark.reading import parse_engine
 
 OBSERVED_AT_MS = 1_000_000
 
@@ -39,44 +36,26 @@ def needs(topic: str, group: str) -> ScanRequest:
 
 
 def as_text(snapshot: ClusterSnapshot, topic: str, group: str) -> str:
-    """The facts of this topic and these groups only; other tests change the shared cluster."""
-    partitions = {str(key): value for key, value in snapshot.partitions.items()}
-    groups = {name: value for name, value in snapshot.groups.items() if name.startswith(group)}
-    return pprint.pformat((snapshot.topics[topic], partitions, groups, snapshot.groups_incomplete), width=160)
-
-
-def code_path(session: "SparkSession") -> str:
-    """The path from which a worker of this session imported the code."""
-
-    def read_path(batches):  # type: ignore[no-untyped-def]
-        import pyarrow as pa
-
-        import reconciler.scan.task_rows
-
-        for _ in batches:
-            yield pa.RecordBatch.from_pydict({"path": [reconciler.scan.task_rows.__file__]})
-
-    (row,) = session.range(0, 1, 1, 1).mapInArrow(read_path, "path string").collect()
-    return str(row["path"])
+    """The facts of this topic and these groups only, a line each; other tests change the shared cluster."""
+    facts = [
+        snapshot.topics[topic],
+        *snapshot.partitions.items(),
+        *sorted((name, facts) for name, facts in snapshot.groups.items() if name.startswith(group)),
+        (snapshot.topics_incomplete, snapshot.groups_incomplete, snapshot.readers_incomplete),
+    ]
+    return "\n".join(pprint.pformat(fact, width=sys.maxsize) for fact in facts)
 
 
 def main(bootstrap: str, topic: str, group: str, engine: str, *conf: str) -> None:
-    spark_conf = dict(pair.split("=", 1) for pair in conf)
-    target = (
-        SparkTarget(remote=engine, conf=spark_conf)
-        if engine.startswith("sc://")
-        else SparkTarget(master=engine, conf=spark_conf)
-    )
-    snapshot = scan(
-        needs(topic, group),
-        KafkaSession(Connection(tuple(bootstrap.split(",")))),
-        observed_at_ms=OBSERVED_AT_MS,
-        last_purges={},
-        engine=target,
-        progress=lambda message: print(message, file=sys.stderr),
-    )
-    print("code from", code_path(PendingSession(target).result()), file=sys.stderr)
-    close()
+    with closing(KafkaSession(Connection(tuple(bootstrap.split(","))))) as session:
+        snapshot = scan(
+            needs(topic, group),
+            session,
+            observed_at_ms=OBSERVED_AT_MS,
+            last_purges={},
+            engine=parse_engine(engine, conf),
+            progress=lambda message: print(message, file=sys.stderr),
+        )
     print(as_text(snapshot, topic, group))
 
 

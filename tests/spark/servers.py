@@ -1,16 +1,22 @@
 """Starts Spark's own servers from the pip package: a standalone cluster and a Connect server.
 
-They listen on loopback and end with the test.
+They listen on loopback and end with the test. Their workers can have a Python interpreter of their
+own, which writes down which code of the scan it runs.
 """
 
+import json
 import os
+import re
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlencode
 
 from reconciler.sandbox.client import wait_until
 from reconciler.sandbox.ports import free_addresses, listens
@@ -19,7 +25,7 @@ _SPEC = find_spec("pyspark")  # does not import it, which takes half a second
 assert _SPEC is not None
 assert _SPEC.origin is not None
 HOME = Path(_SPEC.origin).parent
-START_LIMIT_S = 120
+START_LIMIT_S = 300
 CONNECT_LOG = "connect.log"
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """JVM flags for servers that run for minutes and spend most of that time on start and compilation.
@@ -44,6 +50,54 @@ os._exit(server.wait() & 0xFF)
 """Runs a server until it ends, or until standard input closes, which also happens if its parent is
 killed.
 """
+
+
+TRACE = """\
+import os, sys
+
+def trace(event, arguments):
+    if event == "exec" and getattr(arguments[0], "co_filename", "").endswith("reconciler/scan/task_rows.py"):
+        with open({file!r}, "a") as lines:
+            lines.write(f"{{sys.executable}}|{{os.getcwd()}}|{{arguments[0].co_filename}}\\n")
+
+sys.addaudithook(trace)
+"""
+"""Adds a line to a file when the interpreter runs the module of the tasks."""
+
+
+@dataclass(frozen=True)
+class WorkerImport:
+    """A worker process that has imported the module of the tasks: with what, where, and from which file."""
+
+    interpreter: Path
+    folder: Path
+    code: str
+
+
+class OtherPython:
+    """Another Python interpreter: a virtual environment with the same packages, but without this program."""
+
+    def __init__(self, folder: Path) -> None:
+        venv = folder / "other-python"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+        self.executable = venv / "bin" / "python3"
+        self._trace = folder / "worker-imports"
+        self._trace.touch()
+        (packages,) = venv.glob("lib/python*/site-packages")
+        (packages / "trace_tasks.py").write_text(TRACE.format(file=str(self._trace)))
+        # A path of a .pth file is no folder of .pth files itself: that of this program does not count.
+        (packages / "others.pth").write_text(f"{HOME.parent}\nimport trace_tasks\n")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables of a server whose workers are to have this interpreter, as `python3` or by name."""
+        path = os.pathsep.join((str(self.executable.parent), os.environ["PATH"]))
+        return {"PATH": path, "PYSPARK_PYTHON": str(self.executable)}
+
+    def imports(self) -> list[WorkerImport]:
+        """Return the imports of the module of the tasks so far, one for each worker process."""
+        lines = (line.split("|") for line in self._trace.read_text().splitlines())
+        return [WorkerImport(Path(interpreter), Path(folder), code) for interpreter, folder, code in lines]
 
 
 def free_port() -> int:
@@ -102,12 +156,36 @@ def _registered(log: Path) -> bool:
     return "Successfully registered with master" in log.read_text(errors="replace")
 
 
+@dataclass(frozen=True)
+class StandaloneCluster:
+    """A Master with two Workers. `address`: the `spark://` address. `web_ui`: of the Master."""
+
+    address: str
+    web_ui: str
+
+    def applications(self) -> list[str]:
+        """Return the ids of the applications that run."""
+        with urllib.request.urlopen(f"{self.web_ui}/json/", timeout=30) as answer:
+            return [application["id"] for application in json.load(answer)["activeapps"]]
+
+    def kill(self, application: str) -> None:
+        """End an application, as the link of the Master's page does."""
+        with urllib.request.urlopen(self.web_ui, timeout=30) as page:
+            token = re.search(r'"csrfToken"[^>]* value="([^"]*)"', page.read().decode())
+        assert token is not None
+        form = urlencode({"id": application, "terminate": "true", "csrfToken": token[1]}).encode()
+        urllib.request.urlopen(f"{self.web_ui}/app/kill/", data=form, timeout=30).close()
+
+
 @contextmanager
-def standalone(folder: Path) -> Iterator[str]:
-    """Run one Master and two Workers with one core each; yields the `spark://` address."""
+def standalone(folder: Path, *, environment: Mapping[str, str] | None = None) -> Iterator[StandaloneCluster]:
+    """Run one Master and two Workers with one core each. `environment`: variables of the Workers.
+
+    The executors of a Worker run in folders below its `work-1` or `work-2`.
+    """
     port, ui = free_port(), free_port()
     spark_class = str(HOME / "bin" / "spark-class")
-    master = f"spark://127.0.0.1:{port}"
+    cluster = StandaloneCluster(f"spark://127.0.0.1:{port}", f"http://127.0.0.1:{ui}")
     with ExitStack() as running:
         log = folder / "master.log"
         server = running.enter_context(
@@ -125,23 +203,29 @@ def standalone(folder: Path) -> Iterator[str]:
             server = running.enter_context(
                 process(
                     log,
-                    *(spark_class, "org.apache.spark.deploy.worker.Worker", master),
+                    *(spark_class, "org.apache.spark.deploy.worker.Worker", cluster.address),
                     *("--host", "127.0.0.1", "--cores", "1", "--memory", "512m"),
                     *("--webui-port", str(free_port()), "--work-dir", str(folder / f"work-{number}")),
-                    environment={"SPARK_DAEMON_JAVA_OPTS": QUICK_START},
+                    environment={"SPARK_DAEMON_JAVA_OPTS": QUICK_START, **(environment or {})},
                 )
             )
             workers.append((server, log))
         for server, log in workers:
             wait_for(server, log, partial(_registered, log), "a Spark worker")
-        yield master
+        yield cluster
 
 
 @contextmanager
-def connect_server(folder: Path, port: int | None = None, *, java_options: str = "") -> Iterator[str]:
+def connect_server(
+    folder: Path,
+    port: int | None = None,
+    *,
+    java_options: str = "",
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[str]:
     """Run a Spark Connect server with two cores; yields the `sc://` address.
 
-    Its log is CONNECT_LOG in the folder.
+    `environment`: variables of the server and its workers. Its log is CONNECT_LOG in the folder.
     """
     port = port or free_port()
     conf = {
@@ -163,6 +247,6 @@ def connect_server(folder: Path, port: int | None = None, *, java_options: str =
         "spark-internal",
     ]
     log = folder / CONNECT_LOG
-    with process(log, *command, environment={"SPARK_SUBMIT_OPTS": java_options}) as server:
+    with process(log, *command, environment={"SPARK_SUBMIT_OPTS": java_options, **(environment or {})}) as server:
         wait_for(server, log, lambda: listens(port), "the Spark Connect server")
         yield f"sc://127.0.0.1:{port}"

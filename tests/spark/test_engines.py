@@ -1,58 +1,258 @@
-"""The same scan gives the same snapshot on each engine.
+"""The same scan gives the same snapshot on each engine, and the life of Spark's servers harms none.
 
-The servers do not have this package: the scan sends its code to them.
+The servers do not have this package: the scan sends its code to them. Their workers have another
+Python interpreter and another folder than this process.
 """
 
+import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
+from reconciler.errors import ScanFailed
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
-from tests.spark.servers import QUICK_START, standalone
+from reconciler.scan import code_archive
+from reconciler.scan.engine import Engine
+from reconciler.scan.spark_process import SparkProcess, with_session_id
+from tests.spark.processes import descendants
+from tests.spark.reading import NOTHING, next_answers, scan_task, start
+from tests.spark.servers import (
+    QUICK_START,
+    OtherPython,
+    StandaloneCluster,
+    WorkerImport,
+    connect_server,
+    free_port,
+    standalone,
+)
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
-SCRIPT = Path(__file__).with_name("scan_once.py")
-LIMIT_S = 180
+LIMIT_S = 300
+END_LIMIT_S = 30.0
+"""Within this time a reading that hangs is ended: a bound, no measurement."""
+EXECUTORS = (
+    "spark.executor.memory=512m",
+    # Both executors get tasks.
+    "spark.scheduler.minRegisteredResourcesRatio=1.0",
+    *(f"spark.{process}.extraJavaOptions={QUICK_START}" for process in ("driver", "executor")),
+)
 
 
-def scan_with(cluster: Cluster, unique: str, engine: str, *conf: str, shipped: bool = True) -> str:
-    """The snapshot as text. `shipped`: the workers must have run the code that the scan sent."""
+class ConnectServer:
+    """A Connect server that can be restarted at its address. Its workers have the other interpreter."""
+
+    def __init__(self, folder: Path, python: OtherPython) -> None:
+        self.python = python
+        self._folder = folder
+        self.port = free_port()
+        self._running = ExitStack()
+        self.address = f"sc://127.0.0.1:{self.port}"
+        self.start()
+
+    def start(self) -> None:
+        self._running.enter_context(
+            connect_server(self._folder, self.port, java_options=QUICK_START, environment=self.python.environment)
+        )
+
+    def stop(self) -> None:
+        self._running.close()
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> OtherPython:
+    return OtherPython(tmp_path_factory.mktemp("python"))
+
+
+@pytest.fixture(scope="module")
+def connect(tmp_path_factory: pytest.TempPathFactory, python: OtherPython) -> Iterator[ConnectServer]:
+    server = ConnectServer(tmp_path_factory.mktemp("connect"), python)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def spark_cluster(tmp_path_factory: pytest.TempPathFactory, python: OtherPython) -> Iterator[StandaloneCluster]:
+    with standalone(tmp_path_factory.mktemp("standalone"), environment=python.environment) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def topic(cluster: Cluster) -> str:
+    """A topic with positions of two groups: ends, evidence and positions differ between its partitions."""
+    name = f"t{uuid4().hex[:10]}"
+    servers = cluster.bootstrap_servers
+    client.create_topics(servers, [Topic(name, partitions=5)])
+    records = [Record(b"x", timestamp_ms=1_000 * (number + 1)) for number in range(9)]
+    client.produce(servers, name, {number: records[: 9 - number] for number in range(4)})
+    client.commit(servers, f"{name}-g", {(name, number): number for number in range(4)})
+    client.commit(servers, f"{name}-g2", {(name, 0): 9})
+    return name
+
+
+@pytest.fixture(scope="module")
+def expected(cluster: Cluster, topic: str) -> list[str]:
+    """The snapshot of the engine without Spark, a line per subject."""
+    rows = scan_with(cluster, topic, "inline")
+    partitions = [row for row in rows if row.startswith(f"(TopicPartition(topic='{topic}'")]
+    assert len(partitions) == 5
+    assert any("ConsumerPosition" in row for row in partitions)
+    assert len([row for row in rows if row.startswith(f"('{topic}-g")]) == 2
+    return rows
+
+
+def scan_with(cluster: Cluster, topic: str, engine: str, *conf: str) -> list[str]:
+    """Scan in a new process, and return the snapshot, a line per subject.
+
+    Only lines of progress may appear: no output of Spark or of the client library.
+    """
     result = subprocess.run(
-        [sys.executable, str(SCRIPT), cluster.bootstrap_servers, unique, f"{unique}-g", engine, *conf],
+        [sys.executable, "-m", "tests.spark.scan_once", cluster.bootstrap_servers, topic, f"{topic}-g", engine, *conf],
         capture_output=True,
         text=True,
+        env={name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")},
         timeout=LIMIT_S,
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    # Only progress lines may appear: no output of Spark or of the client library.
-    *output, code = result.stderr.splitlines()
-    assert all(line.split()[0] in {"listing", "waiting", "reading", "read"} for line in output), result.stderr
-    assert code.startswith("code from ")
-    assert ".zip" in code or not shipped, code
-    return result.stdout
+    assert {line.split()[0] for line in result.stderr.splitlines()} <= {"listing", "waiting", "reading", "read"}
+    assert ("Spark" in result.stderr) == (engine != "inline")
+    return result.stdout.splitlines()
 
 
-def test_engines_agree(cluster: Cluster, spark_server: str, unique: str, tmp_path: Path) -> None:
-    """local[2], a Master with two Workers, and a Connect server give one snapshot and no terminal
-    output.
+def read_in_a_command(address: str) -> None:
+    """Read once, in a new process."""
+    with start(address) as process:
+        next_answers(process, is_first=True)
+
+
+def assert_code_was_sent(imports: list[WorkerImport], python: OtherPython) -> None:
+    """The workers ran with their own interpreter, in their own folder, and with the code of the archive."""
+    assert imports
+    assert python.executable != Path(sys.executable)
+    for worker in imports:
+        assert worker.interpreter == python.executable
+        assert worker.folder != Path.cwd()
+        assert ".zip/reconciler/" in worker.code
+
+
+def test_a_local_master_reads_each_source_once(
+    cluster: Cluster, topic: str, expected: list[str], tmp_path: Path
+) -> None:
+    """The scan is one job of one stage with one task per chunk, and gives the snapshot of `inline`.
+
+    A join of two sources once read one of them twice, silently.
     """
-    servers = cluster.bootstrap_servers
-    client.create_topics(servers, [Topic(unique, partitions=4)])
-    records = [Record(b"x", timestamp_ms=1_000 * (number + 1)) for number in range(9)]
-    client.produce(servers, unique, dict.fromkeys(range(4), records))
-    client.commit(servers, f"{unique}-g", {(unique, number): number for number in range(4)})
-    client.commit(servers, f"{unique}-g2", {(unique, 0): 9})
-    local = scan_with(cluster, unique, "local[2]", shipped=False)
-    assert "ConsumerPosition" in local
-    with standalone(tmp_path) as master:
-        quick = [f"spark.{process}.extraJavaOptions={QUICK_START}" for process in ("driver", "executor")]
-        assert scan_with(cluster, unique, master, "spark.executor.memory=512m", *quick) == local
-    assert scan_with(cluster, unique, spark_server) == local
-    # The server is warm and already has the same code.
-    assert scan_with(cluster, unique, spark_server) == local
+    events = ("enabled=true", f"dir={tmp_path.as_uri()}", "compress=false", "rolling.enabled=false")
+    assert scan_with(cluster, topic, "local[2]", *(f"spark.eventLog.{event}" for event in events)) == expected
+    (log,) = tmp_path.iterdir()
+    jobs = [event for event in map(json.loads, log.read_text().splitlines()) if event["Event"].endswith("JobStart")]
+    # Few partitions, groups and records of the commit log: each source is one chunk.
+    assert [[stage["Number of Tasks"] for stage in job["Stage Infos"]] for job in jobs] == [[3]]
+
+
+def test_a_cluster_with_other_interpreters_agrees(
+    cluster: Cluster, topic: str, expected: list[str], spark_cluster: StandaloneCluster, python: OtherPython
+) -> None:
+    """Executors run their own interpreter. They once were sent the path of the driver's."""
+    before = len(python.imports())
+    assert scan_with(cluster, topic, spark_cluster.address, *EXECUTORS) == expected
+    imports = python.imports()[before:]
+    assert_code_was_sent(imports, python)
+    assert {number for worker in imports for number in (1, 2) if f"/work-{number}/" in f"{worker.folder}/"} == {1, 2}
+
+
+def test_a_connect_server_agrees_cold_and_warm(
+    cluster: Cluster, topic: str, expected: list[str], connect: ConnectServer
+) -> None:
+    """The first scan starts the session and its workers; the second one has them already."""
+    before = len(connect.python.imports())
+    assert scan_with(cluster, topic, connect.address) == expected
+    assert_code_was_sent(connect.python.imports()[before:], connect.python)
+    assert scan_with(cluster, topic, connect.address) == expected
+
+
+def test_commands_share_a_connect_session(connect: ConnectServer) -> None:
+    """The next command takes the session with its workers, which took most of the time of a warm plan.
+
+    A session of its own has workers of its own.
+    """
+    read_in_a_command(connect.address)
+    before = len(connect.python.imports())
+    read_in_a_command(connect.address)
+    assert len(connect.python.imports()) == before
+    read_in_a_command(f"{connect.address}/;session_id={uuid4()}")
+    assert len(connect.python.imports()) == before + 1
+
+
+RELEASE = """
+import sys
+from pyspark.sql import SparkSession
+SparkSession.builder.remote(sys.argv[1]).create().stop()
+"""
+"""Ends a session as the server does after an hour without a command."""
+
+
+def test_a_connect_session_that_ended_is_replaced(connect: ConnectServer, tmp_path: Path) -> None:
+    """The server never accepts the id of a session again that has ended: the next command takes another."""
+    address = f"{connect.address}/;user_id=reviewer"  # not the session of the other tests
+    read_in_a_command(address)
+    for number in range(2):
+        shared = with_session_id(Engine(remote=address), code_archive.write(tmp_path).name, number)
+        subprocess.run([sys.executable, "-c", RELEASE, shared], check=True, timeout=LIMIT_S)
+        read_in_a_command(address)
+
+
+def test_a_restarted_connect_server_gets_a_new_session(connect: ConnectServer) -> None:
+    """The server knows nothing of a session from before its restart, as in the next round of `watch`."""
+    with start(connect.address) as process:
+        first = next_answers(process, is_first=True)
+        assert next_answers(process) == first
+        connect.stop()
+        connect.start()
+        assert next_answers(process) != first
+
+
+def test_a_connect_server_that_hangs_is_abandoned(connect: ConnectServer) -> None:
+    """Neither gRPC nor the interruption of the reading, which the server does not hear, has a deadline."""
+    (server,) = [
+        pid for pid, line in descendants(os.getpid()).items() if f"port={connect.port} " in line and "java" in line
+    ]
+    process = SparkProcess(Engine(remote=connect.address))
+    try:
+        read_nothing(process, limit_s=LIMIT_S)
+        os.kill(server, signal.SIGSTOP)
+        started_s = time.monotonic()
+        with pytest.raises(ScanFailed, match="had not read nothing after 1 s"):
+            read_nothing(process, limit_s=1.0)
+        assert time.monotonic() - started_s < END_LIMIT_S
+        assert process.child.has_ended
+    finally:
+        os.kill(server, signal.SIGCONT)
+        process.end()
+
+
+def read_nothing(process: SparkProcess, *, limit_s: float) -> None:
+    process.read(scan_task(""), NOTHING, subjects="nothing", limit_s=limit_s, progress=lambda _message: None)
+
+
+def test_a_context_that_was_stopped_is_replaced(spark_cluster: StandaloneCluster) -> None:
+    """Spark stops its context on its own, for example if the application is killed on the master's page."""
+    with start(spark_cluster.address, "", *EXECUTORS) as process:
+        first = next_answers(process, is_first=True)
+        (application,) = spark_cluster.applications()
+        spark_cluster.kill(application)
+        client.wait_until(lambda: application not in spark_cluster.applications(), 60, "the end of the application")
+        assert next_answers(process) != first

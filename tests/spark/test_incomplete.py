@@ -5,6 +5,7 @@ Two brokers without spare replicas, so that the test knows in advance which fact
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
@@ -22,7 +23,8 @@ from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.security import Security
-from reconciler.scan.scan import SparkTarget, scan
+from reconciler.scan.engine import Engine, EngineName
+from reconciler.scan.scan import scan
 from tests.kafka.acls import Grant, grant
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
@@ -30,6 +32,9 @@ pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 USERS = {"blind": "bl1nd", "short": "sh0rt", "full": "fu11"}
 LOG_PARTITIONS = 10
 TIMEOUT_S = 6.0
+"""Of tests with a silent broker."""
+NO_SILENCE_TIMEOUT_S = 60.0
+"""Of other tests, in which a busy machine must not look like a silent broker."""
 NEEDS = ScanRequest(
     topics=(
         TopicRequest(
@@ -72,16 +77,31 @@ def cluster_with_groups(fragile: Cluster) -> Cluster:
     return fragile
 
 
+@pytest.fixture(params=["spark", "inline"])
+def any_engine(request: pytest.FixtureRequest, engine: Engine) -> Engine:
+    """Spark, and the engine without it: the same facts are missing."""
+    return engine if request.param == "spark" else Engine(name=EngineName.INLINE)
+
+
 def scanned(
-    cluster: Cluster, engine: SparkTarget, needs: ScanRequest = NEEDS, *, user: str | None = None
+    cluster: Cluster, engine: Engine, needs: ScanRequest = NEEDS, *, user: str | None = None
 ) -> ClusterSnapshot:
+    with closing(open_session(cluster, user=user)) as session:
+        return scan_with(session, engine, needs)
+
+
+def open_session(cluster: Cluster, *, user: str | None = None, timeout_s: float = NO_SILENCE_TIMEOUT_S) -> KafkaSession:
     servers, properties = cluster.bootstrap_servers, {}
     if user is not None:
         assert cluster.secure is not None
         servers, properties = cluster.secure.bootstrap_servers, cluster.secure.client(user)
+    return KafkaSession(Connection(tuple(servers.split(",")), properties, timeout_s=timeout_s))
+
+
+def scan_with(session: KafkaSession, engine: Engine, needs: ScanRequest = NEEDS) -> ClusterSnapshot:
     return scan(
         needs,
-        KafkaSession(Connection(tuple(servers.split(",")), properties, timeout_s=TIMEOUT_S)),
+        session,
         observed_at_ms=time.time_ns() // 1_000_000,
         last_purges={},
         engine=engine,
@@ -94,7 +114,7 @@ def reason(fact: object) -> str:
     return fact.reason
 
 
-def test_1_scan_of_a_cluster_without_commits_creates_no_commit_log(fragile: Cluster, engine: SparkTarget) -> None:
+def test_1_scan_of_a_cluster_without_commits_creates_no_commit_log(fragile: Cluster, engine: Engine) -> None:
     """Before the first commit there are provably no groups and no consumers.
 
     A request for a coordinator would have created the commit log (trap 16).
@@ -112,7 +132,7 @@ def test_1_scan_of_a_cluster_without_commits_creates_no_commit_log(fragile: Clus
         assert snapshot.partitions[TopicPartition("untouched", 0)].readers == ()
 
 
-def test_2_scan_with_all_rights_reads_everything(cluster_with_groups: Cluster, engine: SparkTarget) -> None:
+def test_2_scan_with_all_rights_reads_everything(cluster_with_groups: Cluster, any_engine: Engine) -> None:
     """The facts that later tests remove are readable at first, also for a caller with only the read
     permissions.
     """
@@ -127,7 +147,7 @@ def test_2_scan_with_all_rights_reads_everything(cluster_with_groups: Cluster, e
         ],
     )
     for user in (None, "full"):
-        snapshot = scanned(cluster_with_groups, engine, user=user)
+        snapshot = scanned(cluster_with_groups, any_engine, user=user)
         assert (snapshot.topics_incomplete, snapshot.groups_incomplete, snapshot.readers_incomplete) == (
             None,
             None,
@@ -142,7 +162,7 @@ def test_2_scan_with_all_rights_reads_everything(cluster_with_groups: Cluster, e
 
 
 def test_3_scan_with_few_rights_names_the_right_that_is_missing(
-    cluster_with_groups: Cluster, engine: SparkTarget
+    cluster_with_groups: Cluster, any_engine: Engine
 ) -> None:
     """Without DESCRIBE on the cluster the group list is short and has no error: it is called
     incomplete.
@@ -156,7 +176,7 @@ def test_3_scan_with_few_rights_names_the_right_that_is_missing(
             Grant("short", AclOperation.DESCRIBE, ResourceType.GROUP, "g0"),
         ],
     )
-    snapshot = scanned(cluster_with_groups, engine, user="short")
+    snapshot = scanned(cluster_with_groups, any_engine, user="short")
     assert "DESCRIBE on the cluster" in reason(snapshot.groups_incomplete)
     assert "DESCRIBE on the cluster" in reason(snapshot.readers_incomplete)
     assert "DESCRIBE_CONFIGS on the topic" in reason(snapshot.topics["spread"].cleanup_policy)
@@ -167,9 +187,7 @@ def test_3_scan_with_few_rights_names_the_right_that_is_missing(
     assert "right DESCRIBE on the topic" in reason(snapshot.groups["g0"].last_activity_ms)
 
 
-def test_4_scan_that_may_describe_but_not_read_the_commit_log(
-    cluster_with_groups: Cluster, engine: SparkTarget
-) -> None:
+def test_4_scan_that_may_describe_but_not_read_the_commit_log(cluster_with_groups: Cluster, any_engine: Engine) -> None:
     """READ on the commit log is a separate permission: without it activity is unread, with the
     reason.
     """
@@ -180,7 +198,7 @@ def test_4_scan_that_may_describe_but_not_read_the_commit_log(
             Grant("short", AclOperation.DESCRIBE, ResourceType.TOPIC, "__consumer_offsets"),
         ],
     )
-    snapshot = scanned(cluster_with_groups, engine, user="short")
+    snapshot = scanned(cluster_with_groups, any_engine, user="short")
     assert snapshot.groups_incomplete is None
     assert "READ on __consumer_offsets" in reason(snapshot.groups["g0"].last_activity_ms)
     assert snapshot.groups["g0"].commits == 2
@@ -190,7 +208,7 @@ def test_4_scan_that_may_describe_but_not_read_the_commit_log(
     assert "READ on __consumer_offsets" in reason(snapshot.readers_incomplete)
 
 
-def test_5_scan_without_the_right_to_see_a_topic(cluster_with_groups: Cluster, engine: SparkTarget) -> None:
+def test_5_scan_without_the_right_to_see_a_topic(cluster_with_groups: Cluster, engine: Engine) -> None:
     """A topic without DESCRIBE permission is not called absent."""
     snapshot = scanned(cluster_with_groups, engine, user="blind")
     assert "spread" not in snapshot.topics
@@ -213,21 +231,27 @@ def test_6_wrong_password_says_so_at_once(cluster_with_groups: Cluster) -> None:
     assert "\n" not in message
 
 
-def test_7_scan_with_a_frozen_broker(cluster_with_groups: Cluster, engine: SparkTarget) -> None:
+def test_7_scan_with_a_frozen_broker(cluster_with_groups: Cluster, any_engine: Engine) -> None:
     """Exactly the paused broker's facts are unread: its partitions and the groups that it
     coordinates.
     """
     servers = cluster_with_groups.bootstrap_servers
     frozen = 2
-    log = client.partition_states(servers, "__consumer_offsets")
-    silent = {group for group in GROUPS if log[log_partition(group, LOG_PARTITIONS)].leader == frozen}
-    assert silent
-    assert silent < set(GROUPS)
-    cluster_with_groups.pause(frozen)
-    try:
-        snapshot = scanned(cluster_with_groups, engine)
-    finally:
-        cluster_with_groups.resume(frozen)
+
+    with closing(open_session(cluster_with_groups, timeout_s=TIMEOUT_S)) as session:
+        # At first all is readable, and the worker process of `inline` has started.
+        client.wait_until(
+            lambda: scan_with(session, any_engine).readers_incomplete is None, 120, "a complete scan", every_s=1
+        )
+        log = client.partition_states(servers, "__consumer_offsets")
+        silent = {group for group in GROUPS if log[log_partition(group, LOG_PARTITIONS)].leader == frozen}
+        assert silent
+        assert silent < set(GROUPS)
+        cluster_with_groups.pause(frozen)
+        try:
+            snapshot = scan_with(session, any_engine)
+        finally:
+            cluster_with_groups.resume(frozen)
     unread, readable = (snapshot.partitions[TopicPartition("spread", number)] for number in (1, 0))
     assert_unknown(unread)
     assert (readable.log_start, readable.stable_end, readable.high_watermark, readable.offsets_at) == (
@@ -252,7 +276,7 @@ def test_7_scan_with_a_frozen_broker(cluster_with_groups: Cluster, engine: Spark
 
 
 def test_8_groups_of_a_log_partition_without_a_leader_are_in_no_list(
-    cluster_with_groups: Cluster, engine: SparkTarget
+    cluster_with_groups: Cluster, engine: Engine
 ) -> None:
     """If a broker is gone, the group listing is incomplete, although no answer has an error.
 

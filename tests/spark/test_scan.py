@@ -1,6 +1,4 @@
-"""The scan in a warm session against real brokers: facts, consumers, evidence, and unrequested
-facts.
-"""
+"""The scan with a warm Spark against real brokers: facts, consumers, evidence, and unrequested facts."""
 
 import time
 from collections.abc import Iterator

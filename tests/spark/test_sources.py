@@ -3,9 +3,11 @@
 import json
 import os
 import runpy
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -21,8 +23,8 @@ from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
 from reconciler.scan import data_sources, export
-from reconciler.scan.scan import SparkTarget, describe_log, scan
-from reconciler.scan.session import PendingSession
+from reconciler.scan.engine import Engine
+from reconciler.scan.scan import describe_log, scan
 from tests.spark.servers import QUICK_START
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
@@ -31,8 +33,16 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "lag.py"
 
 
 @pytest.fixture(scope="module")
-def session(engine: SparkTarget) -> SparkSession:
-    return PendingSession(engine).result()
+def session() -> Iterator[SparkSession]:
+    """A session as a user's program creates it. The scan's Spark runs in another process."""
+    builder = SparkSession.builder.master("local[2]").config("spark.driver.extraJavaOptions", QUICK_START)
+    interrupt = signal.getsignal(signal.SIGINT)
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PYSPARK_PYTHON", sys.executable)
+        own = builder.config("spark.ui.enabled", "false").getOrCreate()
+    signal.signal(signal.SIGINT, interrupt)  # Spark's handler would outlive its session
+    yield own
+    own.stop()
 
 
 def half_read_topic(cluster: Cluster, name: str) -> None:
@@ -137,7 +147,7 @@ def run_as_user(*arguments: str) -> str:
         env=os.environ | {"PATH": path, "SPARK_SUBMIT_OPTS": QUICK_START},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=300,
         check=False,
     )
     assert result.returncode == 0, result.stderr
@@ -176,7 +186,7 @@ def test_commit_log_is_divided_by_its_size(cluster: Cluster, connection: Connect
 
 
 def test_export_writes_documented_parquet(
-    cluster: Cluster, connection: Connection, engine: SparkTarget, unique: str, tmp_path: Path
+    cluster: Cluster, connection: Connection, engine: Engine, unique: str, tmp_path: Path
 ) -> None:
     """Partitions with consumers, groups, topics and the run; a null has its reason in `unread`."""
     half_read_topic(cluster, unique)

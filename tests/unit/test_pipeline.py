@@ -13,14 +13,14 @@ from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.names import SourceLocation
 from reconciler.policies.cluster import Cluster
-from reconciler.scan.session import SparkTarget
+from reconciler.scan.engine import Engine
 from tests.golden.wording import mentions
 from tests.strategies.facts import cluster
 
 
 def run_of(cluster: Cluster) -> pipeline.Run:
     manifests = ClusterManifests(cluster=cluster, policies=(), waivers=(), files=())
-    return pipeline.Run(manifests=manifests, engine=SparkTarget(), timeout_s=1, progress=lambda _line: None)
+    return pipeline.Run(manifests=manifests, engine=Engine(), timeout_s=1, progress=lambda _line: None)
 
 
 def test_brokers_of_another_cluster_are_named_as_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,8 @@ import os
 import re
 import subprocess
 import sys
-import threading
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -267,6 +264,9 @@ class Api:
 @contextmanager
 def serve(folder: Path) -> Iterator[str]:
     """Answer GET requests of the API on loopback during the block, which gets the address."""
+    # Imported here, because each call of `gh` is a new process.
+    import threading
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -283,7 +283,7 @@ def serve(folder: Path) -> Iterator[str]:
             """Write no access log."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=[0.01])  # seconds between its looks for an end
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"
@@ -307,6 +307,8 @@ def permissions_of(token: str) -> dict[str, str]:
 
 def pack(folder: Path) -> bytes:
     """Return the files of an artifact as a zip archive."""
+    import zipfile
+
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as file:
         for path in sorted(folder.rglob("*")):

@@ -585,7 +585,7 @@ def run_script(
 ) -> tuple[str, int]:
     """Run a step and return its output and exit code.
 
-    Its `reconciler` commands run in this process, which has a warm Spark session.
+    Its `reconciler` commands run in this process, which has a warm Spark.
     """
     deadline = time.monotonic() + STEP_LIMIT_S
     with (
@@ -641,7 +641,7 @@ def write_fakes(state: Path) -> None:
     folder = state / "bin"
     folder.mkdir(parents=True)
     scripts = {
-        "gh": f'#!/bin/sh\nPYTHONPATH="{Path(__file__).parents[3]}" exec "{sys.executable}" -m tests.e2e.github.gh "$@"\n',
+        "gh": f'#!/bin/sh\nPYTHONPATH="{Path(__file__).parents[3]}" exec "{sys.executable}" -S -m tests.e2e.github.gh "$@"\n',
         "sleep": '#!/bin/sh\necho "sleep $*" >> "$GH_STAND_IN_STATE/sleeps"\n',
         "reconciler": f'#!/bin/sh\nexec "{sys.executable}" -S "{folder / "client.py"}" "$@"\n',
     }

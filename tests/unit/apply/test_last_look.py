@@ -236,9 +236,9 @@ def test_a_group_list_that_waits_for_a_frozen_broker_delays_no_removal(cluster: 
     clock = FakeClock()
     read_groups = cluster.read_groups
 
-    def slow(groups: Sequence[str]) -> object:
+    def slow(groups: Sequence[str], **options: Collection[str]) -> object:
         clock.sleep(27)
-        return read_groups(groups)
+        return read_groups(groups, **options)
 
     cluster.read_groups = slow  # type: ignore[method-assign, assignment]
     assert run(cluster, [removal(cluster, "billing")], tmp_path, clock=clock).only.status is Status.APPLIED
@@ -344,10 +344,10 @@ def test_a_quick_journal_needs_no_second_check(cluster: FakeCluster, tmp_path: P
     looks = 0
     read_groups_of_cluster = cluster.read_groups
 
-    def read_groups(groups: Sequence[str]) -> object:
+    def read_groups(groups: Sequence[str], **options: Collection[str]) -> object:
         nonlocal looks
         looks += 1
-        return read_groups_of_cluster(groups)
+        return read_groups_of_cluster(groups, **options)
 
     cluster.read_groups = read_groups  # type: ignore[method-assign, assignment]
     assert (
@@ -579,8 +579,8 @@ def test_a_group_that_goes_between_its_listing_and_its_commits_is_satisfied(
     group.commits = {}
     read_groups_of_cluster = cluster.read_groups
 
-    def read_groups(groups: list[str]) -> object:
-        facts = read_groups_of_cluster(groups)
+    def read_groups(groups: list[str], **options: Collection[str]) -> object:
+        facts = read_groups_of_cluster(groups, **options)
         cluster.groups.pop("billing", None)
         return facts
 
@@ -607,12 +607,12 @@ def test_a_retry_does_not_remove_a_recreated_group(cluster: FakeCluster, tmp_pat
     reads = 0
     read_groups_of_cluster = cluster.read_groups
 
-    def read_groups(groups: list[str]) -> object:
+    def read_groups(groups: list[str], **options: Collection[str]) -> object:
         nonlocal reads
         reads += 1
         if reads == 2:
             cluster.commit("billing", {AT: 3})
-        return read_groups_of_cluster(groups)
+        return read_groups_of_cluster(groups, **options)
 
     cluster.read_groups = read_groups  # type: ignore[method-assign, assignment]
     outcome = run(cluster, [action], tmp_path).only
@@ -913,17 +913,17 @@ def test_a_confirmed_removal_that_could_not_be_read_back_is_never_sent_again(
     action = removal(cluster, "billing")
     read_groups_of_cluster = cluster.read_groups
 
-    def read_groups(groups: list[str]) -> object:
+    def read_groups(groups: list[str], **options: Collection[str]) -> object:
         if cluster.requests and cluster.may_describe:
             cluster.may_describe = False
-            facts = read_groups_of_cluster(groups)
+            facts = read_groups_of_cluster(groups, **options)
             cluster.may_describe = True
             cluster.read_groups = read_groups_of_cluster  # type: ignore[method-assign]
             if committed is not None:
                 cluster.commit("billing", {AT: committed, TopicPartition("orders", 1): 80})
                 cluster.groups["billing"].members = members
             return facts
-        return read_groups_of_cluster(groups)
+        return read_groups_of_cluster(groups, **options)
 
     cluster.read_groups = read_groups  # type: ignore[method-assign, assignment]
     outcome = run(cluster, [action], tmp_path, tuning=Tuning(effect_wait_ms=0)).only

@@ -1,6 +1,7 @@
 """Whole runs on the fake cluster: batches, rounds, interrupts, and one outcome for every action."""
 
 import threading
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,9 @@ from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import PartitionFacts
+from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.error_table import Operation
 from tests.fakes.runs import FakeClock, election, last_purges, purge, removal, run, silence_after_consumers
@@ -65,6 +68,41 @@ def test_requests_are_no_larger_than_allowed_and_of_one_leader(tmp_path: Path) -
         assert len(set(request.subjects)) == len(request.subjects)
         if request.operation is Operation.DELETE_RECORDS:
             assert len({cluster.partition(at).leader for at in request.targets}) == 1
+
+
+class CountingGateway:
+    """Counts the calls to a gateway by their names."""
+
+    def __init__(self, gateway: FakeCluster) -> None:
+        self.gateway, self.calls = gateway, Counter[str]()
+
+    def __getattr__(self, name: str) -> Any:
+        self.calls[name] += 1
+        return getattr(self.gateway, name)
+
+
+class CountingFile(JournalFile):
+    """Counts the writes, each of which waits for the disk."""
+
+    writes = 0
+
+    def append(self, lines: Sequence[bytes]) -> None:
+        self.writes += 1
+        super().append(lines)
+
+
+@pytest.mark.parametrize("operation", [DeleteRecords, DeleteGroup, ElectLeader])
+def test_more_subjects_in_a_batch_need_no_more_calls(tmp_path: Path, operation: type[Action]) -> None:
+    """Reads, requests, read-backs and writes of the journal: each is a round trip, or waits for a disk."""
+    calls = []
+    for count in (20, 200):
+        cluster, actions = create_wide_cluster(partitions=count, groups=count)
+        selected = [action for action in actions if isinstance(action, operation)]
+        gateway, file = CountingGateway(cluster), CountingFile(tmp_path / f"{count}.jsonl")
+        outcomes = run(gateway, selected, tmp_path, journal=ActionJournal(file)).outcomes  # type: ignore[arg-type]
+        assert [outcome.status for outcome in outcomes] == [Status.APPLIED] * len(selected)
+        calls.append((gateway.calls, file.writes))
+    assert calls[0] == calls[1]
 
 
 def test_late_leaders_are_waited_for_and_read_again(tmp_path: Path) -> None:

@@ -3,15 +3,20 @@ that need brokers.
 """
 
 import importlib
+import socket
 from pathlib import Path
 
 import pytest
 
-from bench import apply_command, apply_memory, manifests, plan_file, results
+from bench import apply_command, apply_memory, demo, manifests, plan_file, programs, results, round_trips, simulated
 from bench.apply_cluster import ApplyCluster, topic_names
+from bench.delay_proxy import HOST, delay_proxy
+from bench.round_trips import StepTimes, with_listener
 from bench.sizes import TOY
 from reconciler.manifest.files import load
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.sandbox.config import render_properties
+from reconciler.sandbox.ports import free_addresses
 
 MODULES = sorted(path.stem for path in Path(results.__file__).parent.glob("*.py"))
 NO_PATH = Path("nowhere")
@@ -46,6 +51,69 @@ def test_memory_of_an_apply_is_measured() -> None:
     assert [len(row) for row in rows] == [len(apply_memory.HEAD)] * (len(TOY.apply.memory) + 1)
 
 
+def test_the_steps_of_a_simulated_cluster_are_measured() -> None:
+    """The facts go through the program's own scan, plan and recheck, and nothing of them is unknown."""
+    figures = [(size, simulated.measure(*size)) for size in TOY.simulated.clusters]
+    for (partitions, groups, _commits), of_size in figures:
+        assert of_size["sizes"]["decisions"] >= partitions + groups
+        assert of_size["sizes"]["rechecked"] == of_size["sizes"]["actions"] > 0
+    table = simulated.render(figures)
+    assert {"snapshot", "plan", "limits", "plan file", "recheck: decisions"} <= {
+        row.split(" | ")[0][2:] for row in table
+    }
+
+
+def test_a_clone_without_the_earlier_commit_is_named(tmp_path: Path) -> None:
+    commit = "0" * 40
+    with pytest.raises(RuntimeError, match=f"git has no commit {commit} in .*: .*git fetch --unshallow"):
+        programs.at_commit(commit, tmp_path)
+
+
+def test_the_delaying_proxy_forwards_both_directions() -> None:
+    node = free_addresses(1, secure=True)[0]
+    assert node.secure_port is not None
+    with socket.create_server((HOST, node.port)) as server, delay_proxy({node.secure_port: node.port}) as proxy:
+        proxy.set_round_trip(20)
+        with socket.create_connection((HOST, node.secure_port), timeout=30) as client:
+            accepted, _address = server.accept()
+            with accepted:
+                sent = bytes(range(256)) * 4_096
+                client.sendall(sent)
+                client.shutdown(socket.SHUT_WR)
+                with accepted.makefile("rb") as stream:
+                    assert stream.read() == sent
+                accepted.sendall(b"answer")
+                assert client.recv(100) == b"answer"
+
+
+def test_the_brokers_get_a_listener_behind_the_proxy() -> None:
+    node = free_addresses(1)[0]
+    lines = with_listener(render_properties(node, [node], NO_PATH, overrides={}), 1234, 5678).splitlines()
+    properties = dict(line.split("=", 1) for line in lines)
+    assert properties["listeners"].endswith(",DELAYED://127.0.0.1:5678")
+    assert properties["advertised.listeners"].endswith(",DELAYED://127.0.0.1:1234")
+    assert properties["listener.security.protocol.map"].endswith(",DELAYED:PLAINTEXT")
+
+
+def test_progress_messages_divide_a_run_into_steps() -> None:
+    times = StepTimes()
+    for message in (
+        "listing topics",
+        "reading 3 partitions",
+        "reading 3 partitions (1 of 2 chunks)",
+        "elections: 1 of 1",
+    ):
+        times.note(message)
+    times.end()
+    assert list(times.seconds) == ["start", "listing", "reading", "elections", "end"]
+
+
+def test_round_trips_are_the_growth_per_delay() -> None:
+    """A step takes 0.1 s without a delay, and three times the delay more with one."""
+    runs = {delay: [{"listing": 0.1 + 3 * delay / 1_000}, {"listing": 9.0}] for delay in (0, 25, 200)}
+    assert [row[-2] for row in round_trips.rows("plan", runs)] == ["3.0", "3.0"]
+
+
 @pytest.mark.parametrize(
     "policy",
     [
@@ -58,6 +126,20 @@ def test_memory_of_an_apply_is_measured() -> None:
 def test_manifests_of_an_apply_are_valid(policy: str, tmp_path: Path) -> None:
     (tmp_path / "all.yaml").write_text(apply_command.manifests(CLUSTER, policy))
     assert len(load([tmp_path], now_ms=manifests.NOW_MS).policies) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        demo.CLUSTER % CLUSTER_ID + demo.POLICIES,
+        demo.CLUSTER % CLUSTER_ID + demo.FLOOR % 3,
+        round_trips.manifests(CLUSTER_ID, "127.0.0.1:1", 3),
+    ],
+    ids=["plan", "apply", "round trips"],
+)
+def test_manifests_of_small_plans_are_valid(text: str, tmp_path: Path) -> None:
+    (tmp_path / "all.yaml").write_text(text)
+    assert load([tmp_path], now_ms=manifests.NOW_MS).policies
 
 
 def test_a_section_of_results_is_replaced(tmp_path: Path) -> None:

@@ -136,14 +136,14 @@ def test_a_closed_stream_acts_like_dev_null(closed: int, folder: Path) -> None:
 CLOSED = """
 import os, sys
 from reconciler import __main__ as program
-from reconciler.cli import console
+from reconciler.cli import app, console
 def run(_words):
     numbers = [os.open(os.devnull, os.O_WRONLY) for _ in range(3)]
     console.print_error("an error line")
     assert min(numbers) > 2, numbers
     assert all(os.fstat(number).st_rdev == os.stat(os.devnull).st_rdev for number in (0, 1, 2))
     return 3
-program.run = run
+app.run = run
 for number in (0, 1, 2):
     os.close(number)
 sys.stdin = sys.stdout = sys.stderr = sys.__stdin__ = sys.__stdout__ = sys.__stderr__ = None
@@ -156,6 +156,26 @@ def test_no_file_gets_the_number_of_a_closed_stream() -> None:
     file.
     """
     assert subprocess.run([sys.executable, "-c", CLOSED], timeout=60, check=False).returncode == 3
+
+
+CRASHING = """
+import ctypes, sys
+from reconciler import __main__ as program
+from reconciler.cli import app
+libc = ctypes.CDLL(None)
+libc.__cxa_atexit(ctypes.cast(libc.abort, ctypes.c_void_p), None, None)
+def run(_words):
+    print("the result")
+    return 3
+app.run = run
+program.main()
+"""
+
+
+def test_exit_handlers_of_libraries_do_not_change_the_exit_code() -> None:
+    """A plan once ended with signal 11 after its error line, when OpenSSL freed what a thread used."""
+    result = subprocess.run([sys.executable, "-c", CRASHING], capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (3, "the result\n", "")
 
 
 RECOVERING = """

@@ -2,6 +2,7 @@
 before any connection.
 """
 
+import dataclasses
 import subprocess
 from pathlib import Path
 
@@ -14,11 +15,12 @@ from reconciler.errors import ExitCode, JournalUnavailable
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.manifest import files
+from reconciler.model.plan import ManifestFile, Source
 from reconciler.operations import OPERATIONS, DeleteGroup, DeleteRecords, ElectLeader
 from reconciler.pipeline import Run
-from reconciler.scan.session import SparkTarget
+from reconciler.scan.engine import Engine
 from tests.golden.wording import mentions
-from tests.strategies.examples import blocked, election, plan, purge, removal
+from tests.strategies.examples import blocked, election, plan, plan_text, purge, removal
 
 CLUSTER = """\
 apiVersion: reconciler/v1
@@ -67,7 +69,7 @@ def tree_of(folder: Path) -> str:
 def record(folder: Path, tree: str) -> None:
     """Record a tree as `apply --reviewed-tree` does before its first request."""
     manifests = files.load([folder], now_ms=0).for_cluster("prod")
-    run = Run(manifests=manifests, engine=SparkTarget(), timeout_s=1, progress=lambda _line: None)
+    run = Run(manifests=manifests, engine=Engine(), timeout_s=1, progress=lambda _line: None)
     run.open_journal().record_review(tree, run_id="run-1", at_ms=pipeline.wall_clock_ms())
 
 
@@ -154,6 +156,34 @@ def test_manifests_that_are_not_the_tree_are_refused(
     option = {"converge": "--tree", "apply": "--reviewed-tree"}[command]
     assert run([command, str(folder), option, tree, *UNREACHABLE]) == ExitCode.PLAN_UNUSABLE
     assert mentions(capsys.readouterr().err, tree, words, "nothing was done")
+
+
+@pytest.mark.parametrize("difference", ["content", "one file less", "one file more"])
+def test_the_review_of_a_plan_is_none_of_another_tree(
+    folder: Path, difference: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The plan of one tree would otherwise record another one, which `converge` then acts on."""
+    cluster_file, policy_file = files.load([folder], now_ms=0).for_cluster("prod").files
+    then = {
+        "content": (cluster_file, dataclasses.replace(policy_file, sha256="0" * 64)),
+        "one file less": (cluster_file,),
+        "one file more": (cluster_file, policy_file, ManifestFile(path="old/policy.yaml", sha256="0" * 64)),
+    }[difference]
+
+    def apply(*manifests: ManifestFile) -> tuple[int, str]:
+        saved = plan(
+            cluster_id="id-of-prod-000000000", expires_at_ms=253_000_000_000_000, source=Source(manifests=manifests)
+        )
+        (tmp_path / "plan.json").write_text(plan_text(saved))
+        words = [str(tmp_path / "plan.json"), str(folder), "--reviewed-tree", tree_of(folder), *UNREACHABLE]
+        return run(["apply", *words]), capsys.readouterr().err
+
+    code, error = apply(*then)
+    assert code == ExitCode.PLAN_UNUSABLE
+    assert mentions(error, "policy.yaml", "not what the plan was calculated from", "nothing was done")
+    code, error = apply(cluster_file, policy_file)
+    assert code == ExitCode.ERROR
+    assert "127.0.0.1:1" in error
 
 
 @pytest.mark.parametrize(("command", "option"), [("converge", "--tree"), ("apply", "--reviewed-tree")])
@@ -286,6 +316,6 @@ def test_a_repository_holds_no_review(linked: str, folder: Path, capsys: pytest.
     assert code == JournalUnavailable.exit_code
     assert mentions(error, str(link), "is a link")
     with pytest.raises(JournalUnavailable, match="is a link"):
-        Run(manifests=manifests, engine=SparkTarget(), timeout_s=1, progress=print).open_journal().record_review(
+        Run(manifests=manifests, engine=Engine(), timeout_s=1, progress=print).open_journal().record_review(
             tree, run_id="run-2", at_ms=pipeline.wall_clock_ms()
         )

@@ -5,6 +5,7 @@ The tests read it and do not build it, so they need no container engine.
 
 import re
 import shlex
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tools.version_matrix import JAVAS, PYTHONS
 
 ROOT = Path(__file__).parents[3]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+EXECUTOR = (ROOT / "examples" / "executor" / "Dockerfile").read_text(encoding="utf-8")
 LINES = [line for line in DOCKERFILE.replace("\\\n", " ").splitlines() if line and not line.startswith("#")]
 
 
@@ -80,3 +82,20 @@ def test_the_commands_in_its_comment_are_those_of_the_docs() -> None:
     page = (ROOT / "docs" / "getting-started.md").read_text(encoding="utf-8")
     assert commands == re.findall(r"^\$ (docker .*)$", page, re.MULTILINE)
     assert len(commands) == 2
+
+
+def test_executors_have_the_python_of_the_driver() -> None:
+    """Spark refuses workers of another minor version."""
+    (base,) = re.findall(r"^FROM (python:.*)$", EXECUTOR, re.MULTILINE)
+    assert arguments("FROM")[1] == base
+
+
+def test_executors_have_what_tasks_import() -> None:
+    """The command of the image takes two packages with their hashes from the lock file, and no other."""
+    (program,) = re.findall(r"awk '(.*)' /tmp/requirements.lock", EXECUTOR)
+    lock = subprocess.run(
+        ["awk", program, ROOT / "requirements.lock"], capture_output=True, text=True, timeout=30, check=True
+    )
+    names = re.findall(r"^([a-z0-9-]+)==", lock.stdout, re.MULTILINE)
+    assert names == ["confluent-kafka", "pyarrow"]
+    assert len(re.findall("--hash=sha256:", lock.stdout)) > 2 * len(names)

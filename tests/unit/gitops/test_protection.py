@@ -144,7 +144,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
         monkeypatch.delenv(name, raising=False)
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         fake = FakeApi(f"http://127.0.0.1:{server.server_address[1]}")
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=[0.01], daemon=True)
         thread.start()
         try:
             yield fake

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AclOperation, AdminClient
 from reconciler.apply.results import exit_code
 from reconciler.errors import ClusterUnreachable, JournalUnavailable
 from reconciler.journal.journal import ActionJournal
-from reconciler.kafka import connect, session
+from reconciler.kafka import child, connect
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.futures import Deadline
 from reconciler.kafka.gateway import KafkaGateway
@@ -101,7 +101,7 @@ def test_a_worker_that_cannot_be_started_is_a_missing_answer(monkeypatch: pytest
     def refuse(*_arguments: object, **_options: object) -> Any:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(session.subprocess, "Popen", refuse)
+    monkeypatch.setattr(child.subprocess, "Popen", refuse)
     gateway = InterpretingGateway(KafkaGateway(KafkaSession(NOWHERE)))
     assert gateway.delete_groups(["billing"])["billing"].answer in (ResponseAction.READ_BACK, ResponseAction.RETRY)
     assert isinstance(gateway.read_positions({"billing": [AT]})["billing", AT], Unknown)
@@ -170,13 +170,36 @@ def test_absence_needs_a_complete_listing_and_the_coordinator(
     assert billing.listed is False if absent else isinstance(billing.listed, Unknown)
 
 
+@pytest.mark.parametrize("errors", [[], [SILENT]], ids=["complete", "silent broker"])
+def test_a_group_that_its_coordinator_has_removed_is_absent_from_a_complete_listing(
+    monkeypatch: pytest.MonkeyPatch, errors: list[KafkaError]
+) -> None:
+    """Its coordinator is not asked a second time; the others are."""
+    calls: list[Any] = []
+
+    def call_worker(_session: KafkaSession, _work: object, groups: object, **_options: object) -> None:
+        calls.append(groups)
+
+    monkeypatch.setattr(KafkaSession, "call_worker", call_worker)
+    session = session_of(cluster_id="here", errors=errors)
+    deadline = Deadline.after(0.2)
+    groups = ["billing", "orders"]
+    facts = read_groups(session, groups, cluster_id="here", deadline=deadline, removed=["billing"])
+    assert facts["billing"].listed is False if not errors else isinstance(facts["billing"].listed, Unknown)
+    assert isinstance(facts["orders"].listed, Unknown)
+    assert calls == [(("orders",), {})]
+    read_groups(session, groups, cluster_id="here", deadline=deadline, removed=groups)
+    assert len(calls) == 1
+
+
 @pytest.mark.parametrize("code", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART])
 def test_a_commit_on_a_topic_that_cannot_be_described_has_no_topic_id(
     monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     """The group may still be removed; such an offset is never restored."""
     commit = CommittedOffset(topic="orders", partition=0, offset=3)
-    monkeypatch.setattr(KafkaSession, "call_worker", lambda *_arguments, **_options: ({}, {"billing": (commit,)}))
+    answer = ({}, {"billing": (("orders", 0, 3, None, None),)})
+    monkeypatch.setattr(KafkaSession, "call_worker", lambda *_arguments, **_options: answer)
     session = session_of(cluster_id="here")
     refused: Future[object] = Future()
     refused.set_exception(KafkaException(KafkaError(code)))

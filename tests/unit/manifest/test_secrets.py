@@ -20,6 +20,7 @@ from reconciler.manifest.diagnostics import Diagnostic
 from reconciler.manifest.files import load
 from reconciler.manifest.secrets import resolve
 from reconciler.policies.cluster import Cluster
+from reconciler.references import UnresolvedReference
 from reconciler.report import DIAGNOSTICS_WRITERS
 from tests.golden.wording import mentions
 from tests.unit.manifest.broken import BROKEN, GOOD, NOW_MS, cluster, floor
@@ -354,3 +355,30 @@ def test_allowed_servers_are_used(tmp_path: Path) -> None:
     text = cluster("client: {sasl.oauthbearer.token.endpoint.url: 'https://Login.example.org/token'}")
     resolved = resolve(loaded(text, tmp_path), environment={SERVERS: "BROKER-?:9093,login.example.org:443"})
     assert resolved.bootstrap_servers == ("broker-1:9093",)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "allowed"),
+    [("[fd00::7]:9093", True), ("[fd00::*]:909?", True), ("[FD00::7]:*", True), ("[fd00::8]:9093", False), ("*", True)],
+)
+def test_the_brackets_of_an_ipv6_address_stand_for_themselves(pattern: str, allowed: bool, tmp_path: Path) -> None:
+    """Patterns of file names would read them as a set of characters."""
+    text = cluster("").replace("[broker-1:9093]", "['[fd00::7]:9093']")
+    if allowed:
+        assert resolve(loaded(text, tmp_path), environment={SERVERS: pattern}).bootstrap_servers == ("[fd00::7]:9093",)
+    else:
+        assert f"is not one of {pattern}" in missing(text, tmp_path, **{SERVERS: pattern})
+
+
+def test_tasks_get_references_if_executors_can_resolve_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the option, tasks get the values, because executors have neither variables nor files."""
+    text = cluster("client: {sasl.password: '${env:KAFKA_PASSWORD}', sasl.username: 'me on ${env:KAFKA_HOST}'}")
+    resolved = resolve(loaded(text, tmp_path), environment={"KAFKA_PASSWORD": PLANTED, "KAFKA_HOST": "driver"})
+    assert resolved.for_tasks(with_secrets=True).resolve_here().properties == resolved.properties
+    sent = resolved.for_tasks(with_secrets=False)
+    assert PLANTED.encode() not in pickle.dumps(sent)
+    monkeypatch.setenv("KAFKA_PASSWORD", "of the executor")
+    with pytest.raises(UnresolvedReference, match="the variable KAFKA_HOST is not set"):
+        sent.resolve_here()
+    monkeypatch.setenv("KAFKA_HOST", "executor")
+    assert sent.resolve_here().properties == {"sasl.password": "of the executor", "sasl.username": "me on executor"}

@@ -1,10 +1,12 @@
 """Exact names, globs and regular expressions, and the names that patterns never select."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.model.selector import Selector, select
+from reconciler.model.selector import Selector, SelectorSet, select
 from tests.strategies.plans import NASTY
 
 
@@ -80,3 +82,41 @@ def test_a_literal_of_a_plain_name_is_no_pattern() -> None:
     """The program looks up exact names and tries patterns on every name."""
     assert not Selector.literal("orders").is_pattern
     assert not Selector.literal("a/b \\ \n").is_pattern
+
+
+def test_a_literal_of_a_name_like_a_pattern_is_looked_up_too() -> None:
+    """Each such group of a plan was once tried on every group of the cluster."""
+    selector = Selector.literal("a*")
+    assert not selector.is_pattern
+    assert selector == Selector("regex:a\\*")
+    assert select(["a*", "ab"], [selector]) == {"a*": True}
+
+
+class CountedNames(frozenset[str]):
+    """A set that counts how often its names are walked through."""
+
+    walks = 0
+
+    def __iter__(self) -> Iterator[str]:
+        type(self).walks += 1
+        return super().__iter__()
+
+
+def test_exact_names_are_selected_without_a_walk_through_all_names() -> None:
+    """A hundred policies of a thousand exact names once walked through all groups a hundred times."""
+    names = CountedNames(["a", "b", "c"])
+    assert select(names, selectors("b", "missing", "c"), excluding=selectors("c*")) == {"b": True}
+    assert CountedNames.walks == 0
+    assert list(select(names, selectors("b", "c*"))) == ["b", "c"]
+    assert CountedNames.walks == 1
+
+
+TEXTS = st.lists(st.sampled_from(["a", "b", "a*", "b*", "[a]", "regex:a|b", "regex:a\\*", "*"]), max_size=4)
+
+
+@given(TEXTS, st.sampled_from(["a", "b", "c", "a*", "[a]", "regex:a|b"]))
+def test_a_set_of_selectors_answers_like_its_selectors_one_by_one(texts: list[str], name: str) -> None:
+    compiled = SelectorSet(selectors(*texts))
+    assert compiled.matches(name) == any(selector.matches(name) for selector in selectors(*texts))
+    covering = (selector for selector in selectors(*texts) if selector.matches(name) or selector.text == name)
+    assert compiled.covering(name) == next(covering, None)

@@ -4,13 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from reconciler.scan.session import archive
+from reconciler.scan import code_archive
 
 
 def test_tasks_import_from_the_archive_alone(tmp_path: Path) -> None:
     """Executors have no other copy: a package that is missing there fails every task."""
     path = tmp_path / "code.zip"
-    path.write_bytes(archive())
+    path.write_bytes(code_archive.content())
     others = ("deepdiff", "platformdirs", "prometheus_client", "pydantic", "rich", "ruamel.yaml", "typer")
     program = f"""
 import sys

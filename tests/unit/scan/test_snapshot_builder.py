@@ -14,8 +14,9 @@ from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ConsumerPosition, GroupState, GroupType, PartitionFacts, Purge, Unknown
 from reconciler.scan import snapshot_builder
 from reconciler.scan.chunking import PartitionRequest
-from reconciler.scan.snapshot_builder import CommitLog, Row, Rows, split_rows
-from reconciler.scan.task_rows import FACTS, GROUP, PARTITION, RUN, TOPIC
+from reconciler.scan.rows import Origin, PartitionRow, Position, Row, Rows, combine
+from reconciler.scan.snapshot_builder import CommitLog
+from reconciler.scan.task_rows import SCHEMAS, Answer, decode, encode
 from tests.unit.scan.listings import groups, partition, topic, topics, unknown_topic
 
 READ = CommitLog(partitions=50)
@@ -45,6 +46,12 @@ def partition_request(
     )
 
 
+def answer(**tables: list[Mapping[str, Any]]) -> Answer:
+    """An answer with these rows, as it arrives."""
+    batches = {name: pa.RecordBatch.from_pylist(rows, schema=SCHEMAS[name]) for name, rows in tables.items()}
+    return decode(encode(batches))
+
+
 def partition_row(**columns: Any) -> Row:
     read = {"error": None, "log_start": 5, "stable_end": 20, "high_watermark": 30, "offsets_at": [], "readers": []}
     return {**read, **columns}
@@ -56,7 +63,9 @@ def facts(
     log: CommitLog = READ,
     purges: Mapping[TopicPartition, int] | Unknown = NO_PURGES,
 ) -> PartitionFacts:
-    rows = Rows({} if row is None else {T0: row}, {}, {}, [])
+    columns = dict(row or {})
+    readers, origins = ({("t", 0): columns.pop(name, [])} for name in ("readers", "origins"))
+    rows = Rows({} if row is None else {"t": {0: PartitionRow(**columns)}}, {}, {}, [], readers, origins)
     (result,) = snapshot_builder.partition_facts([request], rows, log, purges).values()
     return result
 
@@ -131,8 +140,8 @@ def readers_row(
     *readers: tuple[str, int | None], origins: Sequence[tuple[str, int, str | None]] = (), **more: Any
 ) -> Row:
     return partition_row(
-        readers=[{"group": group, "committed": committed} for group, committed in readers],
-        origins=[{"group": group, "committed": committed, "id": of} for group, committed, of in origins],
+        readers=[Position(*reader) for reader in readers],
+        origins=[Origin(*origin) for origin in origins],
         **more,
     )
 
@@ -451,44 +460,37 @@ def test_cluster_records() -> None:
     assert snapshot_builder.cluster_records(ScanRequest(cluster_records=True), short.values()) == 0
 
 
-def test_rows_by_subject() -> None:
-    """The rows of the scan's table are grouped by subject."""
-    rows = [
-        {"subject": PARTITION, "name": "t", "number": 0, "log_start": 5},
-        {"subject": GROUP, "name": "g", "number": -1},
-        {"subject": TOPIC, "name": "t", "number": -1, "records": 7},
-        {"subject": RUN, "name": "commit_log", "number": 4, "records": 1},
-    ]
-    result = split_rows(pa.Table.from_pylist(rows, schema=FACTS))
-    assert result.partitions[T0]["log_start"] == 5
-    assert result.groups.keys() == {"g"}
-    assert result.topics["t"]["records"] == 7
-    assert [row["number"] for row in result.runs] == [4]
-
-
 def test_rows_keep_every_column_of_the_facts() -> None:
-    """Each row keeps only the columns of its subject: a forgotten column would be an unknown fact."""
-    group = {"subject": GROUP, "name": "g", "number": -1, "needed": True, **group_row()}
-    share = {**group, "name": "s", "live": True, "seems": "share", "commits": None, "commit_keys": 3}
-    hiding = {**group, "name": "h", "commit_keys": 3}
-    failed = {"subject": GROUP, "name": "f", "number": -1, "error": "timed out"}
-    partition_facts = {
-        "subject": PARTITION,
-        "name": "t",
-        "number": 0,
-        **partition_row(offsets_at=[6, -1], readers=None),
-    }
-    del partition_facts["readers"]
-    failed_topic = {"subject": PARTITION, "name": "t", "number": 1, "error": "no answer"}
-    topic_row = {"subject": TOPIC, "name": "t", "number": -1, "records": 5, "unread": 0}
-    run = {"subject": RUN, **run_row(0, error="lost")}
-    about = [group, share, hiding, failed, partition_facts, failed_topic, topic_row, run]
-    table = pa.Table.from_batches([pa.RecordBatch.from_pylist(about, schema=FACTS)])
-    readers = [[{"group": "g", "committed": 7, "named": True}] if row is partition_facts else None for row in about]
-    origins = [[{"group": "g", "committed": 7, "id": "id"}] if row is partition_facts else None for row in about]
-    rows = split_rows(table.append_column("readers", pa.array(readers)).append_column("origins", pa.array(origins)))
-
+    """A forgotten column would be an unknown fact. The answers go through their encoding."""
     everything = ScanRequest(groups=(GroupRequest(groups=(Selector("*"),), activity=True),))
+    activity = {name: group_row()[name] for name in SCHEMAS["activity"].names if name not in ("group", "commit_keys")}
+    commits = {name: group_row()[name] for name in ("commits", "commit_topics", "fingerprint")}
+    share = {**activity, "live": True, "seems": "share", "commit_keys": 3}
+    answers = [
+        answer(
+            partitions=[
+                {"topic": "t", "partition": 0, **partition_row(offsets_at=[6, -1])},
+                {"topic": "t", "partition": 1, "error": "no answer"},
+            ],
+            topics=[{"topic": "t", "records": 2, "unread": 0}],
+        ),
+        answer(topics=[{"topic": "t", "records": 3, "unread": 0}]),
+        answer(
+            groups=[{"group": "g", **commits}, {"group": "h", **commits}, {"group": "f", "error": "timed out"}],
+            positions=[{"group": "g", "topic": "t", "partition": 0, "committed": 7}],
+        ),
+        answer(
+            activity=[
+                {"group": "g", **activity},
+                {"group": "h", **activity, "commit_keys": 3},
+                {"group": "s", **share},
+            ],
+            origins=[{"topic": "t", "partition": 0, "group": "g", "committed": 7, "id": "id"}],
+            runs=[run_row(0, error="lost")],
+        ),
+    ]
+    rows = combine(answers, everything, {"t": frozenset({"g"})})
+
     result = snapshot_builder.group_facts(everything, groups("f", "g", "h"), rows, READ)
     assert result["g"] == group_facts(group_row())
     assert (result["s"].listed, result["s"].type) == (False, GroupType.SHARE)

@@ -1,0 +1,330 @@
+"""Measures the driver's part of a plan for a large cluster that a generator replaces.
+
+    python -m bench.simulated [--quick] [--dry]
+    python -m bench.simulated PARTITIONS GROUPS COMMITS     one size in this process, as JSON
+
+Listings and the facts that tasks read are generated; everything else is the program's own code: the
+selection, the chunks, the tasks' answers as bytes, the snapshot, the plan with its limits, the plan
+file, the text, and the recheck of `apply`. Each size runs in a new process, so that its peak memory
+is its own. The time of the generator is left out.
+"""
+
+import argparse
+import json
+import pickle
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from bench import results
+from bench.processes import memory_mib, run_module
+from bench.scan_cluster import DAY_MS, RECORDS_PER_PARTITION, group_name, topic_name
+from bench.scan_rows import MANIFESTS
+from bench.sizes import FULL, QUICK
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.group_listing import GroupListing
+from reconciler.kafka.groups import Consumption
+from reconciler.kafka.offsets import OffsetsRequest, Watermarks
+from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing
+from reconciler.manifest.files import ClusterManifests, load
+from reconciler.model.names import TopicPartition
+from reconciler.model.scan_request import ScanRequest
+from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, GroupType, PartitionFacts, TopicFacts
+from reconciler.plan import limits, plan_file, planner, recheck
+from reconciler.report import plan_report, write_lines
+from reconciler.scan import engines, task_rows
+from reconciler.scan import rows as answer_rows
+from reconciler.scan import scan as scan_module
+from reconciler.scan.chunking import Chunk
+from reconciler.scan.engine import Engine
+from reconciler.scan.task_rows import Answer, ScanTask, decode, encode, read_chunk
+
+PARTITIONS_PER_TOPIC = 50
+BROKERS, LOG_PARTITIONS = 12, 50
+NOW_MS = 1_800_000_000_000
+CLUSTER_ID = "simulated-cluster-id-0"
+GENERATED = "generated"
+"""Name of the step whose time is that of the generator."""
+START = "interpreter and imports"
+MAX_MIB = 1_024
+
+
+class SimulatedCluster:
+    """Generates what brokers would answer.
+
+    Every partition has an old and a new record. Each group commits on the partitions of one topic.
+    Every fourth group lags, every second one is idle, and every hundredth partition has a leader
+    that is not its preferred one.
+    """
+
+    def __init__(self, partitions: int, groups: int, commits: int) -> None:
+        self.topics = [topic_name(number) for number in range(partitions // PARTITIONS_PER_TOPIC)]
+        self.groups = {group_name(number): number for number in range(groups)}
+        self.commits_per_group = min(PARTITIONS_PER_TOPIC, commits // groups)
+        self.log_records = commits // LOG_PARTITIONS
+
+    def list_topics(self, *_arguments: object) -> TopicListing:
+        partitions = {name: self._partitions(number, name) for number, name in enumerate(self.topics)}
+        topics = {
+            name: TopicFacts(name=name, topic_id=f"{name}-id", internal=False, partitions=PARTITIONS_PER_TOPIC)
+            for name in self.topics
+        }
+        log = [self._partition(number, COMMIT_LOG_TOPIC, number) for number in range(LOG_PARTITIONS)]
+        partitions[COMMIT_LOG_TOPIC] = tuple(log)
+        topics[COMMIT_LOG_TOPIC] = TopicFacts(
+            name=COMMIT_LOG_TOPIC, topic_id="log-id", internal=True, partitions=LOG_PARTITIONS
+        )
+        brokers = tuple(range(1, BROKERS + 1))
+        return TopicListing(brokers=brokers, topics=topics, partitions=partitions, cluster_id=CLUSTER_ID)
+
+    def _partitions(self, topic: int, name: str) -> tuple[PartitionFacts, ...]:
+        return tuple(self._partition(topic + number, name, number) for number in range(PARTITIONS_PER_TOPIC))
+
+    @staticmethod
+    def _partition(first: int, topic: str, number: int) -> PartitionFacts:
+        replicas = tuple((first + offset) % BROKERS + 1 for offset in range(3))
+        return PartitionFacts(
+            partition=TopicPartition(topic, number),
+            topic_id=f"{topic}-id",
+            leader=replicas[first % 100 == 0],
+            replicas=replicas,
+            in_sync=replicas,
+        )
+
+    def describe_topics(self, _session: object, listing: TopicListing, _names: object) -> TopicListing:
+        return listing
+
+    def list_groups(self, *_arguments: object, **_options: object) -> GroupListing:
+        groups = {
+            name: GroupFacts(group=name, listed=True, type=GroupType.CLASSIC, state=GroupState.EMPTY)
+            for name in self.groups
+        }
+        return GroupListing(groups=groups, hidden_unread=None, cluster_id=CLUSTER_ID)
+
+    def cleanup_policies(self, _session: object, names: Sequence[str]) -> dict[str, frozenset[str]]:
+        return {name: frozenset({"delete"}) for name in names}
+
+    def read_ends(self, _session: object, _topic: str, numbers: Sequence[int]) -> dict[int, Watermarks]:
+        return {number: Watermarks(0, self.log_records) for number in numbers}
+
+    def read_offsets(self, _session: object, requests: Sequence[OffsetsRequest]) -> list[dict[str, Any]]:
+        offsets = {"log_start": 0, "stable_end": RECORDS_PER_PARTITION, "high_watermark": RECORDS_PER_PARTITION}
+        return [
+            {"topic": part.topic, "partition": number, **offsets, "offsets_at": [1] * len(part.instants), "error": None}
+            for part in requests
+            for number in part.partitions
+        ]
+
+    def read_consumption(
+        self, _session: object, groups: Sequence[str], **_options: object
+    ) -> Iterator[dict[str, Consumption]]:
+        consumption: dict[str, Consumption] = {}
+        for group in groups:
+            number = self.groups[group]
+            topic, lag = self.topics[number % len(self.topics)], int(number % 4 == 0)
+            commits = [(topic, partition, RECORDS_PER_PARTITION - lag) for partition in range(self.commits_per_group)]
+            consumption[group] = Consumption(commits, frozenset())
+        yield consumption
+
+    def read_commit_log(self, _session: object, partitions: Sequence[int], **_options: object) -> list[dict[str, Any]]:
+        counts = {"records": self.log_records, "skipped": 0, "garbled": 0, "error": None}
+        rows: list[dict[str, Any]] = [
+            {"log_partition": number, **counts, "log_offset": self.log_records} for number in partitions
+        ]
+        for group, number in self.groups.items():
+            if (of_group := log_partition(group, LOG_PARTITIONS)) in partitions:
+                days = 30 if number % 2 == 0 else 1
+                activity = {"last_activity_ms": NOW_MS - days * DAY_MS, "log_partition": of_group, "log_offset": number}
+                keys = {"seems": "consumer", "live": True, "commit_keys": self.commits_per_group}
+                rows.append({"group": group, **activity, **keys})
+        return rows
+
+
+class Steps:
+    """CPU seconds and peak memory of consecutive steps: a mark ends one and starts the next.
+
+    A peak resets the kernel's high-water mark, so it starts at what is resident.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.peak_mib: defaultdict[str, float] = defaultdict(float)
+        self.prefix = ""
+        self._name = START
+        self._start_s = 0.0
+
+    def mark(self, name: str) -> None:
+        self._switch(self.prefix + name)
+
+    def timed(self, name: str, call: Callable[..., Any], after: str | None = None) -> Callable[..., Any]:
+        """Return the function as a step of its own. `after`: the step that follows; None: the one before goes on."""
+
+        def call_in_step(*arguments: Any, **options: Any) -> Any:
+            following = self._name if after is None else self.prefix + after
+            self.mark(name)
+            try:
+                return call(*arguments, **options)
+            finally:
+                self._switch(following)
+
+        return call_in_step
+
+    def _switch(self, name: str) -> None:
+        self.seconds[self._name] += time.process_time() - self._start_s
+        self.peak_mib[self._name] = max(self.peak_mib[self._name], memory_mib("self", "VmHWM"))
+        Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
+        self._name, self._start_s = name, time.process_time()
+
+
+def measure(partitions: int, groups: int, commits: int) -> dict[str, Any]:
+    """Plan and recheck for one size in this process, and return the figures of each step."""
+    steps, cluster = Steps(), SimulatedCluster(partitions, groups, commits)
+    sizes: dict[str, int] = {}
+    with tempfile.TemporaryDirectory(prefix="bench-simulated-") as folder, ExitStack() as stack:
+        manifests = Path(folder) / "all.yaml"
+        manifests.write_text(MANIFESTS % {"cluster_id": CLUSTER_ID, "servers": "127.0.0.1:9"}, encoding="utf-8")
+        for name in ("list_topics", "describe_topics", "list_groups", "cleanup_policies", "read_ends"):
+            stack.enter_context(patch.object(scan_module, name, steps.timed(GENERATED, getattr(cluster, name))))
+        for name in ("read_offsets", "read_consumption", "read_commit_log"):
+            stack.enter_context(patch.object(task_rows, name, getattr(cluster, name)))
+        stack.enter_context(patch.object(engines, "read", partial(_read, steps, sizes)))
+        combine = steps.timed("rows of the answers", answer_rows.combine, after="snapshot")
+        stack.enter_context(patch.object(scan_module, "combine", combine))
+        stack.enter_context(patch.object(limits, "verdicts", steps.timed("limits", limits.verdicts)))
+        loaded = load([manifests], now_ms=NOW_MS).for_cluster()
+        decisions = _plan_and_recheck(steps, loaded, Path(folder) / "plan.json")
+    return {
+        "seconds": {name: value for name, value in steps.seconds.items() if not name.endswith(GENERATED)},
+        "peak_mib": {name: value for name, value in steps.peak_mib.items() if not name.endswith(GENERATED)},
+        "sizes": sizes | decisions,
+    }
+
+
+def _plan_and_recheck(steps: Steps, manifests: ClusterManifests, path: Path) -> dict[str, int]:
+    """Run the steps of `plan`, then the recheck of `apply`."""
+    steps.mark("selection and chunks")
+    snapshot = _scan(planner.scan_request(manifests.policies, NOW_MS))
+    steps.mark("plan")
+    planned = planner.plan(
+        cluster=manifests.cluster, policies=manifests.policies, waivers=manifests.waivers, snapshot=snapshot
+    )
+    del snapshot
+    steps.mark("plan file")
+    plan_file.write(planned, path)
+    steps.mark("text")
+    for _line in write_lines(plan_report(planned), width=80):
+        pass
+    steps.prefix = "recheck: "
+    steps.mark("selection and chunks")
+    snapshot = _scan(recheck.scan_request(planned))
+    steps.mark("decisions")
+    checked = recheck.recheck(
+        planned, manifests.cluster, manifests.policies, manifests.waivers, snapshot, now_ms=NOW_MS
+    )
+    steps.mark("")
+    return {"decisions": len(planned.decisions), "actions": len(planned.actions), "rechecked": len(checked.remaining)}
+
+
+def _scan(request: ScanRequest) -> ClusterSnapshot:
+    session = KafkaSession(Connection(("127.0.0.1:9",)), cluster_id=CLUSTER_ID)
+    return scan_module.scan(
+        request, session, observed_at_ms=NOW_MS, last_purges={}, engine=Engine(), progress=lambda _message: None
+    )
+
+
+def _read(
+    steps: Steps,
+    sizes: dict[str, int],
+    _request: ScanRequest,
+    _engine: Engine,
+    session: KafkaSession,
+    task: ScanTask,
+    chunks: Sequence[Chunk],
+    **_options: object,
+) -> list[Answer]:
+    """Answer each chunk with the task's own code, as `engines.read` does."""
+    steps.mark("chunks and what tasks share, pickled")
+    pickled = [len(pickle.dumps(chunk)) for chunk in chunks]
+    shared = len(pickle.dumps(task))
+    steps.mark(GENERATED)
+    answers = [encode(read_chunk(session, task, chunk, isolated=False)) for chunk in chunks]
+    if not steps.prefix:
+        sizes |= {
+            "chunks": len(chunks),
+            "largest_chunk": max(pickled),
+            "shared": shared,
+            "answers": sum(map(len, answers)),
+        }
+    steps.mark("answers decoded")
+    return list(map(decode, answers))
+
+
+def render(figures: Sequence[tuple[tuple[int, int, int], Mapping[str, Any]]]) -> list[str]:
+    """Render a table with the columns of each size, and a growth column for the last two."""
+    (small_size, small), (large_size, large) = figures[-2:]
+    factor = large_size[0] / small_size[0]
+    words = [f"{size[0]:,} partitions, {size[1]:,} groups, {size[2]:,} commits" for size, _ in figures]
+    head = ("step", *(f"{name}: CPU, peak memory" for name in words), f"growth (linear: {factor:.0f} ×)")
+    rows = []
+    for name in large["seconds"]:
+        cells = [f"{of['seconds'][name]:.2f} s, {of['peak_mib'][name]:,.0f} MiB" for _, of in figures]
+        growth = large["seconds"][name] / max(small["seconds"][name], 0.001)
+        rows.append((name, *cells, f"{growth:.1f} ×"))
+    seconds = [sum(value for name, value in of["seconds"].items() if name != START) for _, of in figures]
+    totals = [
+        f"{total:.2f} s, {max(of['peak_mib'].values()):,.0f} MiB (goal ≤ {MAX_MIB:,} MiB)"
+        for total, (_, of) in zip(seconds, figures, strict=True)
+    ]
+    rows.append(("all without the imports", *totals, f"{seconds[-1] / seconds[-2]:.1f} ×"))
+    sizes = large["sizes"]
+    return [
+        *results.table(head, rows),
+        "",
+        (
+            f"{words[-1]}: {sizes['chunks']:,} chunks, the largest {sizes['largest_chunk'] / 1024:,.0f} KiB, "
+            f"{sizes['shared'] / 1024:,.0f} KiB that each task gets, {sizes['answers'] / 2**20:,.1f} MiB of answers; "
+            f"{sizes['decisions']:,} decisions, {sizes['actions']:,} actions, {sizes['rechecked']:,} after the recheck."
+        ),
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure the driver with the facts of a simulated cluster.")
+    parser.add_argument(
+        "size", nargs="*", type=int, metavar="PARTITIONS GROUPS COMMITS", help="one size in this process"
+    )
+    parser.add_argument("--quick", action="store_true", help="a tenth of the size")
+    parser.add_argument("--dry", action="store_true", help="print the results without writing RESULTS.md")
+    options = parser.parse_args()
+    if options.size:
+        print(json.dumps(measure(*options.size)))
+        return
+    figures = []
+    for size in (QUICK if options.quick else FULL).simulated.clusters:
+        figures.append((size, run_module("bench.simulated", *map(str, size))))
+        print(size, figures[-1][1], file=sys.stderr, flush=True)
+    lines = [
+        (
+            "Listings and the facts that tasks read are generated; no brokers and no Spark run. One run of each size, in "
+            "a new process. CPU seconds of the program's own steps, without the generator; memory is the peak of the "
+            "process during the step."
+        ),
+        "",
+        *render(figures),
+    ]
+    print("\n".join(lines))
+    if not (options.dry or options.quick):
+        results.write("simulated", "A simulated cluster", lines)
+
+
+if __name__ == "__main__":
+    main()

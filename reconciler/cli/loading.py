@@ -1,0 +1,93 @@
+"""Arguments that name manifests, and their loading. Imports neither the Kafka client nor the scan."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reconciler.cli import console
+from reconciler.cli.settings import Format, Settings
+from reconciler.clock import wall_clock_ms
+from reconciler.errors import ManifestsInvalid, PlanUnusable, UsageError
+from reconciler.manifest import files
+from reconciler.manifest.files import ClusterManifests, ManifestSet
+from reconciler.report.diagnostics import DIAGNOSTICS_WRITERS
+
+
+def parse_path(word: str) -> Path:
+    """Parse a path argument. Raises BadParameter for an empty one."""
+    if not word:  # an unset variable of a script; Path("") would be the whole current folder
+        raise typer.BadParameter("an empty path: write . for the current folder, or omit it for manifests/")
+    return Path(word)
+
+
+Paths = Annotated[
+    list[Path] | None,
+    typer.Argument(parser=parse_path, metavar="PATHS", help="Manifest files and folders. Default: manifests/"),
+]
+PlanAndPaths = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        parser=parse_path,
+        metavar="[PLAN] [PATHS]",
+        help="A saved plan (*.json), then manifest files and folders. Default: manifests/",
+    ),
+]
+
+
+def load(paths: Sequence[Path] | None, settings: Settings, *, tree: str | None = None) -> ManifestSet:
+    """Load the manifests. Prints every diagnostic before it raises ManifestsInvalid.
+
+    `tree`: the git tree of the one folder of manifests; raises PlanUnusable for other content.
+    """
+    console.start_logging(settings)
+    paths = paths or [Path("manifests")]
+    if tree is not None and (len(paths) != 1 or not paths[0].is_dir()):
+        raise UsageError(f"the tree {tree} is that of one folder of manifests: name one folder, and no file")
+    try:
+        manifests = files.load(paths, now_ms=wall_clock_ms(), cluster=settings.cluster)
+    except ManifestsInvalid as error:
+        writers = {form: partial(write, error.diagnostics) for form, write in DIAGNOSTICS_WRITERS.items()}
+        console.write_files(settings, writers)
+        if settings.output in (Format.TEXT, Format.MD):
+            console.print_stderr(writers["text"]().rstrip("\n"))
+        else:
+            console.write(writers[settings.output]())
+        raise
+    if tree is not None:
+        from reconciler.gitops import tree_difference  # not for commands that need no git
+
+        if difference := tree_difference(paths[0], tree, manifests.files):
+            raise PlanUnusable(
+                f"the manifests are not those of the tree {tree}: {difference}; nothing was done, commit the change and "
+                "have it reviewed"
+            )
+    return manifests
+
+
+def load_clusters(
+    paths: Sequence[Path] | None, settings: Settings, *, tree: str | None = None
+) -> list[ClusterManifests]:
+    """Load the manifests of each cluster; with --cluster only of that one. `tree`: as in `load`."""
+    manifests = load(paths, settings, tree=tree)
+    return [manifests.for_cluster(settings.cluster)] if settings.cluster else list(manifests.by_cluster)
+
+
+def load_cluster(
+    paths: Sequence[Path] | None, settings: Settings, *, cluster_id: str | None = None, tree: str | None = None
+) -> ClusterManifests:
+    """Load the manifests of --cluster, of this cluster id or of the only one. Raises UsageError.
+
+    `tree`: as in `load`.
+    """
+    manifests = load(paths, settings, tree=tree)
+    names = [cluster.metadata.name for cluster in manifests.clusters if cluster.spec.cluster_id == cluster_id]
+    return manifests.for_cluster(settings.cluster or (names[0] if len(names) == 1 else None))
+
+
+def load_trusted(path: Path, settings: Settings) -> ManifestSet:
+    """Load the manifests that a connection is taken from, whatever clusters they hold."""
+    return load([path], replace(settings, cluster=None))

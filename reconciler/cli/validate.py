@@ -1,0 +1,46 @@
+"""`reconciler validate` and `clusters`: they read manifests, and nothing else."""
+
+import json
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from reconciler.cli import console, loading
+from reconciler.cli.loading import Paths
+from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.model.action import Mode
+from reconciler.report.diagnostics import DIAGNOSTICS_WRITERS
+
+
+@accepts_settings
+def validate(settings: Settings, paths: Paths = None) -> None:
+    """Check manifests without a cluster. Exit 1 if a manifest is invalid."""
+    manifests = loading.load(paths, settings)
+    names = ", ".join(cluster.metadata.name for cluster in manifests.clusters) or "no cluster"
+    summary = f"valid: {len(manifests.policies)} policies for {names} in {len(manifests.files)} files\n"
+    writers = {form: partial(write, manifests.warnings) for form, write in DIAGNOSTICS_WRITERS.items()}
+    console.emit(settings, "a validation", **writers | {"text": lambda: writers["text"]() + summary})
+
+
+@accepts_settings
+def clusters(
+    settings: Settings,
+    paths: Paths = None,
+    mode: Annotated[Mode | None, typer.Option(help="List only clusters with a policy in this mode.")] = None,
+) -> None:
+    """List the clusters of the manifests.
+
+    One name per line, or one JSON list with -o json. Connects to no cluster.
+    """
+    names = [
+        part.cluster.metadata.name
+        for part in loading.load_clusters(paths, settings)
+        if mode in (None, *(policy.mode for policy in part.policies))
+    ]
+    console.emit(
+        settings,
+        "the list of clusters",
+        text=lambda: "".join(f"{name}\n" for name in names),
+        json=lambda: json.dumps(names) + "\n",
+    )

@@ -1,0 +1,65 @@
+"""Which engine reads the facts of a scan, and where Spark runs. Imports nothing of pyspark."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from urllib.parse import unquote
+
+_PUBLIC_PARAMETERS = frozenset({"use_ssl", "user_id", "user_agent", "session_id", "grpc_max_message_size"})
+"""Parameters of a Spark Connect address that hold no secret; unknown ones become headers."""
+_SECRET_PROPERTY = re.compile(r"(?i)secret|password|token|access[.]?key")
+"""Names of Spark's properties that Spark itself hides, by the default of spark.redaction.regex."""
+
+
+class EngineName(StrEnum):
+    """SPARK: a task per chunk. INLINE: a few threads, without Java. AUTO: INLINE for little work."""
+
+    SPARK = "spark"
+    INLINE = "inline"
+    AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """How a scan reads. `remote` (`sc://…`) replaces `master`, `conf` overrides our Spark properties.
+
+    `executor_secrets`: executors have the variables and files of the Cluster's references, so that
+    tasks get the references, and not the values.
+
+    str leaves out users, passwords and parameters of the address, such as the token.
+    """
+
+    name: EngineName = EngineName.SPARK
+    master: str = field(default="local[*]", repr=False)
+    remote: str | None = field(default=None, repr=False)
+    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
+    executor_secrets: bool = False
+
+    def __str__(self) -> str:
+        if self.remote:
+            return f"the Spark Connect server {without_secrets(self.remote)}"
+        return f"Spark at {without_secrets(self.master)}"
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """What may be a secret in addresses and properties, and what messages show instead."""
+        properties = {value: f"({name})" for name, value in self.conf.items() if _SECRET_PROPERTY.search(name)}
+        return properties | _secrets(self.remote or "") | _secrets(self.master)
+
+
+def without_secrets(address: str) -> str:
+    """Return an address of Spark without user, password and parameters."""
+    scheme, colon, remainder = address.partition(";")[0].partition("://")
+    return scheme + colon + re.split("[/?#]", remainder.rpartition("@")[2])[0]
+
+
+def _secrets(address: str) -> dict[str, str]:
+    head, *parameters = address.split(";")
+    password = head.rpartition("@")[0].partition("://")[2].partition(":")[2]
+    hidden = {}
+    for parameter in parameters:
+        name, equals, value = parameter.partition("=")
+        if name.strip() not in _PUBLIC_PARAMETERS:
+            hidden[value or name] = f"({name})" if equals else "(parameter)"
+    return hidden | {unquote(value): name for value, name in hidden.items()} | {password: "(password)"}

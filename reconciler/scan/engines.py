@@ -1,0 +1,126 @@
+"""The engines of a scan: each reads all chunks with the same code and returns their answers."""
+
+import queue
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import wait
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+from reconciler.errors import ScanFailed
+from reconciler.kafka import futures
+from reconciler.kafka.session import KafkaSession
+from reconciler.model.scan_request import ScanRequest
+from reconciler.scan.chunking import Chunk
+from reconciler.scan.engine import Engine, EngineName
+from reconciler.scan.java import find_java
+from reconciler.scan.spark_process import close, start_spark
+from reconciler.scan.task_rows import Answer, ScanTask, decode, read_chunk
+
+Progress = Callable[[str], None]
+
+_THREADS = 4
+_INLINE_MAX_S = 10.0
+"""Up to which sum of `Chunk.seconds`, which is five times what is measured, `auto` takes `inline`."""
+_SLICE_S = 0.5
+
+
+@contextmanager
+def started(request: ScanRequest, engine: Engine) -> Iterator[None]:
+    """Start Spark, if the request surely needs it, while the block does the first steps."""
+    if request.spark and engine.name is EngineName.SPARK:
+        start_spark(engine)
+    else:
+        close(unused=True)
+    try:
+        yield
+    except BaseException:
+        close(unused=True)
+        raise
+
+
+def read(
+    request: ScanRequest,
+    engine: Engine,
+    session: KafkaSession,
+    task: ScanTask,
+    chunks: Sequence[Chunk],
+    *,
+    limit_s: float,
+    progress: Progress,
+) -> list[Answer]:
+    """Return the answers of all chunks. Raises ScanFailed. Ctrl-C ends Spark, too."""
+    subjects = describe(chunks)
+    task = replace(task, connection=session.connection.for_tasks(with_secrets=not engine.executor_secrets))
+    if not chunks or reads_inline(request, engine, chunks):
+        return _read_inline(session, task, chunks, subjects, limit_s, progress)
+    while True:
+        process = start_spark(engine)
+        is_warm = process.answered
+        try:
+            answers = process.read(task, chunks, subjects=subjects, limit_s=limit_s, progress=progress)
+        except ScanFailed:
+            close()
+            if is_warm:  # its JVM, its context or its server may have ended since the last scan
+                continue
+            raise
+        except BaseException:
+            close()
+            raise
+        return list(map(decode, answers))
+
+
+def reads_inline(request: ScanRequest, engine: Engine, chunks: Sequence[Chunk]) -> bool:
+    """Whether this process reads the chunks itself."""
+    if not request.spark or engine.name is EngineName.INLINE:
+        return True
+    if engine.name is not EngineName.AUTO:
+        return False
+    return sum(chunk.seconds for chunk in chunks) <= _INLINE_MAX_S or not _can_start_spark(engine)
+
+
+def _can_start_spark(engine: Engine) -> bool:
+    """Whether Spark needs no Java of this machine, or there is one."""
+    with suppress(ScanFailed):
+        return engine.remote is not None or find_java().is_file()
+    return False
+
+
+def describe(chunks: Sequence[Chunk]) -> str:
+    """Return what the chunks read, in words."""
+    sizes = {
+        "partitions": sum(chunk.partitions for chunk in chunks),
+        "groups": sum(len(chunk.groups) for chunk in chunks),
+        "partitions of the commit log": sum(len(chunk.log) for chunk in chunks),
+    }
+    return ", ".join(f"{size:,} {unit}" for unit, size in sizes.items() if size)
+
+
+def _read_inline(
+    session: KafkaSession, task: ScanTask, chunks: Sequence[Chunk], subjects: str, limit_s: float, progress: Progress
+) -> list[Answer]:
+    """Read in a few threads with the session of this process."""
+    pending: queue.SimpleQueue[Chunk] = queue.SimpleQueue()
+    for chunk in chunks:
+        pending.put(chunk)
+    answers: list[Answer] = []
+
+    def read_pending() -> None:
+        while True:
+            try:
+                chunk = pending.get_nowait()
+            except queue.Empty:
+                return
+            answers.append(read_chunk(session, task, chunk, isolated=True))
+
+    if chunks:
+        progress(f"reading {subjects}")
+    reading = [futures.submit(read_pending) for _ in range(min(_THREADS, len(chunks)))]
+    deadline = futures.Deadline.after(limit_s)
+    while wait(reading, _SLICE_S).not_done:
+        if deadline.passed:
+            raise ScanFailed(f"the reading of {subjects} was not done after {limit_s:.0f} s")
+        elapsed_s = limit_s - deadline.remaining_s
+        progress(f"reading {subjects} ({len(answers)} of {len(chunks)} chunks, {elapsed_s:.0f} s)")
+    for future in reading:
+        future.result()
+    return answers

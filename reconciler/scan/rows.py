@@ -1,0 +1,138 @@
+"""Combines the answers of all chunks into one row per subject, column by column.
+
+Decided here: which positions matter. A group at or above the stable end holds nothing back, so its
+position is left out unless a policy names the group, it committed for another topic id, or it stands
+above the high watermark, where no commit can be.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from reconciler.model.scan_request import ScanRequest
+from reconciler.scan.chunking import select_groups
+from reconciler.scan.task_rows import Answer
+
+Row = Mapping[str, Any]
+
+LISTED_TYPES = ("classic", "consumer")
+"""Types in the log that prove nothing: a group of these types would be in the current list call.
+
+A Connect group starts with a record without a protocol, which reads as classic.
+"""
+
+
+class PartitionRow(NamedTuple):
+    """The offsets of a partition; None: not read. A tuple, because a dictionary takes five times as much."""
+
+    log_start: int | None = None
+    stable_end: int | None = None
+    high_watermark: int | None = None
+    offsets_at: Sequence[int | None] | None = None
+    error: str | None = None
+
+
+class Position(NamedTuple):
+    """Where a group stands; None: it consumes the topic and has no commit on the partition."""
+
+    group: str
+    committed: int | None
+
+
+class Origin(NamedTuple):
+    """A commit of the commit log with the topic id that it was made for; None: the broker wrote none."""
+
+    group: str
+    committed: int
+    id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of one scan by subject. Those of partitions by topic and number."""
+
+    partitions: Mapping[str, Mapping[int, PartitionRow]]
+    groups: Mapping[str, Row]
+    topics: Mapping[str, Row]
+    runs: Sequence[Row]
+    readers: Mapping[tuple[str, int], Sequence[Position]] = field(default_factory=dict)
+    origins: Mapping[tuple[str, int], Sequence[Origin]] = field(default_factory=dict)
+
+
+def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str, frozenset[str]]) -> Rows:
+    """Return the rows of all answers. `named`: groups whose position is wanted wherever it is, by topic."""
+    partitions: defaultdict[str, dict[int, PartitionRow]] = defaultdict(dict)
+    for topic, number, *offsets in _records(answers, "partitions", "topic", "partition", *PartitionRow._fields):
+        partitions[topic][number] = PartitionRow(*offsets)
+    origins: defaultdict[tuple[str, int], list[Origin]] = defaultdict(list)
+    for topic, number, *origin in _records(answers, "origins", "topic", "partition", *Origin._fields):
+        origins[topic, number].append(Origin(*origin))
+    readers: defaultdict[tuple[str, int], list[Position]] = defaultdict(list)
+    for group, topic, number, committed in _records(answers, "positions", "group", "topic", "partition", "committed"):
+        row = partitions[topic].get(number)
+        if group in named.get(topic, ()) or _matters(row, committed, group, origins.get((topic, number), ())):
+            readers[topic, number].append(Position(group, committed))
+    topics: dict[str, dict[str, int]] = {}
+    for topic, records, unread in _records(answers, "topics", "topic", "records", "unread"):
+        counts = topics.setdefault(topic, {"records": 0, "unread": 0})
+        counts["records"] += records
+        counts["unread"] += unread
+    runs = list(_rows(answers, "runs"))
+    return Rows(partitions, _groups(answers, request), topics, runs, readers, origins)
+
+
+def _rows(answers: Iterable[Answer], table: str) -> Iterator[dict[str, Any]]:
+    for answer in answers:
+        if table in answer:
+            yield from answer[table].to_pylist()
+
+
+def _records(answers: Iterable[Answer], table: str, *names: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the values of these columns. Equal texts of an answer are one object."""
+    for answer in answers:
+        if table in answer:
+            yield from zip(*(_values(answer[table].column(name)) for name in names), strict=True)
+
+
+def _values(column: pa.Array) -> Iterable[Any]:
+    if not pa.types.is_string(column.type):
+        values: list[Any] = column.to_pylist()
+        return values
+    encoded = column.dictionary_encode()
+    texts = encoded.dictionary.to_pylist()
+    return (None if index is None else texts[index] for index in encoded.indices.to_pylist())
+
+
+def _matters(row: PartitionRow | None, committed: int | None, group: str, origins: Iterable[Origin]) -> bool:
+    """Whether a position on the partition holds records back, or proves nothing."""
+    if row is None or row.stable_end is None:
+        return True
+    if committed is None:
+        return (row.log_start or 0) < row.stable_end
+    if committed < row.stable_end or row.high_watermark is None or committed > row.high_watermark:
+        return True
+    return any(origin.group == group for origin in origins)
+
+
+def _groups(answers: Sequence[Answer], request: ScanRequest) -> dict[str, Row]:
+    """The rows of groups: commits from their coordinators, activity from the commit log.
+
+    A group that was read needs no row unless the request selects it, or only the log tells its type.
+    """
+    read = {row["group"]: row for row in _rows(answers, "groups")}
+    activity = {row["group"]: row for row in _rows(answers, "activity")}
+    requested = select_groups(request.groups, read.keys() | activity.keys())
+    groups: dict[str, Row] = {}
+    for group in sorted(read.keys() | activity.keys()):
+        row, of_log = read.get(group), activity.get(group)
+        if group not in requested:
+            if row is None and not request.readers:
+                continue
+            tells_type = of_log is not None and of_log["seems"] not in LISTED_TYPES
+            if row is not None and row["error"] is None and not tells_type:
+                continue
+        groups[group] = {**(of_log or {}), **(row or {})}
+    return groups

@@ -1,0 +1,83 @@
+"""How many clients a command opens. Each is a TLS handshake, and a chance to wait for metadata."""
+
+import logging
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from reconciler import pipeline
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.session import KafkaSession
+from reconciler.manifest import files
+from reconciler.sandbox import client
+from reconciler.sandbox.cluster import Cluster
+from reconciler.scan.engine import Engine, EngineName
+
+pytestmark = pytest.mark.brokers
+
+MANIFESTS = """\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: local}}
+spec: {{bootstrapServers: [{servers}], clusterId: {cluster_id}}}
+---
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {{name: floor}}
+spec: {{topics: [{topic}], keep: {{last: 5}}, consumers: ignore}}
+"""
+
+
+def opened(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The classes of the clients that this process has opened since the last call."""
+    messages = [record.getMessage() for record in caplog.records]
+    caplog.clear()
+    return sorted(m.removeprefix("client_class=") for m in messages if m.startswith("client_class="))
+
+
+def test_a_plan_and_an_apply_list_with_one_client(
+    cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A plan once opened about ten clients, and one in twenty waited for one or three seconds.
+
+    The consumer reads the commit log. Each of an apply's lanes has its own connection for deletions,
+    because a request that waits for a replica blocks the reads behind it.
+    """
+    caplog.set_level(logging.DEBUG, "reconciler.kafka.client")
+    topic = f"few-clients-{uuid4().hex[:8]}"
+    client.create_topics(cluster.bootstrap_servers, [client.Topic(topic, partitions=1)])
+    client.produce(cluster.bootstrap_servers, topic, {0: [client.Record(b"x")] * 20})
+    client.commit(cluster.bootstrap_servers, f"{topic}-reader", {(topic, 0): 20})
+    manifest = tmp_path / "manifests.yaml"
+    text = MANIFESTS.format(servers=cluster.bootstrap_servers, cluster_id=cluster.cluster_id, topic=topic)
+    manifest.write_text(text, encoding="utf-8")
+    manifests = files.load([manifest], now_ms=pipeline.wall_clock_ms()).for_cluster(None)
+    engine = Engine(name=EngineName.INLINE)
+    opened(caplog)
+
+    with pipeline.Run(manifests=manifests, engine=engine, timeout_s=30.0, progress=lambda _line: None) as run:
+        planned = pipeline.plan(run)
+    assert len(planned.actions) == 1
+    assert opened(caplog) == ["AdminClient", "Consumer"]
+
+    with pipeline.Run(manifests=manifests, engine=engine, timeout_s=30.0, progress=lambda _line: None) as run:
+        result = pipeline.apply(planned, run)
+    assert [outcome.status for outcome in result.outcomes] == ["applied"]
+    assert opened(caplog) == ["AdminClient", "AdminClient", "Consumer"]
+
+
+def test_a_new_client_knows_the_brokers_before_its_first_use(cluster: Cluster) -> None:
+    """Without metadata a first call for offsets sometimes waits for the library's next look at its timers."""
+    topic = f"known-{uuid4().hex[:8]}"
+    client.create_topics(cluster.bootstrap_servers, [client.Topic(topic, partitions=1)])
+    connection = Connection((cluster.bootstrap_servers,))
+    for session in (KafkaSession(connection), KafkaSession.open(connection)):
+        reader: AdminClient = session.reader()
+        assert reader is session.reader()
+        assert reader.cluster_id(timeout=0) == cluster.cluster_id
+        (future,) = reader.list_offsets({TopicPartition(topic, 0): OffsetSpec.latest()}, request_timeout=30).values()
+        assert future.result().offset == 0
+        session.close()

@@ -1,0 +1,128 @@
+"""Runs a command of `reconciler` with everything that it starts, and lists processes from /proc."""
+
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from reconciler.sandbox import client
+from reconciler.sandbox.cluster import Cluster
+
+MARK = "RECONCILER_TEST_MARK"
+"""A variable of the environment, which the processes of a command inherit."""
+
+
+LIMIT_S = 300
+END_LIMIT_S = 30
+MANIFESTS = """apiVersion: reconciler/v1
+kind: Cluster
+metadata: {name: left}
+spec:
+  clusterId: %(cluster_id)s
+  bootstrapServers: ["%(servers)s"]
+---
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {name: floor}
+spec:
+  topics: [%(topic)s]
+  keep: {%(keep)s}
+"""
+
+
+def write_manifests(
+    folder: Path, cluster: Cluster, topic: str, *, servers: str | None = None, keep: str = "newerThan: 7d"
+) -> None:
+    """Write manifests.yaml, with a policy that needs the scan."""
+    servers = servers or cluster.bootstrap_servers.split(",")[0]
+    values = {"cluster_id": cluster.cluster_id, "servers": servers, "topic": topic, "keep": keep}
+    (folder / "manifests.yaml").write_text(MANIFESTS % values, encoding="utf-8")
+
+
+class ReconcilerProcess:
+    """A `reconciler` in a folder with manifests.yaml, with a temporary folder and a mark of its own.
+
+    `java`: False: the machine has none. `variables`: of its environment.
+    """
+
+    def __init__(self, folder: Path, mark: str, *arguments: str, java: bool = True, **variables: str) -> None:
+        self.mark = mark
+        self.temporary = folder / "tmp"
+        self.temporary.mkdir(exist_ok=True)
+        environment = os.environ | {MARK: mark, "TMPDIR": str(self.temporary)} | variables
+        if not java:
+            (folder / "bin").mkdir(exist_ok=True)
+            environment |= {"PATH": str(folder / "bin")}
+            environment.pop("JAVA_HOME", None)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "reconciler", *arguments],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def wait_for(self, text: str) -> None:
+        """Wait until a line of progress contains the text."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            if text in line:
+                return
+        raise AssertionError(f"the command ended without the line {text!r}")
+
+    def end(self) -> tuple[int, str]:
+        """Wait for the end; return the exit code and stderr."""
+        _, stderr = self.process.communicate(timeout=LIMIT_S)
+        return self.process.returncode, stderr
+
+    def assert_nothing_left(self, *, except_named_in: str = "") -> None:
+        """No process remains, shortly after the command; no file remains but those that an error names."""
+        assert_nothing_left(self.temporary, self.mark, except_named_in=except_named_in)
+
+
+def assert_nothing_left(temporary: Path, mark: str, *, except_named_in: str = "") -> None:
+    """No process with this mark and no temporary file remains, shortly after the end of a command."""
+    client.wait_until(lambda: not marked(mark), END_LIMIT_S, f"the end of {marked(mark)}")
+    files = [path.name for path in temporary.iterdir()]
+    assert [name for name in files if not except_named_in or name not in except_named_in] == []
+
+
+def marked(mark: str) -> dict[int, str]:
+    """Return the command lines of the processes whose MARK has this value, by id."""
+    processes = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"{MARK}={mark}".encode() in (folder / "environ").read_bytes().split(b"\0"):
+                processes[int(folder.name)] = _command_line(folder)
+        except OSError:
+            continue
+    return processes
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """Return the command lines of the children of a process, and of their children, by id."""
+    children: dict[int, list[int]] = defaultdict(list)
+    lines: dict[int, str] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            lines[int(folder.name)] = _command_line(folder)
+            # The name of a process, in parentheses, may contain blanks.
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        children[parent].append(int(folder.name))
+    processes: dict[int, str] = {}
+    pending = [pid]
+    while pending:
+        for child in children[pending.pop()]:
+            processes[child] = lines[child]
+            pending.append(child)
+    return processes
+
+
+def _command_line(folder: Path) -> str:
+    return (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")

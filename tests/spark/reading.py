@@ -1,0 +1,117 @@
+"""Reads with an engine as a scan does, without a cluster: for tests of the engines themselves.
+
+`python -m tests.spark.reading ENGINE SERVERS [CONF=VALUE …]` reads once, and then once more for each
+line of standard input. It prints the number of answers and the id of the process of Spark, if any.
+ENGINE: `inline`, a Spark master or an sc:// address. SERVERS: brokers that the task waits for; "": it
+reads nothing.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.session import KafkaSession
+from reconciler.model.scan_request import ScanRequest, TopicRequest
+from reconciler.model.selector import Selector
+from reconciler.scan import engines, spark_process
+from reconciler.scan.chunking import Chunk
+from reconciler.scan.engine import Engine, EngineName
+from reconciler.scan.task_rows import Answer, ScanTask
+from tests.spark.processes import MARK
+
+REQUEST = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), offsets=True),))
+"""A request that needs Spark."""
+TIMEOUT_S = 60.0
+NOTHING = (Chunk(),)
+GROUP = (Chunk(groups=("g",)),)
+
+
+def scan_task(servers: str, timeout_s: float = TIMEOUT_S) -> ScanTask:
+    """Return a task that waits for these brokers."""
+    return ScanTask(
+        connection=Connection((servers,), timeout_s=timeout_s),
+        readers={},
+        topic_ids={},
+        named={},
+        until_s=time.time() + TIMEOUT_S,
+        log_limit_s=TIMEOUT_S,
+    )
+
+
+def read(
+    engine: Engine,
+    chunks: Sequence[Chunk] = NOTHING,
+    *,
+    servers: str = "127.0.0.1:9",
+    timeout_s: float = TIMEOUT_S,
+    limit_s: float = 300.0,
+    progress: Callable[[str], None] = lambda _message: None,
+) -> list[Answer]:
+    """Read these chunks with an engine. No broker is asked for empty chunks."""
+    task = scan_task(servers, timeout_s)
+    with closing(KafkaSession(task.connection)) as session:
+        return engines.read(REQUEST, engine, session, task, chunks, limit_s=limit_s, progress=progress)
+
+
+@contextmanager
+def start(
+    engine: str, servers: str = "", *conf: str, mark: str = "", temporary: Path | None = None
+) -> Iterator["subprocess.Popen[str]"]:
+    """Run this module with a mark and a temporary folder, and without a choice of the tasks' interpreter."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
+    with subprocess.Popen(
+        [sys.executable, "-m", __name__, engine, servers, *conf],
+        env=environment | {MARK: mark} | ({"TMPDIR": str(temporary)} if temporary else {}),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def next_answers(process: "subprocess.Popen[str]", *, is_first: bool = False) -> int:
+    """Ask a process for a reading, unless it is the first, and wait for it. Return the process of Spark."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    if not is_first:
+        print(file=process.stdin, flush=True)
+    line = process.stdout.readline()
+    assert line, process.communicate(timeout=TIMEOUT_S)[1]
+    answers, pid = map(int, line.split())
+    assert answers == len(NOTHING)
+    return pid
+
+
+def parse_engine(name: str, conf: Sequence[str] = ()) -> Engine:
+    """Return `inline`, or Spark at an address."""
+    if name == EngineName.INLINE:
+        return Engine(name=EngineName.INLINE)
+    properties = dict(pair.split("=", 1) for pair in conf)
+    return Engine(remote=name, conf=properties) if name.startswith("sc://") else Engine(master=name, conf=properties)
+
+
+def main(name: str, servers: str = "", *conf: str) -> None:
+    engine = parse_engine(name, conf)
+    chunks = GROUP if servers else NOTHING
+
+    def read_once() -> None:
+        answers = read(engine, chunks, servers=servers, progress=lambda line: print(line, file=sys.stderr))
+        is_inline = engine.name is EngineName.INLINE
+        print(len(answers), 0 if is_inline else spark_process.start_spark(engine).child.process.pid, flush=True)
+
+    read_once()
+    for _line in sys.stdin:
+        read_once()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,50 @@
+"""The engine without Spark: it has a limit, ends at Ctrl-C, and leaves nothing."""
+
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from reconciler.errors import ScanFailed
+from reconciler.scan import spark_process
+from reconciler.scan.chunking import Chunk
+from reconciler.scan.engine import Engine, EngineName
+from tests.spark.processes import assert_nothing_left
+from tests.spark.reading import GROUP, TIMEOUT_S, read, start
+
+pytestmark = [pytest.mark.spark]
+
+INLINE = Engine(name=EngineName.INLINE)
+END_LIMIT_S = TIMEOUT_S / 2
+"""Earlier than a broker is given up."""
+
+
+def test_it_starts_no_spark() -> None:
+    """Each chunk has its answer, also if there are more chunks than threads."""
+    spark_process.close()
+    messages: list[str] = []
+    assert len(read(INLINE, [Chunk()] * 9, progress=messages.append)) == 9
+    assert not any("Spark" in message for message in messages)
+    assert spark_process._process is None
+
+
+def test_a_reading_has_a_limit(silent_server: str) -> None:
+    """The limit counts for all chunks, and the error says what was read."""
+    started_s = time.monotonic()
+    with pytest.raises(ScanFailed, match="the reading of 1 groups was not done after 1 s"):
+        read(INLINE, GROUP, servers=silent_server, limit_s=1.0)
+    assert time.monotonic() - started_s < END_LIMIT_S
+
+
+def test_ctrl_c_ends_it_at_once(tmp_path: Path, unique: str, silent_server: str) -> None:
+    """Neither the threads nor the worker processes of the reading wait for the broker."""
+    with start("inline", silent_server, mark=unique, temporary=tmp_path) as process:
+        assert process.stderr is not None
+        assert any(re.search(r"^reading .*\(0 of 1 chunks", line) for line in process.stderr)
+        started_s = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(TIMEOUT_S) == -signal.SIGINT
+        assert time.monotonic() - started_s < END_LIMIT_S
+    assert_nothing_left(tmp_path, unique)

@@ -1,0 +1,151 @@
+"""The process of Spark: one that ends, hangs or is orphaned; the next reading works, and nothing remains."""
+
+import os
+import re
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from reconciler.errors import ScanFailed
+from reconciler.sandbox.client import wait_until
+from reconciler.scan import spark_process
+from reconciler.scan.engine import Engine
+from reconciler.scan.spark_process import SparkProcess
+from tests.spark.processes import assert_nothing_left, descendants
+from tests.spark.reading import GROUP, NOTHING, next_answers, read, scan_task, start
+
+pytestmark = [pytest.mark.spark]
+
+END_LIMIT_S = 15.0
+"""Within this time a process that hangs is ended: a bound, no measurement."""
+
+
+@pytest.fixture
+def warm(engine: Engine) -> SparkProcess:
+    """The process of Spark, after a reading."""
+    assert len(read(engine)) == len(NOTHING)
+    return spark_process.start_spark(engine)
+
+
+def java_process(process: SparkProcess) -> int:
+    """The id of the JVM of a process of Spark."""
+    (pid,) = [pid for pid, line in descendants(process.child.process.pid).items() if "PythonGatewayServer" in line]
+    return pid
+
+
+def has_ended(pid: int) -> bool:
+    """Whether there is no such process, or only its exit code."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_a_warm_process_is_kept(engine: Engine, warm: SparkProcess) -> None:
+    """The next reading takes the same process, with the same JVM and workers."""
+    before = descendants(warm.child.process.pid)
+    assert len(read(engine)) == len(NOTHING)
+    assert spark_process.start_spark(engine) is warm
+    assert descendants(warm.child.process.pid).keys() >= before.keys()
+
+
+def test_another_engine_replaces_the_process(engine: Engine, warm: SparkProcess) -> None:
+    """A process has one Spark: the one of another master ends first."""
+    other = Engine(master="local[1]", conf=engine.conf)
+    assert spark_process.start_spark(other) is not warm
+    assert warm.child.has_ended
+    spark_process.close()
+
+
+@pytest.mark.parametrize("victim", ["JVM", "Python process"])
+def test_a_process_that_was_killed_is_replaced(engine: Engine, warm: SparkProcess, victim: str) -> None:
+    """A dead JVM once counted as a warm session, in every later round of `watch`."""
+    jvm = java_process(warm)
+    os.kill(jvm if victim == "JVM" else warm.child.process.pid, signal.SIGKILL)
+    assert len(read(engine)) == len(NOTHING)
+    assert spark_process.start_spark(engine) is not warm
+    wait_until(lambda: has_ended(jvm), END_LIMIT_S, "the end of the first JVM")
+
+
+def test_a_jvm_that_hangs_is_ended(warm: SparkProcess) -> None:
+    """Neither py4j nor the JVM has a deadline, so that closing once took for ever."""
+    jvm = java_process(warm)
+    os.kill(jvm, signal.SIGSTOP)
+    started_s = time.monotonic()
+    spark_process.close()
+    assert time.monotonic() - started_s < END_LIMIT_S
+    wait_until(lambda: has_ended(jvm), END_LIMIT_S, "the end of the JVM")
+
+
+def test_a_reading_that_cannot_be_interrupted_is_abandoned(
+    engine: Engine, warm: SparkProcess, silent_server: str
+) -> None:
+    """After its limit the reading ends although the JVM does not answer; the error names an existing log."""
+    jvm = java_process(warm)
+    os.kill(jvm, signal.SIGSTOP)
+    started_s = time.monotonic()
+    # Not engines.read, which would repeat a reading of a warm process.
+    with pytest.raises(ScanFailed, match=r"had not read the group after 1 s; the log is ") as failure:
+        warm.read(scan_task(silent_server), GROUP, subjects="the group", limit_s=1.0, progress=lambda _message: None)
+    assert time.monotonic() - started_s < END_LIMIT_S
+    assert warm.child.has_ended
+    wait_until(lambda: has_ended(jvm), END_LIMIT_S, "the end of the JVM")
+    log = Path(str(failure.value).rpartition(" ")[2])
+    assert log.is_file()
+    assert list(log.parent.iterdir()) == [log]
+    log.unlink()
+    log.parent.rmdir()
+
+
+def test_a_task_whose_worker_crashes_is_repeated(engine: Engine, warm: SparkProcess, silent_server: str) -> None:
+    """A crash of the client library costs an attempt, and the answer is that of one attempt."""
+    messages: list[str] = []
+
+    def workers() -> list[int]:
+        return [pid for pid, line in descendants(warm.child.process.pid).items() if "pyspark.daemon" in line]
+
+    with ThreadPoolExecutor(1) as threads:
+        reading = threads.submit(read, engine, GROUP, servers=silent_server, timeout_s=15.0, progress=messages.append)
+        wait_until(lambda: any("(0 of 1 tasks" in message for message in messages), 60, "the start of the task")
+        crashed = workers()
+        for pid in crashed:
+            os.kill(pid, signal.SIGKILL)
+        (answer,) = reading.result()
+    assert crashed
+    assert spark_process.start_spark(engine) is warm
+    assert not set(crashed) & set(workers())
+    (group,) = answer["groups"].to_pylist()
+    assert group["group"] == "g"
+    assert group["error"]
+
+
+def test_a_process_that_ends_leaves_nothing(tmp_path: Path, unique: str) -> None:
+    """No process, no file and no output of Spark remains."""
+    with start("local[2]", mark=unique, temporary=tmp_path) as process:
+        stdout, stderr = process.communicate(timeout=300)
+    assert process.returncode == 0, stderr
+    assert stdout.split()[0] == str(len(NOTHING))
+    assert {line.split()[0] for line in stderr.splitlines()} == {"waiting", "reading"}
+    assert_nothing_left(tmp_path, unique)
+
+
+@pytest.mark.parametrize("moment", ["waiting for Spark", "reading", "after the answer"])
+def test_a_killed_command_leaves_no_orphan(tmp_path: Path, unique: str, silent_server: str, moment: str) -> None:
+    """The process of Spark notices the end of its parent, which cannot say anything, and ends its group.
+
+    At each moment: while the JVM starts, while tasks wait for a broker, and while Spark is idle.
+    """
+    servers = silent_server if moment == "reading" else ""
+    with start("local[2]", servers, mark=unique, temporary=tmp_path) as process:
+        assert process.stderr is not None
+        if moment == "after the answer":
+            next_answers(process, is_first=True)
+        else:
+            # A task runs, or the JVM has not started yet.
+            pattern = r"^reading .*\(0 of 1 tasks" if moment == "reading" else f"^{moment}"
+            assert any(re.search(pattern, line) for line in process.stderr)
+        process.kill()
+    assert_nothing_left(tmp_path, unique)

@@ -1,0 +1,119 @@
+"""Requests of many groups: all of them are under way before the first one is answered.
+
+The library sends a request per group. A phase that waited for each answer would take as many round
+trips as there are groups, so the clients of these tests answer when they have all requests.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+from confluent_kafka import ConsumerGroupState
+
+from reconciler.kafka.connect import Connection, Settings
+from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.futures import Deadline
+from reconciler.kafka.gateway import _delete_in_worker
+from reconciler.kafka.groups import _ask_for_commits
+from reconciler.kafka.session import KafkaSession
+from reconciler.model.snapshot import GroupState
+
+GROUPS = [f"group-{number}" for number in range(1_000)]
+
+
+class StubSession(KafkaSession):
+    """Its clients answer nothing before each group of the phase has a request at one of them."""
+
+    def __init__(self, groups: Sequence[str] = GROUPS) -> None:
+        super().__init__(Connection(("127.0.0.1:9",), timeout_s=1.0))
+        self.groups, self.limit = groups, Deadline.after(10)
+        self.client_of: dict[str, dict[str, str]] = defaultdict(dict)
+        self.first_calls: dict[str, list[object]] = defaultdict(list)
+        self.pending: list[tuple[Future[Any], object]] = []
+
+    def client(self, purpose: str, settings: Settings | None = None) -> Any:
+        assert settings is None
+        if purpose not in self._clients:
+            self._clients[purpose] = StubClient(self, purpose)  # type: ignore[assignment]
+        return self._clients[purpose]
+
+    def send(self, phase: str, client: str, group: str, answer: object) -> Future[Any]:
+        assert group not in self.client_of[phase], "one request per group"
+        assert not self.limit.passed, "requests waited for answers that come after the last request"
+        self.client_of[phase][group] = client
+        future = Future[Any]()
+        self.pending.append((future, answer))
+        if self.client_of[phase].keys() == set(self.groups):
+            for waiting, its_answer in self.pending:
+                waiting.set_result(its_answer)
+            self.pending = []
+        return future
+
+
+class StubClient:
+    def __init__(self, session: StubSession, name: str) -> None:
+        self.session, self.name = session, name
+
+    def poll(self, _timeout_s: float) -> None:
+        pass
+
+    def list_consumer_groups(self, *, states: set[ConsumerGroupState], **_options: float) -> Future[Any]:
+        self.session.first_calls[self.name].append(states)
+        answer = Future[Any]()
+        answer.set_result(None)
+        return answer
+
+    def describe_consumer_groups(self, groups: Sequence[str], **_options: float) -> Mapping[str, Future[Any]]:
+        description = SimpleNamespace(state=ConsumerGroupState.DEAD, members=())
+        return {group: self.session.send("describe", self.name, group, description) for group in groups}
+
+    def list_consumer_group_offsets(self, requests: Sequence[Any], **_options: float) -> Mapping[str, Future[Any]]:
+        (request,) = requests
+        committed = SimpleNamespace(topic_partitions=())
+        return {request.group_id: self.session.send("offsets", self.name, request.group_id, committed)}
+
+    def delete_consumer_groups(self, groups: Sequence[str], **_options: float) -> Mapping[str, Future[Any]]:
+        return {group: self.session.send("delete", self.name, group, None) for group in groups}
+
+
+def test_removals_do_not_wait_for_each_other() -> None:
+    """Groups of one coordinator partition go out at different connections: it stores them together."""
+    session = StubSession()
+    results = _delete_in_worker(session, GROUPS, session.limit)
+    assert {group: result.code for group, result in results.items()} == dict.fromkeys(GROUPS, "NONE")
+    clients = session.client_of["delete"]
+    assert len(set(clients.values())) == 63
+    by_partition: defaultdict[int, list[str]] = defaultdict(list)
+    for group, client in clients.items():
+        by_partition[log_partition(group, 50)].append(client)
+    assert all(len(set(names)) == len(names) for names in by_partition.values())
+
+
+def test_reads_of_groups_do_not_wait_for_each_other() -> None:
+    """Descriptions first, then commits, each at eight connections to a coordinator."""
+    session = StubSession()
+    described, offsets = _ask_for_commits(session, (GROUPS, dict.fromkeys(GROUPS)), session.limit)
+    assert {state for state, _topics, _is_final in described.values()} == {GroupState.DEAD}
+    assert described.keys() == offsets.keys() == set(GROUPS)
+    assert set(offsets.values()) == {()}
+    for phase in ("describe", "offsets"):
+        assert sorted(Counter(session.client_of[phase].values()).values()) == [125] * 8
+
+
+def test_each_new_client_connects_before_its_requests() -> None:
+    """To all brokers, and only once: requests for coordinators are looked up again with each new connection."""
+    session = StubSession()
+    _delete_in_worker(session, GROUPS, session.limit)
+    session.client_of.clear()
+    _delete_in_worker(session, GROUPS, session.limit)
+    assert session.first_calls == {f"removals {number}": [{ConsumerGroupState.DEAD}] for number in range(63)}
+
+
+def test_few_groups_need_few_clients() -> None:
+    """Each client has a connection to every broker, with a handshake."""
+    for count, clients in ((1, 1), (16, 1), (17, 2)):
+        session = StubSession(GROUPS[:count])
+        _delete_in_worker(session, GROUPS[:count], session.limit)
+        assert len(session._clients) == clients

@@ -1,0 +1,164 @@
+"""Addresses, properties and errors of Spark; the token of a Connect server is in no message."""
+
+import socket
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from reconciler.cli.app import run
+from reconciler.errors import ScanFailed, UsageError
+from reconciler.scan.engine import Engine
+from reconciler.scan.java import spark_home
+from reconciler.scan.spark_process import (
+    SparkProcess,
+    cause_of,
+    check_reachable,
+    check_version,
+    needs_spark_submit,
+    spark_properties,
+)
+from reconciler.text.redact import add_references
+
+TOKEN = "planted-4f2c9aa"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "sc://127.0.0.1:1/;token={}",
+        "sc://127.0.0.1:1;use_ssl=true;token={}",
+        "sc://127.0.0.1:1/;x-header={};user_id=ci",
+        "sc://ci:{}@127.0.0.1:1",
+        "sc://127.0.0.1:1/token={}",
+        "sc://127.0.0.1:1?token={}",
+        "https://127.0.0.1:1/;token={}",
+        "sc://[x/;token={}",
+        "sc://127.0.0.1:99999999/;token={}",
+        "sc://127.0.0.1:1/;{}",
+    ],
+)
+def test_no_error_has_the_token(address: str) -> None:
+    """Neither our errors nor those of Spark, which quote the address or its parts."""
+    remote = address.format(TOKEN)
+    with pytest.raises(ScanFailed) as unreachable:
+        check_reachable(remote)
+    assert TOKEN not in f"{unreachable.value!r} {Engine(remote=remote)} {Engine(remote=remote)!r}"
+    assert TOKEN not in f"{Engine(master=remote)} {Engine(master=remote)!r}"
+    add_references(Engine(remote=remote).secrets)
+    if "/token" not in address and "?token" not in address:
+        assert TOKEN not in cause_of(RuntimeError(f"invalid: {remote!r}, header {TOKEN}"))
+
+
+def test_an_address_without_secrets_is_shown() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+    with pytest.raises(ScanFailed, match=f"no Spark Connect server at sc://{address}: "):
+        check_reachable(f"sc://{address}/;use_ssl=true;user_id=ci")
+    assert str(Engine(master="local[2]")) == "Spark at local[2]"
+
+
+def test_a_connect_server_is_no_master(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Spark would quote the address, with the token, in its error."""
+    monkeypatch.setenv("RECONCILER_SPARK_MASTER", f"sc://127.0.0.1:1/;token={TOKEN}")
+    assert run(["plan", "manifests/examples"]) == UsageError.exit_code
+    shown = capsys.readouterr()
+    assert "use --spark-remote" in shown.err
+    assert TOKEN not in shown.out + shown.err
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (
+            (
+                "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
+                ": org.apache.spark.api.python.PythonException: [PYTHON_EXCEPTION] An exception was thrown from the Python "
+                'worker: Traceback (most recent call last):\n  File "x.py", line 5, in f\n    read()\n'
+                "reconciler.errors.ScanFailed: the variable KAFKA_PASSWORD is not set\n SQLSTATE: 38000\n"
+                "\tat org.apache.spark.api.python.BasePythonRunner.read(PythonRunner.scala:1097)\n\tat java.lang.Thread.run\n"
+            ),
+            "reconciler.errors.ScanFailed: the variable KAFKA_PASSWORD is not set",
+        ),
+        (
+            (
+                "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
+                ": org.apache.spark.SparkException: Job aborted due to stage failure: Task 1 in stage 2.0 failed 4 times, most "
+                "recent failure: Lost task 1.3 in stage 2.0 (TID 11) (192.0.2.2 executor 3): org.apache.spark.SparkException: "
+                "Python worker exited unexpectedly (crashed)\n\tat org.apache.spark.api.python.X\n"
+            ),
+            (
+                "org.apache.spark.SparkException: Job aborted due to stage failure: Task 1 in stage 2.0 failed 4 times, most "
+                "recent failure: Lost task 1.3 in stage 2.0 (TID 11) (192.0.2.2 executor 3): org.apache.spark.SparkException: "
+                "Python worker exited unexpectedly (crashed)"
+            ),
+        ),
+        ("[JAVA_GATEWAY_EXITED] Java gateway process exited.", "[JAVA_GATEWAY_EXITED] Java gateway process exited."),
+        ("", "RuntimeError"),
+    ],
+)
+def test_the_cause_of_a_failure_is_one_line(error: str, cause: str) -> None:
+    """Texts of Spark 4.3: Java's stack follows the cause, and the name of the call comes before it."""
+    assert cause_of(RuntimeError(error)) == cause
+
+
+@pytest.mark.parametrize(("jar", "version"), [("spark-core_2.13-3.5.1.jar", "3.5.1"), ("other.jar", "no version")])
+def test_another_version_of_spark_is_refused(jar: str, version: str, tmp_path: Path) -> None:
+    """SPARK_HOME of another installation fails with errors of Java that do not name the reason."""
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / jar).touch()
+    with pytest.raises(ScanFailed, match=version) as refused:
+        check_version(tmp_path)
+    assert "unset SPARK_HOME" in str(refused.value)
+    check_version(spark_home())
+
+
+def test_flags_with_blanks_stay_one_word() -> None:
+    """Spark splits the options of its JVM at blanks outside quotes."""
+    flags = spark_properties(Engine(), ["-XX:SharedArchiveFile=/a home/x.jsa"])["spark.driver.extraJavaOptions"]
+    assert flags.endswith(" '-XX:SharedArchiveFile=/a home/x.jsa'")
+
+
+@pytest.mark.parametrize(
+    ("engine", "variables", "expected"),
+    [
+        (Engine(), {}, False),
+        (Engine(master="local[2]"), {}, False),
+        (Engine(master="local-cluster[2,1,512]"), {}, True),
+        (Engine(master="spark://127.0.0.1:7077"), {}, True),
+        (Engine(conf={"spark.jars.packages": "a:b:1"}), {}, True),
+        (Engine(), {"SPARK_HOME": "/opt/spark"}, True),
+        (Engine(), {"SPARK_CONF_DIR": "/etc/spark"}, True),
+        (Engine(), {"PYSPARK_SUBMIT_ARGS": "--verbose pyspark-shell"}, True),
+        (Engine(), {"SPARK_SUBMIT_OPTS": "-Dx=y"}, True),
+    ],
+    ids=str,
+)
+def test_spark_submit_reads_what_is_meant_for_it(
+    engine: Engine, variables: dict[str, str], expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without any of it the JVM starts directly."""
+    for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert needs_spark_submit(engine, tmp_path) == expected
+    (tmp_path / "conf").mkdir()
+    assert needs_spark_submit(Engine(), tmp_path)
+
+
+def test_a_jvm_that_ends_at_once_names_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason is in the log: flags that this Java does not know, or no memory."""
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho no memory >&2\nexit 3\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # the log stays
+    process = SparkProcess(Engine())
+    try:
+        with pytest.raises(ScanFailed, match="ended at its start with exit code 3; the log is ") as failed:
+            process.read(None, [], subjects="nothing", limit_s=1.0, progress=lambda _message: None)  # type: ignore[arg-type]
+        assert "no memory" in Path(str(failed.value).rpartition("the log is ")[2]).read_text()
+    finally:
+        process.end()

@@ -1,0 +1,89 @@
+"""Which engine reads: `--engine` and RECONCILER_ENGINE, the size of the work, and whether there is Java."""
+
+from pathlib import Path
+
+import pytest
+
+from reconciler.cli.app import run
+from reconciler.errors import UsageError
+from reconciler.model.scan_request import ScanRequest, TopicRequest
+from reconciler.model.selector import Selector
+from reconciler.scan.chunking import Chunk
+from reconciler.scan.engine import Engine, EngineName
+from reconciler.scan.engines import reads_inline
+
+OFFSETS = ScanRequest(topics=(TopicRequest(topics=(Selector("*"),), offsets=True),))
+LEADERS = ScanRequest(topics=(TopicRequest(topics=(Selector("*"),)),))
+SMALL = (Chunk(groups=("a", "b")), Chunk(log=(0,), log_records=100_000))
+LARGE = (*SMALL, Chunk(log=(1,), log_records=2_000_000))
+REMOTE = "sc://127.0.0.1:15002"
+
+
+@pytest.fixture
+def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only Java of the machine, which is on PATH."""
+    path = tmp_path / "bin" / "java"
+    path.parent.mkdir()
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(path.parent))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    return path
+
+
+@pytest.mark.usefixtures("java")
+@pytest.mark.parametrize(
+    ("name", "chunks", "inline"),
+    [
+        (EngineName.SPARK, SMALL, False),
+        (EngineName.SPARK, LARGE, False),
+        (EngineName.INLINE, SMALL, True),
+        (EngineName.INLINE, LARGE, True),
+        (EngineName.AUTO, SMALL, True),
+        (EngineName.AUTO, LARGE, False),
+    ],
+)
+def test_auto_takes_inline_for_little_work(name: EngineName, chunks: tuple[Chunk, ...], inline: bool) -> None:
+    """The other two engines take themselves, whatever the work is."""
+    assert reads_inline(OFFSETS, Engine(name=name), chunks) is inline
+
+
+def test_auto_needs_no_java(java: Path) -> None:
+    """A machine without Java reads inline, also what is large; `spark` fails with an error of its own."""
+    java.unlink()
+    assert reads_inline(OFFSETS, Engine(name=EngineName.AUTO), LARGE)
+    assert not reads_inline(OFFSETS, Engine(name=EngineName.SPARK), LARGE)
+
+
+def test_auto_takes_a_connect_server_without_java(java: Path) -> None:
+    """The server has the JVM."""
+    java.unlink()
+    assert not reads_inline(OFFSETS, Engine(name=EngineName.AUTO, remote=REMOTE), LARGE)
+
+
+def test_auto_finds_the_java_that_spark_would_take(java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAVA_HOME comes before PATH. Once `auto` read inline where only JAVA_HOME led to Java."""
+    monkeypatch.setenv("JAVA_HOME", str(java.parents[1]))
+    monkeypatch.setenv("PATH", "")
+    assert not reads_inline(OFFSETS, Engine(name=EngineName.AUTO), LARGE)
+    monkeypatch.setenv("JAVA_HOME", str(java.parent))
+    assert reads_inline(OFFSETS, Engine(name=EngineName.AUTO), LARGE)
+
+
+@pytest.mark.parametrize("name", EngineName)
+def test_leaders_are_read_without_spark(name: EngineName) -> None:
+    """The listings have all that is requested."""
+    assert reads_inline(LEADERS, Engine(name=name), ())
+
+
+@pytest.mark.parametrize("by_flag", [True, False], ids=["--engine", "RECONCILER_ENGINE"])
+def test_an_unknown_engine_is_a_usage_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], by_flag: bool
+) -> None:
+    """The error names the engines that exist."""
+    if not by_flag:
+        monkeypatch.setenv("RECONCILER_ENGINE", "flink")
+    assert run(["plan", "manifests/examples", *(["--engine", "flink"] if by_flag else [])]) == UsageError.exit_code
+    error = capsys.readouterr().err
+    assert "flink" in error
+    assert all(name in error for name in EngineName)
