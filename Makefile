@@ -12,7 +12,8 @@ WORKERS ?= 4
 MUTMUT := 3.8.1
 MUTANTS := $(or $(OUT),mutants-report)
 
-export PYTHONDONTWRITEBYTECODE := 1
+# Compiled modules are kept: the tests start a thousand processes of this program.
+export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 

@@ -61,18 +61,24 @@ def tool_class(cluster: Cluster, tool: str) -> str:
     return name
 
 
-def tool_command(cluster: Cluster, tool: str, *args: str) -> list[str]:
-    """Build the argv of a tool, with the sandbox's `--bootstrap-server`."""
+def tool_command(cluster: Cluster, tool: str, *args: str, archive: bool = True) -> list[str]:
+    """Build the argv of a tool, with the sandbox's `--bootstrap-server`.
+
+    `archive` False: without the archive of Kafka's classes, as Kafka's own scripts start it.
+    """
     java = find_java()
-    program = [str(java), "-Xmx256m", *config.jvm_flags(java, cluster.jars), "-cp", f"{cluster.jars}/*"]
+    flags = config.jvm_flags(java, cluster.jars) if archive else config.JVM_FLAGS
+    program = [str(java), "-Xmx256m", *flags, "-cp", f"{cluster.jars}/*"]
     return [*program, tool_class(cluster, tool), "--bootstrap-server", cluster.bootstrap_servers, *args]
 
 
-def run_tool(cluster: Cluster, tool: str, *args: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
+def run_tool(
+    cluster: Cluster, tool: str, *args: str, timeout_s: float = 60, archive: bool = True
+) -> subprocess.CompletedProcess[str]:
     """Run a tool and return its output and exit code. Raises SandboxError if it does not end in time."""
     try:
         return subprocess.run(
-            tool_command(cluster, tool, *args),
+            tool_command(cluster, tool, *args, archive=archive),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

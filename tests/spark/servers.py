@@ -18,8 +18,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlencode
 
+from reconciler.class_archive import use_flags
 from reconciler.sandbox.client import wait_until
 from reconciler.sandbox.ports import free_addresses, listens
+from reconciler.scan.java import find_java
 
 _SPEC = find_spec("pyspark")  # does not import it, which takes half a second
 assert _SPEC is not None
@@ -27,7 +29,9 @@ assert _SPEC.origin is not None
 HOME = Path(_SPEC.origin).parent
 START_LIMIT_S = 300
 CONNECT_LOG = "connect.log"
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+QUICK_START = " ".join(
+    ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *use_flags("spark", find_java(), HOME / "jars"))
+)
 """JVM flags for servers that run for minutes and spend most of that time on start and compilation.
 """
 
