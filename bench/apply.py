@@ -407,7 +407,7 @@ def connection(cluster: ApplyCluster) -> Connection:
 
 
 def run_kafka_tool(cluster: ApplyCluster, name: str, *arguments: str) -> None:
-    result = run_tool(cluster.cluster, name, *arguments, timeout_s=900, archive=False)
+    result = run_tool(cluster.cluster, name, *arguments, timeout_s=900, as_script=True)
     assert result.returncode == 0, (result.stdout[-500:], result.stderr[-500:])
 
 

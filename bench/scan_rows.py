@@ -140,7 +140,7 @@ def run_kafka_tool(bench: Bench, name: str, *arguments: str) -> float:
     """Run a tool with a larger heap and return its seconds."""
     command = [
         "-Xmx2g" if argument == "-Xmx256m" else argument
-        for argument in tool_command(bench.cluster.cluster, name, *arguments, archive=False)
+        for argument in tool_command(bench.cluster.cluster, name, *arguments, as_script=True)
     ]
     result = run(command)
     check(result, name)

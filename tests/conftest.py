@@ -21,6 +21,9 @@ from reconciler.text import redact
 from tests.repeats import LONG
 from tests.schedule import GroupScheduling, sort_key
 
+# jsonschema compiles 39 grammars when it finds this package, a second and a half in each process. They
+# check the format `iri`, which no schema of the tests has.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 # A shell that starts the tests in the background makes the tests, and all commands that they
 # start, ignore Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

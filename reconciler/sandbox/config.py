@@ -16,7 +16,7 @@ ARCHIVE = "kafka"
 """The name of the archives of Kafka's classes."""
 
 # The start is most of a sandbox's work. The first JIT tier alone and the serial collector halve its time.
-JVM_FLAGS = (
+_JVM_FLAGS = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-XX:+ExitOnOutOfMemoryError",
@@ -140,7 +140,7 @@ def broker_command(
 def jvm_flags(java: Path, jars: Path, archive: Path | None = None) -> tuple[str, ...]:
     """JVM flags of brokers and Kafka's tools. `archive`: where the JVM writes its classes when it ends."""
     use_flags = class_archive.use_flags(ARCHIVE, java, jars)
-    return (*JVM_FLAGS, *(use_flags if archive is None else (class_archive.write_flag(archive),)))
+    return (*_JVM_FLAGS, *(use_flags if archive is None else (class_archive.write_flag(archive),)))
 
 
 def logging_flags(folder: Path) -> tuple[str, ...]:

@@ -61,24 +61,35 @@ def tool_class(cluster: Cluster, tool: str) -> str:
     return name
 
 
-def tool_command(cluster: Cluster, tool: str, *args: str, archive: bool = True) -> list[str]:
+SCRIPT_FLAGS = (
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+"""JVM flags of kafka-run-class.sh, with which Kafka's scripts start the tools. Benches use them."""
+
+
+def tool_command(cluster: Cluster, tool: str, *args: str, as_script: bool = False) -> list[str]:
     """Build the argv of a tool, with the sandbox's `--bootstrap-server`.
 
-    `archive` False: without the archive of Kafka's classes, as Kafka's own scripts start it.
+    `as_script`: with the JVM flags of Kafka's script, not with the faster ones of a sandbox.
     """
     java = find_java()
-    flags = config.jvm_flags(java, cluster.jars) if archive else config.JVM_FLAGS
+    flags = SCRIPT_FLAGS if as_script else config.jvm_flags(java, cluster.jars)
     program = [str(java), "-Xmx256m", *flags, "-cp", f"{cluster.jars}/*"]
     return [*program, tool_class(cluster, tool), "--bootstrap-server", cluster.bootstrap_servers, *args]
 
 
 def run_tool(
-    cluster: Cluster, tool: str, *args: str, timeout_s: float = 60, archive: bool = True
+    cluster: Cluster, tool: str, *args: str, timeout_s: float = 60, as_script: bool = False
 ) -> subprocess.CompletedProcess[str]:
     """Run a tool and return its output and exit code. Raises SandboxError if it does not end in time."""
     try:
         return subprocess.run(
-            tool_command(cluster, tool, *args, archive=archive),
+            tool_command(cluster, tool, *args, as_script=as_script),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

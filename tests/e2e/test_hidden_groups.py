@@ -23,7 +23,7 @@ from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.sandbox.tools import run_tool
 from tests.command import reconciler
-from tests.e2e.raw_groups import join_group, join_streams_group
+from tests.e2e.raw_groups import join_group, join_streams_group, leave_streams_group
 from tests.toolbox import run_kafka_tool
 
 pytestmark = pytest.mark.brokers
@@ -61,6 +61,7 @@ def hidden_groups(cluster: Cluster) -> Iterator[HiddenGroups]:
         join_streams_group(servers, hidden_groups.streams, hidden_groups.topic)
         join_group(servers, hidden_groups.connect, "connect")
         yield hidden_groups
+        leave_streams_group(servers, hidden_groups.streams)  # otherwise the coordinator waits 45 s for it
     finally:
         # An unreadable group would block the purges of all other tests on this cluster.
         gateway = KafkaGateway(KafkaSession(Connection(tuple(servers.split(",")), timeout_s=20.0)))

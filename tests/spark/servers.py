@@ -29,9 +29,7 @@ assert _SPEC.origin is not None
 HOME = Path(_SPEC.origin).parent
 START_LIMIT_S = 300
 CONNECT_LOG = "connect.log"
-QUICK_START = " ".join(
-    ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *use_flags("spark", find_java(), HOME / "jars"))
-)
+QUICK_START = " ".join(("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *use_flags("spark", find_java(), HOME / "jars")))
 """JVM flags for servers that run for minutes and spend most of that time on start and compilation.
 """
 

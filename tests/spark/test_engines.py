@@ -180,19 +180,15 @@ def test_a_connect_server_agrees_cold_and_warm(
     """The first scan starts the session and its workers; the second one has them already."""
     before = len(connect.python.imports())
     assert scan_with(cluster, topic, connect.address) == expected
-    assert_code_was_sent(connect.python.imports()[before:], connect.python)
+    imports = connect.python.imports()
+    assert_code_was_sent(imports[before:], connect.python)
     assert scan_with(cluster, topic, connect.address) == expected
+    assert connect.python.imports() == imports
 
 
-def test_commands_share_a_connect_session(connect: ConnectServer) -> None:
-    """The next command takes the session with its workers, which took most of the time of a warm plan.
-
-    A session of its own has workers of its own.
-    """
-    read_in_a_command(connect.address)
+def test_a_connect_session_of_its_own_has_workers_of_its_own(connect: ConnectServer) -> None:
+    """So that the workers that commands share are those of the session that they share."""
     before = len(connect.python.imports())
-    read_in_a_command(connect.address)
-    assert len(connect.python.imports()) == before
     read_in_a_command(f"{connect.address}/;session_id={uuid4()}")
     assert len(connect.python.imports()) == before + 1
 
@@ -200,19 +196,23 @@ def test_commands_share_a_connect_session(connect: ConnectServer) -> None:
 RELEASE = """
 import sys
 from pyspark.sql import SparkSession
-SparkSession.builder.remote(sys.argv[1]).create().stop()
+for address in sys.argv[1:]:
+    SparkSession.builder.remote(address).create().stop()
 """
-"""Ends a session as the server does after an hour without a command."""
+"""Ends sessions as the server does after an hour without a command."""
 
 
 def test_a_connect_session_that_ended_is_replaced(connect: ConnectServer, tmp_path: Path) -> None:
-    """The server never accepts the id of a session again that has ended: the next command takes another."""
+    """The server never accepts the id of a session again that has ended: the next command takes another.
+
+    The session of the first command and the one that would replace it have ended.
+    """
     address = f"{connect.address}/;user_id=reviewer"  # not the session of the other tests
     read_in_a_command(address)
-    for number in range(2):
-        shared = with_session_id(Engine(remote=address), code_archive.write(tmp_path).name, number)
-        subprocess.run([sys.executable, "-c", RELEASE, shared], check=True, timeout=LIMIT_S)
-        read_in_a_command(address)
+    archive = code_archive.write(tmp_path).name
+    ended = [with_session_id(Engine(remote=address), archive, number) for number in range(2)]
+    subprocess.run([sys.executable, "-c", RELEASE, *ended], check=True, timeout=LIMIT_S)
+    read_in_a_command(address)
 
 
 def test_a_restarted_connect_server_gets_a_new_session(connect: ConnectServer) -> None:
@@ -250,7 +250,7 @@ def read_nothing(process: SparkProcess, *, limit_s: float) -> None:
 
 def test_a_context_that_was_stopped_is_replaced(spark_cluster: StandaloneCluster) -> None:
     """Spark stops its context on its own, for example if the application is killed on the master's page."""
-    with start(spark_cluster.address, "", *EXECUTORS) as process:
+    with start(spark_cluster.address, "", *EXECUTORS, "spark.cores.max=1") as process:
         first = next_answers(process, is_first=True)
         (application,) = spark_cluster.applications()
         spark_cluster.kill(application)
