@@ -32,6 +32,9 @@ SOURCE_FILE = "source.txt"
 """Beside this file in a distribution: OWNER/NAME@COMMIT that it was built from, written by hatch_build.py."""
 SCHEMA = "schemas/manifest.json"
 """Path of the JSON Schema in the repository; the first line of each manifest names it."""
+IGNORE_FILE = ".gitignore"
+IGNORED = ("/plan.json", "/plan.html", "/results.json", "/drift.json", ".reconciler/")
+"""Lines of .gitignore: files of single runs, by their names in the documents, and journal files."""
 _MODELINE = f"# yaml-language-server: $schema=../../{SCHEMA}\n"
 _TEMPLATES = Path(__file__).parent / "templates"
 _CLIENT_EXAMPLE = """\
@@ -219,6 +222,19 @@ def starter_manifests(
         f"manifests/{name}/{path.name}": _MODELINE + Template(path.read_text(encoding="utf-8")).safe_substitute(values)
         for path in sorted(_TEMPLATES.glob("*.yaml"))
     }
+
+
+def ignore_file() -> str:
+    """Return the .gitignore of a new repository."""
+    return "# Plans, results and journals of reconciler: they belong to one run or one machine.\n" + "".join(
+        f"{line}\n" for line in IGNORED
+    )
+
+
+def missing_ignores(text: str) -> list[str]:
+    """Return the lines of IGNORED that a .gitignore lacks; a slash at either end does not matter."""
+    present = {line.strip().strip("/") for line in text.splitlines()}
+    return [line for line in IGNORED if line.strip("/") not in present]
 
 
 def _quoted(text: str) -> str:

@@ -193,7 +193,7 @@ def test_the_sbom_of_a_release_lists_the_packages_that_run(tmp_path: Path) -> No
     ("line", "expected"),
     [
         ("reconciler dri", {"drift"}),
-        ("reconciler sandbox ", {"up", "down", "status"}),
+        ("reconciler sandbox ", {"up", "down", "status", "stop", "start", "tools"}),
         ("reconciler drift --metr", {"--metrics"}),
         ("reconciler plan --color ", {"auto", "always", "never"}),
     ],

@@ -19,7 +19,7 @@ from reconciler import gitops
 from reconciler.cli.app import COMMANDS, app, load_command
 from reconciler.cli.console import texts
 from reconciler.doctor import ClusterCheck, doctor_report
-from reconciler.gitops import SCHEMA, starter_manifests
+from reconciler.gitops import IGNORE_FILE, SCHEMA, starter_manifests
 from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
 from reconciler.kafka.permissions import Permission, RequiredAccess, Role, Selection
 from reconciler.manifest.files import load
@@ -218,7 +218,7 @@ def command_pages() -> Iterator[str]:
 def sections(folder: Path) -> dict[str, str]:
     plan, checkup = a_plan(), a_checkup()
     starter_files = starter_manifests(CLUSTER_ID, ["broker-1:9093"], "prod-eu")
-    paths = [*starter_files, SCHEMA, *gitops.github(f"acme/reconciler@{'0' * 40}")]
+    paths = [*starter_files, SCHEMA, IGNORE_FILE, *gitops.github(f"acme/reconciler@{'0' * 40}")]
     return {
         "golden manifest": fenced((GOLDEN / "manifests" / "policy.yaml").read_text(encoding="utf-8"), "yaml"),
         "golden plan": fenced((GOLDEN / "plan.txt").read_text(encoding="utf-8")),
