@@ -243,6 +243,8 @@ def apply(
         tuning=tuning or Tuning(),
     )
     context.note_removed_groups(checked.outcomes)
+    if remaining:
+        run.progress(f"sending requests for {len(remaining):,} actions")
     outcomes = [*rechecked, *send_actions(remaining, context), *deferred]
     run.settle_clock()
     nothing_written = not any(map(results.may_have_written, outcomes))
