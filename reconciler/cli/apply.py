@@ -31,8 +31,8 @@ from reconciler.model.plan import Blocked, Plan, Waiting
 from reconciler.operations import OPERATIONS, Operation
 from reconciler.pipeline import ApplyResult
 from reconciler.plan import plan_file
-from reconciler.text.escape import display_name
-from reconciler.text.formatting import count, format_time
+from reconciler.text.escape import display_name, quoted
+from reconciler.text.formatting import approximate_duration, count, format_time
 
 PAUSED = "RECONCILER_PAUSED"
 """The variable with which an operator stops `converge` and `watch` without a merge."""
@@ -102,7 +102,7 @@ def apply(
         name = manifests.cluster.metadata.name
         question = f"Type the name of the cluster ({name}) to apply this plan:"
         if plan.actions and (answer := console.ask(question)) != name:
-            raise Refused(f"{answer!r} is not {name!r}: nothing was done")
+            raise Refused(f"{quoted(answer)} is not {quoted(name)}: nothing was done")
     # The results are written inside as well: a Ctrl-C at that moment must not end with "interrupted
     # before anything was written".
     with handle_signals() as signals:
@@ -157,7 +157,7 @@ def _check_plan(plan: Plan, expect_digest: str | None) -> None:
             f"plan that was approved"
         )
     if (late_ms := wall_clock_ms() - plan.expires_at_ms) > 0:
-        raise PlanUnusable(f"the plan expired {late_ms // 1000} s ago: nothing was done; plan again")
+        raise PlanUnusable(f"the plan expired {approximate_duration(late_ms)} ago: nothing was done; plan again")
     if plan.refused:
         raise Refused("; ".join(verdict.message for verdict in plan.refused))
 
@@ -220,9 +220,11 @@ def watch(
     paths: Paths = None,
     every: Annotated[
         str | None,
-        typer.Option(help="Time between two rounds. Default: the shortest `every` of the policies."),
+        typer.Option(
+            metavar="DURATION", help="Time between two rounds. Default: the shortest `every` of the policies."
+        ),
     ] = None,
-    rounds: Annotated[int | None, typer.Option(min=1, help="Stop after this number of rounds.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after this number of rounds.")] = None,
 ) -> int:
     """Converge at regular intervals until Ctrl-C or SIGTERM.
 

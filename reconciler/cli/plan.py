@@ -20,7 +20,7 @@ from reconciler.plan import limits, plan_file
 from reconciler.plan.diff import compare
 from reconciler.plan.targets import find_subject
 from reconciler.policies.fields import duration_ms
-from reconciler.text.formatting import format_duration
+from reconciler.text.formatting import format_duration, format_time, until
 
 LONGEST_EXPIRY_MS = 366 * 86_400_000
 DetailedExitcode = Annotated[bool, typer.Option("--detailed-exitcode", help="Exit 2 if there are actions.")]
@@ -74,7 +74,9 @@ def plan(
             help="Read and plan only this subject, such as orders[3], or this policy. May be repeated.",
         ),
     ] = None,
-    expires_after: Annotated[str, typer.Option(help="How long a saved plan may be applied.")] = "24h",
+    expires_after: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long a saved plan may be applied.")
+    ] = "24h",
     full: Full = False,
 ) -> int:
     """Show what would change on the cluster, and why.
@@ -161,6 +163,11 @@ def show(
     """Print a saved plan in any format."""
     planned = plan_file.read(saved)
     show_plan(planned, settings, full=full, saved_to=saved)
+    if (now_ms := wall_clock_ms()) > planned.expires_at_ms:
+        console.print_stderr(
+            f"warning: this plan expired at {format_time(planned.expires_at_ms)}, "
+            f"{until(planned.expires_at_ms, now_ms=now_ms)}: apply refuses it; plan again"
+        )
     return exit_code(planned, detailed=detailed_exitcode)
 
 

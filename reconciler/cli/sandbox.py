@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from reconciler.cli import common, console
-from reconciler.cli.app import new_app
+from reconciler.cli.app import Application
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.errors import ReconcilerError, SandboxError
 from reconciler.references import ALLOW_ENV
@@ -22,7 +22,7 @@ from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.java import find_java
 from reconciler.sandbox.tools import run_tool
 
-sandbox = new_app(help="Run local Kafka brokers to try things on.", add_completion=False, no_args_is_help=True)
+sandbox = Application(help="Run local Kafka brokers to try things on.", add_completion=False, no_args_is_help=True)
 
 Name = Annotated[str, typer.Option(help="Name of the sandbox.")]
 DEFAULT_NAME = "default"

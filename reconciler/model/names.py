@@ -56,7 +56,7 @@ class Address:
         kind, _, path = text.partition("/")
         policy, _, name = path.partition("/")
         if not kind or not policy:
-            raise ValueError(f"not an address: {text!r}; expected KIND/POLICY or KIND/POLICY/SUBJECT")
+            raise ValueError(f"not an address: {display_name(text)}; expected KIND/POLICY or KIND/POLICY/SUBJECT")
         if kind not in GROUP_KINDS and (match := _PARTITION.fullmatch(name)):
             return cls(kind, policy, match["topic"], int(match["partition"]))
         return cls(kind, policy, name)

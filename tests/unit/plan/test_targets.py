@@ -87,7 +87,7 @@ def test_metadata_is_read_as_a_whole() -> None:
 
 def test_an_ambiguous_target_lists_the_candidates() -> None:
     with pytest.raises(
-        UsageError, match="orders.*is ambiguous; write one of these: LeaderPolicy/.*RetentionFloor/gdpr"
+        UsageError, match=r"orders.*is ambiguous; write one of these: LeaderPolicy/.*RetentionFloor/gdpr"
     ):
         find_targets(["orders[0]"], [floor(keep=LAST), leaders("orders")])
 
