@@ -31,6 +31,7 @@ from reconciler.model.bounds import Bounds, InstantMs, Int64
 from reconciler.model.names import Address
 from reconciler.text.escape import harmless_json
 from reconciler.text.formatting import format_exact_instant
+from reconciler.text.validation import plain_reason
 
 T = TypeVar("T")
 Schema = dict[str, Any]
@@ -73,7 +74,7 @@ class Codec(Generic[T]):
                 value, ensure_ascii=True, by_alias=True, exclude_none=self._record.omit_none, warnings="error"
             )
         except ValueError as error:
-            raise ValueError(f"this {type(value).__name__} cannot be written as JSON: {error}") from None
+            raise ValueError(f"a value cannot be written as JSON: {error}") from None
         return harmless_json(written.decode("ascii"))
 
     def fields(self, value: T) -> dict[str, Any]:
@@ -145,7 +146,7 @@ def is_newer(version: str, known: str) -> bool:
 
 def shorten(value: object) -> str:
     """Return a value as an error message may quote it: ASCII, one line, short."""
-    text = ascii(value)
+    text = harmless_json(json.dumps(value, ensure_ascii=True, default=str))
     return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"
 
 
@@ -308,7 +309,7 @@ def _reason(error: ValidationError, *, tagged: bool) -> str:
     first = error.errors(include_url=False)[0]
     parts = first["loc"][1:] if tagged else first["loc"]
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).removeprefix(".")
-    message = first["msg"].removeprefix("Value error, ")
+    message = plain_reason(first["msg"])
     message = message[:1].lower() + message[1:]
     match first["type"]:
         case "json_invalid":

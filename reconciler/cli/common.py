@@ -1,7 +1,6 @@
 """What several commands share: arguments, manifests, the run on a cluster, exit codes."""
 
 import os
-import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,7 +79,7 @@ def open_run(settings: Settings, manifests: ClusterManifests, signals: SignalSta
 
 def lines(tree: Report, *, full: bool = False) -> Iterator[Text]:
     """Lay a report out for the terminal; without a terminal and COLUMNS, no line is broken."""
-    return write_lines(tree, width=shutil.get_terminal_size((0, 0)).columns or None, full=full)
+    return write_lines(tree, width=console.terminal_width(), full=full)
 
 
 @contextmanager

@@ -236,7 +236,9 @@ def scan(
 def journal(
     settings: Settings,
     paths: Paths = None,
-    address: Annotated[str | None, typer.Option(help="Only this address, or this prefix of one.")] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Only this subject, such as orders[3], this address, or this prefix of one.")
+    ] = None,
 ) -> None:
     """Print the intents and outcomes of all runs, oldest first."""
     with common.open_run(settings, loading.load_cluster(paths, settings)) as run:

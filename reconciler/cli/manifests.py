@@ -25,6 +25,7 @@ from reconciler.manifest.schema import schemas
 from reconciler.model.snapshot import Unknown
 from reconciler.plan import plan_file
 from reconciler.policies.cluster import Cluster
+from reconciler.text.escape import display_name
 
 
 @accepts_settings
@@ -74,7 +75,7 @@ def init(
     servers = [server.strip() for server in bootstrap_server.split(",") if server.strip()]
     if not servers:
         raise UsageError(
-            f"--bootstrap-server {bootstrap_server!r}: expected host:port of some brokers, separated by commas"
+            f"--bootstrap-server {display_name(bootstrap_server)}: expected host:port of some brokers, separated by commas"
         )
     folder = directory / "manifests"
     declared = _declared_clusters(folder)

@@ -15,12 +15,12 @@ from reconciler.errors import ExitCode, Refused, UsageError
 from reconciler.manifest.error_codes import CODES
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.block_reason import BLOCK_CODES
-from reconciler.model.names import Address
 from reconciler.model.plan import Plan
 from reconciler.plan import limits, plan_file
 from reconciler.plan.diff import compare
+from reconciler.plan.targets import find_subject
 from reconciler.policies.fields import duration_ms
-from reconciler.text.formatting import format_duration
+from reconciler.text.formatting import format_duration, format_time, until
 
 LONGEST_EXPIRY_MS = 366 * 86_400_000
 DetailedExitcode = Annotated[bool, typer.Option("--detailed-exitcode", help="Exit 2 if there are actions.")]
@@ -67,8 +67,16 @@ def plan(
             help="Take the connection of each Cluster from these manifests, such as a checkout of the default branch.",
         ),
     ] = None,
-    target: Annotated[list[str] | None, typer.Option(help="Plan only this address. May be repeated.")] = None,
-    expires_after: Annotated[str, typer.Option(help="How long a saved plan may be applied.")] = "24h",
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Read and plan only this subject, such as orders[3], or this policy. May be repeated.",
+        ),
+    ] = None,
+    expires_after: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long a saved plan may be applied.")
+    ] = "24h",
     full: Full = False,
 ) -> int:
     """Show what would change on the cluster, and why.
@@ -155,6 +163,11 @@ def show(
     """Print a saved plan in any format."""
     planned = plan_file.read(saved)
     show_plan(planned, settings, full=full, saved_to=saved)
+    if (now_ms := wall_clock_ms()) > planned.expires_at_ms:
+        console.print_stderr(
+            f"warning: this plan expired at {format_time(planned.expires_at_ms)}, "
+            f"{until(planned.expires_at_ms, now_ms=now_ms)}: apply refuses it; plan again"
+        )
     return exit_code(planned, detailed=detailed_exitcode)
 
 
@@ -164,7 +177,9 @@ def explain(
     subject: Annotated[
         str,
         typer.Argument(
-            metavar="ADDRESS|CODE", help="An address such as RetentionFloor/orders/orders[3], or a code such as B204."
+            metavar="ADDRESS|CODE",
+            help="A subject as the plan prints it, such as orders[3], a full address such as "
+            "RetentionFloor/orders/orders[3], or a code such as B204.",
         ),
     ],
     words: PlanAndPaths = None,
@@ -185,12 +200,9 @@ def explain(
 
 
 def _explain_decision(subject: str, words: PlanAndPaths, settings: Settings) -> console.Rendered:
-    try:
-        address = Address.parse(subject)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     plan, paths = common.split_plan_and_paths(words)
     if plan is None:
         with common.open_run(settings, loading.load_cluster(paths, settings)) as run:
             plan = pipeline.plan(run)
+    address = find_subject(subject, (decision.address for decision in plan.decisions))
     return list(common.lines(report.explain_report(plan, address)))

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from reconciler.cli import common, console
-from reconciler.cli.app import new_app
+from reconciler.cli.app import Application
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.errors import ReconcilerError, SandboxError, UsageError
 from reconciler.references import ALLOW_ENV
@@ -24,7 +24,7 @@ from reconciler.sandbox.registry import DEFAULT_NAME
 from reconciler.sandbox.tools import run_tool, tool_command, tool_names
 from reconciler.text.suggest import did_you_mean
 
-sandbox = new_app(help="Run local Kafka brokers to try things on.", add_completion=False, no_args_is_help=True)
+sandbox = Application(help="Run local Kafka brokers to try things on.", add_completion=False, no_args_is_help=True)
 
 Name = Annotated[str, typer.Option(help="Name of the sandbox.")]
 BrokerId = Annotated[int, typer.Argument(metavar="BROKER", help="The id of the broker, as `sandbox status` shows it.")]

@@ -11,6 +11,7 @@ from operator import attrgetter
 from reconciler.model.action import Action
 from reconciler.model.bounds import EpochMs, InstantMs, NonEmpty
 from reconciler.model.names import Address, SourceLocation, format_address
+from reconciler.text.escape import quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class ManifestFile:
 
     def __post_init__(self) -> None:
         if not re.fullmatch("[0-9a-f]{64}", self.sha256):
-            raise ValueError(f"sha256 is {self.sha256!a}, expected 64 hexadecimal digits")
+            raise ValueError(f"sha256 is {quoted(self.sha256)}, expected 64 hexadecimal digits")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

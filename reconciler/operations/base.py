@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason
 from reconciler.model.description import Description, Fact, SizeChange
-from reconciler.model.names import TopicPartition
+from reconciler.model.names import TopicPartition, format_address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest
@@ -167,7 +167,7 @@ class Operation(Action):
     def check_subject(self, name: str, partition: int = -1) -> None:
         """Raise ValueError where the address names another subject than the request."""
         if self.address.name != name or self.address.partition != partition:
-            raise ValueError(f"the address {str(self.address)!a} names another subject than the request")
+            raise ValueError(f"the address {format_address(self.address)} names another subject than the request")
 
     # --- reports
 

@@ -83,7 +83,7 @@ def _excluder(texts: tuple[str, ...]) -> checks.GroupExcluder:
         try:
             selectors.append(Selector(text))
         except ValueError as error:
-            raise ValueError(f"it excepts groups by {text!r}, {error}") from None
+            raise ValueError(f"it excepts groups by {quoted(text)}, {error}") from None
     return checks.group_excluder(selectors)
 
 

@@ -23,7 +23,7 @@ from reconciler.errors import PlanUnusable, ReconcilerError
 from reconciler.model.action import Action
 from reconciler.model.bounds import InstantMs, NonEmpty, Total
 from reconciler.model.garbage import gc_paused
-from reconciler.model.names import Address
+from reconciler.model.names import Address, format_address
 from reconciler.model.plan import (
     Blocked,
     Change,
@@ -227,7 +227,7 @@ def lines(plan: Plan) -> Iterator[str]:
         _check_place(decision, section, last)
         last = decision.address
         if Address.parse(str(last)) != last:
-            raise ValueError(f"{last!r} is no address: its text means another subject")
+            raise ValueError(f"{format_address(last)} is no address: its text means another subject")
         totals.add(decision)
         present.add(section)
     copied = {name: getattr(plan, name) for name in _OF_PLAN}

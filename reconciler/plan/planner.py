@@ -7,7 +7,7 @@ from reconciler.errors import UsageError, WrongCluster
 from reconciler.model.action import Mode
 from reconciler.model.block_reason import BlockReason
 from reconciler.model.garbage import gc_paused
-from reconciler.model.names import Address
+from reconciler.model.names import Address, format_address
 from reconciler.model.plan import Blocked, Decision, Plan, PolicyInfo, Skipped, Source, sort_decisions
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot
@@ -15,19 +15,28 @@ from reconciler.operations import Operation
 from reconciler.operations.checks import Protection
 from reconciler.plan import limits
 from reconciler.plan.conflicts import ConflictIndex
+from reconciler.plan.targets import find_targets, restrict_request, with_parents
 from reconciler.policies import Policy
 from reconciler.policies.base import Selection
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.waiver import Waiver
-from reconciler.text.suggest import did_you_mean
 
 DAY_MS = 86_400_000
 ALL_MODES = frozenset(Mode)
 
 
-def scan_request(policies: Iterable[Policy], observed_at_ms: int) -> ScanRequest:
-    """Return everything that deciding these policies needs, with what the limits are shares of."""
-    return ScanRequest.union(policy.scan_request(observed_at_ms) for policy in policies)
+def scan_request(policies: Iterable[Policy], observed_at_ms: int, *, targets: Sequence[str] = ()) -> ScanRequest:
+    """Return everything that deciding these policies needs, with what the limits are shares of.
+
+    `targets`: only of these subjects; empty: of all. Raises UsageError for a text that means none.
+    """
+    policies = list(policies)
+    if not targets:
+        return ScanRequest.union(policy.scan_request(observed_at_ms) for policy in policies)
+    addresses = find_targets(targets, policies)
+    return ScanRequest.union(
+        restrict_request(policy.scan_request(observed_at_ms), policy.address, addresses) for policy in policies
+    )
 
 
 @gc_paused()
@@ -49,6 +58,8 @@ def plan(
     subjects. `snapshot` answers `scan_request(…, snapshot.observed_at_ms)` of those inside.
     `connection_changes`: fields in which the manifests would connect elsewhere.
 
+    `targets`: full addresses, or subjects as a plan prints them.
+
     Raises WrongCluster for facts of another cluster, UsageError for a target without any decision.
     """
     if snapshot.cluster_id != cluster.spec.cluster_id:
@@ -56,9 +67,10 @@ def plan(
             f"{cluster.address} names cluster id {cluster.spec.cluster_id}, the facts are of {snapshot.cluster_id}: "
             f"nothing was planned; correct bootstrapServers or clusterId in {cluster.declared_at}"
         )
-    parsed_targets = _parse_targets(targets)
+    policies = list(policies)
+    addresses = find_targets(targets, policies)
     # What blocks the topic or the policy of a target blocks the target.
-    above = {address for target in parsed_targets for address in _and_above(target)}
+    above = {address for target in addresses for address in with_parents(target)}
     selections = sorted((policy.select(snapshot) for policy in policies), key=lambda s: s.policy.address)
     conflicts = ConflictIndex(selections)
     planned = [s for s in selections if s.policy.mode in modes and (not targets or s.policy.address in above)]
@@ -67,10 +79,10 @@ def plan(
         for selection in planned
         for decision in _decide(selection, conflicts, cluster.protection, snapshot)
         # Narrowing never changes a decision, only whether it is part of the plan.
-        if not targets or decision.address in above or not parsed_targets.isdisjoint(_and_above(decision.address))
+        if not targets or decision.address in above or not addresses.isdisjoint(with_parents(decision.address))
     )
     if targets:
-        _check_targets(parsed_targets, decisions, [s.policy.address for s in selections])
+        _check_targets(addresses, decisions)
     planned_policies = [selection.policy for selection in planned]
     return Plan(
         cluster=cluster.metadata.name,
@@ -80,7 +92,7 @@ def plan(
         decisions=decisions,
         limits=limits.verdicts(decisions, cluster, waivers, snapshot, connection_changes=connection_changes),
         source=source or Source(),
-        targets=tuple(sorted(set(targets))),
+        targets=tuple(sorted(map(str, addresses))),
         incomplete=tuple(_incomplete(planned_policies, decisions, snapshot)),
         notes=tuple(
             PolicyInfo(policy=policy.address, owner=policy.metadata.owner, reason=policy.metadata.reason)
@@ -150,25 +162,10 @@ def _incomplete(policies: Sequence[Policy], decisions: Iterable[Decision], snaps
         yield f"{len(blocked)} {subjects} of {address} could not be read, the first because {blocked[0].reason}."
 
 
-def _parse_targets(texts: Iterable[str]) -> frozenset[Address]:
-    """Return the addresses of targets. Raises UsageError for a text that is no address."""
-    try:
-        return frozenset(map(Address.parse, texts))
-    except ValueError as error:
-        raise UsageError(f"--target: {error}") from error
-
-
-def _check_targets(targets: Iterable[Address], decisions: Iterable[Decision], policies: Iterable[Address]) -> None:
+def _check_targets(targets: Iterable[Address], decisions: Iterable[Decision]) -> None:
     """Raise UsageError for a target without a decision: a typing error must not look in sync."""
     decided = {decision.address for decision in decisions}
-    touched = {address for subject in decided for address in _and_above(subject)}
+    touched = {address for subject in decided for address in with_parents(subject)}
     for target in sorted(targets):
-        if target not in touched and decided.isdisjoint(_and_above(target)):
-            suggestion = did_you_mean(str(target.policy_address), map(str, policies))
-            hint = f"; did you mean {suggestion}?" if suggestion else ""
-            raise UsageError(f"--target {target}: nothing is decided about it{hint}")
-
-
-def _and_above(address: Address) -> tuple[Address, ...]:
-    """The address, its topic and its policy."""
-    return address, Address(address.kind, address.policy, address.name), address.policy_address
+        if target not in touched and decided.isdisjoint(with_parents(target)):
+            raise UsageError(f"--target {format_address(target)}: nothing is decided about it")

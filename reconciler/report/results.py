@@ -1,5 +1,6 @@
 """Builds the reports of the outcomes of one apply, the worst first, and of the journal."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -10,7 +11,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal, format_subjects, group_equal
 from reconciler.text import formatting
-from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
+from reconciler.text.phrase import Phrase, Span, escaped_name, join, name, sentence, strong
 
 _AGAIN = "apply the same plan again: what is done is not done twice"
 _STATUSES: dict[Status, tuple[str, Severity, str]] = {
@@ -28,6 +29,7 @@ _STATUSES: dict[Status, tuple[str, Severity, str]] = {
     Status.APPLIED: ("Applied", Severity.GOOD, ""),
 }
 """Label, severity and next step of each status, the worst first."""
+_DIGEST = re.compile("(restore of )?sha256:[0-9a-f]{1,64}")
 _RANK = {status: rank for rank, status in enumerate(_STATUSES)}
 
 
@@ -79,27 +81,51 @@ def _item(same: Sequence[Outcome]) -> Item:
 
 
 def journal_report(entries: Sequence[JournalEntry | ReviewedTree]) -> Report:
-    """The report of a journal: its intents, outcomes and reviewed trees, the oldest first."""
-    return Report(sections=(Section(items=Items.of(entries, _entry_item)),))
+    """The report of a journal: its runs, the oldest first, with their intents, outcomes and reviewed trees."""
+    runs = group_equal(entries, lambda entry: entry.run_id)
+    return Report(
+        sections=tuple(
+            Section(heading=_run_heading(run), items=Items.of(run, _entry_item), labelled=False) for run in runs
+        )
+    )
+
+
+def _run_heading(entries: Sequence[JournalEntry | ReviewedTree]) -> Phrase:
+    """Return id, time, plan, counts and author of a run."""
+    first, actions = entries[0], [entry for entry in entries if isinstance(entry, JournalEntry)]
+    parts: list[Phrase] = [(formatting.format_time(first.at_ms),)]
+    parts += [("plan ", _digest(digest)) for digest in dict.fromkeys(entry.plan_digest for entry in actions)]
+    if actions:
+        ended = {entry.address for entry in actions if entry.event is Event.OUTCOME}
+        open_intents = {entry.address for entry in actions} - ended
+        tally = Counter(entry.status for entry in actions if entry.event is Event.OUTCOME)
+        counts = [f"{tally[status]:,} {status.replace('_', ' ')}" for status in _STATUSES if tally[status]]
+        counts += [f"{len(open_intents):,} without an outcome"] if open_intents else []
+        parts.append((", ".join(counts) or "no outcome",))
+    origin = next(filter(None, map(_origin, entries)), ())
+    return ("Run ", name(first.run_id), ": ", *join(", ", *parts), *origin)
+
+
+def _digest(text: str) -> Span:
+    """Return a digest without the quotes that its colon would need."""
+    return escaped_name(text) if _DIGEST.fullmatch(text) else name(text)
 
 
 def _entry_item(entry: JournalEntry | ReviewedTree) -> Item:
+    head: Phrase = (f"  {formatting.format_time(entry.at_ms)}  ",)
     if isinstance(entry, ReviewedTree):
-        reviewed: Phrase = ("reviewed manifests, tree ", name(entry.tree), *_origin(entry))
         again = f", first stored {formatting.format_time(entry.reviewed_at_ms)}"
-        head: Phrase = (f"{formatting.format_time(entry.at_ms)}  ",)
         ending = again if entry.reviewed_at_ms != entry.at_ms else ""
-        return Item(text=(*head, *reviewed, ending, ", run ", name(entry.run_id)), severity=Severity.QUIET)
+        return Item(text=(*head, "reviewed manifests, tree ", name(entry.tree), ending), severity=Severity.QUIET)
     if entry.event is Event.INTENT:
         severity = Severity.QUIET
         values = [(f"{key} ", name(str(value))) for key, value in entry.request.items()]
-        event: Phrase = (f"intent: {entry.operation} (", *join(", ", *values), ")", *_origin(entry))
+        event: Phrase = (f"intent: {entry.operation} (", *join(", ", *values), ")")
     else:
         severity = _STATUSES[entry.status][1] if entry.status else Severity.PLAIN
         words = [word for word in (entry.detail, entry.code, entry.read_back) if word and word != "NONE"]
         event = join(": ", (entry.status or "outcome",), join("; ", *((sentence(word),) for word in words)))
-    head = (f"{formatting.format_time(entry.at_ms)}  ", escaped_name(format_address(entry.address)), "  ")
-    return Item(text=(*head, *event, ", run ", name(entry.run_id)), severity=severity)
+    return Item(text=(*head, escaped_name(format_address(entry.address)), "  ", *event), severity=severity)
 
 
 def _origin(entry: JournalEntry | ReviewedTree) -> Phrase:

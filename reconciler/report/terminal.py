@@ -25,7 +25,8 @@ _LABEL_WIDTH = 12
 
 
 def write_lines(report: Report, *, width: int | None = None, full: bool = False) -> Iterator[Text]:
-    """The lines of a report. `width`: in cells; None: any. `full`: optional sections, too."""
+    """The lines of a report. `width`: in cells; None or 0: any. `full`: optional sections, too."""
+    width = width or None
     opening = report.opening or ((report.headline,) if report.headline else ())
     ending = report.summary or (report.headline if report.opening else ())
     footer = () if report.is_quiet else report.footer

@@ -22,6 +22,7 @@ from reconciler.model.snapshot import (
 )
 from reconciler.scan.chunking import PartitionRequest, commit_groups, select_groups
 from reconciler.scan.rows import LISTED_TYPES, Origin, PartitionRow, Position, Row, Rows
+from reconciler.text.escape import quoted
 from reconciler.text.formatting import first_few
 
 _NO_ANSWER = Unknown("the scan brought no answer for the partition")
@@ -165,7 +166,7 @@ def _readers(
                 topic_id = next((origin.id for origin in of_group if origin.committed == committed), NOT_ASKED)
             readers.append(ConsumerPosition(group, committed, topic_id=topic_id))
         elif isinstance(log_start, Unknown):
-            return Unknown(f"where {group!r} would start reading is unknown, {log_start.reason}")
+            return Unknown(f"where {quoted(group)} would start reading is unknown, {log_start.reason}")
         else:
             readers.append(ConsumerPosition(group, log_start, implied=True))
     return tuple(sorted(readers, key=lambda position: position.group))
@@ -179,7 +180,7 @@ def _origin(group: str, committed: int, origins: Sequence[Origin], log: CommitLo
     if len(ids) > 1:
         # With commits for an earlier topic of this name only the current one counts.
         ids = {origin.id for origin in origins if origin.committed == committed}
-    unclear = Unknown(f"the topic id that {group!r} committed for: the commit log does not say")
+    unclear = Unknown(f"the topic id that {quoted(group)} committed for: the commit log does not say")
     return ids.pop() if len(ids) == 1 else unclear
 
 

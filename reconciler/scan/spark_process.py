@@ -171,7 +171,7 @@ class SparkProcess:
         """Kill the process with its JVM and workers, and remove its files. Can be repeated."""
         self.child.end()
         if not self._folder.name.startswith(_FOLDER):
-            raise ValueError(f"{str(self._folder)!r} is no folder of this program: not removed")
+            raise ValueError(f"{self._folder} is no folder of this program: not removed")
         for path in self._folder.glob("*") if self._keeps_log else ():  # a user may have removed it
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
@@ -463,7 +463,7 @@ def check_reachable(remote: str) -> None:
         socket.create_connection((host, port), timeout=_CONNECT_LIMIT_S).close()
     except OSError as error:
         raise ScanFailed(
-            f"no Spark Connect server at {shown}: {error}; start one, correct --spark-remote, or leave it out to use local[*]"
+            f"no Spark Connect server at {shown}: {error.strerror or error}; start one, correct --spark-remote, or leave it out to use local[*]"
         ) from None
 
 

@@ -84,7 +84,7 @@ def outcomes(plan: Plan) -> list[Outcome]:
         Outcome(
             action=action,
             status=Status.APPLIED,
-            detail="sent and read back",
+            detail=action.APPLIED,  # the words of a real run
             read_back=effects[action.address.kind][0],
             sends=1,
             removed_max=effects[action.address.kind][1],

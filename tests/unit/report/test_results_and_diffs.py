@@ -347,11 +347,37 @@ def test_the_journal_shows_authors_requests_and_results() -> None:
     outcome = replace(
         intent, event=Event.OUTCOME, status=Status.APPLIED, detail="", code="NONE", read_back="log start 98213"
     )
-    begin, end = [line.plain for line in report.journal_text([intent, outcome])]
+    head, begin, end = [line.plain for line in report.journal_text([intent, outcome])]
+    assert head == 'Run abc: 2026-11-21T10:00:00Z, plan "sha256:x", 1 applied by ci from 4f2c9aa'
     for line in (begin, end):
-        assert line.startswith("2026-11-21T10:00:00Z  RetentionFloor/a/orders[3]  ")
-        assert mentions(line, "run abc")
-    assert mentions(
-        begin, "intent", "delete_records", "topic orders", "partition 3", "before_offset 98213", "ci", "4f2c9aa"
-    )
+        assert line.startswith("  2026-11-21T10:00:00Z  RetentionFloor/a/orders[3]  ")
+    assert mentions(begin, "intent", "delete_records", "topic orders", "partition 3", "before_offset 98213")
     assert mentions(end, "applied", "log start 98213")
+
+
+def test_the_journal_is_grouped_by_run() -> None:
+    """Runs that overlap once looked like one, and each line repeated the run."""
+    first, second = (
+        JournalEntry(
+            event=Event.INTENT,
+            at_ms=NOW_MS,
+            run_id=run_id,
+            plan_digest="sha256:" + ("1" if run_id == "one" else "2") * 64,
+            address=Address.parse("GroupRemoval/dead/old-etl"),
+            operation="delete_group",
+            request={"group": "old-etl"},
+        )
+        for run_id in ("one", "two")
+    )
+    failed = replace(first, event=Event.OUTCOME, status=Status.NOT_ATTEMPTED, detail="stopped", code="NONE")
+    lines = [line.plain for line in report.journal_text([first, second, failed])]
+    assert [line.split("Z")[0].strip() for line in lines] == [
+        "Run one: 2026-11-21T10:00:00",
+        "2026-11-21T10:00:00",
+        "2026-11-21T10:00:00",
+        "",
+        "Run two: 2026-11-21T10:00:00",
+        "2026-11-21T10:00:00",
+    ]
+    assert lines[0].endswith(f"plan sha256:{'1' * 64}, 1 not attempted")
+    assert lines[4].endswith(f"plan sha256:{'2' * 64}, 1 without an outcome")
