@@ -15,6 +15,7 @@ from reconciler.operations import Operation
 from reconciler.operations.checks import Protection
 from reconciler.plan import limits
 from reconciler.plan.conflicts import ConflictIndex
+from reconciler.plan.unmatched import unmatched
 from reconciler.policies import Policy
 from reconciler.policies.base import Selection
 from reconciler.policies.cluster import Cluster
@@ -82,6 +83,7 @@ def plan(
         source=source or Source(),
         targets=tuple(sorted(set(targets))),
         incomplete=tuple(_incomplete(planned_policies, decisions, snapshot)),
+        unmatched=tuple(warning for selection in planned if (warning := unmatched(selection, snapshot))),
         notes=tuple(
             PolicyInfo(policy=policy.address, owner=policy.metadata.owner, reason=policy.metadata.reason)
             for policy in planned_policies

@@ -9,7 +9,7 @@ from reconciler import operations
 from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.model.names import format_address
 from reconciler.plan.drift import UNREAD, DriftReport, Subject
-from reconciler.report.tree import Item, Report, Section, Severity, format_subjects, group_equal
+from reconciler.report.tree import Item, Report, Section, Severity, format_subjects, group_equal, unmatched_item
 from reconciler.text import formatting
 from reconciler.text.escape import display_name
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
@@ -22,11 +22,13 @@ def drift_report(report: DriftReport) -> Report:
     """The report of one cluster, without the time of the run; in sync: without a headline."""
     cluster: Phrase = (name(report.cluster), " (", name(report.cluster_id), ")")
     marker = ("reconciler:drift", (("cluster", report.cluster), ("id", report.cluster_id)))
+    unmatched = [unmatched_item(warning) for warning in report.unmatched]
     if report.in_sync:
         satisfied = sum(tally.satisfied for tally in report.tallies)
         waiting = sum(tally.waiting + tally.pending for tally in report.tallies)
         counts = f"{satisfied:,} satisfied, {waiting:,} waiting or within their allowance"
-        return Report(summary=(*cluster, f" is in sync ({counts})."), marker=marker)
+        summary = (*cluster, f" is in sync ({counts}).")
+        return Report(summary=summary, sections=(Section(items=tuple(unmatched)),), marker=marker)
     number = formatting.count(len(report.subjects), "subject")
     oldest = formatting.format_time(min((subject.since_ms for subject in report.subjects), default=0))
     drifts = f"{number} drift{'s' if len(report.subjects) == 1 else ''}, the oldest since {oldest}"
@@ -45,7 +47,7 @@ def drift_report(report: DriftReport) -> Report:
                 severity=Severity.WARNING,
                 labelled=False,
             ),
-            Section(items=tuple(warnings)),
+            Section(items=(*warnings, *unmatched)),
         ),
         footer=(("For every subject with its numbers: ", command),),
         page_note=("This closes by itself once all is in sync.",),

@@ -31,7 +31,17 @@ from reconciler.model.plan import (
 from reconciler.operations.base import FoldableOperation, Operation
 from reconciler.plan.plan_file import digest, section_of
 from reconciler.policies.cluster import CONNECTION
-from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal, format_subjects, group_equal
+from reconciler.report.tree import (
+    Item,
+    Items,
+    Report,
+    Section,
+    Severity,
+    fold_equal,
+    format_subjects,
+    group_equal,
+    unmatched_item,
+)
 from reconciler.text import formatting
 from reconciler.text.escape import display_name
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
@@ -187,6 +197,7 @@ def _warnings(plan: Plan) -> Iterator[Item]:
         yield Item(label="REFUSED", text=(sentence(verdict.message),), severity=Severity.ERROR, code=verdict.id)
     for reason in plan.incomplete:
         yield Item(label="Incomplete", text=(sentence(reason),), severity=Severity.WARNING)
+    yield from map(unmatched_item, plan.unmatched)
     if plan.targets:
         yield Item(label="Only", text=join(", ", *((name(target),) for target in plan.targets)))
 
@@ -313,20 +324,24 @@ def explain_report(plan: Plan, address: Address) -> Report:
         if address in (decision.address, replace(decision.address, partition=-1), decision.address.policy_address)
     ]
     subject = escaped_name(format_address(address))
-    if not decisions:
+    unmatched = [unmatched_item(warning) for warning in plan.unmatched if warning.policy == address.policy_address]
+    if not decisions and not unmatched:
         suggestion = did_you_mean(str(address), (str(decision.address) for decision in plan.decisions))
         hint = f"did you mean {display_name(suggestion)}?" if suggestion else "`show --full` lists what it decides"
         raise UsageError(f"the plan decides nothing at {subject.text}; {hint}")
     left_out = len(decisions) - _EXPLAINED_MAX
     return Report(
         headline=(subject, f": {count_decisions(decisions)}") if left_out > 0 else (),
-        sections=tuple(
-            Section(
-                heading=(escaped_name(format_address(decision.address)), f": {format_state(decision)}"),
-                items=(Item(facts=tuple(_facts(plan, decision))),),
-                labelled=False,
-            )
-            for decision in decisions[:_EXPLAINED_MAX]
+        sections=(
+            Section(items=tuple(unmatched), severity=Severity.WARNING),
+            *(
+                Section(
+                    heading=(escaped_name(format_address(decision.address)), f": {format_state(decision)}"),
+                    items=(Item(facts=tuple(_facts(plan, decision))),),
+                    labelled=False,
+                )
+                for decision in decisions[:_EXPLAINED_MAX]
+            ),
         ),
         footer=((f"and {left_out:,} more; name one of them to see it",),) if left_out > 0 else (),
     )
