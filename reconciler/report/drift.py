@@ -6,7 +6,7 @@ The text changes only with the subjects that drift: offsets, ages and counts are
 from collections.abc import Iterable, Iterator
 
 from reconciler import operations
-from reconciler.model.block_reason import BLOCK_CODES
+from reconciler.model.block_reason import BLOCK_CODES, SILENT
 from reconciler.model.names import format_address
 from reconciler.plan.drift import UNREAD, DriftReport, Subject
 from reconciler.report.tree import Item, Report, Section, Severity, format_subjects, group_equal, unmatched_item
@@ -63,7 +63,8 @@ def _items(subjects: Iterable[Subject], severity: Severity) -> Iterator[Item]:
         first = same[0]
         subject = format_subjects([subject.address for subject in same])
         since = formatting.format_time(min(subject.since_ms for subject in same))
-        policy = escaped_name(format_address(first.address.policy_address))
+        policies = list(dict.fromkeys(format_address(subject.address.policy_address) for subject in same))
+        policy = escaped_name(formatting.first_few(policies))
         next_step = Item(text=(f"since {since}, against ", policy, "; next: ", sentence(first.next_step)))
         code = first.code or ""
         yield Item(subject=subject, text=_state(first), severity=severity, code=code, children=(next_step,))
@@ -72,6 +73,8 @@ def _items(subjects: Iterable[Subject], severity: Severity) -> Iterator[Item]:
 
 
 def _key(subject: Subject) -> tuple[str, ...]:
+    if subject.code == SILENT:
+        return (subject.code, subject.detail)
     address = subject.address
     own = str(address) if address.partition < 0 else ""
     return (address.kind, address.policy, address.name, own, subject.sort, subject.code or "")
@@ -80,5 +83,7 @@ def _key(subject: Subject) -> tuple[str, ...]:
 def _state(subject: Subject) -> Phrase:
     if subject.code is None:
         return (strong(next(o.DRIFT_TEXT for o in operations.OPERATIONS if subject.sort == o.DRIFT_TYPE)),)
+    if subject.code == SILENT:
+        return (strong("not read: "), sentence(subject.detail), " (", name(subject.code), ")")
     title = BLOCK_CODES[subject.code].title if subject.code in BLOCK_CODES else "see the code"
     return (strong(f"{'not read' if subject.sort == UNREAD else 'blocked'}: {title}"), " (", name(subject.code), ")")

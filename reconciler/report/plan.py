@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, cast
 
 from reconciler import operations
 from reconciler.errors import UsageError
 from reconciler.model.action import Action
-from reconciler.model.block_reason import BLOCK_CODES
+from reconciler.model.block_reason import BLOCK_CODES, SILENT
 from reconciler.model.description import Fact
 from reconciler.model.names import NOWHERE, Address, format_address, format_location, format_subject
 from reconciler.model.plan import (
@@ -174,9 +175,12 @@ def _sections(plan: Plan, *, full: bool) -> Iterator[Section]:
     for state, label in _NOTICES.items():
         decisions = by_state[state]
         is_blocked = label in ("Blocked", "Unread")
-        # Each blocked subject needs an answer, so few of them are listed one by one.
+        # Each blocked subject needs an answer, so few of them are listed one by one. A silent broker is one answer.
+        silent = [decision for decision in decisions if getattr(decision, "code", "") == SILENT]
+        others = [decision for decision in decisions if getattr(decision, "code", "") != SILENT]
         collect = fold_equal if is_blocked else group_equal
-        groups = [[decision] for decision in decisions] if full else list(collect(decisions, _notice_key))
+        groups = [*group_equal(silent, attrgetter("reason")), *collect(others, _notice_key)]
+        groups = [[decision] for decision in decisions] if full else groups
         yield Section(
             heading=(f"{len(decisions):,} {state}",),
             items=Items.of(groups, partial(_notice_item, label=label, now_ms=plan.observed_at_ms)),

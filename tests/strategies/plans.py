@@ -218,7 +218,6 @@ rules = st.builds(
     settings=st.lists(st.builds(Setting, name=prose, values=values, before=st.none() | values), max_size=3).map(tuple),
 )
 used_waivers = st.builds(
-    Unmatched,
     UsedWaiver,
     name=policies,
     policy=policy_addresses,
@@ -245,9 +244,7 @@ sources = st.builds(
 )
 
 
-unmatched_policies = st.builds(
-    Unmatched, policy=policy_addresses, declared_at=locations, reason=prose, next_step=prose
-)
+unmatched_policies = st.builds(Unmatched, policy=policy_addresses, declared_at=locations, reason=prose, next_step=prose)
 
 
 @st.composite

@@ -171,7 +171,7 @@ EDITS = [
     ('"waiting": [', '"blocked": [', "expected the list waiting"),
     ('"skipped": [],\n', "", "expected the list skipped"),
     ('"skipped": [],\n', '"skipped": [{"address":"A/b","reason":""}],\n', "expected the list skipped"),
-    ("\n]\n}\n", "\n]\n", "line 39 is missing, cut or longer"),
+    ("\n]\n}\n", "\n]\n", "line 40 is missing, cut or longer"),
     ("\n]\n}\n", "\n]\n}\n{}\n", "something follows the end of the plan"),
     ("\n]\n}\n", "\n],\n}\n", "a comma stands before"),
     ('{\n"format', '{"format', "no beginning of a plan"),
