@@ -18,6 +18,7 @@ from reconciler.plan import plan_file
 from reconciler.report import write_lines
 from reconciler.report.tree import Report
 from reconciler.scan.engine import Engine, EngineName
+from reconciler.text.escape import display_name
 
 CONNECTION = "RECONCILER_CONNECTION"
 """The variable with the manifests whose connection every command uses, whatever other manifests say."""
@@ -47,6 +48,14 @@ def _connect_as_environment(manifests: ClusterManifests, settings: Settings) -> 
             "`reconciler plan` shows what the manifests would do"
         )
     return connected
+
+
+def note_missing_policies(manifests: ClusterManifests, settings: Settings) -> None:
+    """Say where policies were looked for, if the cluster has none: nothing is compared then."""
+    if not manifests.policies and not settings.quiet:
+        folders = ", ".join(dict.fromkeys(display_name(str(Path(file.path).parent)) for file in manifests.files))
+        name = display_name(manifests.cluster.metadata.name)
+        console.print_stderr(f"{name}: no policies in {folders}, so nothing is compared; write one there")
 
 
 @contextmanager

@@ -173,6 +173,7 @@ def drift(
     reports: list[DriftReport] = []
     wrong_cluster = False
     for manifests in loading.load_clusters(paths, settings):
+        common.note_missing_policies(manifests, settings)
         try:
             with common.open_run(settings, manifests) as run:
                 reports.append(drift_reports.report(pipeline.plan(run), previous=previous_reports))
@@ -188,7 +189,7 @@ def drift(
             # The wrong cluster stays wrong until the manifest changes, and its facts mean nothing.
             wrong_cluster = wrong_cluster or isinstance(error, WrongCluster)
     trees = [report.drift_report(entry) for entry in reports]
-    visible = [tree for tree, entry in zip(trees, reports, strict=True) if not (settings.quiet and entry.in_sync)]
+    visible = [tree for tree, entry in zip(trees, reports, strict=True) if not (settings.quiet and entry.is_silent)]
     console.emit(
         settings,
         "a drift report",

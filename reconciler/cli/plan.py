@@ -1,6 +1,7 @@
 """`reconciler plan`, `plan diff`, `show` and `explain`: what would change, and why. Read only."""
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -15,15 +16,20 @@ from reconciler.errors import ExitCode, Refused, UsageError
 from reconciler.manifest.error_codes import CODES
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.block_reason import BLOCK_CODES
-from reconciler.model.plan import Plan
+from reconciler.model.names import format_subject
+from reconciler.model.plan import Blocked, Plan
 from reconciler.plan import limits, plan_file
 from reconciler.plan.diff import compare
 from reconciler.plan.targets import find_subject
 from reconciler.policies.fields import duration_ms
-from reconciler.text.formatting import format_duration, format_time, until
+from reconciler.text.escape import display_name
+from reconciler.text.formatting import count, format_duration, format_time, until
+from reconciler.text.suggest import did_you_mean
 
 LONGEST_EXPIRY_MS = 366 * 86_400_000
 DetailedExitcode = Annotated[bool, typer.Option("--detailed-exitcode", help="Exit 2 if there are actions.")]
+FINDINGS = ("blocked", "unknown", "unmatched")
+"""What `plan --fail-on` may name, in the order of their messages."""
 Full = Annotated[bool, typer.Option("--full", help="List every partition, and skipped subjects.")]
 
 
@@ -40,13 +46,37 @@ def show_plan(plan: Plan, settings: Settings, *, full: bool = False, saved_to: P
     )
 
 
-def exit_code(plan: Plan, *, detailed: bool) -> ExitCode:
-    """Return 3 if a limit refuses the plan, 2 for actions with --detailed-exitcode, else 0."""
-    for verdict in plan.refused:
-        console.print_error(verdict.message)
-    if plan.refused:
+def exit_code(plan: Plan, *, detailed: bool, fail_on: Collection[str] = ()) -> ExitCode:
+    """Return 3 if a limit or a finding of `fail_on` refuses, 2 for actions if `detailed`, else 0."""
+    refused = [verdict.message for verdict in plan.refused]
+    findings = {name: text for name, text in describe_findings(plan).items() if name in fail_on and text}
+    for message in (*refused, *(f"--fail-on {name}: {text}" for name, text in findings.items())):
+        console.print_error(message)
+    if refused or findings:
         return ExitCode.REFUSED
     return ExitCode.ACTIONS if detailed and plan.actions else ExitCode.DONE
+
+
+def describe_findings(plan: Plan) -> dict[str, str]:
+    """Return for each of FINDINGS what the plan has of it; empty: nothing."""
+    blocked = [decision for decision in plan.decisions if isinstance(decision, Blocked)]
+    first = (
+        f"{count(len(blocked), 'subject')} blocked, the first: {format_subject(blocked[0].address)}" if blocked else ""
+    )
+    policies = ", ".join(str(warning.policy) for warning in plan.unmatched)
+    return {"blocked": first, "unknown": " ".join(plan.incomplete), "unmatched": policies}
+
+
+def parse_findings(text: str) -> frozenset[str]:
+    """Return the findings of `--fail-on`, separated by commas. Raises UsageError for another word."""
+    words = [word.strip() for word in text.split(",")]
+    for word in words:
+        if word not in FINDINGS:
+            hint = did_you_mean(word, FINDINGS)
+            known = f"did you mean {hint}?" if hint else f"write {', '.join(FINDINGS)}, or some of them"
+            shown = display_name(word) if word else "an empty word"
+            raise UsageError(f"--fail-on: {shown} is no finding of a plan; {known}")
+    return frozenset(words)
 
 
 @accepts_settings
@@ -77,12 +107,20 @@ def plan(
     expires_after: Annotated[
         str, typer.Option(metavar="DURATION", help="How long a saved plan may be applied.")
     ] = "24h",
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FINDING,…",
+            help="Exit 3 if the plan has one of these: blocked, unknown, unmatched. The plan is printed and saved.",
+        ),
+    ] = None,
     full: Full = False,
 ) -> int:
     """Show what would change on the cluster, and why.
 
     The command changes nothing. `reconciler plan diff OLD NEW` compares two saved plans.
     """
+    findings = frozenset[str]() if fail_on is None else parse_findings(fail_on)
     expires_after_ms = parse_duration("--expires-after", expires_after)
     if expires_after_ms > LONGEST_EXPIRY_MS:
         raise UsageError(f"--expires-after {expires_after}: at most {format_duration(LONGEST_EXPIRY_MS)}")
@@ -101,6 +139,7 @@ def plan(
                 if trusted is not None and connected.base is None:
                     codes.add(_announce_new_cluster(connected))
                     continue
+                common.note_missing_policies(connected, settings)
                 with common.open_run(settings, connected) as run:
                     planned = pipeline.plan(
                         run, targets=target or [], reviewed=reviewed, expires_after_ms=expires_after_ms
@@ -111,7 +150,7 @@ def plan(
             if out:
                 plan_file.write(planned, out)
             show_plan(planned, settings, full=full, saved_to=out)
-            codes.add(exit_code(planned, detailed=detailed_exitcode))
+            codes.add(exit_code(planned, detailed=detailed_exitcode, fail_on=findings))
     if target_errors and len(target_errors) == len(clusters):
         raise target_errors[-1]
     return common.worst_exit_code(codes)

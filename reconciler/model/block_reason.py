@@ -39,8 +39,14 @@ class BlockReason(Exception):
         return Skipped(address=address, reason=self.reason)
 
 
+SILENT = "B109"
+"""The code of all that waits for a broker's answer: its subjects have one reason, and fold."""
+
+
 def unknown_fact(what: str, fact: Unknown) -> BlockReason:
     """Return the reason that a needed fact is unknown. `what`: its name, such as `log start`."""
+    if fact.silent:
+        return BlockReason(SILENT, fact.reason, unread=True)
     return BlockReason("B103", f"{what} could not be read: {fact.reason}", unread=True)
 
 
@@ -99,6 +105,11 @@ B108 beyond review
     The plan was made --within a reviewed plan, and this action is new, is larger or depends on
     other facts than the reviewed one. Only reviewed actions are carried out.
     Next: wait for the next reviewed plan, or for the next converge in mode continuous
+B109 a broker did not answer
+    The decision needs a fact that only this broker has, and the broker sent no answer in time: its
+    process may be stopped or overloaded, or the network does not reach it. No right is missing, as a
+    refusal would be an answer. Once another replica leads its partitions, they can be read again.
+    Next: see why the broker is silent, then plan again
 B201 a system topic
     Kafka's own topics (internal topics, and all topics whose name starts with __) and the journal
     of this tool never lose records to a floor. Truncating the metadata of tiered storage, for
@@ -153,7 +164,7 @@ B212 not every group is known
     groups that a principal may not describe, so a slower group may exist than the visible ones. What
     a group reads is also unknown while it rebalances, and before the first commit of a Streams
     group: plan again later.
-    Next: grant DESCRIBE on the cluster and on all groups (`doctor` tells which right is missing),
+    Next: see that all brokers are up, and that no right to read is missing (`doctor` lists them),
     then plan again
 B213 the scan did not cover all consumer groups below the floor
     The scan returned only the consumer groups below a certain offset, and the floor is above it. A
@@ -167,7 +178,7 @@ B301 absence is not proven
     The manifest names a group that the cluster does not list, but the list is incomplete, or the
     commit log still holds records of the group. Missing permissions make a group look absent. The
     tool reports a group as gone only if the list is provably complete.
-    Next: grant DESCRIBE on the cluster and on the group (`doctor` tells which right is missing),
+    Next: see that all brokers are up, and that no right to read is missing (`doctor` lists them),
     then plan again
 B302 a group of a type that is not removed
     Only groups of the listed types are removed, and only classic and consumer groups can be listed.

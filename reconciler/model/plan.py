@@ -120,6 +120,16 @@ class PolicyInfo:
     reason: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unmatched:
+    """A warning: the policy selects nothing, or names a group that looks misspelt. No decision."""
+
+    policy: Address
+    declared_at: SourceLocation
+    reason: str
+    next_step: str
+
+
 class Change(StrEnum):
     """How a manifest differs from the one of the same address in the base."""
 
@@ -157,9 +167,10 @@ class Plan:
     """What would be done to one cluster, and what not. `decisions`: sorted by address.
 
     `incomplete`: sentences that say what could not be read; empty: everything was. `targets`:
-    addresses that the plan was narrowed to; empty: all. `continuous`: policies that later runs
-    carry out without another review. `rule_changes`: manifests of limits, protections, waivers and
-    the connection that differ from the base.
+    addresses that the plan was narrowed to; empty: all. `unmatched`: policies that probably mean
+    something else, in address order. `continuous`: policies that later runs carry out without
+    another review. `rule_changes`: manifests of limits, protections, waivers and the connection that
+    differ from the base.
     """
 
     cluster: str
@@ -171,6 +182,7 @@ class Plan:
     source: Source = field(default_factory=Source)
     targets: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
+    unmatched: tuple[Unmatched, ...] = ()
     notes: tuple[PolicyInfo, ...] = ()
     continuous: tuple[Rule, ...] = ()
     rule_changes: tuple[Rule, ...] = ()

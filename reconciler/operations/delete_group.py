@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
-from reconciler.model.block_reason import BlockReason
+from reconciler.model.block_reason import BlockReason, unknown_fact
 from reconciler.model.bounds import EpochMs, Int32, Int64, NonEmpty
 from reconciler.model.description import Description, Fact
 from reconciler.model.outcome import Status
@@ -53,6 +53,8 @@ def check_absence(group: str, facts: GroupFacts | None, snapshot: ClusterSnapsho
         state = "is not listed, but the cluster still holds something of it"
     elif snapshot.groups_incomplete is None:
         return
+    elif snapshot.groups_incomplete.silent:
+        raise unknown_fact("the list of groups", snapshot.groups_incomplete)
     else:
         hint = suggestion(group, snapshot.groups)
         state = f"is not listed, but the list is incomplete: {snapshot.groups_incomplete.reason}{hint}"

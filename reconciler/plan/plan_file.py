@@ -35,13 +35,14 @@ from reconciler.model.plan import (
     Satisfied,
     Skipped,
     Source,
+    Unmatched,
     Waiting,
     sort_decisions,
 )
 from reconciler.operations import Operation
 
 FORMAT_MAJOR = 2
-FORMAT_VERSION = f"{FORMAT_MAJOR}.0"
+FORMAT_VERSION = f"{FORMAT_MAJOR}.1"
 SCHEMA_ID = f"urn:kafka-reconciler:schema:plan:{FORMAT_MAJOR}"
 SECTIONS = ("actions", "waiting", "blocked", "unread", "skipped", "satisfied")
 """Lists of decisions, in file order; each in address order."""
@@ -71,6 +72,7 @@ class Header:
     source: Source
     targets: tuple[str, ...]
     incomplete: tuple[str, ...]
+    unmatched: tuple[Unmatched, ...]
     summary: Mapping[str, Total]
     limits: tuple[LimitVerdict, ...]
     notes: tuple[PolicyInfo, ...]

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from reconciler.errors import UsageError, WrongCluster
 from reconciler.model.action import Mode
-from reconciler.model.block_reason import BlockReason
+from reconciler.model.block_reason import SILENT, BlockReason
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, format_address
 from reconciler.model.plan import Blocked, Decision, Plan, PolicyInfo, Skipped, Source, sort_decisions
@@ -16,10 +16,12 @@ from reconciler.operations.checks import Protection
 from reconciler.plan import limits
 from reconciler.plan.conflicts import ConflictIndex
 from reconciler.plan.targets import find_targets, restrict_request, with_parents
+from reconciler.plan.unmatched import unmatched
 from reconciler.policies import Policy
 from reconciler.policies.base import Selection
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.waiver import Waiver
+from reconciler.text.formatting import count
 
 DAY_MS = 86_400_000
 ALL_MODES = frozenset(Mode)
@@ -94,6 +96,7 @@ def plan(
         source=source or Source(),
         targets=tuple(sorted(map(str, addresses))),
         incomplete=tuple(_incomplete(planned_policies, decisions, snapshot)),
+        unmatched=tuple(warning for selection in planned if (warning := unmatched(selection, snapshot))),
         notes=tuple(
             PolicyInfo(policy=policy.address, owner=policy.metadata.owner, reason=policy.metadata.reason)
             for policy in planned_policies
@@ -145,21 +148,46 @@ def _decide(
 
 def _incomplete(policies: Sequence[Policy], decisions: Iterable[Decision], snapshot: ClusterSnapshot) -> Iterator[str]:
     """Yield sentences that say what could not be read, of what these policies rest on."""
+    yield from _silent(policies, decisions, snapshot)
     needs = frozenset[str]().union(*(policy.NEEDS for policy in policies))
     for need, text, incomplete in (
         ("topics", "The list of topics is incomplete", snapshot.topics_incomplete),
         ("groups", "The list of groups is incomplete", snapshot.groups_incomplete),
         ("consumers", "Not every group's position is known", snapshot.readers_incomplete),
     ):
-        if need in needs and incomplete is not None:
+        if need in needs and incomplete is not None and not incomplete.silent:
             yield f"{text}: {incomplete.reason}."
     unread: defaultdict[Address, list[Blocked]] = defaultdict(list)
     for decision in decisions:
-        if isinstance(decision, Blocked) and decision.unread:
+        if isinstance(decision, Blocked) and decision.unread and decision.code != SILENT:
             unread[decision.address.policy_address].append(decision)
     for address, blocked in unread.items():
         subjects = "subject" if len(blocked) == 1 else "subjects"
         yield f"{len(blocked)} {subjects} of {address} could not be read, the first because {blocked[0].reason}."
+
+
+def _silent(policies: Sequence[Policy], decisions: Iterable[Decision], snapshot: ClusterSnapshot) -> Iterator[str]:
+    """Yield a sentence for each reason that names silent brokers, with what waits for their answer."""
+    blocked: defaultdict[str, list[Blocked]] = defaultdict(list)
+    for decision in decisions:
+        if isinstance(decision, Blocked) and decision.code == SILENT:
+            blocked[decision.reason].append(decision)
+    needs = frozenset[str]().union(*(policy.NEEDS for policy in policies))
+    lists = {
+        "topics": snapshot.topics_incomplete,
+        "groups": snapshot.groups_incomplete,
+        "consumers": snapshot.readers_incomplete,
+    }
+    reasons = {fact.reason for need, fact in lists.items() if need in needs and fact is not None and fact.silent}
+    for reason in sorted(reasons | blocked.keys()):
+        waiting = blocked[reason]
+        of_policies = count(len({decision.address.policy_address for decision in waiting}), "policy", "policies")
+        effect = (
+            f"{count(len(waiting), 'subject')} of {of_policies} could not be read"
+            if waiting
+            else "lists may be incomplete"
+        )
+        yield f"{reason[:1].upper()}{reason[1:]}: {effect}."
 
 
 def _check_targets(targets: Iterable[Address], decisions: Iterable[Decision]) -> None:

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, cast
 
 from reconciler import operations
 from reconciler.errors import UsageError
 from reconciler.model.action import Action
-from reconciler.model.block_reason import BLOCK_CODES
+from reconciler.model.block_reason import BLOCK_CODES, SILENT
 from reconciler.model.description import Fact
 from reconciler.model.names import NOWHERE, Address, format_address, format_location, format_subject
 from reconciler.model.plan import (
@@ -31,7 +32,17 @@ from reconciler.model.plan import (
 from reconciler.operations.base import FoldableOperation, Operation
 from reconciler.plan.plan_file import digest, section_of
 from reconciler.policies.cluster import CONNECTION
-from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal, format_subjects, group_equal
+from reconciler.report.tree import (
+    Item,
+    Items,
+    Report,
+    Section,
+    Severity,
+    fold_equal,
+    format_subjects,
+    group_equal,
+    unmatched_item,
+)
 from reconciler.text import formatting
 from reconciler.text.escape import display_name
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
@@ -164,9 +175,12 @@ def _sections(plan: Plan, *, full: bool) -> Iterator[Section]:
     for state, label in _NOTICES.items():
         decisions = by_state[state]
         is_blocked = label in ("Blocked", "Unread")
-        # Each blocked subject needs an answer, so few of them are listed one by one.
+        # Each blocked subject needs an answer, so few of them are listed one by one. A silent broker is one answer.
+        silent = [decision for decision in decisions if getattr(decision, "code", "") == SILENT]
+        others = [decision for decision in decisions if getattr(decision, "code", "") != SILENT]
         collect = fold_equal if is_blocked else group_equal
-        groups = [[decision] for decision in decisions] if full else list(collect(decisions, _notice_key))
+        groups = [*group_equal(silent, attrgetter("reason")), *collect(others, _notice_key)]
+        groups = [[decision] for decision in decisions] if full else groups
         yield Section(
             heading=(f"{len(decisions):,} {state}",),
             items=Items.of(groups, partial(_notice_item, label=label, now_ms=plan.observed_at_ms)),
@@ -187,6 +201,7 @@ def _warnings(plan: Plan) -> Iterator[Item]:
         yield Item(label="REFUSED", text=(sentence(verdict.message),), severity=Severity.ERROR, code=verdict.id)
     for reason in plan.incomplete:
         yield Item(label="Incomplete", text=(sentence(reason),), severity=Severity.WARNING)
+    yield from map(unmatched_item, plan.unmatched)
     if plan.targets:
         yield Item(label="Only", text=join(", ", *((name(target),) for target in plan.targets)))
 
@@ -313,20 +328,24 @@ def explain_report(plan: Plan, address: Address) -> Report:
         if address in (decision.address, replace(decision.address, partition=-1), decision.address.policy_address)
     ]
     subject = escaped_name(format_address(address))
-    if not decisions:
+    unmatched = [unmatched_item(warning) for warning in plan.unmatched if warning.policy == address.policy_address]
+    if not decisions and not unmatched:
         suggestion = did_you_mean(str(address), (str(decision.address) for decision in plan.decisions))
         hint = f"did you mean {display_name(suggestion)}?" if suggestion else "`show --full` lists what it decides"
         raise UsageError(f"the plan decides nothing at {subject.text}; {hint}")
     left_out = len(decisions) - _EXPLAINED_MAX
     return Report(
         headline=(subject, f": {count_decisions(decisions)}") if left_out > 0 else (),
-        sections=tuple(
-            Section(
-                heading=(escaped_name(format_address(decision.address)), f": {format_state(decision)}"),
-                items=(Item(facts=tuple(_facts(plan, decision))),),
-                labelled=False,
-            )
-            for decision in decisions[:_EXPLAINED_MAX]
+        sections=(
+            Section(items=tuple(unmatched), severity=Severity.WARNING),
+            *(
+                Section(
+                    heading=(escaped_name(format_address(decision.address)), f": {format_state(decision)}"),
+                    items=(Item(facts=tuple(_facts(plan, decision))),),
+                    labelled=False,
+                )
+                for decision in decisions[:_EXPLAINED_MAX]
+            ),
         ),
         footer=((f"and {left_out:,} more; name one of them to see it",),) if left_out > 0 else (),
     )

@@ -10,9 +10,10 @@ from enum import StrEnum
 from typing import TypeVar
 
 from reconciler.model.description import Fact
-from reconciler.model.names import NOWHERE, Address, SourceLocation, format_subject
+from reconciler.model.names import NOWHERE, Address, SourceLocation, format_address, format_subject
+from reconciler.model.plan import Unmatched
 from reconciler.text import formatting
-from reconciler.text.phrase import Phrase, escaped_name
+from reconciler.text.phrase import Phrase, escaped_name, sentence
 
 FOLD_ABOVE = 20
 """Subjects of one topic that are still listed one by one."""
@@ -156,3 +157,16 @@ def format_subjects(addresses: Sequence[Address]) -> Phrase:
     names = escaped_name(formatting.first_few(list(topics)))
     are_partitions = all(address.partition >= 0 for address in addresses)
     return (f"{formatting.count(len(addresses), 'partition')} of ", names) if are_partitions else (names,)
+
+
+def unmatched_item(warning: Unmatched) -> Item:
+    """The item of a policy that probably means something else, in a plan and in a drift report."""
+    subject = (escaped_name(format_address(warning.policy)),)
+    end = "" if warning.reason.endswith("?") else "."
+    return Item(
+        label="Unmatched",
+        subject=subject,
+        text=(sentence(warning.reason), f"{end} Next: ", sentence(warning.next_step)),
+        severity=Severity.WARNING,
+        location=warning.declared_at,
+    )

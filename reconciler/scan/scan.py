@@ -13,6 +13,7 @@ from reconciler.kafka import futures
 from reconciler.kafka.group_listing import GroupListing, list_groups
 from reconciler.kafka.offsets import read_ends, read_watermarks, requests_by_leader
 from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.silence import silent_brokers
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, cleanup_policies, describe_topics, list_topics
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import TopicPartition
@@ -70,6 +71,10 @@ def scan(
     with gc_paused():
         rows = combine(answers, request, task.named)
         snapshot = _snapshot(request, session, listings, rows, observed_at_ms, last_purges)
+    if snapshot_builder.lacks_answers(snapshot):
+        progress("some facts have no answer: asking each broker")
+        silent = silent_brokers(session, listings.topics.addresses)
+        snapshot = snapshot_builder.name_silent_brokers(snapshot, silent)
     read = {name: sum(row["records"] or 0 for row in rows.runs if row["name"] == name) for name in _SOURCES}
     progress(
         f"read {read['partitions']:,} partitions, {read['commits']:,} commits, {read['commit_log']:,} records of the commit log "

@@ -2,16 +2,19 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.group_listing import GroupListing
+from reconciler.kafka.silence import describe_silence, is_silence
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
     NOT_ASKED,
+    ClusterSnapshot,
     ConsumerPosition,
     GroupFacts,
     GroupType,
@@ -24,6 +27,8 @@ from reconciler.scan.chunking import PartitionRequest, commit_groups, select_gro
 from reconciler.scan.rows import LISTED_TYPES, Origin, PartitionRow, Position, Row, Rows
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import first_few
+
+T = TypeVar("T")
 
 _NO_ANSWER = Unknown("the scan brought no answer for the partition")
 _NOT_READ = Unknown("not read")
@@ -300,3 +305,63 @@ def cluster_records(request: ScanRequest, topics: Iterable[TopicFacts]) -> int |
         for topic in topics
         if not topic.internal and isinstance(topic.cleanup_policy, frozenset) and "compact" not in topic.cleanup_policy
     )
+
+
+def lacks_answers(snapshot: ClusterSnapshot) -> bool:
+    """Return whether a fact is unknown because no answer came."""
+    of_partitions = (  # of a million partitions, so only facts that the others stand or fall with
+        fact
+        for facts in snapshot.partitions.values()
+        for fact in (facts.topic_id, facts.log_start, facts.stable_end, facts.readers)
+    )
+    others = (snapshot, *snapshot.groups.values(), *snapshot.topics.values())
+    return any(map(_is_unanswered, of_partitions)) or any(map(_unanswered, others))
+
+
+def name_silent_brokers(snapshot: ClusterSnapshot, silent: Mapping[int, Unknown]) -> ClusterSnapshot:
+    """Return the snapshot with one reason for all facts that silent brokers kept.
+
+    `silent`: the reason of each of them. The facts of a partition have the reason of its leader; a
+    leader that answers by now keeps its own reasons. Which broker kept a list, or coordinates a
+    group, is not known: any of them may.
+    """
+    if not silent:
+        return snapshot
+    any_of_them = describe_silence(silent)
+
+    def of_partition(facts: PartitionFacts) -> Unknown | None:
+        return silent.get(facts.leader) if isinstance(facts.leader, int) else any_of_them
+
+    return replace(
+        _with_reason(snapshot, any_of_them),
+        partitions={name: _with_reason(facts, of_partition(facts)) for name, facts in snapshot.partitions.items()},
+        groups={name: _with_reason(facts, any_of_them) for name, facts in snapshot.groups.items()},
+        topics={name: _with_reason(facts, any_of_them) for name, facts in snapshot.topics.items()},
+    )
+
+
+def _unanswered(facts: Any) -> list[str]:
+    """Return the fields that are unknown because no answer came."""
+    return [name for name in _names(facts.__class__) if _is_unanswered(getattr(facts, name))]
+
+
+def _with_reason(facts: T, reason: Unknown | None) -> T:
+    if reason is None:
+        return facts
+    changes: dict[str, Any] = dict.fromkeys(_unanswered(facts), reason)
+    if isinstance(facts, PartitionFacts) and any(map(_is_unanswered, facts.offsets_at.values())):
+        offsets = {at: reason if _is_unanswered(offset) else offset for at, offset in facts.offsets_at.items()}
+        changes["offsets_at"] = offsets
+    return replace(facts, **changes) if changes else facts  # type: ignore[type-var]
+
+
+def _is_unanswered(value: object) -> bool:
+    return isinstance(value, Unknown) and _is_silence(value.reason)
+
+
+_is_silence = lru_cache(maxsize=4096)(is_silence)
+
+
+@lru_cache
+def _names(noun: Any) -> tuple[str, ...]:
+    return tuple(part.name for part in fields(noun))

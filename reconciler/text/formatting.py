@@ -7,9 +7,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 
 
-def count(number: int, noun: str) -> str:
-    """`1 partition`, `1,200 partitions`."""
-    return f"{number:,} {noun if number == 1 else noun + 's'}"
+def count(number: int, noun: str, plural: str = "") -> str:
+    """`1 partition`, `1,200 partitions`. `plural`: where it is not the noun and an s."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def format_duration(ms: int) -> str:

@@ -83,9 +83,14 @@ def assert_annotations(plan: Plan) -> None:
         assert error.endswith(escape.command_data(escape.escape_sentence(verdict.message)))
     blocks = sorted(folded_blocks(plan, full=False), key=lambda block: block[0].unread)
     missing_facts = min(len(plan.incomplete), ANNOTATIONS_MAX)
-    warnings = [line for line in lines if line.startswith("::warning file=")]
-    assert len(warnings) == min(len(blocks), ANNOTATIONS_MAX - missing_facts)
-    unshown = len(plan.incomplete) + len(blocks) - ANNOTATIONS_MAX
+    located = [line for line in lines if line.startswith("::warning file=")]
+    unmatched = min(len(plan.unmatched), ANNOTATIONS_MAX - missing_facts)
+    for line, warning in zip(located[:unmatched], plan.unmatched, strict=False):
+        assert f",line={warning.declared_at.line},col={warning.declared_at.column},title=Unmatched::" in line
+        assert escape.command_data(escape.escape_sentence(warning.reason)) in line
+    warnings = located[unmatched:]
+    assert len(warnings) == min(len(blocks), ANNOTATIONS_MAX - missing_facts - unmatched)
+    unshown = len(plan.incomplete) + len(plan.unmatched) + len(blocks) - ANNOTATIONS_MAX
     other_warnings = [line for line in lines if line.startswith("::warning title=")]
     assert len(other_warnings) == missing_facts + (unshown > 0)
     assert [numbers(line)[0] for line in other_warnings if re.search(r"::[\d,]+ more ", line)] == (
@@ -232,9 +237,11 @@ def subject_facts(address: Address, count: int, spelling: Spelling) -> Facts:
 
 
 def header_facts(plan: Plan, *, spelling: Spelling, prose: Spelling) -> list[Facts]:
-    """Return exceeded limits, waivers, missing facts, targets, and policies with their owners."""
+    """Return exceeded limits, waivers, missing facts, warnings, targets, policies with their owners."""
     facts = [(prose(verdict.message),) for verdict in plan.refused]
     facts += [(prose(sentence),) for sentence in plan.incomplete]
+    for unmatched in plan.unmatched:
+        facts.append((spelling(format_address(unmatched.policy)), prose(unmatched.reason), prose(unmatched.next_step)))
     facts += [(spelling(escape.display_name(target)),) for target in plan.targets]
     for waiver in {waiver for verdict in plan.limits for waiver in verdict.waivers}:
         facts.append((spelling(escape.display_name(waiver.name)), waiver.limit, f"{waiver.value:.15g}"))

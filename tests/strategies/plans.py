@@ -24,6 +24,7 @@ from reconciler.model.plan import (
     Setting,
     Skipped,
     Source,
+    Unmatched,
     UsedWaiver,
     Waiting,
     sort_decisions,
@@ -243,6 +244,9 @@ sources = st.builds(
 )
 
 
+unmatched_policies = st.builds(Unmatched, policy=policy_addresses, declared_at=locations, reason=prose, next_step=prose)
+
+
 @st.composite
 def plans(draw: st.DrawFn, *, of: st.SearchStrategy[Decision] = decisions, max_size: int = 8) -> Plan:
     """A plan with its decisions in address order and one decision per subject."""
@@ -257,6 +261,7 @@ def plans(draw: st.DrawFn, *, of: st.SearchStrategy[Decision] = decisions, max_s
         source=draw(sources),
         targets=tuple(draw(st.lists(prose, max_size=2))),
         incomplete=tuple(draw(st.lists(prose, max_size=2))),
+        unmatched=tuple(draw(st.lists(unmatched_policies, max_size=2))),
         notes=tuple(
             draw(
                 st.lists(

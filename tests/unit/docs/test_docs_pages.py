@@ -143,6 +143,7 @@ def a_checkup() -> ClusterCheck:
         groups=("billing", "old-etl", *(f"group-{number}" for number in range(10))),
         rights=tuple(rights),
         beyond=(),
+        silent=(),
         unseen=(),
         journal_missing=False,
         journal_risks=(),
