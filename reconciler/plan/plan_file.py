@@ -41,7 +41,7 @@ from reconciler.model.plan import (
 from reconciler.operations import Operation
 
 FORMAT_MAJOR = 2
-FORMAT_VERSION = f"{FORMAT_MAJOR}.0"
+FORMAT_VERSION = f"{FORMAT_MAJOR}.1"
 SCHEMA_ID = f"urn:kafka-reconciler:schema:plan:{FORMAT_MAJOR}"
 SECTIONS = ("actions", "waiting", "blocked", "unread", "skipped", "satisfied")
 """Lists of decisions, in file order; each in address order."""

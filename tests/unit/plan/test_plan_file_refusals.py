@@ -66,13 +66,13 @@ def test_the_example_is_read() -> None:
     assert signed(TEXT) == TEXT
 
 
-HEAD = b'{\n"format_version": "2.0",\n"kind": "Plan",\n'
+HEAD = b'{\n"format_version": "2.1",\n"kind": "Plan",\n'
 EDITS = [
-    ('"format_version": "2.0"', '"format_version": "3.0"', "this program reads 2.x"),
-    ('"format_version": "2.0"', '"format_version": "1.0"', "this program reads 2.x"),
-    ('"format_version": "2.0"', '"format_version": 2.0', "no beginning of a plan"),
-    ('"format_version": "2.0"', '"format_version": "2.0.0"', "no beginning of a plan"),
-    ('"format_version": "2.0",\n', "", "no beginning of a plan"),
+    ('"format_version": "2.1"', '"format_version": "3.0"', "this program reads 2.x"),
+    ('"format_version": "2.1"', '"format_version": "1.0"', "this program reads 2.x"),
+    ('"format_version": "2.1"', '"format_version": 2.0', "no beginning of a plan"),
+    ('"format_version": "2.1"', '"format_version": "2.0.0"', "no beginning of a plan"),
+    ('"format_version": "2.1",\n', "", "no beginning of a plan"),
     ('"kind": "Plan"', '"kind": "Results"', "no beginning of a plan"),
     ('"kind": "Plan",\n', "", "no beginning of a plan"),
     ('"targets": [],\n', "", "it lacks targets"),
@@ -333,7 +333,7 @@ def test_a_newer_minor_version_may_add_fields(tmp_path: Path) -> None:
     It refuses unknown fields in what decides the request: a condition that it does not know would
     not be tested.
     """
-    text = TEXT.replace('"format_version": "2.0"', '"format_version": "2.7"')
+    text = TEXT.replace('"format_version": "2.1"', '"format_version": "2.7"')
     text = text.replace('"targets": [],\n', '"later": {"a": [1]},\n"targets": [],\n')
     text = text.replace('"reason":', '"later":1,"reason":').replace('"impact":{', '"impact":{"later":{},')
     text = text.replace('"skipped": [],', '"later_list": [\n{"x": 1}\n],\n"skipped": [],\n"later_too": 5,')
@@ -439,7 +439,7 @@ def test_an_edited_header_is_refused_with_its_place(old: str, new: str, message:
 
 
 def test_a_newer_minor_version_may_add_to_every_part_of_the_header(tmp_path: Path) -> None:
-    text = HEADED.replace('"format_version": "2.0"', '"format_version": "2.9"')
+    text = HEADED.replace('"format_version": "2.1"', '"format_version": "2.9"')
     for old in ('"path":', '"id":', '"name":"once"', '"owner":', '"commit":'):
         assert old in text
         text = text.replace(old, f'"later":[1],{old}')
