@@ -146,7 +146,7 @@ def doctor_report(check: ClusterCheck, purpose: Role) -> Report:
 
 
 def _item(label: str, sentence: str, severity: Severity = Severity.PLAIN) -> Item:
-    return Item(sign=f"{label:<8}", subject=(sentence,), severity=Severity.ERROR if label == "MISSING" else severity)
+    return Item(column=f"{label:<8}", subject=(sentence,), severity=Severity.ERROR if label == "MISSING" else severity)
 
 
 def _versions(versions: Sequence[BrokerVersion]) -> Iterator[Item]:

@@ -28,7 +28,10 @@ def write_annotations(report: Report, *, limit: int = ANNOTATIONS_MAX) -> str:
         if len(of_level) > limit:
             note = f"{len(of_level) - limit:,} more like these; the report lists them"
             rows.append(_command(severity, note, {"title": "more"}))
-    totals = plain(join(" ", report.summary or report.headline, *report.footer[:1]))
+    counts = [
+        (f"{item.label}: ", *item.text) for section in report.sections if section.are_totals for item in section.items
+    ]
+    totals = plain(join(" ", report.summary or join("; ", *counts) or report.headline, *report.footer[:1]))
     return "".join([*rows, _command("notice", totals, {"title": report.title})])
 
 
