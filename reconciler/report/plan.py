@@ -427,8 +427,9 @@ def _fold_causes(decisions: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def _cause_class(decision: Any) -> Hashable:
-    """Return policy and code. All of a policy that wait for a clock are alike."""
-    return decision.address.policy_address, getattr(decision, "code", ""), _waits_for_clock(decision)
+    """Return policy, code and sort of subject. All of a policy that wait for a clock are alike."""
+    address = decision.address
+    return address.policy_address, getattr(decision, "code", ""), address.partition >= 0, _waits_for_clock(decision)
 
 
 def _cause(decision: Any) -> Hashable:
