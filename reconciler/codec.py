@@ -47,7 +47,7 @@ class Codec(Generic[T]):
 
     `tag`: the class attribute that tells several classes apart, in lower case in the file. `shared`:
     equal tuples and nested values become one object, which halves the memory of a large plan.
-    `omit_none`: a field that is None is left out. A class may name attributes, properties and methods
+    `omit_none`: a field that is None is left out; so is an empty one with the metadata OMIT_EMPTY. A class may name attributes, properties and methods
     without arguments in `DERIVED`: they are written, too, and refused where the fields say otherwise.
     """
 
@@ -185,10 +185,17 @@ class _Record:
             hint, name = hints[field.name], field.metadata.get("name", field.name)
             name = name.removesuffix("_ms") if InstantMs in (hint, *get_args(hint)) else name
             schema = handler.generate_schema(self._form(hint))
-            if self.omit_none and field.default is not dataclasses.MISSING:
+            omit_empty = bool(field.metadata.get("omit_empty"))
+            if (self.omit_none or omit_empty) and field.default is not dataclasses.MISSING:
                 schema = core_schema.with_default_schema(schema, default=field.default)
             fields.append(
-                core_schema.dataclass_field(field.name, schema, validation_alias=name, serialization_alias=name)
+                core_schema.dataclass_field(
+                    field.name,
+                    schema,
+                    validation_alias=name,
+                    serialization_alias=name,
+                    serialization_exclude_if=operator.not_ if omit_empty else None,
+                )
             )
         computed = [self._computed(source, name, handler) for name in getattr(source, "DERIVED", ())]
         arguments = core_schema.dataclass_args_schema(source.__name__, fields, computed_fields=computed)

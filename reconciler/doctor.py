@@ -151,7 +151,9 @@ def doctor_report(check: ClusterCheck, purpose: Role) -> Report:
 
 def _item(label: str, sentence: str, severity: Severity = Severity.PLAIN) -> Item:
     return Item(
-        sign=f"{label:<8}", subject=(sentence,), severity=Severity.ERROR if label in ("MISSING", "SILENT") else severity
+        column=f"{label:<8}",
+        subject=(sentence,),
+        severity=Severity.ERROR if label in ("MISSING", "SILENT") else severity,
     )
 
 

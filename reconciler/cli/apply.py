@@ -164,7 +164,8 @@ def _check_plan(plan: Plan, expect_digest: str | None) -> None:
 
 def show_results(applied: ApplyResult, settings: Settings) -> None:
     """Write the outcomes of a plan in the selected formats, or an error line."""
-    tree = report.results_report(applied.plan, applied.outcomes)
+    duration_ms = max(0, applied.header.finished_at_ms - applied.header.started_at_ms)
+    tree = report.results_report(applied.plan, applied.outcomes, duration_ms=duration_ms)
     with console.report_write_errors():
         console.emit(
             settings,

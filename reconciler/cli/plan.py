@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -33,14 +34,29 @@ FINDINGS = ("blocked", "unknown", "unmatched")
 Full = Annotated[bool, typer.Option("--full", help="List every partition, and skipped subjects.")]
 
 
-def show_plan(plan: Plan, settings: Settings, *, full: bool = False, saved_to: Path | None = None) -> None:
-    """Write the plan in the selected formats."""
-    path = str(saved_to) if saved_to else None
+def show_plan(
+    plan: Plan,
+    settings: Settings,
+    *,
+    full: bool = False,
+    saved_to: Path | None = None,
+    with_next_step: bool = False,
+    paths: Paths = None,
+) -> None:
+    """Write the plan in the selected formats, and for a terminal the next command."""
+    tree = partial(
+        report.plan_report,
+        plan,
+        full=full,
+        saved_to=str(saved_to) if saved_to else None,
+        with_next_step=with_next_step,
+        paths=[str(path) for path in paths or ()],
+    )
     console.emit(
         settings,
         "a plan",
-        text=lambda: common.lines(report.plan_report(plan, full=full, saved_to=path), full=full),
-        md=lambda: report.write_markdown(report.plan_report(plan)),
+        text=lambda: common.lines(tree(), full=full),
+        md=lambda: report.write_markdown(report.plan_report(plan, full=full)),
         json=lambda: plan_file.lines(plan),
         github=lambda: report.write_annotations(report.plan_report(plan)),
     )
@@ -149,7 +165,7 @@ def plan(
                 continue
             if out:
                 plan_file.write(planned, out)
-            show_plan(planned, settings, full=full, saved_to=out)
+            show_plan(planned, settings, full=full, saved_to=out, with_next_step=True, paths=paths)
             codes.add(exit_code(planned, detailed=detailed_exitcode, fail_on=findings))
     if target_errors and len(target_errors) == len(clusters):
         raise target_errors[-1]
@@ -201,7 +217,7 @@ def show(
 ) -> int:
     """Print a saved plan in any format."""
     planned = plan_file.read(saved)
-    show_plan(planned, settings, full=full, saved_to=saved)
+    show_plan(planned, settings, full=full, saved_to=saved, with_next_step=True)
     if (now_ms := wall_clock_ms()) > planned.expires_at_ms:
         console.print_stderr(
             f"warning: this plan expired at {format_time(planned.expires_at_ms)}, "

@@ -18,15 +18,18 @@ class BlockReason(Exception):
     """A reason not to act on a subject. Checks raise it; it blocks in plans and ends actions.
 
     `code`: a key of BLOCK_CODES, with a next step unless `next_step` says another. `unread`: a fact
-    could not be read.
+    could not be read. `held_by`: the groups that hold the subject back, in order.
     """
 
-    def __init__(self, code: str, reason: str, *, next_step: str = "", unread: bool = False) -> None:
+    def __init__(
+        self, code: str, reason: str, *, next_step: str = "", unread: bool = False, held_by: tuple[str, ...] = ()
+    ) -> None:
         super().__init__(reason)
         self.code = code
         self.reason = reason
         self.next_step = next_step or BLOCK_CODES[code].next_step
         self.unread = unread
+        self.held_by = held_by
 
     def blocked(self, address: Address, declared_at: SourceLocation) -> Blocked:
         """Return the decision that the subject may not or cannot be acted upon."""

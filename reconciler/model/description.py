@@ -12,13 +12,11 @@ Fact = tuple[str, Phrase]
 class Description:
     """One action, or many actions of one topic.
 
-    `sign`: one character for the margin of a list. `change`: what moves, from where to where; empty
-    where `loss` says it all. `loss`: what is lost at most; empty: nothing. `notes`: why, and what
-    follows for others; `risks`: those of them that mean a loss; `unknowns`: facts that are not
-    known.
+    `change`: what moves, from where to where; empty where `loss` says it all. `loss`: what is lost at
+    most; empty: nothing. `notes`: why, for a report in full. `risks`: what follows for others and
+    means a loss; `unknowns`: facts that are not known.
     """
 
-    sign: str
     subject: Phrase
     change: Phrase = ()
     loss: Phrase = ()

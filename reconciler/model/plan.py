@@ -9,7 +9,7 @@ from itertools import pairwise
 from operator import attrgetter
 
 from reconciler.model.action import Action
-from reconciler.model.bounds import EpochMs, InstantMs, NonEmpty
+from reconciler.model.bounds import OMIT_EMPTY, EpochMs, InstantMs, NonEmpty
 from reconciler.model.names import Address, SourceLocation, format_address
 from reconciler.text.escape import quoted
 
@@ -23,12 +23,16 @@ class Satisfied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """Right, but not now; never drift. `until_ms`: when a clock allows it; None: no clock does."""
+    """Right, but not now; never drift. `until_ms`: when a clock allows it; None: no clock does.
+
+    `held_by`: as in Blocked.
+    """
 
     address: Address
     declared_at: SourceLocation
     reason: str
     until_ms: EpochMs | None = None
+    held_by: tuple[str, ...] = field(default=(), metadata=OMIT_EMPTY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +47,9 @@ class Skipped:
 class Blocked:
     """May not or cannot, and what to do next.
 
-    `code`: a key of `block_reason.BLOCK_CODES`. `unread`: a fact could not be read.
+    `code`: a key of `block_reason.BLOCK_CODES`. `unread`: a fact could not be read. `held_by`: the
+    groups that hold the subject back, in order; once all of them are gone or have read further,
+    nothing of this reason is left. Empty: no groups do.
     """
 
     address: Address
@@ -52,6 +58,7 @@ class Blocked:
     reason: str
     next_step: str
     unread: bool = False
+    held_by: tuple[str, ...] = field(default=(), metadata=OMIT_EMPTY)
 
 
 Decision = Action | Satisfied | Waiting | Skipped | Blocked

@@ -19,7 +19,7 @@ from reconciler.model.scan_request import GroupRequest, ScanRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, GroupType, Unknown
 from reconciler.operations.attempt import Attempt, ErrorMeaning, ErrorTable, Response, ResponseAction, Right, StepResult
-from reconciler.operations.base import Effect, Limit, LimitUsage, Operation, RunContext, beyond_review
+from reconciler.operations.base import NO_LIMITS, Effect, Limit, LimitUsage, Operation, RunContext, beyond_review
 from reconciler.operations.checks import known, suggestion
 from reconciler.operations.observation import Observation, RecheckFailure, check_unprotected
 from reconciler.text.escape import quoted
@@ -92,6 +92,13 @@ class DeleteGroup(Operation):
 
     OPERATION: ClassVar[str] = "delete_group"
     TITLE: ClassVar[str] = "group removal"
+    HEADING: ClassVar[str] = "groups removed, with their committed offsets"
+    FIELD_WORDS: ClassVar[Mapping[str, str]] = {
+        "approved.type": "type of the group",
+        "approved.fingerprint": "fingerprint of its committed offsets",
+        "approved.newest_record": "place of its newest record in the commit log",
+        "approved.idle_for_ms": "idleFor",
+    }
     API: ClassVar[tuple[str, int, int]] = ("DeleteGroups", 42, 0)
     LIMITS: ClassVar[tuple[Limit, ...]] = (GROUPS, GROUPS_PERCENT)
     BATCH_SIZE: ClassVar[int] = 1_000
@@ -146,11 +153,18 @@ class DeleteGroup(Operation):
     def describe(self) -> Description:
         commits, topics = count(self.seen.commits, "committed offset"), count(self.seen.commit_topics, "topic")
         return Description(
-            sign="-",
             subject=(escaped_name(quoted(self.group)),),
             loss=(strong(commits), f" on {topics}"),
-            notes=(("because ", sentence(self.reason)),),
+            change=(sentence(self.reason),),
         )
+
+    @classmethod
+    def count_effects(cls, actions: Sequence["DeleteGroup"]) -> str:
+        return f"{count(len(actions), 'group')} removed"
+
+    @classmethod
+    def total_loss(cls, actions: Sequence["DeleteGroup"], _observed: Mapping[str, float] = NO_LIMITS) -> str:
+        return count(sum(action.seen.commits for action in actions), "committed offset")
 
     def explain(self) -> Iterator[Fact]:
         seen = self.seen

@@ -184,7 +184,9 @@ def _preferred(observed: ObservedLeadership, alive: tuple[int, ...]) -> tuple[bo
     if preferred in alive and preferred in observed.in_sync:
         return True, f"{leader}, and broker {preferred}, the first replica, is alive and in sync"
     missing = "is not alive" if preferred not in alive else "is not in sync"
-    return False, f"{leader}; its preferred leader, broker {preferred}, {missing}"
+    # Without the number of the present leader, all that wait for one broker have the same reason.
+    others = leader if observed.leader is None else "is led by another broker"
+    return False, f"{others}; its preferred leader, broker {preferred}, {missing}"
 
 
 def _unclean(observed: ObservedLeadership, alive: tuple[int, ...]) -> tuple[bool, str]:

@@ -37,8 +37,11 @@ def write_annotations(report: Report, *, limit: int = ANNOTATIONS_MAX) -> str:
         if len(of_level) > len(shown):
             note = f"{len(of_level) - len(shown):,} more like these; the report lists them"
             rows.append(_command(severity, note, {"title": "more"}))
-    totals = plain(join(" ", report.summary or report.headline, *report.footer[:1]))
     rows += _changes(report.sections, limit - 1)
+    counts = [
+        (f"{item.label}: ", *item.text) for section in report.sections if section.are_totals for item in section.items
+    ]
+    totals = plain(join(" ", report.summary or join("; ", *counts) or report.headline, *report.footer[:1]))
     return "".join([*rows, _command("notice", totals, {"title": report.title})])
 
 

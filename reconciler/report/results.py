@@ -1,15 +1,28 @@
 """Builds the reports of the outcomes of one apply, the worst first, and of the journal."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 from reconciler.journal.entry import Event, JournalEntry
 from reconciler.journal.review import ReviewedTree
-from reconciler.model.names import format_address
+from reconciler.model.names import format_address, format_subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
-from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal, format_subjects, group_equal
+from reconciler.operations.base import Operation
+from reconciler.report.plan import count_subjects, effects_of
+from reconciler.report.tree import (
+    FOLD_ABOVE,
+    Item,
+    Items,
+    Report,
+    Section,
+    Severity,
+    cause_of,
+    format_subjects,
+    group_equal,
+)
 from reconciler.text import formatting
 from reconciler.text.phrase import Phrase, Span, escaped_name, join, name, sentence, strong
 
@@ -33,8 +46,8 @@ _DIGEST = re.compile("(restore of )?sha256:[0-9a-f]{1,64}")
 _RANK = {status: rank for rank, status in enumerate(_STATUSES)}
 
 
-def results_report(plan: Plan, outcomes: Sequence[Outcome]) -> Report:
-    """The report of what became of `plan`. Over 20 equal outcomes of a topic are one item."""
+def results_report(plan: Plan, outcomes: Sequence[Outcome], *, duration_ms: int | None = None) -> Report:
+    """The report of what became of `plan`: what was not done by cause, the rest as counts."""
     tally = Counter(outcome.status for outcome in outcomes)
     present = {status: row for status, row in _STATUSES.items() if tally[status]}
     counts = {status: f"{tally[status]:,} {label.lower()}" for status, (label, _, _) in present.items()}
@@ -42,13 +55,14 @@ def results_report(plan: Plan, outcomes: Sequence[Outcome]) -> Report:
     headline = ", ".join(undone) or ("everything is done" if present else "nothing to do")
     removed = sum(outcome.removed_max for outcome in outcomes)
     loss = f"; at most {formatting.count(removed, 'record')} removed" if removed else ""
+    took = "" if duration_ms is None else f"; took {formatting.approximate_duration(duration_ms)}"
     return Report(
         title=f"apply on {plan.cluster}",
         headline=(name(plan.cluster), f": {headline}"),
         opening=(("Cluster ", name(plan.cluster), " (", name(plan.cluster_id), ")"),),
         summary=(
             strong("Result:"),
-            f" {', '.join(reversed(counts.values())) or 'nothing to do'}{loss}.",
+            f" {', '.join(reversed(counts.values())) or 'nothing to do'}{loss}{took}.",
         ),
         sections=(Section(items=tuple(_items(outcomes)), severity=Severity.ERROR),),
         next_steps=tuple((f"{label.lower()}: {step}",) for label, _, step in present.values() if step),
@@ -57,26 +71,47 @@ def results_report(plan: Plan, outcomes: Sequence[Outcome]) -> Report:
 
 
 def _items(outcomes: Sequence[Outcome]) -> Iterator[Item]:
-    ordered = sorted(outcomes, key=lambda outcome: (_RANK[outcome.status], outcome.action.address))
-    for of_topic in fold_equal(ordered, lambda o: (o.status, o.action.address.policy_address, o.action.address.name)):
-        yield from map(_item, group_equal(of_topic, lambda outcome: (outcome.code, _shared_detail(outcome))))
+    """Yield the outcomes that are news, the worst first, then counts of those that are as planned."""
+    as_planned = defaultdict(list)
+    news = []
+    for outcome in outcomes:
+        if _is_as_planned(outcome):
+            as_planned[outcome.status].append(outcome.action)
+        else:
+            news.append(outcome)
+    news.sort(key=lambda outcome: (_RANK[outcome.status], outcome.action.address))
+    for same in group_equal(news, lambda outcome: (outcome.status, type(outcome.action), outcome.code)):
+        causes = list(group_equal(same, lambda outcome: cause_of(outcome.detail, outcome.action.address)))
+        yield from map(_item, causes if len(causes) <= FOLD_ABOVE else [same])
+    if satisfied := as_planned[Status.SATISFIED]:
+        text = f"{count_subjects(satisfied)} as desired already"
+        yield Item(label=_STATUSES[Status.SATISFIED][0], text=(text,))
+    if applied := as_planned[Status.APPLIED]:
+        effects = "; ".join(effect for effect, _loss in effects_of(applied))
+        yield Item(label=_STATUSES[Status.APPLIED][0], text=(effects,), severity=Severity.GOOD)
 
 
-def _shared_detail(outcome: Outcome) -> str:
-    """Return what equal outcomes have in common; the details of applied ones are no news."""
-    return "" if outcome.status is Status.APPLIED else outcome.detail
+def _is_as_planned(outcome: Outcome) -> bool:
+    """Whether the outcome says no more than its status: of a success, the operation's usual words."""
+    action = cast(Operation, outcome.action)
+    usual = {Status.APPLIED: action.APPLIED, Status.SATISFIED: action.SATISFIED}
+    return outcome.status in usual and outcome.detail in ("", usual[outcome.status])
 
 
 def _item(same: Sequence[Outcome]) -> Item:
+    """The item of one outcome, or of many of one cause."""
     first = same[0]
+    example: Phrase = ()
     if len(same) == 1:
-        detail, effect = first.detail, f"now {first.read_back}" if first.read_back else ""
+        effect = f"now {first.read_back}" if first.read_back else ""
     else:
-        detail, removed = _shared_detail(first), sum(outcome.removed_max for outcome in same)
+        removed = sum(outcome.removed_max for outcome in same)
         effect = f"at most {formatting.count(removed, 'record')} removed" if removed else ""
-    text = "; ".join(filter(None, (detail, first.code if first.code != "NONE" else "", effect)))
+        if any(outcome.detail != first.detail for outcome in same):
+            example = (", such as ", escaped_name(format_subject(first.action.address)))
+    text = "; ".join(filter(None, (first.detail, first.code if first.code != "NONE" else "", effect)))
     label, severity, _step = _STATUSES[first.status]
-    subject = format_subjects([outcome.action.address for outcome in same])
+    subject = (*format_subjects([outcome.action.address for outcome in same]), *example)
     return Item(label=label, subject=subject, text=(sentence(text),) if text else (), severity=severity)
 
 

@@ -12,6 +12,11 @@ def count(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def count_partitions(partitions: int, topics: int) -> str:
+    """`1 partition`, `12 partitions of 3 topics`."""
+    return count(partitions, "partition") + (f" of {count(topics, 'topic')}" if partitions > 1 else "")
+
+
 def format_duration(ms: int) -> str:
     """The shortest manifest text of a duration: `7d`, `90s`, `1.5s`; inverse of `duration_ms`."""
     for unit, unit_ms in _UNITS_MS:
@@ -64,11 +69,6 @@ def percent(value: float) -> str:
     if 0 < value < 0.1:
         return "under 0.1 %"
     return "over 99.9 %" if 99.9 < value < 100 else f"{value:.1f} %"
-
-
-def span(low: int, high: int) -> str:
-    """`7`, or `3..7`."""
-    return str(low) if low == high else f"{low}..{high}"
 
 
 def broker_ids(ids: Iterable[int]) -> str:

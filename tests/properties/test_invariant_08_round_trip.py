@@ -211,7 +211,7 @@ def test_unknown_conditions_are_refused_whatever_the_minor_version(
     with TemporaryDirectory() as folder:
         path = Path(folder) / "plan.json"
         path.write_text(text, encoding="ascii", newline="\n")
-        if part or not minor:
+        if part or minor == 1:
             with pytest.raises(PlanUnusable, match="unknown fields"):
                 plan_file.read(path)
         else:
