@@ -17,7 +17,6 @@ _RULES = tuple(
         (r"Input should be less than or equal to (.+)", r"expected at most \1"),
         (r"Input should be greater than (.+)", r"expected more than \1"),
         (r"Input should be less than (.+)", r"expected less than \1"),
-        (r"Input tag (.+) found using .+ does not match any of the expected tags: (.+)", r"\1 is none of \2"),
         (r"Unable to extract tag using discriminator '?(.+?)'?(?:\(\))?", r"the field \1 is missing"),
         (r"(?:Input|String|List|Tuple|Data|Value) should (?:be |have |match )?(.+)", r"expected \1"),
         (r"Extra inputs are not permitted|Unexpected keyword argument", "an unknown field"),
