@@ -1,13 +1,6 @@
 """Progress: a bar that leaves nothing behind on a terminal, lines without long silence elsewhere."""
 
-import fcntl
-import os
-import pty
 import re
-import struct
-import subprocess
-import sys
-import termios
 from pathlib import Path
 
 import pytest
@@ -15,7 +8,7 @@ import pytest
 from reconciler.cli.progress import REPEAT_S, StepLines, count
 from reconciler.report.terminal import write_lines
 from reconciler.report.tree import Report
-from tests.command import environment
+from tests.terminal import run_on_terminal, screen
 
 ROOT = Path(__file__).parents[3]
 CASE = ROOT / "tests" / "golden" / "01-one-of-each-kind" / "plan.json"
@@ -96,49 +89,6 @@ with console.progress(Settings()) as progress:
     time.sleep(0.3)
 print("the end")
 """
-
-
-def run_on_terminal(*words: str, columns: int = 80, **variables: str) -> str:
-    """Return what a command writes to a terminal of that width."""
-    parent, child = pty.openpty()
-    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24 if columns else 0, columns, 0, 0))
-    process = subprocess.Popen(
-        [sys.executable, *words],
-        stdin=child,
-        stdout=child,
-        stderr=child,
-        cwd=ROOT,
-        env=environment(TERM="xterm", **variables),
-    )
-    os.close(child)
-    written = b""
-    try:
-        while part := os.read(parent, 65_536):
-            written += part
-    except OSError:  # Linux: the process has closed the terminal
-        pass
-    finally:
-        os.close(parent)
-        process.wait(60)
-    assert process.returncode == 0, written
-    return written.decode()
-
-
-def screen(written: str) -> list[str]:
-    """Return the lines that remain on a terminal of enough columns."""
-    lines = [""]
-    for part in re.split(r"(\r\n|\n|\r|\x1b\[[?\d;]*[A-Za-z])", written):
-        if part in ("\r\n", "\n"):
-            lines.append("")
-        elif re.fullmatch(r"\x1b\[[012]?K", part):
-            lines[-1] = ""
-        elif re.fullmatch(r"\x1b\[1?A", part):
-            lines.pop()
-        elif part == "\r" or part.startswith("\x1b"):
-            continue
-        else:
-            lines[-1] += part
-    return [line.rstrip() for line in lines]
 
 
 def test_a_bar_never_stays_on_a_line() -> None:
