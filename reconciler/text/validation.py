@@ -1,4 +1,4 @@
-"""Says in plain words what the validation library says of a wrong value."""
+"""Says in plain words what Python and the validation library say of a wrong value or file."""
 
 import re
 
@@ -31,3 +31,13 @@ def plain_reason(message: str) -> str:
         if match := pattern.fullmatch(message):
             return match.expand(words)
     return message
+
+
+def error_reason(error: Exception) -> str:
+    """Return the reason of an error without the numbers and codecs of Python."""
+    match error:
+        case OSError(strerror=str(reason)):
+            return reason
+        case UnicodeDecodeError(encoding=encoding, start=start):
+            return f"byte {start + 1} of the text is not {encoding.upper()}"
+    return plain_reason(str(error))
