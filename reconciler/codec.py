@@ -146,7 +146,7 @@ def is_newer(version: str, known: str) -> bool:
 
 def shorten(value: object) -> str:
     """Return a value as an error message may quote it: ASCII, one line, short."""
-    text = harmless_json(json.dumps(value, ensure_ascii=True, default=str))
+    text = ascii(value) if isinstance(value, str) else harmless_json(json.dumps(value, default=str))
     return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"
 
 
@@ -324,7 +324,10 @@ def _reason(error: ValidationError, *, tagged: bool) -> str:
         case "missing":
             parent, _, name = path.rpartition(".")
             return f"{parent or 'it'} lacks {name}"
-        case "value_error" | "union_tag_invalid" | "union_tag_not_found" if not path:
+        case "union_tag_invalid" if not path:
+            tag, known = first["ctx"]["discriminator"].strip("'"), first["ctx"]["expected_tags"]
+            return f"{tag} is {shorten(first['input'][tag])}, which is none of {known}"
+        case "value_error" | "union_tag_not_found" if not path:
             return message
     return f"{path or 'it'} is {shorten(first['input'])}: {message}"
 

@@ -18,6 +18,7 @@ from reconciler.cli.settings import Format, Settings
 from reconciler.errors import OutputUnwritten, ReconcilerError, UsageError
 from reconciler.text.escape import escape_text, harmless_json
 from reconciler.text.redact import redact
+from reconciler.text.validation import error_reason
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -155,7 +156,9 @@ def report_write_errors() -> Iterator[None]:
     except (OSError, OutputUnwritten) as error:
         if isinstance(error, BrokenPipeError):
             discard_stdout()
-        print_error(f"the results could not be written completely: {error}; to read them: reconciler journal")
+        print_error(
+            f"the results could not be written completely: {error_reason(error)}; to read them: reconciler journal"
+        )
 
 
 def discard_stdout() -> None:

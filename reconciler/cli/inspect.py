@@ -27,6 +27,7 @@ from reconciler.plan import drift as drift_reports
 from reconciler.plan.drift import DriftReport
 from reconciler.sandbox.java import find_java, major_version
 from reconciler.text.escape import escape_text, harmless_json
+from reconciler.text.validation import error_reason
 
 
 @accepts_settings
@@ -213,7 +214,7 @@ def _read(previous: Path | None) -> Sequence[DriftReport]:
         return ()
     except (OSError, ValueError) as error:
         console.print_stderr(
-            f"warning: --previous {previous} is no drift report ({error}): the drift is dated from this run on"
+            f"warning: --previous {previous} is no drift report ({error_reason(error)}): the drift is dated from this run on"
         )
         return ()
 

@@ -40,6 +40,7 @@ from reconciler.model.plan import (
     sort_decisions,
 )
 from reconciler.operations import Operation
+from reconciler.text.validation import error_reason
 
 FORMAT_MAJOR = 2
 FORMAT_VERSION = f"{FORMAT_MAJOR}.1"
@@ -342,7 +343,9 @@ def _opened(path: Path) -> Iterator[tuple[Header, Iterator[Decision]]]:
     except OSError as error:
         raise PlanUnusable(f"cannot read the plan {path}: {error.strerror or error}; nothing was done") from error
     except ValueError as error:
-        raise PlanUnusable(f"the plan {path} is not usable: {error}; nothing was done, plan again") from error
+        raise PlanUnusable(
+            f"the plan {path} is not usable: {error_reason(error)}; nothing was done, plan again"
+        ) from error
 
 
 def _lines(stream: TextIO) -> _Lines:

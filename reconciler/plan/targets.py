@@ -64,19 +64,35 @@ def find_subject(text: str, decided: Iterable[Address]) -> Address:
 
     A full address is returned whether it is one of them or not. Raises UsageError.
     """
-    known = {parent for address in decided for parent in with_parents(address)}
     readings = _readings(text)
-    full = [address for reading in readings if (address := _parse(reading)) is not None]
-    if full:
-        return next((address for address in full if address in known), full[0])
-    found = sorted(address for address in known if not {*readings, text}.isdisjoint(_short_texts(address)))
+    if full := [address for reading in readings if (address := _parse(reading)) is not None]:
+        if len(full) > 1:  # the text has quotes or escapes: both may be meant
+            known = {parent for address in decided for parent in with_parents(address)}
+            return next((address for address in full if address in known), full[0])
+        return full[0]
+    topics = {(address.name, address.partition) for address in map(_as_topic, readings)}
+    found, names = set[Address](), set[str]()
+    for address in decided:  # a plan may have a million
+        names.add(address.name)
+        if address.kind in GROUP_KINDS:
+            if address.name in readings or ("\u2026" in text and format_subject(address) == text):
+                found.add(address)
+        elif (address.name, address.partition) in topics:
+            found.add(address)
+        elif (address.name, -1) in topics:
+            found.add(Address(address.kind, address.policy, address.name))
     if len(found) > 1:
-        raise UsageError(_ambiguous(text, found))
+        raise UsageError(_ambiguous(text, sorted(found)))
     if found:
-        return found[0]
-    near = did_you_mean(text, (short for address in known for short in _short_texts(address)))
+        return found.pop()
+    near = did_you_mean(_as_topic(text).name, names)
     hint = f"did you mean {display_name(near)}?" if near else "expected KIND/POLICY/SUBJECT or a subject of the plan"
     raise UsageError(f"the plan decides nothing at {display_name(text)}; {hint}")
+
+
+def _as_topic(text: str) -> Address:
+    """Return an address with the topic and the partition that a short text would mean."""
+    return Address.parse(f"topic/of/{text}")
 
 
 def matches(text: str, address: Address) -> bool:

@@ -1,4 +1,4 @@
-"""Says in plain words what the validation library says of a wrong value."""
+"""Says in plain words what Python and the validation library say of a wrong value or file."""
 
 import re
 
@@ -17,7 +17,6 @@ _RULES = tuple(
         (r"Input should be less than or equal to (.+)", r"expected at most \1"),
         (r"Input should be greater than (.+)", r"expected more than \1"),
         (r"Input should be less than (.+)", r"expected less than \1"),
-        (r"Input tag (.+) found using .+ does not match any of the expected tags: (.+)", r"\1 is none of \2"),
         (r"Unable to extract tag using discriminator '?(.+?)'?(?:\(\))?", r"the field \1 is missing"),
         (r"(?:Input|String|List|Tuple|Data|Value) should (?:be |have |match )?(.+)", r"expected \1"),
         (r"Extra inputs are not permitted|Unexpected keyword argument", "an unknown field"),
@@ -32,3 +31,13 @@ def plain_reason(message: str) -> str:
         if match := pattern.fullmatch(message):
             return match.expand(words)
     return message
+
+
+def error_reason(error: Exception) -> str:
+    """Return the reason of an error without the numbers and codecs of Python."""
+    match error:
+        case OSError(strerror=str(reason)):
+            return reason
+        case UnicodeDecodeError(encoding=encoding, start=start):
+            return f"byte {start + 1} of the text is not {encoding.upper()}"
+    return plain_reason(str(error))

@@ -137,15 +137,17 @@ def assert_annotations(plan: Plan) -> None:
         assert re.search(rf"title=[^:]*\b{verdict.id}\b", error)
         assert error.endswith(escape.command_data(escape.escape_sentence(verdict.message)))
     blocks = sorted(folded_blocks(plan, full=False), key=lambda block: block[0][0].unread)
-    missing_facts = min(len(plan.incomplete), ANNOTATIONS_MAX)
+    total = len(plan.incomplete) + len(plan.unmatched) + len(blocks)
+    shown = total if total <= ANNOTATIONS_MAX else ANNOTATIONS_MAX - 1
+    missing_facts = min(len(plan.incomplete), shown)
+    unmatched = min(len(plan.unmatched), shown - missing_facts)
     located = [line for line in lines if line.startswith("::warning file=")]
-    unmatched = min(len(plan.unmatched), ANNOTATIONS_MAX - missing_facts)
     for line, warning in zip(located[:unmatched], plan.unmatched, strict=False):
         assert f",line={warning.declared_at.line},col={warning.declared_at.column},title=Unmatched::" in line
         assert escape.command_data(escape.escape_sentence(warning.reason)) in line
     warnings = located[unmatched:]
-    assert len(warnings) == min(len(blocks), ANNOTATIONS_MAX - missing_facts - unmatched)
-    unshown = len(plan.incomplete) + len(plan.unmatched) + len(blocks) - ANNOTATIONS_MAX
+    assert len(warnings) == min(len(blocks), shown - missing_facts - unmatched)
+    unshown = total - shown
     other_warnings = [line for line in lines if line.startswith("::warning title=")]
     assert len(other_warnings) == missing_facts + (unshown > 0)
     assert [numbers(line)[0] for line in other_warnings if re.search(r"::[\d,]+ more ", line)] == (

@@ -67,7 +67,7 @@ def test_without_a_command_the_help_lists_all_commands(words: list[str], capsys:
 
 PYTHON = re.compile(
     r"<(class|list|str|int|float|path|bool|object|function|module)\b|Path\(|\bNone\b|\bTrue\b|\bFalse\b|Traceback"
-    r"|[Ii]nput should|Value error|Errno|\bdict\b|\btuple\b|Status\.|Address\(|pydantic|Enum|NoneType"
+    r"|[Ii]nput should|Value error|Errno|codec|ordinal|\bdict\b|\btuple\b|Status\.|Address\(|pydantic|Enum|NoneType"
 )
 """What only a Python programmer can read."""
 
@@ -127,6 +127,9 @@ WRONG = [
     "show cut.json",
     "show list.json",
     "show wrong.json",
+    "show umlaut.json",
+    "drift --previous umlaut.json none",
+    "restore-group umlaut.json g",
     "show .",
     "explain",
     "explain X999",
@@ -158,6 +161,7 @@ def test_a_message_about_wrong_words_shows_no_python(
     (tmp_path / "cut.json").write_text(plan[:300])
     (tmp_path / "list.json").write_text("[1, null, true]\n")
     (tmp_path / "wrong.json").write_text(plan.replace('"before_offset":98213', '"before_offset":null'))
+    (tmp_path / "umlaut.json").write_text(plan.replace("prod-eu", "pröd"), encoding="latin-1")
     (tmp_path / "wrong.yaml").write_text(
         "apiVersion: reconciler/v1\nkind: Cluster\nmetadata: 7\nspec: {clusterId: ~}\n"
     )

@@ -119,28 +119,54 @@ def test_results_as_markdown_and_annotations() -> None:
 
 
 def test_annotations_are_at_the_manifest_and_at_most_ten() -> None:
-    """GitHub shows ten of a level; the others are counted."""
+    """GitHub shows ten of a level, so the tenth counts the others; it once was an eleventh."""
     decisions = [blocked(f"RetentionFloor/p{number}/orders[1]") for number in range(12)]
     text_lines = report.github(plan(*decisions)).splitlines()
     assert re.match(
         r"::warning file=manifests/prod-eu/orders.yaml,line=9,col=3,title=[^:]*\(B204\)::orders\[1\]: ", text_lines[0]
     )
-    assert len([line for line in text_lines if line.startswith("::warning")]) == 11
-    assert numbers(text_lines[10]) == ["2"]
-    assert re.match("::notice title=[^:]*prod-eu::", text_lines[11])
-    assert mentions(text_lines[11], "12 blocked", plan_file.digest(plan(*decisions)))
+    assert len([line for line in text_lines if line.startswith("::warning")]) == 10
+    assert numbers(text_lines[9]) == ["3"]
+    assert re.match("::notice title=[^:]*prod-eu::", text_lines[10])
+    assert mentions(text_lines[10], "12 blocked", plan_file.digest(plan(*decisions)))
 
 
 def test_hidden_annotations_are_counted() -> None:
     """This holds for failures and for missing facts, too."""
     failed = [Outcome(action=removal(f"g{n:02}"), status=Status.FAILED, detail="refused") for n in range(15)]
     text_lines = report.results_github(plan(), failed).splitlines()
-    assert len(text_lines) == 12
-    assert text_lines[10].startswith("::error ")
-    assert numbers(text_lines[10]) == ["5"]
+    assert len(text_lines) == 11
+    assert text_lines[9].startswith("::error ")
+    assert numbers(text_lines[9]) == ["6"]
     text_lines = report.github(plan(incomplete=tuple(f"fact {n}" for n in range(14)))).splitlines()
-    assert text_lines[10].startswith("::warning ")
-    assert numbers(text_lines[10]) == ["4"]
+    assert text_lines[9].startswith("::warning ")
+    assert numbers(text_lines[9]) == ["5"]
+
+
+def test_actions_are_annotated_at_the_lines_of_their_manifests() -> None:
+    """The documents once said so, and only blocked subjects had an annotation."""
+    purges = [purge(partition=number) for number in range(5)]
+    *notices, totals = report.github(plan(*purges, removal(), election())).splitlines()
+    places = {action.declared_at for action in (purges[0], removal(), election())}
+    assert len(notices) == len(places) == 3
+    for place in places:
+        assert sum(f"file={place.path},line={place.line},col={place.column}," in line for line in notices) == 1
+    assert all(line.startswith("::notice file=") for line in notices)
+    (floor,) = (line for line in notices if "RetentionFloor/orders-gdpr" in line)
+    assert mentions(floor, "irreversible", "orders", "97,213 records")
+    (leaders,) = (line for line in notices if "LeaderPolicy/all" in line)
+    assert mentions(leaders, "reversible", "payments[0]")
+    assert "file=" not in totals
+
+
+def test_policies_with_actions_are_at_most_ten_notices() -> None:
+    """With the totals, which are always there."""
+    actions = [purge("clicks", 0, policy=f"p{number:02}") for number in range(14)]
+    lines = report.github(plan(*actions)).splitlines()
+    assert len(lines) == 10
+    assert numbers(lines[8]) == ["6"]
+    assert re.match("::notice title=[^:]*prod-eu::", lines[9])
+    assert len(report.github(plan(*actions[:9])).splitlines()) == 10
 
 
 def test_a_comparison_shows_new_gone_larger_smaller_changed() -> None:

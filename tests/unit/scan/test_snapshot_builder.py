@@ -20,7 +20,7 @@ from reconciler.scan.task_rows import SCHEMAS, Answer, decode, encode
 from tests.unit.scan.listings import groups, partition, topic, topics, unknown_topic
 
 READ = CommitLog(partitions=50)
-UNSURE = "the topic id that 'g' committed for: the commit log does not say"
+UNSURE = 'the topic id that "g" committed for: the commit log does not say'
 NO_PURGES: Mapping[TopicPartition, int] = {}
 T0 = TopicPartition("t", 0)
 LED = partition()
@@ -158,7 +158,7 @@ def test_an_implied_reader_at_an_unknown_log_start_makes_the_readers_unknown() -
     result = facts(
         partition_request(readers=True), readers_row(("a", None), ("b", 7), log_start=None, error="no answer")
     )
-    assert "'a'" in reason(result.readers)
+    assert '"a"' in reason(result.readers)
 
 
 def test_only_named_readers_where_only_they_are_requested() -> None:
