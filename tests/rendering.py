@@ -67,8 +67,10 @@ def drift_markdown(report: DriftReport) -> str:
     return write_markdown(drift_report(report))
 
 
-def results_text(plan: Plan, outcomes: Sequence[Outcome], *, width: int | None = None) -> Iterator[Text]:
-    return write_lines(results_report(plan, outcomes), width=width)
+def results_text(
+    plan: Plan, outcomes: Sequence[Outcome], *, width: int | None = None, duration_ms: int | None = None
+) -> Iterator[Text]:
+    return write_lines(results_report(plan, outcomes, duration_ms=duration_ms), width=width)
 
 
 def results_markdown(plan: Plan, outcomes: Sequence[Outcome], *, limit_chars: int = LIMIT_CHARS) -> str:
