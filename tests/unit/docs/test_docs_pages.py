@@ -84,7 +84,7 @@ def outcomes(plan: Plan) -> list[Outcome]:
         Outcome(
             action=action,
             status=Status.APPLIED,
-            detail="sent and read back",
+            detail=action.APPLIED,  # type: ignore[attr-defined]
             read_back=effects[action.address.kind][0],
             sends=1,
             removed_max=effects[action.address.kind][1],
@@ -228,8 +228,8 @@ def sections(folder: Path) -> dict[str, str]:
         "acls": fenced("\n".join(checkup.acl_commands("User:reconciler")), "sh"),
         "init": fenced("\n".join(paths)),
         "validate": fenced(validate(starter_files, folder)),
-        "plan": fenced(shown(report.text(plan, saved_to="plan.json"))),
-        "apply": fenced(shown(report.results_text(plan, outcomes(plan)))),
+        "plan": fenced(shown(report.text(plan, saved_to="plan.json", with_next_step=True))),
+        "apply": fenced(shown(report.results_text(plan, outcomes(plan), duration_ms=4_200))),
         "commands": "\n".join(command_pages()),
         "common": "\n".join(option_rows(common_options(), "option")) + "\n",
     }
