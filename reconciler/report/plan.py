@@ -47,7 +47,7 @@ from reconciler.report.tree import (
     unmatched_item,
 )
 from reconciler.text import formatting
-from reconciler.text.escape import display_name, quoted
+from reconciler.text.escape import display_name, escape_name, quoted
 from reconciler.text.phrase import Phrase, escaped_name, join, name, plain, sentence, strong
 from reconciler.text.suggest import did_you_mean
 
@@ -111,17 +111,17 @@ def plan_report(
 def _next_steps(plan: Plan, saved_to: str | None, paths: Sequence[str]) -> Iterator[Phrase]:
     """Yield what to type next: to apply the plan, or to read why nothing can be applied."""
     words = " ".join(map(shlex.quote, (saved_to or "plan.json", *paths)))
-    apply = escaped_name(f"reconciler apply {display_name(words)}")
+    apply = escaped_name(f"reconciler apply {escape_name(words)}")
     if plan.refused:
         yield ("nothing of this plan can be applied: do less, or add the waiver that is named above, then plan again",)
     elif plan.actions and saved_to:
         yield (apply,)
     elif plan.actions:
         out = " ".join(map(shlex.quote, (*paths, "--out", "plan.json")))
-        yield (escaped_name(f"reconciler plan {display_name(out)}"), ", then ", apply)
+        yield (escaped_name(f"reconciler plan {escape_name(out)}"), ", then ", apply)
     elif blocked := [decision for decision in plan.decisions if isinstance(decision, Blocked)]:
         words = " ".join(filter(None, (shlex.quote(str(blocked[0].address)), saved_to and shlex.quote(saved_to))))
-        yield (escaped_name(f"reconciler explain {display_name(words)}"),)
+        yield (escaped_name(f"reconciler explain {escape_name(words)}"),)
 
 
 def count_decisions(decisions: Sequence[Decision]) -> str:
@@ -324,18 +324,18 @@ def _values(values: Sequence[str]) -> Phrase:
 
 def _totals(plan: Plan) -> Iterator[Item]:
     """Yield the totals of the plan, then how much of each limit it uses."""
-    known = [verdict for verdict in plan.limits if verdict.observed is not None]
-    yield from _tally(plan.decisions, {verdict.id: verdict.observed for verdict in known if verdict.observed})
-    used = [_limit_text(verdict) for verdict in known if verdict.observed and verdict.id != CONNECTION.id]
-    if used:
+    counting = [verdict for verdict in plan.limits if verdict.observed is not None and verdict.observed > 0]
+    yield from _tally(plan.decisions, {verdict.id: verdict.observed or 0.0 for verdict in counting})
+    if used := [_limit_text(verdict) for verdict in counting if verdict.id != CONNECTION.id]:
         yield Item(label="Limits used", text=(", ".join(used),))
 
 
 def _limit_text(verdict: LimitVerdict) -> str:
     """`topics 3 of 50`, `recordsPercent 13.1 of 50 %`. Rounded up: just above a limit is not the limit."""
-    assert verdict.observed is not None
     unit = " %" if any(limit.id == verdict.id and limit.is_percent for limit in LIMITS) else ""
-    observed = math.ceil(verdict.observed * 10) / 10 if verdict.observed < _EXACT_MAX else verdict.observed
+    observed = verdict.observed or 0.0
+    if observed < _EXACT_MAX:
+        observed = math.ceil(observed * 10) / 10
     return f"{verdict.id} {observed:,.15g} of {verdict.limit:,.15g}{unit}"
 
 

@@ -134,7 +134,8 @@ def test_hostile_group_ids_are_harmless_in_commands_that_only_read(cluster: Clus
     text = unwrap(decode_harmless(planned.stdout))
     decode_harmless(planned.stderr)
     assert planned.returncode == 0, planned.stderr
-    assert set(re.findall(r'  - (".*?")   IRREVERSIBLE', text)) == set(map(quoted, hostile.removable))
+    removed = set(re.findall(r'("(?:[^"\\]|\\.)*"): \d+ committed offset', text))
+    assert removed == set(map(quoted, hostile.removable))
     reported = set(re.findall(r'(?:Blocked|Skipped): (".*?") — group ', text))
     assert reported == set(map(quoted, hostile.behind))
     for group in hostile.behind:
@@ -212,8 +213,7 @@ def test_hostile_group_ids_are_harmless_in_saved_plans_and_in_apply(cluster: Clu
     results = json.loads(decode_harmless((tmp_path / "results.json").read_bytes()))
     applied_rows = [row for row in results["outcomes"] if row["status"] == "applied" and "group" in row["request"]]
     assert {row["request"]["group"] for row in applied_rows} == set(hostile.removable)
-    for group in hostile.removable:
-        assert quoted(group) in text
+    assert f"{len(hostile.removable)} groups removed" in text
     journal_run = output(tmp_path, "journal")
     assert journal_run.returncode == 0, journal_run.stderr
     journal = unwrap(decode_harmless(journal_run.stdout))

@@ -229,8 +229,8 @@ def sections(folder: Path) -> dict[str, str]:
         "acls": fenced("\n".join(checkup.acl_commands("User:reconciler")), "sh"),
         "init": fenced("\n".join(paths)),
         "validate": fenced(validate(starter_files, folder)),
-        "plan": fenced(shown(report.text(plan, saved_to="plan.json"))),
-        "apply": fenced(shown(report.results_text(plan, outcomes(plan)))),
+        "plan": fenced(shown(report.text(plan, saved_to="plan.json", with_next_step=True))),
+        "apply": fenced(shown(report.results_text(plan, outcomes(plan), duration_ms=4_200))),
         "commands": "\n".join(command_pages()),
         "common": "\n".join(option_rows(common_options(), "option")) + "\n",
     }

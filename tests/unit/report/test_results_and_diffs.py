@@ -12,7 +12,8 @@ from reconciler.journal.entry import Event, JournalEntry
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Source
-from reconciler.operations.delete_records import AcceptedLag, LagPolicy
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy
 from reconciler.plan import plan_file
 from reconciler.plan.diff import Change, compare
 from tests import rendering as report
@@ -42,7 +43,7 @@ def test_outcomes_are_sorted_worst_first_with_totals_and_next_steps() -> None:
             ("FAILED", "orders[3]", "the broker refused", "TOPIC_AUTHORIZATION_FAILED"),
             ("Not attempted", '"old-etl"', "the run was interrupted"),
             ("Stale", "orders[2]", "the topic was deleted and made again"),
-            ("Applied", "orders[1]", "log start 98213"),
+            ("Applied", "records of 1 partition deleted"),
         ),
         strict=True,
     ):
@@ -52,12 +53,31 @@ def test_outcomes_are_sorted_worst_first_with_totals_and_next_steps() -> None:
 
 
 def test_partitions_with_equal_outcomes_are_folded() -> None:
-    """21 applied partitions are one line with the sum; another outcome has its own line."""
-    outcomes = [outcome_of(number) for number in range(22)] + [outcome_of(30, Status.FAILED, code="X", removed_max=0)]
-    text_lines = [line.plain for line in report.results_text(plan(), outcomes)]
-    failed, applied = text_lines[2:4]
+    """All that went as planned is one line of counts, below what did not; the sum is in the total."""
+    outcomes = [
+        *(outcome_of(number, detail=DeleteRecords.APPLIED) for number in range(22)),
+        outcome_of(30, Status.FAILED, code="X", removed_max=0),
+        outcome_of(31, Status.SATISFIED, detail=DeleteRecords.SATISFIED, removed_max=0),
+        Outcome(action=removal(), status=Status.APPLIED, detail=DeleteGroup.APPLIED),
+    ]
+    text_lines = [line.plain for line in report.results_text(plan(), outcomes, duration_ms=72_500)]
+    failed, satisfied, applied, _empty, total = text_lines[2:7]
     assert mentions(failed, "FAILED", "orders[30]", "X")
-    assert mentions(applied, "Applied", "22 partitions", "orders", f"{22 * 97_213:,} records")
+    assert satisfied == "Satisfied: 1 partition as desired already"
+    assert applied == "Applied: records of 22 partitions of 1 topic deleted; 1 group removed"
+    assert total.endswith(f"1 failed; at most {22 * 97_213:,} records removed; took 1 min 12 s.")
+
+
+def test_a_success_that_is_not_as_usual_is_told_apart() -> None:
+    """The details of an outcome are left out only if they are the operation's usual words."""
+    odd = "removed; a group of that name was created since"
+    outcomes = [
+        Outcome(action=removal(), status=Status.APPLIED, detail=odd, code="NONE", read_back="listed, EMPTY"),
+        Outcome(action=removal("other"), status=Status.APPLIED, detail=DeleteGroup.APPLIED, read_back="absent"),
+    ]
+    first, second = [line.plain for line in report.results_text(plan(), outcomes)][2:4]
+    assert mentions(first, "Applied", '"old-etl"', odd, "listed, EMPTY")
+    assert second == "Applied: 1 group removed"
 
 
 def test_each_of_many_outcomes_has_its_row() -> None:
@@ -76,7 +96,7 @@ def test_each_of_many_outcomes_has_its_row() -> None:
 
 def test_a_job_summary_is_truncated_at_its_limit() -> None:
     """The limit is 60,000 characters by default: complete rows, then the note, then what to do."""
-    outcomes = [outcome_of(n, Status.STALE, detail=f"x{n}", sends=0, removed_max=0) for n in range(9000)]
+    outcomes = [outcome_of(n, Status.STALE, code=f"x{n}", sends=0, removed_max=0) for n in range(9000)]
     text = report.results_markdown(plan(), outcomes)
     assert 59_500 < len(text) <= 60_000
     *rows, empty, note, also_empty, advice = text.splitlines()[6:]
@@ -108,8 +128,7 @@ def test_results_as_markdown_and_annotations() -> None:
     assert mentions(first, "FAILED", "`orders[2]`", "refused", "POLICY_VIOLATION")
     assert mentions(advice, "failed")
     assert (
-        len(report.results_markdown(plan(), [outcome_of(n, Status.STALE, detail=f"x{n}") for n in range(9000)]))
-        <= 60_000
+        len(report.results_markdown(plan(), [outcome_of(n, Status.STALE, code=f"x{n}") for n in range(9000)])) <= 60_000
     )
     error, notice = report.results_github(plan(), outcomes).splitlines()
     assert error.startswith("::error title=FAILED::orders[2]: ")
@@ -120,7 +139,7 @@ def test_results_as_markdown_and_annotations() -> None:
 
 def test_annotations_are_at_the_manifest_and_at_most_ten() -> None:
     """GitHub shows ten of a level, so the tenth counts the others; it once was an eleventh."""
-    decisions = [blocked(f"RetentionFloor/p{number}/orders[1]") for number in range(12)]
+    decisions = [blocked(f"RetentionFloor/p{number}/orders[{number + 1}]") for number in range(12)]
     text_lines = report.github(plan(*decisions)).splitlines()
     assert re.match(
         r"::warning file=manifests/prod-eu/orders.yaml,line=9,col=3,title=[^:]*\(B204\)::orders\[1\]: ", text_lines[0]
@@ -128,12 +147,12 @@ def test_annotations_are_at_the_manifest_and_at_most_ten() -> None:
     assert len([line for line in text_lines if line.startswith("::warning")]) == 10
     assert numbers(text_lines[9]) == ["3"]
     assert re.match("::notice title=[^:]*prod-eu::", text_lines[10])
-    assert mentions(text_lines[10], "12 blocked", plan_file.digest(plan(*decisions)))
+    assert mentions(text_lines[10], "Blocked: 12 partitions", plan_file.digest(plan(*decisions)))
 
 
 def test_hidden_annotations_are_counted() -> None:
     """This holds for failures and for missing facts, too."""
-    failed = [Outcome(action=removal(f"g{n:02}"), status=Status.FAILED, detail="refused") for n in range(15)]
+    failed = [Outcome(action=removal(f"g{n:02}"), status=Status.FAILED, detail=f"refused {n}") for n in range(15)]
     text_lines = report.results_github(plan(), failed).splitlines()
     assert len(text_lines) == 11
     assert text_lines[9].startswith("::error ")
@@ -182,9 +201,8 @@ def test_a_comparison_shows_new_gone_larger_smaller_changed() -> None:
     text_lines = [line.plain for line in report.diff_text(compare(old, new))]
     tally = ("1 new", "1 gone", "1 larger", "1 smaller", "1 changed")
     assert mentions(text_lines[-1], *tally)
-    for item, sign, facts in zip(
+    for item, facts in zip(
         items(text_lines[3:-2]),
-        "-+><~",
         (
             ("GroupRemoval/dead-etl/old-etl", "gone", "12"),
             ("GroupRemoval/dead-etl/other", "new", "12"),
@@ -193,14 +211,12 @@ def test_a_comparison_shows_new_gone_larger_smaller_changed() -> None:
             (
                 "RetentionFloor/orders-gdpr/orders[3]",
                 "changed",
-                "approved.topic_id",
-                "kAwXdc4bS8uMfEXAMPLE0g",
-                "another",
+                "topic id: another, before kAwXdc4bS8uMfEXAMPLE0g",
             ),
         ),
         strict=True,
     ):
-        assert item.startswith(f"  {sign} ")
+        assert item.startswith(f"{facts[1]}: ")
         assert mentions(item, *facts)
     head, *rows = report.diff_markdown(compare(old, new)).splitlines()
     assert mentions(head, *tally)
@@ -250,7 +266,7 @@ def test_a_comparison_folds_a_topic() -> None:
     new = plan(*[purge("clicks", number, before_offset=98_214) for number in range(64)])
     text_lines = [line.plain for line in report.diff_text(compare(old, new))]
     (row,) = text_lines[3:-2]
-    assert row.startswith("  > RetentionFloor/clicks-gdpr/clicks ")
+    assert row.startswith("larger: RetentionFloor/clicks-gdpr/clicks ")
     assert mentions(row, "larger", "64 partitions", f"{64 * 97_213:,}", f"{64 * 97_214:,}")
 
 
@@ -272,20 +288,22 @@ def test_a_folded_change_shows_its_values() -> None:
     text_lines = [line.plain for line in report.diff_text(compare(plan(*old), plan(*recreated, *ignored)))]
     other_topic, other_guard = items(text_lines[3:-2])
     assert mentions(
-        other_topic, "changed", "25 partitions", "orders[0]", "approved.topic_id", "kAwXdc4bS8uMfEXAMPLE0g", "another"
+        other_topic, "changed", "25 partitions", "orders[0]", "topic id", "kAwXdc4bS8uMfEXAMPLE0g", "another"
     )
     assert mentions(
         other_guard,
         "changed",
         "25 partitions",
         "orders[25]",
-        'approved.guard.accepted."billing"',
+        'accepted position of group "billing"',
+        "(consumers)",
         "5",
         "block",
         "ignore",
     )
     for row in (other_topic, other_guard):
-        assert row.startswith("  ~ RetentionFloor/orders-gdpr/orders ")
+        assert row.startswith("changed: RetentionFloor/orders-gdpr/orders ")
+        assert "approved" not in row
         assert row.count(f"{25 * 97_213:,}") == 2
 
 
@@ -295,7 +313,7 @@ def test_a_log_with_a_lower_start_is_larger() -> None:
     """
     old, new = purge(log_start=900), purge(log_start=0)
     text_lines = [line.plain for line in report.diff_text(compare(plan(old), plan(new)))]
-    assert text_lines[3].startswith("  > RetentionFloor/orders-gdpr/orders[3] ")
+    assert text_lines[3].startswith("larger: RetentionFloor/orders-gdpr/orders[3] ")
     assert mentions(text_lines[3], "larger", "0", "900", "97,313", "98,213")
     (entry,) = compare(plan(old), plan(new)).entries()
     assert entry.details == ("seen.log_start: 900 → 0",)
@@ -328,7 +346,7 @@ def test_other_decisions_are_explained() -> None:
     )
     assert mentions(explained("GroupRemoval/dead-etl/old-etl", no_evidence), "idleFor is 0s")
     elected = explained("LeaderPolicy/all/payments[0]", election())
-    assert mentions(elected, "ElectLeaders", "payments[0]", "preferred", "2 -> 1")
+    assert mentions(elected, "ElectLeaders", "payments[0]", "preferred", "from 2 to 1")
     assert "unbounded" in explained("LeaderPolicy/all/payments[0]", election(unclean=True))
     text = explained("RetentionFloor/orders-gdpr/orders[5]", blocked())
     assert mentions(text, blocked().next_step, "`reconciler explain B204`")
