@@ -84,7 +84,7 @@ def init(
             raise UsageError(
                 _declared_already(known, f"declares {known.address}", "edit that file, or choose another --name")
             )
-    files = _without_existing_dependabot(gitops.workflows(action), directory) if workflows else {}
+    files = gitops.workflows(action) if workflows else {}
     manifests = partial(
         gitops.starter_manifests, servers=servers, name=name, client=dict(client or ()), journal_topic=journal
     )
@@ -96,6 +96,7 @@ def init(
             if known.spec.cluster_id == cluster_id:
                 subject = f"declares the cluster of {', '.join(servers)} (cluster id {cluster_id}) as {known.address}"
                 raise UsageError(_declared_already(known, subject, "use these manifests, or check --bootstrap-server"))
+        files = _without_existing_dependabot(files, directory)
         files = {gitops.SCHEMA: schemas()["manifest.json"], **_ignore_file(directory), **files}
         with _written({**manifests(cluster_id), **files}, directory) as paths:
             _check_folder(folder, settings)
@@ -165,7 +166,7 @@ def _ignore_file(directory: Path) -> Mapping[str, str]:
 def _without_existing_dependabot(files: Mapping[str, str], directory: Path) -> Mapping[str, str]:
     """Return the files without that of Dependabot if there is one, which may serve other packages, too."""
     path = directory / gitops.DEPENDABOT
-    if not os.path.lexists(path):
+    if gitops.DEPENDABOT not in files or not os.path.lexists(path):
         return files
     console.print_stderr(
         f"{path} exists and stays: its ecosystem github-actions keeps the commits of the workflows current"

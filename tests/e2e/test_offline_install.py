@@ -104,6 +104,7 @@ def offline(wheelhouse: Path) -> Iterator[Mapping[str, str]]:
         "PIP_FIND_LINKS": str(wheelhouse),
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "PIP_NO_CACHE_DIR": "1",
+        "PIP_NO_COMPILE": "no",  # pip's way to set --no-compile: Python compiles what a test imports, and no more
         **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), CLOSED),
         "NO_PROXY": "127.0.0.1,localhost",
         "no_proxy": "127.0.0.1,localhost",
