@@ -55,6 +55,8 @@ _COUNT_EVERY_S = 1.0
 _CONNECT_LIMIT_S = 10.0
 _CONNECT_PORT = 15002
 _MAX_SESSIONS = 20
+"""Of one day: the server may have closed them all. Then a command takes one for itself."""
+_DAY_S = 86_400
 _SESSION_ENDED = "INVALID_HANDLE.SESSION_"
 """How a Connect server's errors begin about a session that it has closed, and does not open again."""
 _LOG_FILE = "spark.log"
@@ -62,6 +64,7 @@ _FOLDER = "kafka-reconciler-spark-"
 _READY, _RUNNING, _ANSWERS, _FAILED = "ready", "running", "answers", "failed"
 _INTERRUPT = "interrupt"
 _SPARK_VARIABLES = ("RECONCILER_ENGINE", "RECONCILER_SPARK_MASTER", "SPARK_REMOTE", "RECONCILER_PAUSED")
+_JAVA_OPTIONS = "JAVA_TOOL_OPTIONS"
 _SUBMIT_VARIABLES = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS")
 _DRIVER_FLAGS = "spark.driver.extraJavaOptions"
 # Short runs: no second compiler, one collector thread. Both measured, see docs/scaling.md.
@@ -87,16 +90,23 @@ class SparkProcess:
         self._is_ready = False
         self.answered = False
         folder = str(self._folder)
+        # A JVM that is killed removes none of the native libraries that it has unpacked.
+        java_options = f"{os.environ.get(_JAVA_OPTIONS, '')} -Djava.io.tmpdir={shlex.quote(folder)}".strip()
         try:
             with (self._folder / _LOG_FILE).open("wb") as log:
                 self.child = Child(
                     __name__,
                     log=log,
-                    # Spark's workers would import modules of the current folder, which in CI is a checkout.
-                    environment={"TMPDIR": folder, "SPARK_LOCAL_DIRS": folder, "PYTHONSAFEPATH": "1"},
+                    environment={
+                        "TMPDIR": folder,
+                        "SPARK_LOCAL_DIRS": folder,
+                        _JAVA_OPTIONS: java_options,
+                        # Spark's workers would import modules of the current folder, which in CI is a checkout.
+                        "PYTHONSAFEPATH": "1",
+                    },
                     new_session=True,
                 )
-        except OSError:
+        except BaseException:  # Ctrl-C, too
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
         self.child.send(engine)
@@ -118,8 +128,7 @@ class SparkProcess:
             answers = self._receive_answers(subjects, len(chunks), limit_s, progress)
         except BaseException:
             if self.engine.remote:  # the server would go on reading
-                self.child.send(_INTERRUPT)
-                self.child.receive(_INTERRUPT_LIMIT_S)
+                self._interrupt()
             self.end()
             raise
         self.answered = True
@@ -149,6 +158,15 @@ class SparkProcess:
                 _name, done, running = frame
             state = f"{done} of {total} tasks" if done or running else "no executor yet"
             progress(f"reading {subjects} ({state}, {elapsed_s:.0f} s)")
+
+    def _interrupt(self) -> None:
+        """Let the process interrupt the reading, and wait for it. Counts of tasks may come first."""
+        self.child.send(_INTERRUPT)
+        deadline_s = time.monotonic() + _INTERRUPT_LIMIT_S
+        while (remaining_s := deadline_s - time.monotonic()) > 0:
+            frame = self.child.receive(remaining_s)
+            if frame is None or frame[0] != _RUNNING:
+                return
 
     def _receive(self, timeout_s: float, failure: str) -> Any:
         """Return the next frame; None: none in time. Raises ScanFailed if the process failed."""
@@ -345,13 +363,13 @@ class ConnectSession:
                 return call()
             except Exception as error:
                 self._number += 1
-                if _SESSION_ENDED not in str(error) or self._number == _MAX_SESSIONS:
+                if _SESSION_ENDED not in str(error) or self._number > _MAX_SESSIONS:
                     raise
 
     def _open(self) -> "SparkSession":
         from pyspark.sql import SparkSession
 
-        remote = with_session_id(self._engine, self._archive.name, self._number)
+        remote = with_session_id(self._engine, self._archive.name, self._number, day=int(time.time() // _DAY_S))
         session = SparkSession.builder.remote(remote).config(map=dict(self._engine.conf)).create()
         session.addArtifacts(str(self._archive), pyfile=True)
         session.registerProgressHandler(self._count)
@@ -434,19 +452,25 @@ def is_local(master: str) -> bool:
     return master.startswith("local")
 
 
-def with_session_id(engine: Engine, code: str, number: int) -> str:
+def with_session_id(engine: Engine, code: str, number: int, *, day: int) -> str:
     """Return the address with the id of the session that commands of this user and code share.
 
     Without one each command would start a session: 2.7 s for its workers. `code`: the archive's name.
-    `number`: of the session, after those that the server has closed.
+    `number`: of the session, after those that the server has closed; from _MAX_SESSIONS on no command
+    shares it. `day`: since the epoch. The server remembers a thousand closed sessions, so without it
+    the numbers would run out on a server that is used once a day.
     """
     remote = str(engine.remote)
     if "session_id=" in remote:
         return remote
     conf = sorted(engine.conf.items())
-    identity = f"{getpass.getuser()} {socket.gethostname()} {code} {conf} {remote} {number}".encode()
+    identity = f"{getpass.getuser()} {socket.gethostname()} {code} {conf} {remote} {day} {number}".encode()
     session_id = uuid.UUID(bytes=hashlib.sha256(identity).digest()[:16], version=4)
-    return f"{remote.rstrip('/')}{'' if '/;' in remote else '/'};session_id={session_id}"
+    if number >= _MAX_SESSIONS:
+        session_id = uuid.uuid4()
+    # A parameter, such as a token, may end with a slash.
+    address = remote.rstrip(";") if "/;" in remote else f"{remote.rstrip('/')}/"
+    return f"{address};session_id={session_id}"
 
 
 def check_reachable(remote: str) -> None:

@@ -17,6 +17,7 @@ from reconciler.scan.spark_process import (
     check_version,
     needs_spark_submit,
     spark_properties,
+    with_session_id,
 )
 from reconciler.text.redact import add_references
 
@@ -65,6 +66,30 @@ def test_a_connect_server_is_no_master(monkeypatch: pytest.MonkeyPatch, capsys: 
     shown = capsys.readouterr()
     assert "use --spark-remote" in shown.err
     assert TOKEN not in shown.out + shown.err
+
+
+def test_the_ids_of_shared_sessions_do_not_run_out() -> None:
+    """A server remembers a thousand closed sessions: a command a day found 20 of them, and failed for ever."""
+    engine = Engine(remote="sc://spark:15002")
+    shared = [with_session_id(engine, "code", number, day=day) for day in range(2) for number in range(20)]
+    assert len(set(shared)) == len(shared)
+    assert shared == [with_session_id(engine, "code", number, day=day) for day in range(2) for number in range(20)]
+    own = {with_session_id(engine, "code", 20, day=0) for _command in range(2)}
+    assert len(own | set(shared)) == len(shared) + 2
+
+
+@pytest.mark.parametrize(
+    ("remote", "start"),
+    [
+        ("sc://spark", "sc://spark/;session_id="),
+        ("sc://spark:1/", "sc://spark:1/;session_id="),
+        ("sc://spark:1/;user_id=a;", "sc://spark:1/;user_id=a;session_id="),
+        ("sc://spark:1/;token=ends/", "sc://spark:1/;token=ends/;session_id="),
+    ],
+)
+def test_a_session_id_changes_no_parameter(remote: str, start: str) -> None:
+    """A token that ends with a slash once lost it."""
+    assert with_session_id(Engine(remote=remote), "code", 0, day=0).startswith(start)
 
 
 @pytest.mark.parametrize(
