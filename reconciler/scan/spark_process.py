@@ -128,7 +128,8 @@ class SparkProcess:
             answers = self._receive_answers(subjects, len(chunks), limit_s, progress)
         except BaseException:
             if self.engine.remote:  # the server would go on reading
-                self._interrupt()
+                self.child.send(_INTERRUPT)
+                self.child.receive_after(_INTERRUPT_LIMIT_S, skip=lambda frame: frame[0] == _RUNNING)
             self.end()
             raise
         self.answered = True
@@ -158,15 +159,6 @@ class SparkProcess:
                 _name, done, running = frame
             state = f"{done} of {total} tasks" if done or running else "no executor yet"
             progress(f"reading {subjects} ({state}, {elapsed_s:.0f} s)")
-
-    def _interrupt(self) -> None:
-        """Let the process interrupt the reading, and wait for it. Counts of tasks may come first."""
-        self.child.send(_INTERRUPT)
-        deadline_s = time.monotonic() + _INTERRUPT_LIMIT_S
-        while (remaining_s := deadline_s - time.monotonic()) > 0:
-            frame = self.child.receive(remaining_s)
-            if frame is None or frame[0] != _RUNNING:
-                return
 
     def _receive(self, timeout_s: float, failure: str) -> Any:
         """Return the next frame; None: none in time. Raises ScanFailed if the process failed."""
