@@ -65,6 +65,14 @@ class ScanTask:
     until_s: float
     log_limit_s: float
 
+    @property
+    def patience_s(self) -> float:
+        """Seconds that a chunk that starts now waits for silent brokers.
+
+        At least a few, because the executor's clock may be ahead.
+        """
+        return min(self.connection.timeout_s, max(_LEAST_S, self.until_s - time.time()))
+
     def __reduce__(self) -> tuple[Any, ...]:
         # What grows with the cluster is unpickled once per process: each of many tasks would repeat it.
         by_topic = pickle.dumps((self.readers, self.topic_ids, self.named))
@@ -90,10 +98,8 @@ def _unpickle(data: bytes) -> Any:
 
 def read_encoded(task: ScanTask, chunk: Chunk) -> bytes:
     """Read a chunk in a task of Spark, and return its answer as bytes for `decode`."""
-    # At least a few seconds, because the executor's clock may be ahead.
-    remaining_s = min(task.connection.timeout_s, max(_LEAST_S, task.until_s - time.time()))
     try:
-        connection = replace(task.connection.resolve_here(), timeout_s=remaining_s)
+        connection = replace(task.connection.resolve_here(), timeout_s=task.patience_s)
     except UnresolvedReference as reason:
         raise ScanFailed(
             f"{reason}, on the executor {socket.gethostname()}: set it there, or leave --executor-secrets out"
