@@ -199,9 +199,11 @@ RELEASE = """
 import sys
 from pyspark.sql import SparkSession
 for address in sys.argv[1:]:
-    SparkSession.builder.remote(address).create().stop()
+    session = SparkSession.builder.remote(address).create()
+    session.version  # the server only closes, and remembers, what was opened
+    session.stop()
 """
-"""Ends sessions as the server does after an hour without a command."""
+"""Opens sessions, and ends them as the server does after an hour without a command."""
 
 
 def test_a_connect_session_that_ended_is_replaced(connect: ConnectServer, tmp_path: Path) -> None:
