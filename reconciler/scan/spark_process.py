@@ -265,7 +265,7 @@ def main(descriptor: int) -> None:
 
 
 def _serve_request(spark: Spark, pipe: PipeEnd, received: "queue.SimpleQueue[Any]") -> None:
-    """Wait for a request, and answer it; meanwhile send how far it is, and hear an interruption."""
+    """Wait for a request, and answer it; meanwhile send how far it is, and obey an interruption."""
     from reconciler.kafka import futures
 
     task, chunks = received.get()
