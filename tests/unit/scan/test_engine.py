@@ -9,7 +9,7 @@ import pytest
 from reconciler.cli.app import run
 from reconciler.errors import ScanFailed, UsageError
 from reconciler.scan.engine import Engine
-from reconciler.scan.java import spark_home
+from reconciler.scan.java import find_java, spark_home
 from reconciler.scan.spark_process import (
     SparkProcess,
     cause_of,
@@ -170,6 +170,19 @@ def test_spark_submit_reads_what_is_meant_for_it(
     assert needs_spark_submit(engine, tmp_path) == expected
     (tmp_path / "conf").mkdir()
     assert needs_spark_submit(Engine(), tmp_path)
+
+
+def test_a_wrong_java_home_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAVA_HOME comes before PATH. The error once said that there was no Java on PATH either."""
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.touch(0o755)
+    monkeypatch.setenv("PATH", str(java.parent))
+    monkeypatch.setenv("JAVA_HOME", str(java))
+    with pytest.raises(ScanFailed, match=f"none in JAVA_HOME, {java}: correct or unset JAVA_HOME"):
+        find_java()
+    monkeypatch.delenv("JAVA_HOME")
+    assert find_java() == java
 
 
 def test_a_jvm_that_ends_at_once_names_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
