@@ -195,14 +195,23 @@ _process: SparkProcess | None = None
 
 
 def start_spark(engine: Engine) -> SparkProcess:
-    """Return this process's Spark: the one that runs, or a new one, which starts in the background."""
+    """Return this process's Spark: the one that runs, or a new one, which starts in the background.
+
+    Raises ScanFailed where there can be no temporary folder or process.
+    """
     global _process  # noqa: PLW0603 - a process has one Spark
     # `auto` takes over what a `spark` has started; the references of tasks are no property of Spark.
     engine = replace(engine, name=EngineName.SPARK, executor_secrets=False)
     if _process is not None and not (_process.is_alive and _process.engine == engine):
         close()
     if _process is None:
-        _process = SparkProcess(engine)
+        try:
+            _process = SparkProcess(engine)
+        except OSError as error:
+            raise ScanFailed(
+                f"the process of Spark could not be started: {error}; see this machine's limits, and its temporary folder, "
+                "which TMPDIR names"
+            ) from None
         atexit.register(close)
     return _process
 
@@ -211,7 +220,7 @@ def start_early(words: Sequence[str], environment: Mapping[str, str]) -> None:
     """Start local Spark for a command that scans, unless a word or a variable is about Spark or engines."""
     options = ("--engine", "--spark-", "--help", "-h", "diff")
     if not any(word.startswith(options) for word in words) and not any(map(environment.get, _SPARK_VARIABLES)):
-        with contextlib.suppress(OSError):  # the scan reports it
+        with contextlib.suppress(ScanFailed):  # the scan reports it
             start_spark(Engine())
 
 

@@ -17,6 +17,8 @@ from reconciler.scan.spark_process import (
     check_version,
     needs_spark_submit,
     spark_properties,
+    start_early,
+    start_spark,
     with_session_id,
 )
 from reconciler.text.redact import add_references
@@ -183,6 +185,14 @@ def test_a_wrong_java_home_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         find_java()
     monkeypatch.delenv("JAVA_HOME")
     assert find_java() == java
+
+
+def test_a_temporary_folder_that_cannot_be_used_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk once read "standard output could not be written", and other errors "this is a bug"."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(ScanFailed, match="could not be started: .*nowhere.*TMPDIR"):
+        start_spark(Engine())
+    start_early([], {})  # the scan reports it
 
 
 def test_a_jvm_that_ends_at_once_names_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
