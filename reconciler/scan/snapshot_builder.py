@@ -274,23 +274,21 @@ def topic_facts(
         name: replace(
             topic,
             cleanup_policy=policies.get(name, NOT_ASKED),
-            records=_records(topic, listing, rows.topics.get(name)) if name in counted else NOT_ASKED,
+            records=_records(topic, rows.topics.get(name)) if name in counted else NOT_ASKED,
             records_min=rows.topics.get(name, {}).get("records") or 0,
         )
         for name, topic in sorted(listing.topics.items())
     }
 
 
-def _records(topic: TopicFacts, listing: TopicListing, row: Row | None) -> int | Unknown:
+def _records(topic: TopicFacts, row: Row | None) -> int | Unknown:
+    """The sum over all partitions. Counted are those that were read: a chunk may lack an answer."""
     if isinstance(topic.partitions, Unknown):
         return topic.partitions
-    leaderless = sum(not isinstance(facts.leader, int) for facts in listing.partitions[topic.name])
-    unread = leaderless + (row["unread"] or 0 if row is not None else 0)
-    if unread:
-        return Unknown(f"records of {topic.name}: {unread} of {topic.partitions} partitions could not be read")
-    if row is None:
-        return Unknown(f"records of {topic.name}: the scan brought no answer") if topic.partitions else 0
-    return int(row["records"])
+    read = 0 if row is None else row["read"]
+    if read != topic.partitions:
+        return Unknown(f"records of {topic.name}: {read} of {topic.partitions} partitions were read")
+    return 0 if row is None else int(row["records"])
 
 
 def cluster_records(request: ScanRequest, topics: Iterable[TopicFacts]) -> int | Unknown:

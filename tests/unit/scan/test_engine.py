@@ -9,7 +9,7 @@ import pytest
 from reconciler.cli.app import run
 from reconciler.errors import ScanFailed, UsageError
 from reconciler.scan.engine import Engine
-from reconciler.scan.java import spark_home
+from reconciler.scan.java import find_java, spark_home
 from reconciler.scan.spark_process import (
     SparkProcess,
     cause_of,
@@ -17,6 +17,9 @@ from reconciler.scan.spark_process import (
     check_version,
     needs_spark_submit,
     spark_properties,
+    start_early,
+    start_spark,
+    with_session_id,
 )
 from reconciler.text.redact import add_references
 
@@ -65,6 +68,30 @@ def test_a_connect_server_is_no_master(monkeypatch: pytest.MonkeyPatch, capsys: 
     shown = capsys.readouterr()
     assert "use --spark-remote" in shown.err
     assert TOKEN not in shown.out + shown.err
+
+
+def test_the_ids_of_shared_sessions_do_not_run_out() -> None:
+    """A server remembers a thousand closed sessions: a command a day found 20 of them, and failed for ever."""
+    engine = Engine(remote="sc://spark:15002")
+    shared = [with_session_id(engine, "code", number, day=day) for day in range(2) for number in range(20)]
+    assert len(set(shared)) == len(shared)
+    assert shared == [with_session_id(engine, "code", number, day=day) for day in range(2) for number in range(20)]
+    own = {with_session_id(engine, "code", 20, day=0) for _command in range(2)}
+    assert len(own | set(shared)) == len(shared) + 2
+
+
+@pytest.mark.parametrize(
+    ("remote", "start"),
+    [
+        ("sc://spark", "sc://spark/;session_id="),
+        ("sc://spark:1/", "sc://spark:1/;session_id="),
+        ("sc://spark:1/;user_id=a;", "sc://spark:1/;user_id=a;session_id="),
+        ("sc://spark:1/;token=ends/", "sc://spark:1/;token=ends/;session_id="),
+    ],
+)
+def test_a_session_id_changes_no_parameter(remote: str, start: str) -> None:
+    """A token that ends with a slash once lost it."""
+    assert with_session_id(Engine(remote=remote), "code", 0, day=0).startswith(start)
 
 
 @pytest.mark.parametrize(
@@ -145,6 +172,27 @@ def test_spark_submit_reads_what_is_meant_for_it(
     assert needs_spark_submit(engine, tmp_path) == expected
     (tmp_path / "conf").mkdir()
     assert needs_spark_submit(Engine(), tmp_path)
+
+
+def test_a_wrong_java_home_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAVA_HOME comes before PATH. The error once said that there was no Java on PATH either."""
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.touch(0o755)
+    monkeypatch.setenv("PATH", str(java.parent))
+    monkeypatch.setenv("JAVA_HOME", str(java))
+    with pytest.raises(ScanFailed, match=f"none in JAVA_HOME, {java}: correct or unset JAVA_HOME"):
+        find_java()
+    monkeypatch.delenv("JAVA_HOME")
+    assert find_java() == java
+
+
+def test_a_temporary_folder_that_cannot_be_used_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk once read "standard output could not be written", and other errors "this is a bug"."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(ScanFailed, match="could not be started: .*nowhere.*TMPDIR"):
+        start_spark(Engine())
+    start_early([], {})  # the scan reports it
 
 
 def test_a_jvm_that_ends_at_once_names_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
