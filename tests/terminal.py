@@ -16,8 +16,8 @@ from tests.command import environment
 ROOT = Path(__file__).parents[1]
 
 
-def run_on_terminal(*words: str, columns: int = 80, **variables: str) -> str:
-    """Return what a command writes to a terminal of that width."""
+def run_on_terminal(*words: str, columns: int = 80, expected: int | None = 0, **variables: str) -> str:
+    """Return what a command writes to a terminal of that width. `expected`: its exit code; None: any."""
     parent, child = pty.openpty()
     fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24 if columns else 0, columns, 0, 0))
     process = subprocess.Popen(
@@ -37,7 +37,7 @@ def run_on_terminal(*words: str, columns: int = 80, **variables: str) -> str:
     finally:
         os.close(parent)
         process.wait(60)
-    assert process.returncode == 0, written
+    assert expected in (None, process.returncode), written
     return written.decode()
 
 
