@@ -98,9 +98,9 @@ class StepLines:
             if step != self._step:
                 self._step = step
                 self._print(message)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._keep_repeating, name="progress", daemon=True)
-            self._thread.start()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._keep_repeating, name="progress", daemon=True)
+                self._thread.start()
 
     def idle(self, status: str) -> None:
         with self._lock:
