@@ -138,15 +138,15 @@ def test_no_width_breaks_no_line() -> None:
     assert line.plain == text
 
 
-@pytest.mark.parametrize("words", ["converge", "watch --every 4s --rounds 2"])
-def test_no_spinner_stays_where_no_broker_answers(words: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("words", "until"), [("converge", ""), ("watch --every 900s", "next round in")])
+def test_no_spinner_stays_where_no_broker_answers(words: str, until: str, tmp_path: Path) -> None:
     """The error of a round stands on a line of its own; it once followed a spinner."""
     (tmp_path / "set.yaml").write_text(UNREACHABLE)
     name, *options = words.split()
     arguments = (name, str(tmp_path), *options, "--timeout", "1", "--engine", "inline")
-    written = run_on_terminal("-m", "reconciler", *arguments, columns=200, expected=None)
+    written = run_on_terminal("-m", "reconciler", *arguments, columns=200, expected=None, until=until)
     assert "connecting to prod" in written
-    assert ("prod: next round in " in written) == (name == "watch")
-    shown = [line for line in screen(written) if line]
-    assert len(shown) == (2 if name == "watch" else 1), shown
-    assert all(line.startswith("error: prod: ") for line in shown)
+    assert until in written
+    error, *others = [line for line in screen(written) if line]
+    assert error.startswith("error: prod: ")
+    assert [line.partition(":")[0] for line in others] == (["stopping"] if until else [])
