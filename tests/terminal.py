@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -16,8 +17,11 @@ from tests.command import environment
 ROOT = Path(__file__).parents[1]
 
 
-def run_on_terminal(*words: str, columns: int = 80, **variables: str) -> str:
-    """Return what a command writes to a terminal of that width."""
+def run_on_terminal(*words: str, columns: int = 80, expected: int | None = 0, until: str = "", **variables: str) -> str:
+    """Return what a command writes to a terminal of that width.
+
+    `expected`: its exit code; None: any. `until`: a text after which Ctrl-C ends it.
+    """
     parent, child = pty.openpty()
     fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24 if columns else 0, columns, 0, 0))
     process = subprocess.Popen(
@@ -34,10 +38,13 @@ def run_on_terminal(*words: str, columns: int = 80, **variables: str) -> str:
         with suppress(OSError):  # on Linux, the end of a terminal that the process has closed
             while part := os.read(parent, 65_536):
                 written += part
+                if until and until.encode() in written:
+                    until = ""
+                    process.send_signal(signal.SIGINT)
     finally:
         os.close(parent)
         process.wait(60)
-    assert process.returncode == 0, written
+    assert expected in (None, process.returncode), written
     return written.decode()
 
 

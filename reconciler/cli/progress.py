@@ -21,6 +21,7 @@ REPEAT_S = 2.0
 """Without a terminal, a step that continues is printed again after this time."""
 _CHECK_S = 0.5
 _BAR_CELLS = 20
+_IDLE = "idle"
 _COUNT = re.compile(r"(?P<done>[\d,]+) of (?P<total>[\d,]+)\b")
 ERASE_LINE = "\r\x1b[K\x1b[?25h"
 """Removes the line of a bar from a terminal, and shows the cursor again."""
@@ -38,7 +39,7 @@ class Progress(Protocol):
         ...
 
     def restart(self) -> None:
-        """Count the time from now on."""
+        """Forget the step, and count the time from now on."""
         ...
 
     def close(self, *, done: bool) -> None:
@@ -97,19 +98,19 @@ class StepLines:
             if step != self._step:
                 self._step = step
                 self._print(message)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._keep_repeating, name="progress", daemon=True)
-            self._thread.start()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._keep_repeating, name="progress", daemon=True)
+                self._thread.start()
 
     def idle(self, status: str) -> None:
         with self._lock:
-            if self._message or not self._step:
-                self._message, self._step = "", "idle"
+            if self._step != _IDLE:
+                self._message, self._step = "", _IDLE
                 self._print_line(status)
 
     def restart(self) -> None:
         with self._lock:
-            self._started_s = self._clock()
+            self._message, self._step, self._started_s = "", "", self._clock()
 
     def repeat(self) -> None:
         """Print the step again if the last line is old."""
@@ -157,7 +158,7 @@ class Bar:
         self._message, self._status = "", status
 
     def restart(self) -> None:
-        self._started_s = time.monotonic()
+        self._message, self._status, self._started_s = "", "", time.monotonic()
 
     def close(self, *, done: bool) -> None:
         with self.hidden():
@@ -223,8 +224,13 @@ def shown(create: Callable[[], Progress]) -> Iterator[Progress]:
     """Yield the progress of the command; inside another block, that one, with a new clock."""
     global _current  # noqa: PLW0603 - a process has one terminal
     if _current is not None:
-        _current.restart()
-        yield _current
+        current = _current
+        current.restart()
+        try:
+            yield current
+        except BaseException:
+            current.restart()  # what failed is not done
+            raise
         return
     current = _current = create()
     done = False

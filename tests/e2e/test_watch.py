@@ -93,10 +93,10 @@ def test_a_watch_on_a_terminal_leaves_no_spinner(cluster: Cluster, tmp_path: Pat
     servers = json.dumps(cluster.bootstrap_servers.split(","))
     write_file(tmp_path / "cluster.yaml", CLUSTER.format(id=CLUSTER_ID, servers=servers, protected="nothing"))
     write_file(tmp_path / "floor.yaml", FLOOR.format(topics=topic, last="last"))
-    words = ("-m", "reconciler", "watch", str(tmp_path), "--every", "1s", "--rounds", "2")
-    written = run_on_terminal(*words, columns=200)
+    words = ("-m", "reconciler", "watch", str(tmp_path), "--every", "900s")
+    written = run_on_terminal(*words, columns=200, until="next round in")
     shown = [line for line in screen(written) if line]
-    assert f"RetentionFloor/floor/{topic}" in written or topic in written
+    assert topic in written, "the plan of the round"
     assert not [line for line in shown if re.search("[\u2800-\u28ff\u2501]", line)], shown
     assert not [line for line in shown if "next round" in line], "the status is a line that disappears"
     assert re.search(r"next round in \d+ s, last purge \S+ \(1 partition, at most 60 records\), 0 blocked", written)

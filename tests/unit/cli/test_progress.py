@@ -13,6 +13,19 @@ from tests.terminal import run_on_terminal, screen
 ROOT = Path(__file__).parents[3]
 CASE = ROOT / "tests" / "golden" / "01-one-of-each-kind" / "plan.json"
 
+UNREACHABLE = """\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {name: prod}
+spec: {clusterId: id-of-prod-000000000, bootstrapServers: ["127.0.0.1:1"]}
+---
+apiVersion: reconciler/v1
+kind: LeaderPolicy
+metadata: {name: all}
+mode: continuous
+spec: {topics: ["*"]}
+"""
+
 
 class Clock:
     now_s = 0.0
@@ -123,3 +136,17 @@ def test_no_width_breaks_no_line() -> None:
     text = "a sentence of many words " * 10
     (line,) = write_lines(Report(headline=(text,)), width=0)
     assert line.plain == text
+
+
+@pytest.mark.parametrize(("words", "until"), [("converge", ""), ("watch --every 900s", "next round in")])
+def test_no_spinner_stays_where_no_broker_answers(words: str, until: str, tmp_path: Path) -> None:
+    """The error of a round stands on a line of its own; it once followed a spinner."""
+    (tmp_path / "set.yaml").write_text(UNREACHABLE)
+    name, *options = words.split()
+    arguments = (name, str(tmp_path), *options, "--timeout", "1", "--engine", "inline")
+    written = run_on_terminal("-m", "reconciler", *arguments, columns=200, expected=None, until=until)
+    assert "connecting to prod" in written
+    assert until in written
+    error, *others = [line for line in screen(written) if line]
+    assert error.startswith("error: prod: ")
+    assert [line.partition(":")[0] for line in others] == (["stopping"] if until else [])
