@@ -46,7 +46,7 @@ SILENT = "B109"
 def unknown_fact(what: str, fact: Unknown) -> BlockReason:
     """Return the reason that a needed fact is unknown. `what`: its name, such as `log start`."""
     if fact.silent:
-        return BlockReason(SILENT, fact.reason, unread=True)
+        return BlockReason("B109", fact.reason, unread=True)
     return BlockReason("B103", f"{what} could not be read: {fact.reason}", unread=True)
 
 
