@@ -8,8 +8,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from reconciler import report
+from reconciler.cli import common
 from reconciler.cli import plan as command
+from reconciler.cli.settings import Settings
 from reconciler.errors import ExitCode, UsageError
+from reconciler.manifest import files
 from reconciler.model.plan import Plan
 from reconciler.model.snapshot import Unknown
 from reconciler.plan import drift, plan_file
@@ -17,7 +20,7 @@ from reconciler.policies import Policy
 from reconciler.report.plan import explain_report
 from tests import rendering
 from tests.strategies.examples import plan_text
-from tests.strategies.facts import floor, group, leaders, planned, removal, snapshot, topic
+from tests.strategies.facts import CLUSTER_ID, NOW_MS, floor, group, leaders, planned, removal, snapshot, topic
 
 TOPICS = [topic(name) for name in ("orders-eu", "orders-us", "payments", "billing.v1")]
 GROUPS = [group(name) for name in ("old-etl", "console-consumer-18", "billing")]
@@ -202,3 +205,19 @@ def test_hostile_names_are_quoted() -> None:
     (warning,) = plan.unmatched
     assert "\x1b" not in warning.reason
     assert warning.reason.count("\\u001b") == 2
+
+
+def test_manifests_without_policies_name_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan of a Cluster alone said "no changes" only."""
+    path = tmp_path / "m" / "cluster.yaml"
+    path.parent.mkdir()
+    path.write_text(
+        "apiVersion: reconciler/v1\nkind: Cluster\nmetadata: {name: prod-eu}\n"
+        f"spec: {{clusterId: {CLUSTER_ID}, bootstrapServers: [b:1]}}\n"
+    )
+    manifests = files.load([path.parent], now_ms=NOW_MS).for_cluster()
+    common.note_missing_policies(manifests, Settings())
+    common.note_missing_policies(manifests, Settings(quiet=True))
+    assert capsys.readouterr().err == (
+        f"prod-eu: no policies in {path.parent}, so nothing is compared; write one there\n"
+    )
