@@ -6,7 +6,7 @@ incomplete. A listing without an error proves nothing: without rights it is shor
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, groupby
 from typing import Any
@@ -36,7 +36,7 @@ Described = tuple[TopicFacts, tuple[PartitionFacts, ...]]
 class TopicListing:
     """All topics that the caller may see. `incomplete` None: nothing hints at further topics.
 
-    `brokers`: ids of live brokers. `addresses`: their hosts and ports by id. `partitions`: sorted, by topic; not of topics with Unknown ones.
+    `brokers`: ids of live brokers. `partitions`: sorted, by topic; not of topics with Unknown ones.
     """
 
     brokers: tuple[int, ...]
@@ -44,7 +44,6 @@ class TopicListing:
     partitions: Mapping[str, tuple[PartitionFacts, ...]]
     incomplete: Unknown | None = None
     cluster_id: str | None = None
-    addresses: Mapping[int, str] = field(default_factory=dict)
 
 
 def list_topics(session: KafkaSession) -> TopicListing:
@@ -87,7 +86,6 @@ def list_topics(session: KafkaSession) -> TopicListing:
         partitions=partitions,
         incomplete=Unknown(f"the metadata of {first_few(sorted(failed))} came with an error") if failed else None,
         cluster_id=listing.cluster_id,
-        addresses=dict(session.addresses),
     )
 
 

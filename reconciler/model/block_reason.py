@@ -49,7 +49,7 @@ SILENT = "B109"
 def unknown_fact(what: str, fact: Unknown) -> BlockReason:
     """Return the reason that a needed fact is unknown. `what`: its name, such as `log start`."""
     if fact.silent:
-        return BlockReason(SILENT, fact.reason, unread=True)
+        return BlockReason("B109", fact.reason, unread=True)
     return BlockReason("B103", f"{what} could not be read: {fact.reason}", unread=True)
 
 
@@ -167,8 +167,8 @@ B212 not every group is known
     groups that a principal may not describe, so a slower group may exist than the visible ones. What
     a group reads is also unknown while it rebalances, and before the first commit of a Streams
     group: plan again later.
-    Next: see that all brokers are up, and that no right to read is missing (`doctor` lists them),
-    then plan again
+    Next: see that all brokers are up, and that DESCRIBE on the cluster and on all groups is granted
+    (`doctor` tells which right is missing), then plan again
 B213 the scan did not cover all consumer groups below the floor
     The scan returned only the consumer groups below a certain offset, and the floor is above it. A
     group between the two would be overlooked.
@@ -181,8 +181,8 @@ B301 absence is not proven
     The manifest names a group that the cluster does not list, but the list is incomplete, or the
     commit log still holds records of the group. Missing permissions make a group look absent. The
     tool reports a group as gone only if the list is provably complete.
-    Next: see that all brokers are up, and that no right to read is missing (`doctor` lists them),
-    then plan again
+    Next: see that all brokers are up, and that DESCRIBE on the cluster and on the group is granted
+    (`doctor` tells which right is missing), then plan again
 B302 a group of a type that is not removed
     Only groups of the listed types are removed, and only classic and consumer groups can be listed.
     Share, streams and connect groups are never removed: brokers delete them without objection, and

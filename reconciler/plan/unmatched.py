@@ -18,8 +18,8 @@ from reconciler.text.suggest import did_you_mean
 _CITED_MAX = 3
 _NAMES_MAX = 2_000
 """Among more names there is no hint for a selector: the search would take too long."""
-_COMPARISONS_MAX = 200_000
-"""Pairs of an absent and a present group that are compared: about a second."""
+_COMPARISONS_MAX = 100_000
+"""Pairs of an absent and a present group that are compared, in about a second."""
 _SIMILAR = 0.8
 """Lowest similarity of a group's name for a warning; a hint beside an error may be bolder."""
 _LITERAL_MIN = 3

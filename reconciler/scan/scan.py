@@ -73,7 +73,7 @@ def scan(
         snapshot = _snapshot(request, session, listings, rows, observed_at_ms, last_purges)
     if snapshot_builder.lacks_answers(snapshot):
         progress("some facts have no answer: asking each broker")
-        silent = silent_brokers(session, listings.topics.addresses)
+        silent = silent_brokers(session, session.addresses)
         snapshot = snapshot_builder.name_silent_brokers(snapshot, silent)
     read = {name: sum(row["records"] or 0 for row in rows.runs if row["name"] == name) for name in _SOURCES}
     progress(
@@ -121,8 +121,9 @@ def describe_log(session: KafkaSession, topics: TopicListing) -> CommitLog:
         return CommitLog(missing=count)
     partitions = topics.partitions[COMMIT_LOG_TOPIC]
     with_leader = [facts.partition.partition for facts in partitions if isinstance(facts.leader, int)]
-    sizes = {number: ends.size for number, ends in read_ends(session, COMMIT_LOG_TOPIC, with_leader).items()}
-    return CommitLog(partitions=count, sizes=sizes)
+    ends = read_ends(session, COMMIT_LOG_TOPIC, with_leader)
+    unanswered = {number: of.high_watermark for number, of in ends.items() if isinstance(of.high_watermark, Unknown)}
+    return CommitLog(partitions=count, sizes={number: of.size for number, of in ends.items()}, unanswered=unanswered)
 
 
 def _divide(

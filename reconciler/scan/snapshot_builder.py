@@ -42,7 +42,8 @@ _COMMITS = ("commits", "commit_topics", "fingerprint")
 class CommitLog:
     """What is known of the commit log. `partitions` 0: it does not exist, so there are no commits.
 
-    `missing`: why nothing is known. `sizes`: offsets of each partition with a leader. `unread`:
+    `missing`: why nothing is known. `sizes`: offsets of each partition with a leader. `unanswered`:
+    partitions whose leader did not answer for them when the groups were listed. `unread`:
     partitions that were not read to their end. `ends`: up to where the others were read. The counts
     are of records that were read.
     """
@@ -50,6 +51,7 @@ class CommitLog:
     partitions: int = 0
     missing: Unknown | None = None
     sizes: Mapping[int, int] = field(default_factory=dict)
+    unanswered: Mapping[int, Unknown] = field(default_factory=dict)
     unread: Mapping[int, Unknown] = field(default_factory=dict)
     ends: Mapping[int, int] = field(default_factory=dict)
     records: int = 0
@@ -64,6 +66,11 @@ class CommitLog:
         if len(self.sizes) < self.partitions:
             partitions = f"{self.partitions - len(self.sizes)} of {self.partitions} partitions of {COMMIT_LOG_TOPIC}"
             return Unknown(f"no broker lists the groups of {partitions}, which have no leader")
+        if self.unanswered:
+            # Once the silent leader is fenced, a listing succeeds without its groups.
+            number = min(self.unanswered)
+            reason = self.unanswered[number].reason
+            return Unknown(f"the groups of {COMMIT_LOG_TOPIC}[{number}] may not be listed: {reason}")
         return None
 
     def with_rows(self, runs: Iterable[Row]) -> "CommitLog":
