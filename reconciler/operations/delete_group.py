@@ -13,6 +13,7 @@ from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason
 from reconciler.model.bounds import EpochMs, Int32, Int64, NonEmpty
 from reconciler.model.description import Description, Fact
+from reconciler.model.names import Address
 from reconciler.model.outcome import Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import GroupRequest, ScanRequest
@@ -157,8 +158,8 @@ class DeleteGroup(Operation):
         )
 
     @classmethod
-    def count_effects(cls, actions: Sequence["DeleteGroup"]) -> str:
-        return f"{count(len(actions), 'group')} removed"
+    def count_effects(cls, addresses: Collection[Address]) -> str:
+        return f"{count(len(addresses), 'group')} removed"
 
     @classmethod
     def total_loss(cls, actions: Sequence["DeleteGroup"], _observed: Mapping[str, float] = NO_LIMITS) -> str:
