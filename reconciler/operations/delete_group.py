@@ -151,10 +151,13 @@ class DeleteGroup(Operation):
 
     def describe(self) -> Description:
         commits, topics = count(self.seen.commits, "committed offset"), count(self.seen.commit_topics, "topic")
+        last_ms, reason = self.seen.last_activity_ms, sentence(self.reason)
         return Description(
             subject=(escaped_name(quoted(self.group)),),
             loss=(strong(commits), f" on {topics}"),
-            change=(sentence(self.reason),),
+            # Without evidence the reason says what else goes, so it is never left out.
+            change=(reason,) if last_ms is None else (f"idle since {format_time(last_ms)}",),
+            notes=() if last_ms is None else (("because ", reason),),
         )
 
     @classmethod
