@@ -107,15 +107,14 @@ def _next_steps(plan: Plan, saved_to: str | None, paths: Sequence[str]) -> Itera
     elif plan.actions and saved_to:
         yield (apply,)
     elif plan.actions:
-        out = " ".join(map(shlex.quote, (*paths, "--out", "plan.json")))
-        yield (escaped_name(f"reconciler plan {escape_name(out)}"), ", then ", apply)
+        yield ("the same command with ", escaped_name("--out plan.json"), ", then ", apply)
     elif blocked := [decision for decision in plan.decisions if isinstance(decision, Blocked)]:
         words = " ".join(filter(None, (shlex.quote(str(blocked[0].address)), saved_to and shlex.quote(saved_to))))
         yield (escaped_name(f"reconciler explain {escape_name(words)}"),)
 
 
 def count_decisions(decisions: Sequence[Decision]) -> str:
-    """`records of 1 partition deleted (at most 97,213 records), 1 group removed; 14 partitions in sync`."""
+    """`cannot be undone: 1 group removed (12 committed offsets); in sync: 14 partitions`."""
     counts = (f"{item.label.lower()}: {plain(item.text)}" for item in _tally(decisions))
     return "; ".join(counts)
 
