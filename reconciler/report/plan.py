@@ -515,6 +515,8 @@ def _facts(plan: Plan, decision: Decision) -> Iterator[Fact]:
         yield "Declared", (escaped_name(format_location(decision.declared_at)), mode)
     if not isinstance(decision, Satisfied):
         yield "Because", (sentence(decision.reason),)
+    if isinstance(decision, Blocked | Waiting) and decision.held_by:
+        yield "Held by", join(", ", *((escaped_name(quoted(group)),) for group in decision.held_by))
     match decision:
         case Waiting(until_ms=int(until_ms)):
             until = formatting.until(until_ms, now_ms=plan.observed_at_ms)
