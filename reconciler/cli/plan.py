@@ -1,5 +1,6 @@
 """`reconciler plan`, `plan diff`, `show` and `explain`: what would change, and why. Read only."""
 
+import json
 import re
 from collections.abc import Collection
 from functools import partial
@@ -9,11 +10,13 @@ from typing import Annotated
 import typer
 
 from reconciler import pipeline, report
+from reconciler.apply import results as results_file
 from reconciler.cli import common, console, loading
 from reconciler.cli.loading import Paths, PlanAndPaths
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.clock import wall_clock_ms
-from reconciler.errors import ExitCode, Refused, UsageError
+from reconciler.codec import document
+from reconciler.errors import ExitCode, PlanUnusable, Refused, UsageError
 from reconciler.manifest.error_codes import CODES
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.block_reason import BLOCK_CODES
@@ -211,11 +214,13 @@ def plan_diff(
 @accepts_settings
 def show(
     settings: Settings,
-    saved: Annotated[Path, typer.Argument(metavar="PLAN", help="A saved plan.")],
+    saved: Annotated[Path, typer.Argument(metavar="PLAN", help="A saved plan, or the file of apply --results.")],
     detailed_exitcode: DetailedExitcode = False,
     full: Full = False,
 ) -> int:
-    """Print a saved plan in any format."""
+    """Print a saved plan, or the results of an apply, in any format."""
+    if saved.is_file() and results_file.is_results(saved):
+        return _show_saved_results(saved, settings)
     planned = plan_file.read(saved)
     show_plan(planned, settings, full=full, saved_to=saved, with_next_step=True)
     if (now_ms := wall_clock_ms()) > planned.expires_at_ms:
@@ -224,6 +229,25 @@ def show(
             f"{until(planned.expires_at_ms, now_ms=now_ms)}: apply refuses it; plan again"
         )
     return exit_code(planned, detailed=detailed_exitcode)
+
+
+def _show_saved_results(saved: Path, settings: Settings) -> ExitCode:
+    """Write a results file in the selected formats. Raises PlanUnusable."""
+    try:
+        text = saved.read_text(encoding="utf-8")
+        header, rows = results_file.parse(text)
+    except (OSError, ValueError) as error:
+        raise PlanUnusable(f"the results {saved} are not usable: {error}") from error
+    tree = report.results_report(header, rows, duration_ms=max(0, header.finished_at_ms - header.started_at_ms))
+    console.emit(
+        settings,
+        "a result",
+        text=lambda: common.lines(tree),
+        md=lambda: report.write_markdown(tree),
+        json=lambda: document(json.loads(text)),
+        github=lambda: report.write_annotations(tree),
+    )
+    return ExitCode.DONE
 
 
 @accepts_settings

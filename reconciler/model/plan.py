@@ -49,7 +49,7 @@ class Blocked:
 
     `code`: a key of `block_reason.BLOCK_CODES`. `unread`: a fact could not be read. `held_by`: the
     groups that hold the subject back, in order; once all of them are gone or have read further,
-    nothing of this reason is left. Empty: no groups do.
+    nothing of this reason is left. Empty: no groups do, or too many.
     """
 
     address: Address

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason
 from reconciler.model.description import Description, Fact, SizeChange
-from reconciler.model.names import TopicPartition, format_address
+from reconciler.model.names import Address, TopicPartition, format_address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest
@@ -192,9 +192,9 @@ class Operation(Action):
         """Describe the action for any report."""
 
     @classmethod
-    def count_effects(cls, actions: Sequence[Any]) -> str:
-        """Say what all these actions do: `records of 12 partitions of 3 topics deleted`."""
-        return count(len(actions), cls.TITLE)
+    def count_effects(cls, addresses: Collection[Address]) -> str:
+        """Say what the actions at these addresses do: `records of 12 partitions of 3 topics deleted`."""
+        return count(len(addresses), cls.TITLE)
 
     @classmethod
     def total_loss(cls, actions: Sequence[Any], observed: Mapping[str, float] = NO_LIMITS) -> str:

@@ -13,6 +13,7 @@ from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason, unknown_fact
 from reconciler.model.bounds import EpochMs, Int32, Int64, NonEmpty
 from reconciler.model.description import Description, Fact
+from reconciler.model.names import Address
 from reconciler.model.outcome import Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import GroupRequest, ScanRequest
@@ -152,15 +153,18 @@ class DeleteGroup(Operation):
 
     def describe(self) -> Description:
         commits, topics = count(self.seen.commits, "committed offset"), count(self.seen.commit_topics, "topic")
+        last_ms, reason = self.seen.last_activity_ms, sentence(self.reason)
         return Description(
             subject=(escaped_name(quoted(self.group)),),
             loss=(strong(commits), f" on {topics}"),
-            change=(sentence(self.reason),),
+            # Without evidence the reason says what else goes, so it is never left out.
+            change=(reason,) if last_ms is None else (f"idle since {format_time(last_ms)}",),
+            notes=() if last_ms is None else (("because ", reason),),
         )
 
     @classmethod
-    def count_effects(cls, actions: Sequence["DeleteGroup"]) -> str:
-        return f"{count(len(actions), 'group')} removed"
+    def count_effects(cls, addresses: Collection[Address]) -> str:
+        return f"{count(len(addresses), 'group')} removed"
 
     @classmethod
     def total_loss(cls, actions: Sequence["DeleteGroup"], _observed: Mapping[str, float] = NO_LIMITS) -> str:

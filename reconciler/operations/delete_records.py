@@ -5,7 +5,7 @@ here can make it higher, and only the log start offset proves what was done.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -15,7 +15,7 @@ from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason, contradiction
 from reconciler.model.bounds import Int32, NonEmpty
 from reconciler.model.description import Description, Fact, SizeChange
-from reconciler.model.names import TopicPartition, format_subject
+from reconciler.model.names import Address, TopicPartition, format_subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest, TopicRequest
@@ -301,8 +301,8 @@ class DeleteRecords(FoldableOperation):
         )
 
     @classmethod
-    def count_effects(cls, actions: Sequence["DeleteRecords"]) -> str:
-        partitions = count_partitions(len(actions), len({action.partition.topic for action in actions}))
+    def count_effects(cls, addresses: Collection[Address]) -> str:
+        partitions = count_partitions(len(addresses), len({address.name for address in addresses}))
         return f"records of {partitions} deleted"
 
     @classmethod

@@ -5,7 +5,7 @@ the leader that the metadata shows counts.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -13,7 +13,7 @@ from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason, contradiction, unknown_fact
 from reconciler.model.bounds import Int32, NonEmpty
 from reconciler.model.description import Description, Fact
-from reconciler.model.names import TopicPartition, format_subject
+from reconciler.model.names import Address, TopicPartition, format_subject
 from reconciler.model.outcome import Status
 from reconciler.model.ports import Election, Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest, TopicRequest
@@ -175,9 +175,9 @@ class ElectLeader(FoldableOperation):
         return Description(subject=subject, change=(change,))
 
     @classmethod
-    def count_effects(cls, actions: Sequence["ElectLeader"]) -> str:
-        partitions = count_partitions(len(actions), len({action.partition.topic for action in actions}))
-        return f"{'leader' if len(actions) == 1 else 'leaders'} of {partitions} elected"
+    def count_effects(cls, addresses: Collection[Address]) -> str:
+        partitions = count_partitions(len(addresses), len({address.name for address in addresses}))
+        return f"{'leader' if len(addresses) == 1 else 'leaders'} of {partitions} elected"
 
     @classmethod
     def total_loss(cls, actions: Sequence["ElectLeader"], _observed: Mapping[str, float] = NO_LIMITS) -> str:

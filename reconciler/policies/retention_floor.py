@@ -34,6 +34,8 @@ from reconciler.text.formatting import count, format_duration, format_instant
 DEFAULT_EVERY_MS = 30_000
 """Kafka Streams' `repartition.purge.interval.ms`."""
 
+_HELD_BY_MAX = 20
+"""Groups that a decision names as holding a partition back. A plan of many partitions repeats them."""
 _NAME_OF_NO_GROUP = "\N{SNOWMAN} no group has this name"
 """A pattern that matches it matches every name."""
 
@@ -458,7 +460,9 @@ def _offset_at(facts: PartitionFacts, instant_ms: int, end: int) -> int | None:
 
 
 def _names(readers: Iterable[ConsumerPosition]) -> tuple[str, ...]:
-    return tuple(sorted({reader.group for reader in readers}))
+    """Return the groups that hold a partition back; none where too many do to remove them all."""
+    names = sorted({reader.group for reader in readers})
+    return tuple(names) if len(names) <= _HELD_BY_MAX else ()
 
 
 def _lag_block(lagging: Sequence[ConsumerPosition], floor: int, log_start: int) -> BlockReason:

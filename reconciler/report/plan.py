@@ -117,15 +117,14 @@ def _next_steps(plan: Plan, saved_to: str | None, paths: Sequence[str]) -> Itera
     elif plan.actions and saved_to:
         yield (apply,)
     elif plan.actions:
-        out = " ".join(map(shlex.quote, (*paths, "--out", "plan.json")))
-        yield (escaped_name(f"reconciler plan {escape_name(out)}"), ", then ", apply)
+        yield ("the same command with ", escaped_name("--out plan.json"), ", then ", apply)
     elif blocked := [decision for decision in plan.decisions if isinstance(decision, Blocked)]:
         words = " ".join(filter(None, (shlex.quote(str(blocked[0].address)), saved_to and shlex.quote(saved_to))))
         yield (escaped_name(f"reconciler explain {escape_name(words)}"),)
 
 
 def count_decisions(decisions: Sequence[Decision]) -> str:
-    """`records of 1 partition deleted (at most 97,213 records), 1 group removed; 14 partitions in sync`."""
+    """`cannot be undone: 1 group removed (12 committed offsets); in sync: 14 partitions`."""
     counts = (f"{item.label.lower()}: {plain(item.text)}" for item in _tally(decisions))
     return "; ".join(counts)
 
@@ -149,25 +148,30 @@ def _tally(decisions: Sequence[Decision], observed: Mapping[str, float] = NO_LIM
         yield Item(label="Changes", text=("none",))
     blocked, waiting = [*by_state["blocked"], *by_state[_UNREAD]], by_state["waiting"]
     if blocked:
-        unread = f" (unread: {count_subjects(by_state[_UNREAD])})" if by_state[_UNREAD] else ""
-        yield Item(label="Blocked", text=(f"{count_subjects(blocked)}{unread}",), severity=Severity.WARNING)
+        unread = f" (unread: {_count_decisions(by_state[_UNREAD])})" if by_state[_UNREAD] else ""
+        yield Item(label="Blocked", text=(f"{_count_decisions(blocked)}{unread}",), severity=Severity.WARNING)
     for label, same_state in (("Waiting", waiting), ("Skipped", by_state["skipped"])):
         if same_state:
-            yield Item(label=label, text=(count_subjects(same_state),))
-    if in_sync := count_subjects(by_state["in sync"], others=[*actions, *blocked, *waiting]):
+            yield Item(label=label, text=(_count_decisions(same_state),))
+    if in_sync := _count_decisions(by_state["in sync"], others=[*actions, *blocked, *waiting]):
         yield Item(label="In sync", text=(in_sync,), severity=Severity.GOOD)
 
 
-def effects_of(actions: Sequence[Action], observed: Mapping[str, float] = NO_LIMITS) -> Iterator[tuple[str, str]]:
+def effects_of(actions: Sequence[Operation], observed: Mapping[str, float] = NO_LIMITS) -> Iterator[tuple[str, str]]:
     """Yield what the actions of each operation do, and what they lose at most."""
     for operation in reversed(operations.OPERATIONS):
         if members := [action for action in actions if type(action) is operation]:
-            yield operation.count_effects(members), operation.total_loss(members, observed)
+            addresses = [action.address for action in members]
+            yield operation.count_effects(addresses), operation.total_loss(members, observed)
 
 
-def count_subjects(decisions: Iterable[Decision], others: Iterable[Decision] = ()) -> str:
-    """Count what decisions are about: `7 partitions, 1 group`. Each counts once, and those of `others` never."""
-    counted, elsewhere = _subjects(decisions), _subjects(others)
+def _count_decisions(decisions: Iterable[Decision], others: Iterable[Decision] = ()) -> str:
+    return count_subjects((decision.address for decision in decisions), (decision.address for decision in others))
+
+
+def count_subjects(addresses: Iterable[Address], others: Iterable[Address] = ()) -> str:
+    """Count subjects: `7 partitions, 1 group`. Each counts once, and those of `others` never."""
+    counted, elsewhere = _subjects(addresses), _subjects(others)
     numbers = Counter[str]()
     for (sort, subject), partitions in counted.items():
         numbers[sort] += len(partitions - elsewhere.get((sort, subject), set()))
@@ -180,11 +184,10 @@ def count_subjects(decisions: Iterable[Decision], others: Iterable[Decision] = (
     )
 
 
-def _subjects(decisions: Iterable[Decision]) -> defaultdict[tuple[str, str], set[int]]:
+def _subjects(addresses: Iterable[Address]) -> defaultdict[tuple[str, str], set[int]]:
     """Return the partition numbers of each sort of subject by its name; of all but partitions: -1."""
     subjects: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
-    for decision in decisions:
-        address = decision.address
+    for address in addresses:
         sort = "partition" if address.partition >= 0 else "group" if address.kind in GROUP_KINDS else "topic"
         if not address.name:
             sort = "policy"
@@ -267,7 +270,7 @@ def _sections(plan: Plan, *, full: bool) -> Iterator[Section]:
         groups = [[decision] for decision in decisions] if full else list(_fold_causes(decisions))
         make = partial(_notice_item, label=label, now_ms=plan.observed_at_ms, releases=releases)
         yield Section(
-            heading=(f"{_HEADINGS.get(label, label)}: {count_subjects(decisions)}",),
+            heading=(f"{_HEADINGS.get(label, label)}: {_count_decisions(decisions)}",),
             items=Items.of(groups, make),
             severity=Severity.WARNING if is_blocked else Severity.PLAIN,
             open_items=OPEN_ITEMS if is_blocked else 0,
@@ -371,7 +374,7 @@ class _Releases:
         if not held_by or any(decision.held_by != held_by for decision in same):
             return ()
         names = escaped_name(formatting.first_few([quoted(group) for group in held_by]))
-        subjects = count_subjects(same)
+        subjects = _count_decisions(same)
         if self.removed.issuperset(held_by):
             return ("removing ", names, f", as this plan does, unblocks {subjects}: plan again after the apply")
         return (
@@ -534,6 +537,8 @@ def _facts(plan: Plan, decision: Decision) -> Iterator[Fact]:
         yield "Declared", (escaped_name(format_location(decision.declared_at)), mode)
     if not isinstance(decision, Satisfied):
         yield "Because", (sentence(decision.reason),)
+    if isinstance(decision, Blocked | Waiting) and decision.held_by:
+        yield "Held by", join(", ", *((escaped_name(quoted(group)),) for group in decision.held_by))
     match decision:
         case Waiting(until_ms=int(until_ms)):
             until = formatting.until(until_ms, now_ms=plan.observed_at_ms)

@@ -3,15 +3,15 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from typing import cast
 
+from reconciler import operations
+from reconciler.apply.results import ResultRow, ResultsHeader
 from reconciler.journal.entry import Event, JournalEntry
 from reconciler.journal.review import ReviewedTree
-from reconciler.model.names import format_address, format_subject
+from reconciler.model.names import Address, format_address, format_subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
-from reconciler.operations.base import Operation
-from reconciler.report.plan import count_subjects, effects_of
+from reconciler.report.plan import count_subjects
 from reconciler.report.tree import (
     FOLD_ABOVE,
     Item,
@@ -46,8 +46,13 @@ _DIGEST = re.compile("(restore of )?sha256:[0-9a-f]{1,64}")
 _RANK = {status: rank for rank, status in enumerate(_STATUSES)}
 
 
-def results_report(plan: Plan, outcomes: Sequence[Outcome], *, duration_ms: int | None = None) -> Report:
-    """The report of what became of `plan`: what was not done by cause, the rest as counts."""
+def results_report(
+    plan: Plan | ResultsHeader, outcomes: Sequence[Outcome | ResultRow], *, duration_ms: int | None = None
+) -> Report:
+    """The report of what became of `plan`: what was not done by cause, the rest as counts.
+
+    Also of a results file, by its header and its rows.
+    """
     tally = Counter(outcome.status for outcome in outcomes)
     present = {status: row for status, row in _STATUSES.items() if tally[status]}
     counts = {status: f"{tally[status]:,} {label.lower()}" for status, (label, _, _) in present.items()}
@@ -70,35 +75,47 @@ def results_report(plan: Plan, outcomes: Sequence[Outcome], *, duration_ms: int 
     )
 
 
-def _items(outcomes: Sequence[Outcome]) -> Iterator[Item]:
+def _items(outcomes: Sequence[Outcome | ResultRow]) -> Iterator[Item]:
     """Yield the outcomes that are news, the worst first, then counts of those that are as planned."""
-    as_planned = defaultdict(list)
+    as_planned: defaultdict[tuple[Status, str], list[Address]] = defaultdict(list)
     news = []
     for outcome in outcomes:
         if _is_as_planned(outcome):
-            as_planned[outcome.status].append(outcome.action)
+            as_planned[outcome.status, _operation_of(outcome)].append(_address_of(outcome))
         else:
             news.append(outcome)
-    news.sort(key=lambda outcome: (_RANK[outcome.status], outcome.action.address))
-    for same in group_equal(news, lambda outcome: (outcome.status, type(outcome.action), outcome.code)):
-        causes = list(group_equal(same, lambda outcome: cause_of(outcome.detail, outcome.action.address)))
+    news.sort(key=lambda outcome: (_RANK[outcome.status], _address_of(outcome)))
+    for same in group_equal(news, lambda outcome: (outcome.status, _operation_of(outcome), outcome.code)):
+        causes = list(group_equal(same, lambda outcome: cause_of(outcome.detail, _address_of(outcome))))
         yield from map(_item, causes if len(causes) <= FOLD_ABOVE else [same])
-    if satisfied := as_planned[Status.SATISFIED]:
-        text = f"{count_subjects(satisfied)} as desired already"
-        yield Item(label=_STATUSES[Status.SATISFIED][0], text=(text,))
-    if applied := as_planned[Status.APPLIED]:
-        effects = "; ".join(effect for effect, _loss in effects_of(applied))
-        yield Item(label=_STATUSES[Status.APPLIED][0], text=(effects,), severity=Severity.GOOD)
+    by_status: defaultdict[Status, list[str]] = defaultdict(list)
+    for operation in reversed(operations.OPERATIONS):
+        if satisfied := as_planned.get((Status.SATISFIED, operation.OPERATION)):
+            by_status[Status.SATISFIED].append(count_subjects(satisfied))
+        if applied := as_planned.get((Status.APPLIED, operation.OPERATION)):
+            by_status[Status.APPLIED].append(operation.count_effects(applied))
+    for status, ending in ((Status.SATISFIED, " as desired already"), (Status.APPLIED, "")):
+        if counts := by_status[status]:
+            label, severity, _step = _STATUSES[status]
+            yield Item(label=label, text=(f"{'; '.join(counts)}{ending}",), severity=severity)
 
 
-def _is_as_planned(outcome: Outcome) -> bool:
+def _address_of(outcome: Outcome | ResultRow) -> Address:
+    return outcome.action.address if isinstance(outcome, Outcome) else outcome.address
+
+
+def _operation_of(outcome: Outcome | ResultRow) -> str:
+    return outcome.action.OPERATION if isinstance(outcome, Outcome) else outcome.operation
+
+
+def _is_as_planned(outcome: Outcome | ResultRow) -> bool:
     """Whether the outcome says no more than its status: of a success, the operation's usual words."""
-    action = cast(Operation, outcome.action)
-    usual = {Status.APPLIED: action.APPLIED, Status.SATISFIED: action.SATISFIED}
+    operation = next((known for known in operations.OPERATIONS if _operation_of(outcome) == known.OPERATION), None)
+    usual = {} if operation is None else {Status.APPLIED: operation.APPLIED, Status.SATISFIED: operation.SATISFIED}
     return outcome.status in usual and outcome.detail in ("", usual[outcome.status])
 
 
-def _item(same: Sequence[Outcome]) -> Item:
+def _item(same: Sequence[Outcome | ResultRow]) -> Item:
     """The item of one outcome, or of many of one cause."""
     first = same[0]
     example: Phrase = ()
@@ -108,10 +125,10 @@ def _item(same: Sequence[Outcome]) -> Item:
         removed = sum(outcome.removed_max for outcome in same)
         effect = f"at most {formatting.count(removed, 'record')} removed" if removed else ""
         if any(outcome.detail != first.detail for outcome in same):
-            example = (", such as ", escaped_name(format_subject(first.action.address)))
+            example = (", such as ", escaped_name(format_subject(_address_of(first))))
     text = "; ".join(filter(None, (first.detail, first.code if first.code != "NONE" else "", effect)))
     label, severity, _step = _STATUSES[first.status]
-    subject = (*format_subjects([outcome.action.address for outcome in same]), *example)
+    subject = (*format_subjects([_address_of(outcome) for outcome in same]), *example)
     return Item(label=label, subject=subject, text=(sentence(text),) if text else (), severity=severity)
 
 

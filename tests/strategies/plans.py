@@ -188,11 +188,18 @@ addresses = st.one_of(
     st.builds(Address, st.just("GroupRemoval"), policies, group_ids),
 )
 
+held_by = st.lists(group_ids, max_size=2, unique=True).map(tuple)
+
 decisions: st.SearchStrategy[Decision] = st.one_of(
     actions,
     st.builds(Satisfied, addresses),
     st.builds(
-        Waiting, address=addresses, declared_at=locations, reason=prose, until_ms=st.none() | st.integers(-1, 2**62)
+        Waiting,
+        address=addresses,
+        declared_at=locations,
+        reason=prose,
+        until_ms=st.none() | st.integers(-1, 2**62),
+        held_by=held_by,
     ),
     st.builds(Skipped, address=addresses, reason=prose),
     st.builds(
@@ -203,6 +210,7 @@ decisions: st.SearchStrategy[Decision] = st.one_of(
         reason=prose,
         next_step=prose,
         unread=st.booleans(),
+        held_by=held_by,
     ),
 )
 

@@ -1,6 +1,6 @@
 """An operation that the reports do not know appears in all of them by its own description."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
@@ -9,6 +9,7 @@ import pytest
 from reconciler import operations
 from reconciler.model.action import Action
 from reconciler.model.description import Description, Fact
+from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.operations.base import NO_LIMITS
 from reconciler.operations.delete_group import DeleteGroup
@@ -32,8 +33,8 @@ class RemoveAlias(DeleteGroup):
         return Description(subject=(name(self.group),), loss=(strong("1 alias"),))
 
     @classmethod
-    def count_effects(cls, actions: Sequence[Action]) -> str:
-        return f"{len(actions)} alias removed"
+    def count_effects(cls, addresses: Collection[Address]) -> str:
+        return f"{len(addresses)} alias removed"
 
     @classmethod
     def total_loss(cls, _actions: Sequence[Action], _observed: Mapping[str, float] = NO_LIMITS) -> str:

@@ -196,11 +196,11 @@ def test_the_last_line_names_the_next_command() -> None:
     refused = LimitVerdict(id="groups", limit=0, observed=1, passed=False, message="groups: 1")
     for example, how, command in (
         (plan(removal()), {"saved_to": "a plan.json"}, "Next: reconciler apply 'a plan.json'"),
-        (plan(removal()), {}, "Next: reconciler plan --out plan.json, then reconciler apply plan.json"),
+        (plan(removal()), {}, "Next: the same command with --out plan.json, then reconciler apply plan.json"),
         (
             plan(removal()),
             {"paths": ["here"]},
-            "Next: reconciler plan here --out plan.json, then reconciler apply plan.json here",
+            "Next: the same command with --out plan.json, then reconciler apply plan.json here",
         ),
         (plan(blocked()), {}, "Next: reconciler explain 'RetentionFloor/orders-gdpr/orders[5]'"),
         (plan(removal(), limits=(refused,)), {}, "Next: nothing of this plan can be applied: "),

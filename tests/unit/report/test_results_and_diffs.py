@@ -355,6 +355,12 @@ def test_other_decisions_are_explained() -> None:
     assert explained("LeaderPolicy/all/x[0]", satisfied("LeaderPolicy/all/x[0]")).startswith("LeaderPolicy/all/x[0]: ")
 
 
+def test_the_groups_that_hold_a_subject_back_are_named() -> None:
+    """All of them, also where the reason names the last one only."""
+    text = explained("RetentionFloor/orders-gdpr/orders[5]", blocked(held_by=("a", "billing")))
+    assert '  Held by      "a", "billing"' in text.splitlines()
+
+
 def test_a_topic_or_policy_explains_its_decisions() -> None:
     """The first decisions are shown in full, the others are counted."""
     decisions = [purge("clicks", number) for number in range(9)]
