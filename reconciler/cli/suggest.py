@@ -1,6 +1,7 @@
 """`reconciler suggest`: reads a cluster and suggests its first policies."""
 
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -98,10 +99,11 @@ def suggest(
         _write(write, suggestions, texts)
     next_steps = tuple(_next_steps(suggestions, write, texts, paths, bootstrap_server))
     tree = report.suggest_report(suggestions, next_steps=next_steps)
+    width = shutil.get_terminal_size((0, 0)).columns or None
     console.emit(
         settings,
         "suggest",
-        text=lambda: _fitting_lines(suggestions, next_steps),
+        text=lambda: fitting_lines(suggestions, next_steps, width=width),
         md=lambda: report.write_markdown(tree),
         json=lambda: findings.dumps(suggestions, texts),
     )
@@ -186,12 +188,12 @@ def _next_steps(
         yield f"reconciler plan {everything}"
 
 
-def _fitting_lines(suggestions: Suggestions, next_steps: Sequence[str]) -> list[Text]:
-    """Return the report in at most LINES_MAX lines of this terminal: with fewer findings, if need be."""
+def fitting_lines(suggestions: Suggestions, next_steps: Sequence[str], *, width: int | None) -> list[Text]:
+    """Return the report in at most LINES_MAX lines of a terminal: with fewer findings, if need be."""
     items_max, lines = ITEMS_MAX, list[Text]()
     while items_max:
         tree = report.suggest_report(suggestions, next_steps=next_steps, items_max=items_max)
-        lines = list(common.lines(tree))
+        lines = list(report.write_lines(tree, width=width))
         if len(lines) <= LINES_MAX:
             return lines
         items_max //= 2

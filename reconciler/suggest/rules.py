@@ -25,6 +25,7 @@ from reconciler.model.snapshot import (
     ConsumerPosition,
     GroupFacts,
     GroupState,
+    PartitionFacts,
     TopicFacts,
     Unknown,
 )
@@ -220,6 +221,11 @@ class _Analysis:
     # --- what several rules need
 
     @cached_property
+    def leaving(self) -> frozenset[str]:
+        """The groups that a suggested or a present GroupRemoval removes: no floor waits for their commits."""
+        return self.covered.get(GroupRemoval, frozenset()) | self.idle.keys()
+
+    @cached_property
     def covered(self) -> Mapping[type[Policy], frozenset[str]]:
         """The names that policies of each kind select already."""
         names: defaultdict[type[Policy], set[str]] = defaultdict(set)
@@ -258,13 +264,12 @@ class _Analysis:
     def positions(self) -> Mapping[TopicPartition, Sequence[ConsumerPosition]]:
         """Where each group stands on the partitions of purgeable topics, as far as all of it is known."""
         positions = {}
-        for partition, facts in self.snapshot.partitions.items():
-            values = (facts.readers, facts.log_start, facts.stable_end, facts.high_watermark, facts.topic_id)
+        for partition, facts in sorted(self.snapshot.partitions.items()):
+            values = _offsets_and_readers(facts)
             if partition.topic not in self.purgeable or any(isinstance(value, Unknown) for value in values):
                 continue
-            readers, log_start, _, high_watermark, topic_id = values
-            verified = checks.verified_positions(readers, topic_id, log_start, high_watermark)  # type: ignore[arg-type]
-            positions[partition] = tuple(verified)
+            readers, log_start, _stable_end, high_watermark, topic_id = values
+            positions[partition] = tuple(checks.verified_positions(readers, topic_id, log_start, high_watermark))
         return positions
 
     @cached_property
@@ -286,7 +291,7 @@ class _Analysis:
 
     def _reason(self, partition: TopicPartition) -> str:
         facts = self.snapshot.partitions.get(partition)
-        values = () if facts is None else (facts.log_start, facts.stable_end, facts.readers, facts.topic_id)
+        values = () if facts is None else _offsets_and_readers(facts)
         return next((f": {value.reason}" for value in values if isinstance(value, Unknown)), "")
 
     def _held(self, idle: Collection[str]) -> Mapping[str, Counter[str]]:
@@ -334,7 +339,7 @@ class _Analysis:
                 elif isinstance(decision, Blocked) and decision.unread:
                     collector.cannot_tell(decision.reason, quoted(decision.address.name))
         self.idle = {group: removal for group, removal in removals.items() if not collector.is_ignored(group)}
-        held = {} if self.unknown_consumers is not None else self._held(self.idle)
+        held = {} if self.unknown_consumers is not None else self._held(self.leaving)
         for group, removal in self.idle.items():
             self._add_idle_group(collector, removal, held.get(group, Counter()))
         self.actions += self.idle.values()
@@ -348,6 +353,7 @@ class _Analysis:
     def _add_idle_group(self, collector: _Collector, removal: DeleteGroup, held: Counter[str]) -> None:
         seen = removal.seen
         assert seen.last_activity_ms is not None
+        all_read = self.unknown_consumers is None and not any(isinstance(r, Unknown) for r in self.readers.values())
         idle_ms = self.snapshot.observed_at_ms - seen.last_activity_ms
         evidence = [
             f"{seen.state}, no activity for {approximate_duration(idle_ms)} (since {format_time(seen.last_activity_ms)})",
@@ -356,7 +362,8 @@ class _Analysis:
         if self.unknown_consumers is not None:
             evidence.append(f"what it holds back cannot be told: {self.unknown_consumers}")
         elif held:
-            evidence.append(f"it holds back {_records_of(held)}, which every other group has read")
+            least = "" if all_read else "at least "
+            evidence.append(f"it holds back {least}{_records_of(held)}, which every other group has read")
         counter_evidence = [
             f"a consumer that works less often than every {format_duration(self.idle_for_ms)} looks the same"
         ]
@@ -370,14 +377,14 @@ class _Analysis:
             confidence=confidence if idle_ms >= DEFAULT_IDLE_FOR_MS else Confidence.LOW,
             evidence=tuple(evidence),
             counter_evidence=tuple(counter_evidence),
-            records=None if self.unknown_consumers is not None else held.total(),
+            records=held.total() if all_read else None,
         )
 
     def _lagging_groups(self, collector: _Collector) -> None:
         if not self._consumers_known(collector):
             return
-        for group, held in sorted(self._held(self.idle).items()):
-            for topic, records in held.items() if group not in self.idle else ():
+        for group, held in sorted(self._held(self.leaving).items()):
+            for topic, records in held.items() if group not in self.leaving else ():
                 facts = self.purgeable[topic]
                 if isinstance(self.readers[topic], Unknown) or not isinstance(facts, TopicFacts):
                     continue
@@ -421,9 +428,9 @@ class _Analysis:
         return self.unknown_consumers is None
 
     def _active_readers(self, topic: str) -> list[str]:
-        """The groups of a topic without the idle ones. Its readers are known."""
+        """The groups of a topic without those that leave. Its readers are known."""
         readers = self.readers[topic]
-        return [] if isinstance(readers, Unknown) else sorted(group for group in readers if group not in self.idle)
+        return [] if isinstance(readers, Unknown) else sorted(readers - self.leaving)
 
     def _read_records(self, collector: _Collector) -> None:
         if not self._consumers_known(collector):
@@ -436,7 +443,7 @@ class _Analysis:
                 collector.cannot_tell(readers.reason, display_name(topic))
             elif groups := self._active_readers(topic):
                 topics_of[not topic.endswith(_REPARTITION), tuple(groups)].append(topic)
-        without_idle = self._without_idle_groups()
+        remaining = self._without_leaving_groups()
         for (is_ordinary, names), topics in sorted(topics_of.items()):
             if len(names) > _NAMES_MAX:
                 reason = f"{len(names):,} groups read it, and unreadBy takes {_NAMES_MAX:,}"
@@ -444,13 +451,13 @@ class _Analysis:
                 continue
             base = f"read-by-{names[0]}" if is_ordinary else f"repartition-read-by-{names[0]}"
             base += f"-and-{len(names) - 1}-more" if len(names) > 1 else ""
-            drafted = [topic for topic in topics if self._add_read_records(collector, topic, names, without_idle)]
+            drafted = [topic for topic in topics if self._add_read_records(collector, topic, names, remaining)]
             for chunk in _chunks(drafted):
                 ids = [finding_id(Kind.READ_RECORDS, topic) for topic in chunk]
                 self.drafts.append((RetentionFloor, base, _floor_spec(chunk, names), ids))
 
-    def _without_idle_groups(self) -> ClusterSnapshot:
-        """The snapshot as it would be without the idle groups.
+    def _without_leaving_groups(self) -> ClusterSnapshot:
+        """Return the snapshot as it would be without the groups that leave.
 
         The clock of `every` delays a purge and changes no offset, so it does not matter here.
         """
@@ -459,7 +466,7 @@ class _Analysis:
                 facts,
                 readers=facts.readers
                 if isinstance(facts.readers, Unknown)
-                else tuple(reader for reader in facts.readers if reader.group not in self.idle),
+                else tuple(reader for reader in facts.readers if reader.group not in self.leaving),
                 last_purge=None if facts.last_purge is NOT_ASKED else facts.last_purge,
             )
             for partition, facts in self.snapshot.partitions.items()
@@ -484,11 +491,13 @@ class _Analysis:
         assert isinstance(facts.records, int)
         share = f" ({percent(min(100.0, 100 * records / facts.records))})" if facts.records else ""
         size = f"{count(records, 'record')}{share} on {count(len(purges), 'partition')}"
-        evidence = [f"{size} {_have(records)} been read by {_groups(groups)}, and no other group reads the topic"]
         readers = self.readers[topic]
-        waits_for = [] if isinstance(readers, Unknown) else sorted(group for group in readers if group in self.idle)
+        waits_for = [] if isinstance(readers, Unknown) else sorted(readers & self.leaving)
+        evidence = [f"{size} {_have(records)} been read by {_groups(groups)}"]
         if waits_for:
-            evidence.append(f"first remove {_groups(waits_for)}, which {_have(len(waits_for))} not")
+            evidence.append(f"they go once {_groups(waits_for)} is removed; no other group reads the topic")
+        else:
+            evidence.append("no other group reads the topic")
         is_repartition = topic.endswith(_REPARTITION)
         if is_repartition:
             evidence.append("the name is that of a repartition topic of Kafka Streams, whose records are read once")
@@ -526,7 +535,7 @@ class _Analysis:
                 continue
             assert isinstance(facts.records, int)
             assert isinstance(facts.partitions, int)
-            by_idle = f"only {_groups(sorted(readers))} reads it, without activity" if readers else "no group reads it"
+            by_idle = f"only {_groups(sorted(readers))} reads it, to be removed" if readers else "no group reads it"
             size = f"it holds {count(facts.records, 'record')} on {count(facts.partitions, 'partition')}"
             collector.add(
                 topic,
@@ -679,7 +688,7 @@ class _Analysis:
         listed = sum(group.listed is True for group in snapshot.groups.values())
         preferring: Counter[int] = Counter()
         unknown: Unknown | None = snapshot.topics_incomplete
-        for facts in snapshot.partitions.values():
+        for _partition, facts in sorted(snapshot.partitions.items()):
             if isinstance(facts.replicas, Unknown):
                 unknown = unknown if unknown is not None else Unknown(f"replicas: {facts.replicas.reason}")
             else:
@@ -722,6 +731,11 @@ class _Analysis:
         return policies
 
 
+def _offsets_and_readers(facts: PartitionFacts) -> tuple[Any, ...]:
+    """Return the facts of a partition that say what its groups have read; some may be Unknown."""
+    return facts.readers, facts.log_start, facts.stable_end, facts.high_watermark, facts.topic_id
+
+
 def _floor_spec(topics: Sequence[str], groups: Sequence[str]) -> dict[str, Any]:
     return {
         "topics": list(topics),
@@ -762,5 +776,5 @@ def _groups(names: Sequence[str]) -> str:
 
 def _records_of(held: Counter[str]) -> str:
     """Return `1,200 records of orders`, or the sum and the first topics."""
-    topics = [display_name(topic) for topic, _records in held.most_common()]
+    topics = [display_name(topic) for topic in sorted(held, key=lambda topic: (-held[topic], topic))]
     return f"{count(held.total(), 'record')} of {first_few(topics)}"
