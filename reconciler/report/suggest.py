@@ -74,7 +74,7 @@ def _items(section: findings.Section, items_max: int) -> Iterator[Item]:
     shared = _shared_counter_evidence(section.findings)
     groups = list(group_equal(section.findings, _facts if is_folded else lambda finding: finding.id))
     for same in groups[:items_max]:
-        yield _folded(same) if is_folded else _item(same[0], shared)
+        yield _folded(same, shared) if is_folded else _item(same[0], shared)
     if omitted := sum(map(len, groups[items_max:])):
         yield Item(text=(f"and {omitted:,} more (-o json lists them all)",), severity=Severity.QUIET)
     for text in shared:
@@ -90,7 +90,8 @@ def _items(section: findings.Section, items_max: int) -> Iterator[Item]:
 
 def _facts(finding: Finding) -> tuple[object, ...]:
     """What folded findings have in common."""
-    return finding.title, finding.confidence, finding.evidence if finding.kind is Kind.PROTECTION else None
+    evidence = finding.evidence if finding.kind is Kind.PROTECTION else None
+    return finding.title, finding.confidence, evidence, finding.counter_evidence
 
 
 def _shared_counter_evidence(of_section: Sequence[Finding]) -> list[str]:
@@ -119,7 +120,7 @@ def _item(finding: Finding, shared: Sequence[str]) -> Item:
     )
 
 
-def _folded(same: Sequence[Finding]) -> Item:
+def _folded(same: Sequence[Finding], shared: Sequence[str]) -> Item:
     """Return many findings with the same facts as one item."""
     first = same[0]
     known = sum(finding.partitions or 0 for finding in same)
@@ -135,7 +136,7 @@ def _folded(same: Sequence[Finding]) -> Item:
         facts=(
             *_labelled("Because", evidence or each[:_UNKNOWN_MAX]),
             *((("", (f"and {len(each) - _UNKNOWN_MAX:,} more topics",)),) if len(each) > _UNKNOWN_MAX else ()),
-            *_labelled("But", first.counter_evidence if len(same) == 1 else ()),
+            *_labelled("But", [text for text in first.counter_evidence if text not in shared]),
             ("Ids" if len(same) > 1 else "Id", (escaped_name(first_few([finding.id for finding in same])),)),
         ),
     )

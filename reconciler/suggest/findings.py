@@ -137,7 +137,7 @@ def _part(name: str) -> str:
 
 def parse_ignored(text: str) -> tuple[str, ...]:
     """Return the ids of a file: one a line. `#` begins a comment; empty lines do not count."""
-    lines = (line.partition("#")[0].strip() for line in text.splitlines())
+    lines = (line.partition("#")[0].strip() for line in text.split("\n"))
     return tuple(dict.fromkeys(line for line in lines if line))
 
 

@@ -10,7 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from reconciler.model.action import Action, Mode
@@ -31,9 +31,9 @@ from reconciler.model.snapshot import (
 )
 from reconciler.operations import checks
 from reconciler.operations.base import DAY_MS
-from reconciler.operations.delete_group import DeleteGroup
-from reconciler.operations.delete_records import DeleteRecords, LagPolicy
-from reconciler.operations.elect_leader import ElectLeader
+from reconciler.operations.delete_group import GROUPS, GROUPS_PERCENT, DeleteGroup
+from reconciler.operations.delete_records import TOPICS, DeleteRecords, LagPolicy
+from reconciler.operations.elect_leader import ELECTIONS, ElectLeader
 from reconciler.plan import limits
 from reconciler.policies import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
 from reconciler.policies.cluster import LIMITS, Cluster
@@ -131,11 +131,13 @@ class _Collector:
         self.ignored.add(identifier)
         return True
 
-    def add(self, *subject: str, title: str, confidence: Confidence, **facts: Any) -> None:
+    def add(self, *subject: str, title: str, confidence: Confidence, **facts: Any) -> str:
+        """Add a finding and return its id."""
         identifier, name = finding_id(self.kind, *subject), subject[0]
         self.findings.append(
             Finding(id=identifier, kind=self.kind, subject=name, title=title, confidence=confidence, **facts)
         )
+        return identifier
 
     def cannot_tell(self, reason: str, subject: str = "") -> None:
         """Say why there is no finding about a subject; empty: about any."""
@@ -143,18 +145,30 @@ class _Collector:
         if subject:
             subjects.append(subject)
 
+    def ranked(self) -> list[Finding]:
+        """Return the findings, the best first."""
+        order = list(Confidence)
+        return sorted(
+            self.findings, key=lambda f: (order.index(f.confidence), -(f.records or 0), -(f.partitions or 0), f.id)
+        )
+
     def section(self, manifests: Mapping[str, Address]) -> Section:
         """Return the section, with the manifest of each finding id."""
-        order = list(Confidence)
-        ranked = sorted(
-            (replace(finding, manifest=manifests.get(finding.id)) for finding in self.findings),
-            key=lambda f: (order.index(f.confidence), -(f.records or 0), -(f.partitions or 0), f.id),
-        )
+        ranked = [replace(finding, manifest=manifests.get(finding.id)) for finding in self.ranked()]
         unknown = tuple(
             f"{first_few(sorted(subjects))}: {reason}" if subjects else reason
             for reason, subjects in sorted(self.unknown.items())
         )
         return Section(kind=self.kind, findings=tuple(ranked), unknown=unknown, ignored=len(self.ignored))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rule:
+    """What manifests of one sort have in common. `base`: of their names; `spec`: for some subjects."""
+
+    kind: type[Policy]
+    base: str
+    spec: Callable[[Sequence[str]], dict[str, Any]]
 
 
 @dataclass
@@ -166,9 +180,10 @@ class _Analysis:
     policies: tuple[Policy, ...]
     idle_for_ms: int
     ignored_ids: frozenset[str]
-    actions: list[Action] = field(default_factory=list)
-    drafts: list[tuple[type[Policy], str, dict[str, Any], list[str]]] = field(default_factory=list)
-    """Kind, base of the name, spec and finding ids of each manifest."""
+    candidates: dict[str, tuple[_Rule, Sequence[Action]]] = field(default_factory=dict)
+    """By finding id: the manifest that could have it, and what that would do now."""
+    drafted: dict[str, Finding] = field(default_factory=dict)
+    """The findings that the manifests have: as many as the limits of one plan allow."""
     idle: dict[str, DeleteGroup] = field(default_factory=dict)
     """The idle groups that are not ignored."""
 
@@ -188,11 +203,7 @@ class _Analysis:
             collectors.append(_Collector(kind, self.ignored_ids))
             rules[kind](collectors[-1])
         policies = self._policies()
-        manifests = {
-            identifier: policy.address
-            for policy, (*_, ids) in zip(policies, self.drafts, strict=True)
-            for identifier in ids
-        }
+        manifests = {identifier: policy.address for policy, ids in policies for identifier in ids}
         of_cluster = (f for c in collectors if c.kind in (Kind.PROTECTION, Kind.LIMIT) for f in c.findings)
         manifests |= {finding.id: self.cluster.address for finding in of_cluster}
         sections = tuple(collector.section(manifests) for collector in collectors)
@@ -213,7 +224,7 @@ class _Analysis:
             sections=sections,
             drafts=tuple(
                 Draft(policy=policy, findings=tuple(by_id[identifier] for identifier in ids))
-                for policy, (*_, ids) in zip(policies, self.drafts, strict=True)
+                for policy, ids in policies
             ),
             unmatched=tuple(sorted(self.ignored_ids - matched)),
         )
@@ -340,17 +351,18 @@ class _Analysis:
                     collector.cannot_tell(decision.reason, quoted(decision.address.name))
         self.idle = {group: removal for group, removal in removals.items() if not collector.is_ignored(group)}
         held = {} if self.unknown_consumers is not None else self._held(self.leaving)
+        rule = _Rule(GroupRemoval, "idle-groups", self._removal_spec)
         for group, removal in self.idle.items():
-            self._add_idle_group(collector, removal, held.get(group, Counter()))
-        self.actions += self.idle.values()
-        for chunk in _chunks(sorted(self.idle)):
-            ids = [finding_id(Kind.IDLE_GROUP, group) for group in chunk]
-            self.drafts.append((GroupRemoval, "idle-groups", self._removal_spec(chunk), ids))
+            identifier = self._add_idle_group(collector, removal, held.get(group, Counter()))
+            self.candidates[identifier] = rule, [removal]
+        listed = sum(group.listed is True for group in snapshot.groups.values())
+        share = math.floor(listed * self.cluster.limit(GROUPS_PERCENT) / 100)
+        self._choose(collector, "groups", min(self.cluster.limit(GROUPS), share), lambda _finding: 1)
 
     def _removal_spec(self, groups: Sequence[str]) -> dict[str, Any]:
         return {"groups": list(groups), "idleFor": format_duration(self.idle_for_ms), "expectAtMost": len(groups)}
 
-    def _add_idle_group(self, collector: _Collector, removal: DeleteGroup, held: Counter[str]) -> None:
+    def _add_idle_group(self, collector: _Collector, removal: DeleteGroup, held: Counter[str]) -> str:
         seen = removal.seen
         assert seen.last_activity_ms is not None
         all_read = self.unknown_consumers is None and not any(isinstance(r, Unknown) for r in self.readers.values())
@@ -371,7 +383,7 @@ class _Analysis:
         if alone:
             counter_evidence.append(f"it is the only group that reads {first_few(alone)}")
         confidence = Confidence.HIGH if idle_ms >= _LONG_IDLE_MS else Confidence.MEDIUM
-        collector.add(
+        return collector.add(
             removal.group,
             title="remove the group",
             confidence=confidence if idle_ms >= DEFAULT_IDLE_FOR_MS else Confidence.LOW,
@@ -451,10 +463,10 @@ class _Analysis:
                 continue
             base = f"read-by-{names[0]}" if is_ordinary else f"repartition-read-by-{names[0]}"
             base += f"-and-{len(names) - 1}-more" if len(names) > 1 else ""
-            drafted = [topic for topic in topics if self._add_read_records(collector, topic, names, remaining)]
-            for chunk in _chunks(drafted):
-                ids = [finding_id(Kind.READ_RECORDS, topic) for topic in chunk]
-                self.drafts.append((RetentionFloor, base, _floor_spec(chunk, names), ids))
+            rule = _Rule(RetentionFloor, base, partial(_floor_spec, groups=names))
+            for topic in topics:
+                self._add_read_records(collector, topic, rule, names, remaining)
+        self._choose(collector, "topics", self.cluster.limit(TOPICS), lambda _finding: 1)
 
     def _without_leaving_groups(self) -> ClusterSnapshot:
         """Return the snapshot as it would be without the groups that leave.
@@ -475,18 +487,18 @@ class _Analysis:
         return replace(self.snapshot, partitions=partitions)
 
     def _add_read_records(
-        self, collector: _Collector, topic: str, groups: tuple[str, ...], snapshot: ClusterSnapshot
-    ) -> bool:
-        """Add what a floor of this topic would delete. Return whether there is a finding."""
-        policy = self._policy(RetentionFloor, "floor", _floor_spec([topic], groups))
+        self, collector: _Collector, topic: str, rule: _Rule, groups: Sequence[str], snapshot: ClusterSnapshot
+    ) -> None:
+        """Add what a floor of this topic would delete, if anything."""
+        policy = self._policy(rule.kind, "floor", rule.spec([topic]))
         decisions = list(policy.decide({topic: True}, snapshot))
         if unread := _unread(decisions):
             collector.cannot_tell(unread.reason, display_name(topic))
-            return False
+            return
         purges = [decision for decision in decisions if isinstance(decision, DeleteRecords)]
         records = sum(purge.records_max for purge in purges)
         if not records or collector.is_ignored(topic):
-            return False
+            return
         facts = self.snapshot.topics[topic]
         assert isinstance(facts.records, int)
         share = f" ({percent(min(100.0, 100 * records / facts.records))})" if facts.records else ""
@@ -508,7 +520,7 @@ class _Analysis:
             counter_evidence.append(f"{count(len(blocked), 'partition')} would be blocked: {blocked[0].reason}")
         works = all(map(self._works, groups))
         confidence = Confidence.HIGH if is_repartition else Confidence.MEDIUM if works else Confidence.LOW
-        collector.add(
+        identifier = collector.add(
             topic,
             title="delete what every group has read",
             confidence=confidence,
@@ -517,8 +529,7 @@ class _Analysis:
             records=records,
             partitions=len(purges),
         )
-        self.actions += purges
-        return True
+        self.candidates[identifier] = rule, purges
 
     def _unread_topics(self, collector: _Collector) -> None:
         if not self._consumers_known(collector):
@@ -535,13 +546,13 @@ class _Analysis:
                 continue
             assert isinstance(facts.records, int)
             assert isinstance(facts.partitions, int)
-            by_idle = f"only {_groups(sorted(readers))} reads it, to be removed" if readers else "no group reads it"
+            by_idle = f"no group reads it but those to be removed: {_groups(sorted(readers))}"
             size = f"it holds {count(facts.records, 'record')} on {count(facts.partitions, 'partition')}"
             collector.add(
                 topic,
                 title="ask the owner who reads it, and how long its records have to stay",
                 confidence=Confidence.LOW,
-                evidence=(by_idle, size),
+                evidence=(by_idle if readers else "no group reads it", size),
                 counter_evidence=(_UNSEEN,),
                 records=facts.records,
                 partitions=facts.partitions,
@@ -558,7 +569,7 @@ class _Analysis:
         ]
         if snapshot.topics_incomplete is not None:
             collector.cannot_tell(f"there may be more topics: {snapshot.topics_incomplete.reason}")
-        drafted: list[str] = []
+        rule = _Rule(LeaderPolicy, "preferred-leaders", _leader_spec)
         for chunk in _chunks(topics):
             policy = self._policy(LeaderPolicy, "leaders", _leader_spec(chunk))
             by_topic: defaultdict[str, list[Decision]] = defaultdict(list)
@@ -569,15 +580,13 @@ class _Analysis:
                 if unread := _unread(decisions):
                     collector.cannot_tell(unread.reason, display_name(topic))
                 elif elections and not collector.is_ignored(topic):
-                    self._add_leaders(collector, topic, elections, decisions)
-                    drafted.append(topic)
-        for chunk in _chunks(drafted):
-            ids = [finding_id(Kind.LEADER, topic) for topic in chunk]
-            self.drafts.append((LeaderPolicy, "preferred-leaders", _leader_spec(chunk), ids))
+                    identifier = self._add_leaders(collector, topic, elections, decisions)
+                    self.candidates[identifier] = rule, elections
+        self._choose(collector, "elections", self.cluster.limit(ELECTIONS), lambda finding: finding.partitions or 0)
 
     def _add_leaders(
         self, collector: _Collector, topic: str, elections: Sequence[ElectLeader], decisions: Sequence[Decision]
-    ) -> None:
+    ) -> str:
         moves = Counter((election.seen.leader, election.leader_wanted) for election in elections)
         words = [
             f"{number} from {'none' if leader is None else leader} to {wanted}"
@@ -591,7 +600,7 @@ class _Analysis:
         waiting = [decision for decision in decisions if isinstance(decision, Waiting)]
         if waiting:
             counter_evidence.append(f"{count(len(waiting), 'more partition')} would wait: {waiting[0].reason}")
-        collector.add(
+        return collector.add(
             topic,
             title="elect the preferred leaders",
             confidence=Confidence.HIGH,
@@ -599,7 +608,6 @@ class _Analysis:
             counter_evidence=tuple(counter_evidence),
             partitions=len(elections),
         )
-        self.actions += elections
 
     # --- the Cluster manifest
 
@@ -646,16 +654,8 @@ class _Analysis:
             collector.cannot_tell(reason)
             return
         totals = self._limit_totals()
-        verdicts = {v.id: v for v in limits.verdicts(self.actions, self.cluster, (), self.snapshot)}
-        for verdict in verdicts.values():
-            if not verdict.passed and not collector.is_ignored(verdict.id):
-                collector.add(
-                    verdict.id,
-                    title="apply the manifests in parts",
-                    confidence=Confidence.HIGH,
-                    evidence=(f"together they exceed a limit: {verdict.message}",),
-                    counter_evidence=(),
-                )
+        actions = [action for identifier in self.drafted for action in self.candidates[identifier][1]]
+        verdicts = {v.id: v for v in limits.verdicts(actions, self.cluster, (), self.snapshot)}
         for limit in LIMITS:
             if limit.id not in totals:
                 continue
@@ -715,19 +715,40 @@ class _Analysis:
             }
         )
 
-    def _policies(self) -> list[Policy]:
-        """Return the manifests of the drafts, with names that no other policy has."""
+    def _choose(self, collector: _Collector, name: str, most: float, amount: Callable[[Finding], int]) -> None:
+        """Choose the best findings for the manifests: as many as a limit allows in one plan."""
+        used = 0
+        for finding in collector.ranked():
+            if used + amount(finding) <= most:
+                used += amount(finding)
+                self.drafted[finding.id] = finding
+            else:
+                beyond = f"not in a manifest now: the limit `{name}` of one plan is {most:g}, and others come first"
+                later = replace(finding, counter_evidence=(*finding.counter_evidence, beyond))
+                collector.findings[collector.findings.index(finding)] = later
+
+    def _policies(self) -> list[tuple[Policy, Sequence[str]]]:
+        """Return the manifests, with names that no other policy has, and the ids of their findings."""
+        subjects: defaultdict[_Rule, dict[str, str]] = defaultdict(dict)
+        for identifier, finding in self.drafted.items():
+            subjects[self.candidates[identifier][0]][finding.subject] = identifier
         taken = {policy.address for policy in self.policies}
-        policies = []
-        for kind, base, spec, ids in self.drafts:
-            number, name = 1, _manifest_name(base)
-            while Address(kind.__name__, name) in taken:
-                number += 1
-                name = _manifest_name(base, f"-{number}")
-            reason = f"suggested from {count(len(ids), 'finding')} of a scan, to be reviewed"
-            policy = self._policy(kind, name, spec, reason)
-            taken.add(policy.address)
-            policies.append(policy)
+        policies: list[tuple[Policy, Sequence[str]]] = []
+
+        def order(item: tuple[_Rule, dict[str, str]]) -> tuple[int, str, list[str]]:
+            kind = self.drafted[min(item[1].values())].kind
+            return list(Kind).index(kind), item[0].base, sorted(item[1])
+
+        for rule, ids in sorted(subjects.items(), key=order):
+            for chunk in _chunks(sorted(ids)):
+                number, name = 1, _manifest_name(rule.base)
+                while Address(rule.kind.__name__, name) in taken:
+                    number += 1
+                    name = _manifest_name(rule.base, f"-{number}")
+                reason = f"suggested from {count(len(chunk), 'finding')} of a scan, to be reviewed"
+                policy = self._policy(rule.kind, name, rule.spec(chunk), reason)
+                taken.add(policy.address)
+                policies.append((policy, [ids[subject] for subject in chunk]))
         return policies
 
 

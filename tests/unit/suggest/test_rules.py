@@ -8,7 +8,7 @@ from reconciler.model.action import Mode
 from reconciler.model.names import Address
 from reconciler.model.snapshot import ClusterSnapshot, GroupState, GroupType, PartitionFacts, Unknown
 from reconciler.plan import planner
-from reconciler.policies import GroupRemoval, LeaderPolicy, RetentionFloor
+from reconciler.policies import LeaderPolicy, RetentionFloor
 from reconciler.suggest import rules
 from reconciler.suggest.findings import Confidence, Finding, Kind, Suggestions
 from tests.strategies import facts
@@ -244,10 +244,24 @@ def test_drafts_have_names_that_no_policy_has() -> None:
 
 def test_many_subjects_take_several_manifests() -> None:
     """A manifest has at most 1,000 selectors."""
-    suggestions = suggest(snapshot(*(group(f"g-{number}") for number in range(1_500))))
-    sizes = [len(draft.policy.selectors) for draft in suggestions.drafts if isinstance(draft.policy, GroupRemoval)]
-    assert sizes == [1_000, 500]
-    assert [draft.policy.expect_at_most for draft in suggestions.drafts] == sizes
+    groups = [group(f"g-{number}") for number in range(1_500)]
+    large = facts.cluster(limits={"groups": 2_000, "groupsPercent": 100})
+    drafts = suggest(snapshot(*groups), cluster=large).drafts
+    assert [len(draft.policy.selectors) for draft in drafts] == [1_000, 500]
+    assert [draft.policy.expect_at_most for draft in drafts] == [1_000, 500]
+
+
+def test_the_manifests_hold_what_the_limits_allow_at_once() -> None:
+    """A plan that a limit refuses does nothing. The best findings come first, the others later."""
+    groups = [group(f"g-{number}", idle=(4 + number) * DAY) for number in range(60)]
+    suggestions = suggest(snapshot(*groups))
+    section = suggestions.of(Kind.IDLE_GROUP)
+    assert len(section.findings) == 60
+    (draft,) = suggestions.drafts
+    assert len(draft.findings) == 20
+    assert {finding.confidence for finding in draft.findings} == {Confidence.HIGH}
+    later = [finding for finding in section.findings if finding.manifest is None]
+    assert all("the limit `groups` of one plan is 20" in finding.counter_evidence[-1] for finding in later)
 
 
 def test_an_unknown_cleanup_policy_is_no_finding() -> None:
