@@ -300,6 +300,21 @@ class _Analysis:
                 readers[name] = frozenset(reader.group for p in partitions for reader in self.positions[p])
         return readers
 
+    @cached_property
+    def all_read(self) -> bool:
+        """Whether it is known of each purgeable topic what every group has read of it."""
+        is_unknown = (isinstance(readers, Unknown) for readers in self.readers.values())
+        return self.unknown_consumers is None and not any(is_unknown)
+
+    @cached_property
+    def only_readers(self) -> Mapping[str, list[str]]:
+        """The topics that a group alone reads, by group."""
+        topics: defaultdict[str, list[str]] = defaultdict(list)
+        for topic, readers in self.readers.items():
+            if not isinstance(readers, Unknown) and len(readers) == 1:
+                topics[min(readers)].append(display_name(topic))
+        return topics
+
     def _reason(self, partition: TopicPartition) -> str:
         facts = self.snapshot.partitions.get(partition)
         values = () if facts is None else _offsets_and_readers(facts)
@@ -341,17 +356,15 @@ class _Analysis:
                 collector.cannot_tell(reason, quoted(name))
             else:
                 names.append(name)
+        rule = _Rule(GroupRemoval, "idle-groups", self._removal_spec)
         removals: dict[str, DeleteGroup] = {}
         for chunk in _chunks(names):
-            policy = self._policy(GroupRemoval, "idle-groups", self._removal_spec(chunk))
-            for decision in policy.decide(dict.fromkeys(chunk, True), snapshot):
-                if isinstance(decision, DeleteGroup):
-                    removals[decision.group] = decision
-                elif isinstance(decision, Blocked) and decision.unread:
-                    collector.cannot_tell(decision.reason, quoted(decision.address.name))
+            for group, decisions in self._decisions(rule, chunk, snapshot).items():
+                removals.update((group, decision) for decision in decisions if isinstance(decision, DeleteGroup))
+                if unread := _unread(decisions):
+                    collector.cannot_tell(unread.reason, quoted(group))
         self.idle = {group: removal for group, removal in removals.items() if not collector.is_ignored(group)}
         held = {} if self.unknown_consumers is not None else self._held(self.leaving)
-        rule = _Rule(GroupRemoval, "idle-groups", self._removal_spec)
         for group, removal in self.idle.items():
             identifier = self._add_idle_group(collector, removal, held.get(group, Counter()))
             self.candidates[identifier] = rule, [removal]
@@ -365,7 +378,6 @@ class _Analysis:
     def _add_idle_group(self, collector: _Collector, removal: DeleteGroup, held: Counter[str]) -> str:
         seen = removal.seen
         assert seen.last_activity_ms is not None
-        all_read = self.unknown_consumers is None and not any(isinstance(r, Unknown) for r in self.readers.values())
         idle_ms = self.snapshot.observed_at_ms - seen.last_activity_ms
         evidence = [
             f"{seen.state}, no activity for {approximate_duration(idle_ms)} (since {format_time(seen.last_activity_ms)})",
@@ -374,13 +386,12 @@ class _Analysis:
         if self.unknown_consumers is not None:
             evidence.append(f"what it holds back cannot be told: {self.unknown_consumers}")
         elif held:
-            least = "" if all_read else "at least "
+            least = "" if self.all_read else "at least "
             evidence.append(f"it holds back {least}{_records_of(held)}, which every other group has read")
         counter_evidence = [
             f"a consumer that works less often than every {format_duration(self.idle_for_ms)} looks the same"
         ]
-        alone = [topic for topic, groups in self.readers.items() if groups == frozenset({removal.group})]
-        if alone:
+        if alone := self.only_readers.get(removal.group):
             counter_evidence.append(f"it is the only group that reads {first_few(alone)}")
         confidence = Confidence.HIGH if idle_ms >= _LONG_IDLE_MS else Confidence.MEDIUM
         return collector.add(
@@ -389,7 +400,7 @@ class _Analysis:
             confidence=confidence if idle_ms >= DEFAULT_IDLE_FOR_MS else Confidence.LOW,
             evidence=tuple(evidence),
             counter_evidence=tuple(counter_evidence),
-            records=held.total() if all_read else None,
+            records=held.total() if self.all_read else None,
         )
 
     def _lagging_groups(self, collector: _Collector) -> None:
@@ -464,8 +475,9 @@ class _Analysis:
             base = f"read-by-{names[0]}" if is_ordinary else f"repartition-read-by-{names[0]}"
             base += f"-and-{len(names) - 1}-more" if len(names) > 1 else ""
             rule = _Rule(RetentionFloor, base, partial(_floor_spec, groups=names))
-            for topic in topics:
-                self._add_read_records(collector, topic, rule, names, remaining)
+            for chunk in _chunks(topics):
+                for topic, decisions in self._decisions(rule, chunk, remaining).items():
+                    self._add_read_records(collector, topic, rule, names, decisions)
         self._choose(collector, "topics", self.cluster.limit(TOPICS), lambda _finding: 1)
 
     def _without_leaving_groups(self) -> ClusterSnapshot:
@@ -487,11 +499,9 @@ class _Analysis:
         return replace(self.snapshot, partitions=partitions)
 
     def _add_read_records(
-        self, collector: _Collector, topic: str, rule: _Rule, groups: Sequence[str], snapshot: ClusterSnapshot
+        self, collector: _Collector, topic: str, rule: _Rule, groups: Sequence[str], decisions: Sequence[Decision]
     ) -> None:
         """Add what a floor of this topic would delete, if anything."""
-        policy = self._policy(rule.kind, "floor", rule.spec([topic]))
-        decisions = list(policy.decide({topic: True}, snapshot))
         if unread := _unread(decisions):
             collector.cannot_tell(unread.reason, display_name(topic))
             return
@@ -571,11 +581,7 @@ class _Analysis:
             collector.cannot_tell(f"there may be more topics: {snapshot.topics_incomplete.reason}")
         rule = _Rule(LeaderPolicy, "preferred-leaders", _leader_spec)
         for chunk in _chunks(topics):
-            policy = self._policy(LeaderPolicy, "leaders", _leader_spec(chunk))
-            by_topic: defaultdict[str, list[Decision]] = defaultdict(list)
-            for decision in policy.decide(dict.fromkeys(chunk, True), snapshot):
-                by_topic[decision.address.name].append(decision)
-            for topic, decisions in by_topic.items():
+            for topic, decisions in self._decisions(rule, chunk, snapshot).items():
                 elections = [decision for decision in decisions if isinstance(decision, ElectLeader)]
                 if unread := _unread(decisions):
                     collector.cannot_tell(unread.reason, display_name(topic))
@@ -715,17 +721,27 @@ class _Analysis:
             }
         )
 
+    def _decisions(
+        self, rule: _Rule, names: Sequence[str], snapshot: ClusterSnapshot
+    ) -> Mapping[str, Sequence[Decision]]:
+        """Return what a policy with these names would do, by topic or group."""
+        by_name: defaultdict[str, list[Decision]] = defaultdict(list)
+        policy = self._policy(rule.kind, "suggested", rule.spec(names))
+        for decision in policy.decide(dict.fromkeys(names, True), snapshot):
+            by_name[decision.address.name].append(decision)
+        return by_name
+
     def _choose(self, collector: _Collector, name: str, most: float, amount: Callable[[Finding], int]) -> None:
         """Choose the best findings for the manifests: as many as a limit allows in one plan."""
-        used = 0
-        for finding in collector.ranked():
+        beyond = f"not in a manifest now: the limit `{name}` of one plan allows {most:g}, and others come first"
+        ranked, used = collector.ranked(), 0
+        for number, finding in enumerate(ranked):
             if used + amount(finding) <= most:
                 used += amount(finding)
                 self.drafted[finding.id] = finding
             else:
-                beyond = f"not in a manifest now: the limit `{name}` of one plan is {most:g}, and others come first"
-                later = replace(finding, counter_evidence=(*finding.counter_evidence, beyond))
-                collector.findings[collector.findings.index(finding)] = later
+                ranked[number] = replace(finding, counter_evidence=(*finding.counter_evidence, beyond))
+        collector.findings = ranked
 
     def _policies(self) -> list[tuple[Policy, Sequence[str]]]:
         """Return the manifests, with names that no other policy has, and the ids of their findings."""

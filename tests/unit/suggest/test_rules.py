@@ -261,7 +261,7 @@ def test_the_manifests_hold_what_the_limits_allow_at_once() -> None:
     assert len(draft.findings) == 20
     assert {finding.confidence for finding in draft.findings} == {Confidence.HIGH}
     later = [finding for finding in section.findings if finding.manifest is None]
-    assert all("the limit `groups` of one plan is 20" in finding.counter_evidence[-1] for finding in later)
+    assert all("the limit `groups` of one plan allows 20" in finding.counter_evidence[-1] for finding in later)
 
 
 def test_an_unknown_cleanup_policy_is_no_finding() -> None:
