@@ -68,11 +68,11 @@ def suggest(
         str, typer.Option(help="How long a group is without activity before its removal is suggested.")
     ] = format_duration(DEFAULT_IDLE_FOR_MS),
 ) -> None:
-    """Scan a cluster and suggest its first policies, to be reviewed.
+    """Scan a cluster and suggest its first policies.
 
-    It only reads. It needs no manifests with --bootstrap-server. With manifests, it takes the
-    connection of the Cluster and leaves out what their policies cover. docs/suggest.md describes
-    the findings.
+    It only reads, and a review decides on what it suggests. With --bootstrap-server it needs no
+    manifests. With manifests, it takes the connection of the Cluster and leaves out what their
+    policies cover. docs/suggest.md describes the findings.
     """
     console.start_logging(settings)
     console.prepare(settings)
