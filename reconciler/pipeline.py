@@ -39,6 +39,8 @@ from reconciler.plan.review import restrict_to
 from reconciler.plan.targets import matches
 from reconciler.scan import check_packages
 from reconciler.scan.engine import Engine, EngineName
+from reconciler.suggest import rules as suggestion_rules
+from reconciler.suggest.findings import Suggestions
 from reconciler.text.escape import display_name
 
 
@@ -348,6 +350,23 @@ def export(run: Run, out: Path) -> Sequence[Path]:
     from reconciler.scan import export as parquet
 
     return parquet.write(snapshot, out)
+
+
+def find_suggestions(run: Run, *, idle_for_ms: int, ignored: Collection[str] = ()) -> Suggestions:
+    """Scan the whole cluster and return what its first policies could be. Reads only.
+
+    `ignored`: ids of findings to leave out. The manifests of the run say what policies cover already.
+    """
+    observed_at_ms = wall_clock_ms()
+    snapshot = _scan(run, suggestion_rules.scan_request(observed_at_ms), run.engine, observed_at_ms)
+    run.progress("comparing groups, records and leaders")
+    return suggestion_rules.suggest(
+        snapshot,
+        cluster=run.manifests.cluster,
+        policies=run.manifests.policies,
+        idle_for_ms=idle_for_ms,
+        ignored=ignored,
+    )
 
 
 def _scan(

@@ -26,6 +26,7 @@ from reconciler.text.validation import plain_reason
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "demo": ("sandbox", "Show the tool at work on three local Kafka brokers."),
     "sandbox": ("sandbox", "Run local Kafka brokers to try things on."),
+    "suggest": ("suggest", "Scan a cluster and suggest its first policies."),
     "init": ("manifests", "Write the first manifests and workflows for a cluster."),
     "validate": ("validate", "Check manifests without a cluster."),
     "clusters": ("validate", "List the clusters of the manifests."),

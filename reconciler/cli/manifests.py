@@ -25,7 +25,6 @@ from reconciler.manifest.schema import schemas
 from reconciler.model.snapshot import Unknown
 from reconciler.plan import plan_file
 from reconciler.policies.cluster import Cluster
-from reconciler.text.escape import display_name
 
 
 @accepts_settings
@@ -72,11 +71,7 @@ def init(
     `validate` would refuse the manifests, the command removes what it wrote.
     """
     console.start_logging(settings)
-    servers = [server.strip() for server in bootstrap_server.split(",") if server.strip()]
-    if not servers:
-        raise UsageError(
-            f"--bootstrap-server {display_name(bootstrap_server)}: expected host:port of some brokers, separated by commas"
-        )
+    servers = parse_servers(bootstrap_server)
     folder = directory / "manifests"
     declared = _declared_clusters(folder)
     for known in declared:
@@ -88,7 +83,7 @@ def init(
     manifests = partial(
         gitops.starter_manifests, servers=servers, name=name, client=dict(client or ()), journal_topic=journal
     )
-    connection = secrets.resolve(_validate(manifests("unknown"), directory), timeout_s=settings.timeout)
+    connection = secrets.resolve(validate_cluster(manifests("unknown"), directory), timeout_s=settings.timeout)
     with console.progress(settings) as progress:
         progress(f"reading the cluster id from {', '.join(servers)}")
         cluster_id = connect.cluster_id(connection)
@@ -105,6 +100,7 @@ def init(
                 _create_journal(connection, journal)
     console.write("".join(f"{path}\n" for path in paths))
     console.print_stderr("next: run reconciler validate, then reconciler doctor, then reconciler plan")
+    console.print_stderr("reconciler suggest reads the cluster and suggests first policies, each with its evidence")
     if workflows:
         console.print_stderr(
             f"for GitHub: create the environments reconciler-plan-{name}, reconciler-apply-{name} and others with their "
@@ -174,7 +170,15 @@ def _without_existing_dependabot(files: Mapping[str, str], directory: Path) -> M
     return {relative: text for relative, text in files.items() if relative != gitops.DEPENDABOT}
 
 
-def _validate(files: Mapping[str, str], directory: Path) -> Cluster:
+def parse_servers(text: str) -> list[str]:
+    """Return the addresses of --bootstrap-server. Raises UsageError where there is none."""
+    servers = [server.strip() for server in text.split(",") if server.strip()]
+    if not servers:
+        raise UsageError(f"--bootstrap-server {text!r}: expected host:port of some brokers, separated by commas")
+    return servers
+
+
+def validate_cluster(files: Mapping[str, str], directory: Path) -> Cluster:
     """Return the Cluster of these manifests. Raises UsageError if it is invalid."""
     sources = [source_of(str(directory / path), files[path].encode()) for path in files if "/cluster." in path]
     try:

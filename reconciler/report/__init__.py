@@ -1,4 +1,4 @@
-"""Reports of manifests, plans, comparisons, drift, results, explanations and journals.
+"""Reports of manifests, plans, comparisons, drift, results, explanations, journals and suggestions.
 
 A builder makes the tree of a document, a writer lays any tree out: `write_lines(plan_report(plan))`.
 Neither computes anything that apply would read, and neither knows the clock or the terminal.
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from reconciler.report.restore import restore_report as restore_report
     from reconciler.report.results import journal_report as journal_report
     from reconciler.report.results import results_report as results_report
+    from reconciler.report.suggest import suggest_report as suggest_report
     from reconciler.report.terminal import write_lines as write_lines
 
 _MODULES = {
@@ -39,6 +40,7 @@ _MODULES = {
     "restore_report": "restore",
     "journal_report": "results",
     "results_report": "results",
+    "suggest_report": "suggest",
     "write_lines": "terminal",
 }
 

@@ -103,7 +103,7 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
         topics=topics,
         groups=group_listing,
         policies=policies,
-        partition_requests=tuple(chunking.partition_requests(request, topics)),
+        partition_requests=tuple(chunking.partition_requests(request.naming(group_listing.groups), topics)),
         counted=chunking.topics_to_count(request, topics),
         log=commit_log,
     )
@@ -148,7 +148,8 @@ def _divide(
         if part.readers or part.named:
             readers.setdefault(part.topic, []).extend(facts.partition.partition for facts in part.partitions)
         if part.named:
-            named[part.topic] = named.get(part.topic, frozenset()) | part.named
+            # One set for many topics is pickled once.
+            named[part.topic] = named[part.topic] | part.named if part.topic in named else part.named
     reading_s = sum(chunk.seconds for chunk in chunks)
     log_limit_s = _LOG_START_S + session.timeout_s + sum(log_sizes.values()) / _SLOWEST_RECORDS_PER_S
     task = ScanTask(

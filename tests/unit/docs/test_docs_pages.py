@@ -29,10 +29,13 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan, Satisfied, Source, sort_decisions
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
+from reconciler.model.snapshot import GroupState
 from reconciler.plan import drift
-from reconciler.report import write_lines
+from reconciler.report import suggest_report, write_lines
+from reconciler.suggest.rules import suggest
 from reconciler.text.formatting import format_instant
 from tests import rendering as report
+from tests.strategies import facts
 from tests.strategies.examples import purge, removal
 from tools.generate_docs import fill_sections, wrap
 
@@ -44,7 +47,7 @@ LINKING = sorted((*DOCS.rglob("*.md"), *ROOT.glob("*.md")))
 GOLDEN = ROOT / "tests" / "golden" / "01-one-of-each-kind"
 GENERATED = (
     ROOT / "README.md",
-    *(DOCS / name for name in ("cli.md", "commands.md", "getting-started.md", "github.md", "plan.md", "rights.md")),
+    *(DOCS / f"{name}.md" for name in ("cli", "commands", "getting-started", "github", "plan", "rights", "suggest")),
 )
 """Pages with parts that `sections` writes."""
 NOW_MS = 1_795_250_000_000
@@ -153,6 +156,19 @@ def a_checkup() -> ClusterCheck:
     )
 
 
+def suggested() -> str:
+    """Return the first part of a report: a group that holds records back."""
+    snapshot = facts.snapshot(
+        facts.partition(
+            topic="orders", at={DAY_MS: 50}, readers=(facts.reader("billing", 90), facts.reader("old-etl", 20))
+        ),
+        facts.group("billing", idle=facts.HOUR, state=GroupState.STABLE),
+        facts.group("old-etl"),
+    )
+    lines = shown(write_lines(suggest_report(suggest(snapshot, cluster=facts.cluster())), width=100))
+    return "\n\n".join(lines.split("\n\n")[:2])
+
+
 def fenced(text: str, language: str = "text") -> str:
     return f"```{language}\n{text.strip()}\n```\n"
 
@@ -231,6 +247,7 @@ def sections(folder: Path) -> dict[str, str]:
         "validate": fenced(validate(starter_files, folder)),
         "plan": fenced(shown(report.text(plan, saved_to="plan.json", with_next_step=True))),
         "apply": fenced(shown(report.results_text(plan, outcomes(plan), duration_ms=4_200))),
+        "suggest": fenced(suggested()),
         "commands": "\n".join(command_pages()),
         "common": "\n".join(option_rows(common_options(), "option")) + "\n",
     }
