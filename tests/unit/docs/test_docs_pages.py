@@ -34,7 +34,7 @@ from reconciler.report import write_lines
 from reconciler.text.formatting import format_instant
 from tests import rendering as report
 from tests.strategies.examples import purge, removal
-from tools.generate_docs import fill_sections, wrap
+from tools.generate_docs import code_tables, fill_sections, wrap
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
@@ -232,6 +232,7 @@ def sections(folder: Path) -> dict[str, str]:
         "apply": fenced(shown(report.results_text(plan, outcomes(plan)))),
         "commands": "\n".join(command_pages()),
         "common": "\n".join(option_rows(common_options(), "option")) + "\n",
+        "exit codes": code_tables()["exit codes"],
     }
 
 
