@@ -89,7 +89,8 @@ def _limit(limit: Limit) -> CodeText:
 EXIT_CODES: Mapping[str, CodeText] = _exit_codes()
 LIMIT_CODES: Mapping[str, CodeText] = {limit.id: _limit(limit) for limit in (*LIMITS, CONNECTION)}
 ALL_CODES: Mapping[str, CodeText] = {
-    **{code: CodeText(code, entry.title, entry.explanation) for code, entry in (*CODES.items(), *BLOCK_CODES.items())},
+    **{code: CodeText(code, entry.title, entry.explanation) for code, entry in CODES.items()},
+    **{code: CodeText(code, entry.title, entry.explanation) for code, entry in BLOCK_CODES.items()},
     **LIMIT_CODES,
     **EXIT_CODES,
 }

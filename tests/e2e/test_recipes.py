@@ -33,7 +33,7 @@ PAGE_NOW_MS = 1_795_255_200_000
 PAGE_CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 BLOCK = re.compile(r"^```(yaml|console)\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
-COMMAND = re.compile(r"^\$ (.*(?:\\\n.*)*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
+COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -190,8 +190,8 @@ class Recipe:
             )
         self._code = done.returncode
         messages = [line for line in done.stderr.splitlines() if line.startswith(("error", "warning"))]
-        lines = [line.rstrip() for line in (*self._normalized(done.stdout).splitlines(), *messages)]
-        return self._normalized("\n".join(lines).strip("\n")) + "\n" if lines else ""
+        lines = [line.rstrip() for line in (*done.stdout.strip("\n").splitlines(), *messages)]
+        return self._normalized("".join(f"{line}\n" for line in lines))
 
     def _normalized(self, text: str) -> str:
         """Replace what differs from run to run: addresses, instants, digests and durations."""

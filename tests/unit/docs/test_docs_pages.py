@@ -250,10 +250,11 @@ def typed_commands() -> Iterator[tuple[str, str]]:
     """Yield (page, command line) for every command that the docs show."""
     for page in (*MANUAL, ROOT / "README.md"):
         text = page.read_text(encoding="utf-8")
-        for block in re.findall(r"```(?:console|sh)\n(.*?)```", text, re.DOTALL):
+        for language, block in re.findall(r"```(console|sh)\n(.*?)```", text, re.DOTALL):
             for line in block.replace("\\\n", " ").splitlines():
                 command = line.strip().removeprefix("$ ")
-                if command.startswith("reconciler "):
+                output = language == "console" and not line.startswith("$ ")
+                if command.startswith("reconciler ") and not output:
                     yield page.name, command
         if page.parent == ROOT:  # the README shows commands in blocks without a language
             for command in re.findall(r"^    (reconciler .*)$", text, re.MULTILINE):

@@ -99,7 +99,9 @@ def test_the_rules_have_the_shape_that_prometheus_reads(exported: dict[str, set[
     assert len(set(names)) == len(names) >= 6
     labels = set.union(*exported.values())
     for rule in rules():
-        assert {"alert", "expr", "labels", "annotations"} <= set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
+        assert (
+            {"alert", "expr", "labels", "annotations"} <= set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
+        )
         assert re.fullmatch(r"[A-Z]\w+", rule["alert"])
         assert re.fullmatch(DURATION, str(rule.get("for", "1m")))
         assert rule["labels"]["severity"] in {"warning", "critical"}
