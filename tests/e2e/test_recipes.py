@@ -87,7 +87,7 @@ def commit(servers: str, group: str, name: str, offset: int, partitions: int = 2
 
 def dead_groups(cluster: Cluster) -> None:
     servers = cluster.bootstrap_servers
-    topic(servers, "orders", 0, 100, billing=100, old_etl=40)
+    topic(servers, "orders", 0, 100, old_etl=40, billing=100, shipping=100, invoicing=90, search=100)
     for number in (17, 4711):
         commit(servers, f"console-consumer-{number}", "orders", 100)
     committed_s = time.monotonic()
@@ -117,7 +117,15 @@ PREPARATIONS: Mapping[str, Callable[[Cluster], None]] = {
     "check-for-drift": lambda cluster: topic(cluster.bootstrap_servers, "orders", 400, 600, billing=1000),
     "dead-groups": dead_groups,
     "decommission-consumers": lambda cluster: topic(
-        cluster.bootstrap_servers, "invoices", 0, 100, billing=100, invoice_export=80, invoice_mail=100
+        cluster.bootstrap_servers,
+        "invoices",
+        0,
+        100,
+        billing=100,
+        tax=95,
+        archive=100,
+        invoice_export=80,
+        invoice_mail=100,
     ),
     "erase-a-persons-records": two_topics,
     "erase-after-a-week": lambda cluster: topic(cluster.bootstrap_servers, "orders", 400, 600, billing=1000),
@@ -156,7 +164,10 @@ class Recipe:
             return match[0]
         steps = COMMAND.findall(text)
         assert "".join(f"$ {command}\n{output}" for command, output in steps) == text, f"{self.page}: no command first"
-        outputs = [f"$ {command}\n{self._output(command)}" for command, _ in steps]
+        outputs = []
+        for (command, _), (following, _) in zip(steps, [*steps[1:], ("", "")], strict=True):
+            outputs.append(f"$ {command}\n{self._output(command)}")
+            assert self._code == 0 or following == "echo $?", f"{self.page}: exit code {self._code}:\n{outputs[-1]}"
         return "```console\n" + "\n".join(outputs) + "```\n"
 
     def _write(self, text: str) -> None:
@@ -173,7 +184,8 @@ class Recipe:
     def _output(self, command: str) -> str:
         """Run a command as a shell does, and return what a terminal shows, normalized."""
         if command == "echo $?":
-            return f"{self._code}\n"
+            code, self._code = self._code, 0
+            return f"{code}\n"
         variables = {"RECONCILER_ENGINE": "inline"}
         words = shlex.split(command.replace("\\\n", " "))
         if words[0] == "reconciler":
@@ -199,7 +211,8 @@ class Recipe:
             text = text.replace(own, page_text)
         text = INSTANT.sub(lambda instant: self._shift(instant[0], PAGE_NOW_MS - self._start_ms, 10 * MINUTE_MS), text)
         text = re.sub(r"[0-9a-f]{64}", lambda digest: self._digest(digest[0]), text)
-        return re.sub(r"\b\d+(?:\.\d+)? (?:ms|s)\b", "2 s", text)
+        text = re.sub(r"\b\d\.\d+e\+09$", str(PAGE_NOW_MS / 1000), text, flags=re.MULTILINE)
+        return re.sub(r"\b(?:\d+ min )?\d+(?:\.\d+)? (?:ms|s)\b", "2 s", text)
 
     def _shift(self, instant: str, difference_ms: int, step_ms: int) -> str:
         """Return an instant moved by a difference, rounded to a multiple of a step from the time of the page."""
