@@ -169,7 +169,7 @@ def explain(
     ],
     words: PlanAndPaths = None,
 ) -> None:
-    """Explain one decision of a plan, or a code that a message shows.
+    """Explain one decision of a plan, or a code.
 
     Without a saved plan, the command makes a plan of the manifests first. The last line for a code
     names its page of the documentation.
