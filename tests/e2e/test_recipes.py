@@ -206,11 +206,12 @@ class Recipe:
         return self._normalized("".join(f"{line}\n" for line in lines))
 
     def _normalized(self, text: str) -> str:
-        """Replace what differs from run to run: addresses, instants, digests and durations."""
+        """Replace what differs from run to run: addresses, instants, ids of runs, digests and durations."""
         for page_text, own in self._here.items():
             text = text.replace(own, page_text)
         text = INSTANT.sub(lambda instant: self._shift(instant[0], PAGE_NOW_MS - self._start_ms, 10 * MINUTE_MS), text)
         text = re.sub(r"[0-9a-f]{64}", lambda digest: self._digest(digest[0]), text)
+        text = re.sub(r"\brun [0-9a-f]{12}\b", "run 4f2c9aa0c1d2", text)
         text = re.sub(r"\b\d\.\d+e\+09$", str(PAGE_NOW_MS / 1000), text, flags=re.MULTILINE)
         return re.sub(r"\b(?:\d+ min )?\d+(?:\.\d+)? (?:ms|s)\b", "2 s", text)
 
