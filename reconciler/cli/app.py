@@ -34,7 +34,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "plan": ("plan", "Show what would change on the cluster, and why."),
     "plan diff": ("plan", "Show what changed between two saved plans."),
     "show": ("plan", "Print a saved plan in any format."),
-    "explain": ("plan", "Explain one decision of a plan, or an error code."),
+    "explain": ("plan", "Explain one decision of a plan, or a code."),
     "apply": ("apply", "Carry out a saved plan, or plan and ask for confirmation."),
     "restore-group": ("restore", "Write the committed offsets of a removed group back."),
     "converge": ("apply", "Plan and apply the policies in `mode: continuous`, once."),

@@ -12,14 +12,13 @@ import typer
 from reconciler import pipeline, report
 from reconciler.apply import results as results_file
 from reconciler.cli import common, console, loading
+from reconciler.cli.codes import find_code
 from reconciler.cli.loading import Paths, PlanAndPaths
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.clock import wall_clock_ms
 from reconciler.codec import document
 from reconciler.errors import ExitCode, PlanUnusable, Refused, UsageError
-from reconciler.manifest.error_codes import CODES
 from reconciler.manifest.files import ClusterManifests
-from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.model.names import format_subject
 from reconciler.model.plan import Blocked, Plan
 from reconciler.plan import limits, plan_file
@@ -258,21 +257,23 @@ def explain(
         typer.Argument(
             metavar="ADDRESS|CODE",
             help="A subject as the plan prints it, such as orders[3], a full address such as "
-            "RetentionFloor/orders/orders[3], or a code such as B204.",
+            "RetentionFloor/orders/orders[3], or a code such as B204, recordsPercent or exit-3.",
         ),
     ],
     words: PlanAndPaths = None,
 ) -> None:
-    """Explain one decision of a plan, or an error code.
+    """Explain one decision of a plan, or a code.
 
-    Without a saved plan, the command makes a plan of the manifests first.
+    Without a saved plan, the command makes a plan of the manifests first. The last line for a code
+    names its page of the documentation.
     """
-    code = subject.upper()
-    if re.fullmatch("[A-Z][0-9]{3}", code):
-        entry = BLOCK_CODES.get(code) or CODES.get(code)
-        if entry is None:
-            raise UsageError(f"no such code: {code}; codes of manifests begin with M, codes of blocked subjects with B")
-        text: console.Rendered = f"{code}: {entry.title}\n\n{entry.explanation}\n"
+    if entry := find_code(subject):
+        text: console.Rendered = f"{entry.code}: {entry.title}\n\n{entry.explanation}\n\nPage: {entry.page}\n"
+    elif re.fullmatch("[A-Za-z]?[0-9]+", subject):
+        raise UsageError(
+            f"no such code: {subject.upper()}; codes of manifests begin with M, codes of blocked subjects with B,"
+            " and a number is an exit code"
+        )
     else:
         text = _explain_decision(subject, words, settings)
     console.emit(settings, "an explanation", text=lambda: text, md=lambda: text)

@@ -143,6 +143,35 @@ def test_a_code_is_explained_as_text(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert (tmp_path / "b204.txt").read_text(), "the file is not truncated for an unsupported format"
 
 
+@pytest.mark.parametrize(
+    ("word", "title", "page"),
+    [
+        ("m112", "M112: unknown field", "docs/codes/M112.md"),
+        ("RECORDSPERCENT", "recordsPercent: share of the cluster's records removed", "docs/codes/recordsPercent.md"),
+        ("exit-3", "exit-3: refused", "docs/codes/exit-3.md"),
+        ("3", "exit-3: refused", "docs/codes/exit-3.md"),
+    ],
+)
+def test_every_sort_of_code_is_explained_with_its_page(
+    word: str, title: str, page: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With RECONCILER_DOCS_URL the page is an address of that site."""
+    monkeypatch.delenv("RECONCILER_DOCS_URL", raising=False)
+    assert run(["explain", word]) == 0
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert (first, last) == (title, f"Page: {page}")
+    monkeypatch.setenv("RECONCILER_DOCS_URL", "https://docs.example.org/kafka/")
+    assert run(["explain", word]) == 0
+    url = f"https://docs.example.org/kafka/{page.removesuffix('.md')}/"
+    assert capsys.readouterr().out.splitlines()[-1] == f"Page: {url}"
+
+
+@pytest.mark.parametrize("word", ["B999", "M000", "9"])
+def test_a_code_that_does_not_exist_is_wrong_usage(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", word]) == ExitCode.USAGE
+    assert f"no such code: {word}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("closed", [0, 1, 2])
 def test_a_closed_stream_acts_like_dev_null(closed: int, folder: Path) -> None:
     """Some schedulers start jobs with `>&-`."""

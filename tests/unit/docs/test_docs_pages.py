@@ -37,7 +37,7 @@ from reconciler.text.formatting import format_instant
 from tests import rendering as report
 from tests.strategies import facts
 from tests.strategies.examples import purge, removal
-from tools.generate_docs import fill_sections, wrap
+from tools.generate_docs import code_tables, fill_sections, wrap
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
@@ -250,6 +250,7 @@ def sections(folder: Path) -> dict[str, str]:
         "suggest": fenced(suggested()),
         "commands": "\n".join(command_pages()),
         "common": "\n".join(option_rows(common_options(), "option")) + "\n",
+        "exit codes": code_tables()["exit codes"],
     }
 
 
@@ -267,10 +268,11 @@ def typed_commands() -> Iterator[tuple[str, str]]:
     """Yield (page, command line) for every command that the docs show."""
     for page in (*MANUAL, ROOT / "README.md"):
         text = page.read_text(encoding="utf-8")
-        for block in re.findall(r"```(?:console|sh)\n(.*?)```", text, re.DOTALL):
+        for language, block in re.findall(r"```(console|sh)\n(.*?)```", text, re.DOTALL):
             for line in block.replace("\\\n", " ").splitlines():
                 command = line.strip().removeprefix("$ ")
-                if command.startswith("reconciler "):
+                output = language == "console" and not line.startswith("$ ")
+                if command.startswith("reconciler ") and not output:
                     yield page.name, command
         if page.parent == ROOT:  # the README shows commands in blocks without a language
             for command in re.findall(r"^    (reconciler .*)$", text, re.MULTILINE):
