@@ -264,7 +264,7 @@ def test_one_subject_in_two_sections_is_refused(tmp_path: Path) -> None:
         (b"{", "line 1 is missing, cut"),
         (b"{\n", "is not usable"),
         (b"{\n}\n", "is not usable"),
-        (b"\xff\xfe{\n", "'ascii' codec can't decode byte 0xff"),
+        (b"\xff\xfe{\n", "byte 1 of the text is not ASCII"),
         (b"{\n[1]\n", "is not usable"),
         (HEAD + b'"a": 1, "b": 2,\n"plan_digest": "",\n', "lacks"),
         (HEAD + b'"tool_version": ' + b"[" * 100_000 + b',\n"plan_digest": "",\n', "is not usable"),
