@@ -32,7 +32,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "doctor": ("inspect", "Check versions, clock and rights of a cluster."),
     "plan": ("plan", "Show what would change on the cluster, and why."),
     "plan diff": ("plan", "Show what changed between two saved plans."),
-    "show": ("plan", "Print a saved plan in any format."),
+    "show": ("plan", "Print a saved plan, or saved results, in any format."),
     "explain": ("plan", "Explain one decision of a plan, or an error code."),
     "apply": ("apply", "Carry out a saved plan, or plan and ask for confirmation."),
     "restore-group": ("restore", "Write the committed offsets of a removed group back."),
