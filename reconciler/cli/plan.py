@@ -217,7 +217,7 @@ def show(
     detailed_exitcode: DetailedExitcode = False,
     full: Full = False,
 ) -> int:
-    """Print a saved plan, or the results of an apply, in any format."""
+    """Print a saved plan, or saved results, in any format."""
     if saved.is_file() and results_file.is_results(saved):
         return _show_saved_results(saved, settings)
     planned = plan_file.read(saved)
