@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from reconciler.journal.entry import Event, JournalEntry
 from reconciler.journal.review import ReviewedTree
@@ -56,8 +58,12 @@ def results_report(plan: Plan, outcomes: Sequence[Outcome]) -> Report:
 
 def _items(outcomes: Sequence[Outcome]) -> Iterator[Item]:
     ordered = sorted(outcomes, key=lambda outcome: (_RANK[outcome.status], outcome.action.address))
-    for of_topic in fold_equal(ordered, lambda o: (o.status, o.action.address.policy_address, o.action.address.name)):
-        yield from map(_item, group_equal(of_topic, lambda outcome: (outcome.code, _shared_detail(outcome))))
+    for status, same in groupby(ordered, attrgetter("status")):
+        if status is Status.NOT_ATTEMPTED:  # one cause for many, such as a silent broker
+            yield from map(_item, group_equal(same, attrgetter("detail")))
+            continue
+        for of_topic in fold_equal(same, lambda o: (o.action.address.policy_address, o.action.address.name)):
+            yield from map(_item, group_equal(of_topic, lambda outcome: (outcome.code, _shared_detail(outcome))))
 
 
 def _shared_detail(outcome: Outcome) -> str:
