@@ -84,6 +84,6 @@ def _state(subject: Subject) -> Phrase:
     if subject.code is None:
         return (strong(next(o.DRIFT_TEXT for o in operations.OPERATIONS if subject.sort == o.DRIFT_TYPE)),)
     if subject.code == SILENT:
-        return (strong("not read: "), sentence(subject.detail), " (", name(subject.code), ")")
+        return (strong("not read"), ": ", sentence(subject.detail), " (", name(subject.code), ")")
     title = BLOCK_CODES[subject.code].title if subject.code in BLOCK_CODES else "see the code"
     return (strong(f"{'not read' if subject.sort == UNREAD else 'blocked'}: {title}"), " (", name(subject.code), ")")

@@ -85,7 +85,7 @@ def _items(outcomes: Sequence[Outcome | ResultRow]) -> Iterator[Item]:
         else:
             news.append(outcome)
     news.sort(key=lambda outcome: (_RANK[outcome.status], _address_of(outcome)))
-    for same in group_equal(news, lambda outcome: (outcome.status, _operation_of(outcome), outcome.code)):
+    for same in group_equal(news, _cause_class):
         causes = list(group_equal(same, lambda outcome: cause_of(outcome.detail, _address_of(outcome))))
         yield from map(_item, causes if len(causes) <= FOLD_ABOVE else [same])
     by_status: defaultdict[Status, list[str]] = defaultdict(list)
@@ -98,6 +98,12 @@ def _items(outcomes: Sequence[Outcome | ResultRow]) -> Iterator[Item]:
         if counts := by_status[status]:
             label, severity, _step = _STATUSES[status]
             yield Item(label=label, text=(f"{'; '.join(counts)}{ending}",), severity=severity)
+
+
+def _cause_class(outcome: Outcome | ResultRow) -> tuple[Status, str, str]:
+    """Return status, operation and code. What was not attempted has one cause, such as a silent broker."""
+    is_unsent = outcome.status is Status.NOT_ATTEMPTED
+    return outcome.status, "" if is_unsent else _operation_of(outcome), outcome.code
 
 
 def _address_of(outcome: Outcome | ResultRow) -> Address:

@@ -5,11 +5,14 @@ import pytest
 from reconciler import report
 from reconciler.kafka.silence import is_silence
 from reconciler.model.block_reason import SILENT
+from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Blocked, Plan
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.plan import drift
 from reconciler.scan.snapshot_builder import lacks_answers, name_silent_brokers
 from tests import rendering
+from tests.strategies import examples
+from tests.strategies.examples import purge
 from tests.strategies.facts import floor, group, partition, planned, removal, snapshot, topic
 
 NUMBERS = range(14)
@@ -94,3 +97,14 @@ def test_drift_names_the_broker_once() -> None:
     text = "\n".join(line.plain for line in report.write_lines(report.drift_report(result)))
     assert text.count("did not answer") == 2
     assert "grant" not in text
+
+
+def test_what_was_not_sent_is_one_line_of_the_results() -> None:
+    """14 actions for one silent broker: one item, with the cause, and none of them failed."""
+    actions = [purge(partition=number) for number in NUMBERS]
+    plan = examples.plan(*actions)
+    outcomes = [Outcome(action=a, status=Status.NOT_ATTEMPTED, detail=SILENT_3.reason) for a in actions]
+    text = "\n".join(line.plain for line in report.write_lines(report.results_report(plan, outcomes)))
+    assert text.count("did not answer") == 1
+    assert "14 partitions of orders" in text
+    assert "failed" not in text.lower()
