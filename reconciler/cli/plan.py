@@ -35,6 +35,7 @@ def show_plan(plan: Plan, settings: Settings, *, full: bool = False, saved_to: P
         "a plan",
         text=lambda: common.lines(report.plan_report(plan, full=full, saved_to=path), full=full),
         md=lambda: report.write_markdown(report.plan_report(plan)),
+        html=lambda: report.write_html([report.plan_report(plan)], [report.plan_figures(plan)]),
         json=lambda: plan_file.lines(plan),
         github=lambda: report.write_annotations(report.plan_report(plan)),
     )
@@ -141,6 +142,7 @@ def plan_diff(
         "a comparison",
         text=lambda: common.lines(report.diff_report(comparison)),
         md=lambda: report.write_markdown(report.diff_report(comparison)),
+        html=lambda: report.write_html([report.diff_report(comparison)]),
         json=lambda: report.diff_json(comparison),
     )
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason
-from reconciler.model.description import Description, Fact, SizeChange
+from reconciler.model.description import Description, Fact, Figure, SizeChange
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
@@ -189,6 +189,10 @@ class Operation(Action):
     def total_loss(cls, actions: Sequence[Any]) -> str:
         """Return what all these actions lose at most; empty: their number says all."""
         return ""
+
+    def figure(self) -> Figure | None:
+        """Return what a report with pictures draws of the action; None: nothing."""
+        return None
 
     @abstractmethod
     def explain(self) -> Iterable[Fact]:

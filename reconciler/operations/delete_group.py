@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason
 from reconciler.model.bounds import EpochMs, Int32, Int64, NonEmpty
-from reconciler.model.description import Description, Fact
+from reconciler.model.description import Description, Fact, IdleGroup
 from reconciler.model.outcome import Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import GroupRequest, ScanRequest
@@ -148,6 +148,14 @@ class DeleteGroup(Operation):
             subject=(escaped_name(quoted(self.group)),),
             loss=(strong(commits), f" on {topics}"),
             notes=(("because ", sentence(self.reason)),),
+        )
+
+    def figure(self) -> IdleGroup:
+        return IdleGroup(
+            group=self.group,
+            idle_since_ms=self.seen.last_activity_ms,
+            required_ms=self.idle_for_ms,
+            commits=self.seen.commits,
         )
 
     def explain(self) -> Iterator[Fact]:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason, contradiction
 from reconciler.model.bounds import Int32, NonEmpty
-from reconciler.model.description import Description, Fact, SizeChange
+from reconciler.model.description import Description, Fact, OffsetMove, SizeChange
 from reconciler.model.names import TopicPartition, format_subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
@@ -287,6 +287,17 @@ class DeleteRecords(FoldableOperation):
     @classmethod
     def total_loss(cls, actions: Sequence["DeleteRecords"]) -> str:
         return f"at most {count(sum(action.records_max for action in actions), 'record')}"
+
+    def figure(self) -> OffsetMove:
+        skipping = {group for group, _records in self.skips}
+        return OffsetMove(
+            log_start=self.seen.log_start,
+            new_start=self.before_offset,
+            stable_end=self.seen.stable_end,
+            high_watermark=self.seen.high_watermark,
+            positions=tuple((r.group, r.committed) for r in self.guard.accepted if r.group in skipping),
+            required=self.guard.named,
+        )
 
     def explain(self) -> Iterator[Fact]:
         seen, guard, start, target = self.seen, self.guard, self.seen.log_start, self.before_offset

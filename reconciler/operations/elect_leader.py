@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason, contradiction, unknown_fact
 from reconciler.model.bounds import Int32, NonEmpty
-from reconciler.model.description import Description, Fact
+from reconciler.model.description import Description, Fact, LeaderMove
 from reconciler.model.names import TopicPartition, format_subject
 from reconciler.model.outcome import Status
 from reconciler.model.ports import Election, Gateway, ItemResult
@@ -159,6 +159,9 @@ class ElectLeader(FoldableOperation):
     def total_loss(cls, actions: Sequence["ElectLeader"]) -> str:
         unclean = sum(action.irreversible for action in actions)
         return f"{unclean:,} unclean, loss unbounded" if unclean else ""
+
+    def figure(self) -> LeaderMove:
+        return LeaderMove(self.seen.leader, self.leader_wanted)
 
     def explain(self) -> Iterator[Fact]:
         replicas = f"replicas {broker_ids(self.seen.replicas)}, in sync {broker_ids(self.seen.in_sync)}"

@@ -31,6 +31,11 @@ _STATUSES: dict[Status, tuple[str, Severity, str]] = {
 _RANK = {status: rank for rank, status in enumerate(_STATUSES)}
 
 
+def severity_of(status: Status) -> Severity:
+    """Return what an outcome of this status means to its reader."""
+    return _STATUSES[status][1]
+
+
 def results_report(plan: Plan, outcomes: Sequence[Outcome]) -> Report:
     """The report of what became of `plan`. Over 20 equal outcomes of a topic are one item."""
     tally = Counter(outcome.status for outcome in outcomes)

@@ -1,0 +1,251 @@
+"""Writes reports and their figures as one HTML page: no network, no script, no server.
+
+The browser enforces that by a content security policy with the hash of the page's own stylesheet.
+The templates escape every value; only the functions here and in drawing.py return markup. The same
+documents give the same bytes.
+"""
+
+import base64
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from reconciler.model.names import format_location
+from reconciler.report.drawing import GROUPS_MAX, draw_bar, draw_ruler, draw_spread
+from reconciler.report.figures import Figures, Tile, TopicRulers
+from reconciler.report.tree import Item, Items, Report, Section, Severity
+from reconciler.text.escape import escape_sentence, quoted
+from reconciler.text.phrase import Phrase
+
+PAGE_BYTES = 5_000_000
+"""No page is larger, whatever it shows."""
+_TEXT_BYTES = 1_200_000
+"""Of all items of one page; each section may take at most a third of it."""
+_RULERS_BYTES = 800_000
+"""Of all rulers of one page; topics beyond that are in the tables."""
+_REPORTS_MAX = 100
+"""Reports of one page, such as one for each cluster."""
+_OPEN_ITEMS = 25
+"""Items of a section before the reader opens the rest."""
+_WORST_FIRST = (
+    Severity.ERROR,
+    Severity.LOSS,
+    Severity.WARNING,
+    Severity.CHANGE,
+    Severity.PLAIN,
+    Severity.QUIET,
+    Severity.GOOD,
+)
+_TILES = {
+    Severity.ERROR: "errors",
+    Severity.LOSS: "cannot be undone",
+    Severity.WARNING: "warnings",
+    Severity.CHANGE: "changes",
+    Severity.GOOD: "done",
+}
+"""Labels of the tiles of a report without figures; other items are only in the list of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A laid out section: what it shows, and how many of its items are left out."""
+
+    section: Section
+    anchor: str
+    items: list[Markup]
+    more: list[Markup]
+    omitted: str
+    severities: frozenset[Severity]
+
+
+def write_html(reports: Sequence[Report], figures: Sequence[Figures] = ()) -> str:
+    """Return the page of one or more reports. `figures`: those of each report, or none at all."""
+    shown = list(zip(reports, figures or [Figures()] * len(reports), strict=True))
+    documents = [
+        _document(report, own, number, len(shown)) for number, (report, own) in enumerate(shown[:_REPORTS_MAX])
+    ]
+    tiles = _tiles(shown)
+    environment = _environment()
+    stylesheet = _stylesheet()
+    text: str = environment.get_template("page.html").render(
+        title=", ".join(filter(None, (report.title or _plain(report.headline) for report in reports[:3]))) or "report",
+        policy=f"default-src 'none'; style-src '{_hash(stylesheet)}'; base-uri 'none'; form-action 'none'",
+        stylesheet=Markup(stylesheet),  # noqa: S704  a file of this package
+        documents=documents,
+        tiles=tiles,
+        omitted_reports=len(shown) - len(documents),
+    )
+    return text
+
+
+def _document(report: Report, figures: Figures, number: int, total: int) -> dict[str, Any]:
+    """Return what the template shows of one report."""
+    prefix = f"{number + 1}-" if total > 1 else ""
+    room = _TEXT_BYTES // min(total, _REPORTS_MAX)
+    parts = []
+    for at, section in enumerate(section for section in report.sections if section.items):
+        part = _part(
+            section, f"part-{at + 1}", min(room, _TEXT_BYTES // min(total, _REPORTS_MAX) // 3), report.remainder
+        )
+        room -= sum(len(item.encode()) for item in (*part.items, *part.more))
+        parts.append(part)
+    urgent = [part for part in parts if Severity.ERROR in part.severities]
+    rulers, omitted = _rulers(figures.topics, prefix, _RULERS_BYTES // min(total, _REPORTS_MAX))
+    severities = {severity for part in parts for severity in part.severities}
+    verdict = next((severity for severity in _WORST_FIRST if severity in severities), Severity.GOOD)
+    return {
+        "prefix": prefix,
+        "report": report,
+        "figures": figures,
+        "verdict": verdict,
+        "urgent": urgent,
+        "parts": [part for part in parts if part not in urgent],
+        "rulers": rulers,
+        "omitted_topics": omitted,
+    }
+
+
+def _tiles(shown: Sequence[tuple[Report, Figures]]) -> list[tuple[Severity, list[Tile]]]:
+    """Return the tiles by severity: those of the figures, or counts of items."""
+    tiles: dict[tuple[Severity, str], Tile] = {}
+    for report, figures in shown:
+        for tile in figures.tiles or _count_items(report):
+            before = tiles.get((tile.severity, tile.label))
+            number, detail = tile.number, tile.detail
+            if before is not None:
+                number += before.number
+                detail = detail if detail == before.detail else ""
+            tiles[tile.severity, tile.label] = Tile(
+                label=tile.label, number=number, severity=tile.severity, detail=detail
+            )
+    by_severity: dict[Severity, list[Tile]] = {}
+    for severity in _WORST_FIRST:
+        if same := [tile for tile in tiles.values() if tile.severity is severity]:
+            by_severity[severity] = same
+    return list(by_severity.items())
+
+
+def _count_items(report: Report) -> Iterator[Tile]:
+    counts = dict.fromkeys(_TILES, 0)
+    for section in report.sections:
+        for item in section.items:
+            if item.severity in counts:
+                counts[item.severity] += 1
+    return (Tile(label=_TILES[s], number=number, severity=s) for s, number in counts.items() if number)
+
+
+def _part(section: Section, anchor: str, room: int, remainder: Phrase) -> _Part:
+    """Lay out the items of a section that fit into `room` bytes, and count the others."""
+    macro = _environment().get_template("item.html").module.item  # type: ignore[attr-defined]
+    shown: list[Markup] = []
+    severities: set[Severity] = set()
+    is_labelled = not (section.heading and section.labelled)
+    for item in section.items:
+        text = macro(item, is_labelled)
+        room -= len(text.encode())
+        if room < 0:
+            break
+        shown.append(text)
+        severities |= _severities(item)
+    number = len(section.items) - len(shown)
+    most = "at most " if isinstance(section.items, Items) and not section.items.exact else ""
+    where = f", {_plain(remainder)}" if remainder else ""
+    open_items = _OPEN_ITEMS if section.open_items is None else section.open_items
+    return _Part(
+        section=section,
+        anchor=anchor,
+        items=shown[:open_items],
+        more=shown[open_items:],
+        omitted=f"… and {most}{number:,} more{where}." if number else "",
+        severities=frozenset(severities),
+    )
+
+
+def _severities(item: Item) -> set[Severity]:
+    return {item.severity, *(child.severity for child in item.children if child.severity is not Severity.PLAIN)}
+
+
+def _rulers(topics: Iterable[TopicRulers], prefix: str, room: int) -> tuple[list[Markup], int]:
+    """Return the rulers of the topics that fit into `room` bytes, and how many topics do not.
+
+    Every topic that fits with its worst partition is shown: a smaller one may fit after a large one.
+    """
+    macro = _environment().get_template("rulers.html").module.topic  # type: ignore[attr-defined]
+    shown, omitted = [], 0
+    for topic in topics:
+        text = macro(topic, prefix, GROUPS_MAX) if room > 0 else Markup("")
+        size = len(text.encode())
+        if not room > 0 or size > room:
+            omitted += 1
+            continue
+        room -= size
+        shown.append(text)
+    return shown, omitted
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("reconciler.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "phrase": _phrase,
+        "bar": draw_bar,
+        "ruler": draw_ruler,
+        "spread": draw_spread,
+        "quoted": quoted,
+        "number": lambda number: f"{number:,}",
+        "location": format_location,
+        "classes": lambda severities: " ".join(f"is-{severity}" for severity in sorted(severities)),
+        "quartile": lambda amounts, part: sorted(amounts)[(len(amounts) - 1) * part // 4],
+    }
+    return environment
+
+
+@cache
+def _stylesheet() -> str:
+    loader = PackageLoader("reconciler.report")
+    return loader.get_source(Environment(autoescape=True), "page.css")[0]
+
+
+def _hash(text: str) -> str:
+    """Return the source of a content security policy that allows this inline text only."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _phrase(phrase: Phrase) -> Markup:
+    """Return a phrase as markup: every part is escaped, whatever its author."""
+    return Markup("").join(
+        escape(_arrow(part)) if isinstance(part, str) else _SPANS[part.style].format(_text_of(part.style, part.text))
+        for part in phrase
+    )
+
+
+_SPANS = {
+    "name": Markup("<code>{}</code>"),
+    "sentence": Markup("{}"),
+    "strong": Markup("<strong>{}</strong>"),
+}
+
+
+def _text_of(style: str, text: str) -> str:
+    if style == "sentence":
+        return escape_sentence(text)
+    return text if style == "name" else _arrow(text)
+
+
+def _arrow(text: str) -> str:
+    return text.replace("->", "→")
+
+
+def _plain(phrase: Phrase) -> str:
+    return str(_phrase(phrase).striptags())
