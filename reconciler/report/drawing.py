@@ -17,7 +17,7 @@ GROUPS_MAX = 5
 """Groups that one ruler draws, those that skip most; the text beside it counts the others."""
 _LEAST = 0.6
 """Percent of the width that keeps a small share visible."""
-_NAME_MAX = 24
+_NAME_MAX = 16
 """Characters of a group's name inside a drawing; the text below it has the name in full."""
 _BAR_PX, _RULER_PX, _LANE_PX = 14, 44, 22
 
@@ -118,13 +118,14 @@ def _line(at: float, top: int, bottom: int, style: str) -> svg.Line:
 
 
 def _text(text: str, *, at: float, y: int, style: str = "label") -> svg.Text:
-    """Text that begins at its place in the left half, and ends there in the right half."""
+    """Text that begins at its place, or ends there where the space to the right may be too small."""
+    is_left = at <= 40
     return svg.Text(
         text=str(escape(text)),
         x=_percent(at),
         y=y,
-        dx=3 if at <= 50 else -3,
-        text_anchor="start" if at <= 50 else "end",
+        dx=3 if is_left else -3,
+        text_anchor="start" if is_left else "end",
         class_=[style],
     )
 

@@ -9,10 +9,12 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import starmap
 from typing import TypeVar
 
 from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.model.description import IdleGroup, LeaderMove, OffsetMove
+from reconciler.model.garbage import gc_paused
 from reconciler.model.names import (
     GROUP_KINDS,
     Address,
@@ -32,7 +34,7 @@ from reconciler.report.results import severity_of
 from reconciler.report.tree import Severity
 from reconciler.text import formatting
 from reconciler.text.escape import quoted
-from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
+from reconciler.text.phrase import Phrase, Span, escaped_name, join, name, sentence, strong
 
 ROWS_MAX = 300
 """Rows of one list; the last row sums up the others."""
@@ -40,11 +42,14 @@ RULERS_MAX = 50
 """Partitions of one topic that are drawn one by one; of more, only the worst ones."""
 WORST = 10
 """Partitions that are drawn of a topic with more than RULERS_MAX."""
+_SENTENCE_MAX = 300
+"""Characters of a sentence beside a figure; the details below the figures have more of it."""
 
 T = TypeVar("T")
 
 _STYLES = {"lost": "lost", "changed": "changed", "blocked": "blocked", "waiting": "waiting", "in sync": "good"}
 """State of a partition in a plan → class of its segment; a partition counts for the first that it has."""
+_RANKS = {state: rank for rank, state in enumerate(_STYLES)}
 _STATES = {
     "waiting": "waiting",
     "skipped": "waiting",
@@ -100,14 +105,24 @@ class Chart:
     rest: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Ruler:
     """The offsets of one partition, and why they move."""
 
-    subject: Phrase
-    policy: Phrase
+    action: Operation
     move: OffsetMove
-    reason: Phrase
+
+    @property
+    def subject(self) -> Phrase:
+        return (escaped_name(format_subject(self.action.address)),)
+
+    @property
+    def policy(self) -> Phrase:
+        return (escaped_name(format_address(self.action.address.policy_address)),)
+
+    @property
+    def reason(self) -> Phrase:
+        return (_short(self.action.reason),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,11 +134,6 @@ class TopicRulers:
     rulers: tuple[Ruler, ...]
     amounts: tuple[int, ...]
     severities: frozenset[Severity]
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether only the worst partitions have rulers."""
-        return len(self.rulers) < len(self.amounts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,11 +165,12 @@ class _Topic:
         return sum(move.records for _action, move in self.moves)
 
     def add_state(self, partition: int, state: str) -> None:
-        order = list(_STYLES)
-        before = self.states.get(partition, state)
-        self.states[partition] = min(before, state, key=order.index)
+        before = self.states.get(partition)
+        if before is None or _RANKS[state] < _RANKS[before]:
+            self.states[partition] = state
 
 
+@gc_paused()
 def plan_figures(plan: Plan) -> Figures:
     """Return the pictures of a plan."""
     topics: defaultdict[str, _Topic] = defaultdict(_Topic)
@@ -409,15 +420,7 @@ def _topic_rulers(topic: str, entry: _Topic) -> TopicRulers:
     return TopicRulers(
         anchor=f"offsets-{slug(topic)}",
         subject=(name(topic), ": ", strong(f"{formatting.count(entry.removed, 'record')}"), " removed at most"),
-        rulers=tuple(
-            Ruler(
-                subject=(escaped_name(format_subject(action.address)),),
-                policy=(escaped_name(format_address(action.address.policy_address)),),
-                move=move,
-                reason=(sentence(action.reason),),
-            )
-            for action, move in moves
-        ),
+        rulers=tuple(starmap(Ruler, moves)),
         amounts=tuple(move.removed for _action, move in entry.moves),
         severities=frozenset({Severity.LOSS}),
     )
@@ -429,8 +432,8 @@ def _policies_table(plan: Plan, tallies: dict[Address, Counter[str]]) -> Chart:
 
     def row(policy: Address, tally: Counter[str]) -> Row:
         note = notes.get(policy)
-        words = [("owner: ", sentence(note.owner)) if note and note.owner else ()]
-        words += [("reason: ", sentence(note.reason)) if note and note.reason else ()]
+        words = [("owner: ", _short(note.owner)) if note and note.owner else ()]
+        words += [("reason: ", _short(note.reason)) if note and note.reason else ()]
         words += [("in ", escaped_name(format_location(places[policy]))) if policy in places else ()]
         return Row(
             cells=(
@@ -499,14 +502,14 @@ def _causes_table(causes: dict[tuple[str, str], list[Decision]]) -> Chart:
     def row(cause: tuple[str, str], decisions: Sequence[Decision]) -> Row:
         section, code = cause
         known = code in BLOCK_CODES
-        text: Phrase = (BLOCK_CODES[code].title,) if known else (sentence(code),)
+        text: Phrase = (BLOCK_CODES[code].title,) if known else (_short(code),)
         subjects = dict.fromkeys(
             format_subject(Address(d.address.kind, d.address.policy, d.address.name)) for d in decisions
         )
         example = decisions[0]
         blocked: Phrase = ()
         if known:
-            blocked = ("such as: ", sentence(example.reason), "; next: ", sentence(example.next_step))  # type: ignore[union-attr]
+            blocked = ("such as: ", _short(example.reason), "; next: ", _short(example.next_step))  # type: ignore[union-attr]
         return Row(
             cells=(
                 (*((name(code), " ") if known else ()), *text),
@@ -554,8 +557,12 @@ def _table(
 # --- drift and results
 
 
-def drift_figures(report: DriftReport) -> Figures:
-    """Return the pictures of one cluster's drift."""
+def drift_figures(reports: Sequence[DriftReport]) -> list[Figures]:
+    """Return the pictures of each cluster's drift. Many clusters share the rows of one page."""
+    return [_drift(report, max(3, ROWS_MAX // len(reports))) for report in reports]
+
+
+def _drift(report: DriftReport, rows_max: int) -> Figures:
     fields = ("drift", "unread", "pending", "waiting", "skipped", "satisfied")
     totals = {state: sum(getattr(tally, state) for tally in report.tallies) for state in fields}
     tiles = (
@@ -586,12 +593,12 @@ def drift_figures(report: DriftReport) -> Figures:
             anchor=f"policy-{slug(str(tally.policy))}",
         )
 
-    rest = report.tallies[ROWS_MAX:]
+    rest = report.tallies[rows_max:]
     more = ", ".join(f"{sum(getattr(tally, state) for tally in rest):,} {state}" for state in fields)
     chart = Chart(
         anchor="policies",
         heading="By policy",
-        rows=tuple(map(row, report.tallies[:ROWS_MAX])),
+        rows=tuple(map(row, report.tallies[:rows_max])),
         legend=(("changed", "drift"), ("blocked", "unread"), ("waiting", "waiting or skipped"), ("good", "in sync")),
         rest=f"… and {len(rest):,} more policies: {more}." if rest else "",
     )
@@ -690,6 +697,10 @@ def slug(text: str) -> str:
     if re.fullmatch(r"[A-Za-z0-9._/-]{1,100}", text):
         return text
     return f"~{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
+def _short(text: str) -> Span:
+    return sentence(text if len(text) <= _SENTENCE_MAX else f"{text[: _SENTENCE_MAX - 1]}…")
 
 
 def _number(value: float) -> str:

@@ -7,7 +7,7 @@ documents give the same bytes.
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 
 from reconciler.model.names import format_location
 from reconciler.report.drawing import GROUPS_MAX, draw_bar, draw_ruler, draw_spread
-from reconciler.report.figures import Figures, Tile, TopicRulers
+from reconciler.report.figures import RULERS_MAX, WORST, Figures, Tile, TopicRulers
 from reconciler.report.tree import Item, Items, Report, Section, Severity
 from reconciler.text.escape import escape_sentence, quoted
 from reconciler.text.phrase import Phrase
@@ -25,13 +25,19 @@ from reconciler.text.phrase import Phrase
 PAGE_BYTES = 5_000_000
 """No page is larger, whatever it shows."""
 _TEXT_BYTES = 1_200_000
-"""Of all items of one page; each section may take at most a third of it."""
+"""Of all sections of one page; each may take at most a third of it."""
+_HEAD_BYTES = 4_000
+"""Room that a section needs to be shown at all: heading, owner and reason."""
 _RULERS_BYTES = 800_000
 """Of all rulers of one page; topics beyond that are in the tables."""
+_RULER_BYTES = 1_300
+"""What a ruler takes; one with long names of groups takes more."""
+_OPEN_RULERS = 20
+"""Rulers of a page before topics are folded."""
 _REPORTS_MAX = 100
 """Reports of one page, such as one for each cluster."""
 _OPEN_ITEMS = 25
-"""Items of a section before the reader opens the rest."""
+"""Items of a section, and rows of a chart, before the reader opens the rest."""
 _WORST_FIRST = (
     Severity.ERROR,
     Severity.LOSS,
@@ -53,13 +59,9 @@ _TILES = {
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A laid out section: what it shows, and how many of its items are left out."""
+    """A laid out section, and the severities of what it shows."""
 
-    section: Section
-    anchor: str
-    items: list[Markup]
-    more: list[Markup]
-    omitted: str
+    text: Markup
     severities: frozenset[Severity]
 
 
@@ -78,6 +80,7 @@ def write_html(reports: Sequence[Report], figures: Sequence[Figures] = ()) -> st
         stylesheet=Markup(stylesheet),  # noqa: S704  a file of this package
         documents=documents,
         tiles=tiles,
+        open_rows=_OPEN_ITEMS,
         omitted_reports=len(shown) - len(documents),
     )
     return text
@@ -85,28 +88,21 @@ def write_html(reports: Sequence[Report], figures: Sequence[Figures] = ()) -> st
 
 def _document(report: Report, figures: Figures, number: int, total: int) -> dict[str, Any]:
     """Return what the template shows of one report."""
-    prefix = f"{number + 1}-" if total > 1 else ""
-    room = _TEXT_BYTES // min(total, _REPORTS_MAX)
-    parts = []
-    for at, section in enumerate(section for section in report.sections if section.items):
-        part = _part(
-            section, f"part-{at + 1}", min(room, _TEXT_BYTES // min(total, _REPORTS_MAX) // 3), report.remainder
-        )
-        room -= sum(len(item.encode()) for item in (*part.items, *part.more))
-        parts.append(part)
-    urgent = [part for part in parts if Severity.ERROR in part.severities]
-    rulers, omitted = _rulers(figures.topics, prefix, _RULERS_BYTES // min(total, _REPORTS_MAX))
+    prefix, share = (f"{number + 1}-", min(total, _REPORTS_MAX)) if total > 1 else ("", 1)
+    parts, omitted = _parts(report, prefix, _TEXT_BYTES // share)
+    rulers, omitted_topics = _rulers(figures.topics, prefix, _RULERS_BYTES // share)
     severities = {severity for part in parts for severity in part.severities}
-    verdict = next((severity for severity in _WORST_FIRST if severity in severities), Severity.GOOD)
+    is_urgent = {part: Severity.ERROR in part.severities for part in parts}
     return {
         "prefix": prefix,
         "report": report,
         "figures": figures,
-        "verdict": verdict,
-        "urgent": urgent,
-        "parts": [part for part in parts if part not in urgent],
+        "verdict": next((severity for severity in _WORST_FIRST if severity in severities), Severity.GOOD),
+        "urgent": [part.text for part in parts if is_urgent[part]],
+        "parts": [part.text for part in parts if not is_urgent[part]],
+        "omitted_items": omitted,
         "rulers": rulers,
-        "omitted_topics": omitted,
+        "omitted_topics": omitted_topics,
     }
 
 
@@ -139,14 +135,28 @@ def _count_items(report: Report) -> Iterator[Tile]:
     return (Tile(label=_TILES[s], number=number, severity=s) for s, number in counts.items() if number)
 
 
+def _parts(report: Report, prefix: str, room: int) -> tuple[list[_Part], int]:
+    """Lay out the sections that fit into `room` bytes, and count the items of the others."""
+    parts: list[_Part] = []
+    omitted, most = 0, room // 3
+    for section in (section for section in report.sections if section.items):
+        if room < _HEAD_BYTES:
+            omitted += len(section.items)
+            continue
+        part = _part(section, f"{prefix}part-{len(parts) + 1}", min(room, most), report.remainder)
+        room -= len(part.text.encode())
+        parts.append(part)
+    return parts, omitted
+
+
 def _part(section: Section, anchor: str, room: int, remainder: Phrase) -> _Part:
-    """Lay out the items of a section that fit into `room` bytes, and count the others."""
-    macro = _environment().get_template("item.html").module.item  # type: ignore[attr-defined]
+    """Lay out a section, with the items that fit into `room` bytes, and count the others."""
+    macros: Any = _environment().get_template("section.html").module
     shown: list[Markup] = []
     severities: set[Severity] = set()
     is_labelled = not (section.heading and section.labelled)
     for item in section.items:
-        text = macro(item, is_labelled)
+        text = macros.item(item, is_labelled)
         room -= len(text.encode())
         if room < 0:
             break
@@ -154,37 +164,43 @@ def _part(section: Section, anchor: str, room: int, remainder: Phrase) -> _Part:
         severities |= _severities(item)
     number = len(section.items) - len(shown)
     most = "at most " if isinstance(section.items, Items) and not section.items.exact else ""
-    where = f", {_plain(remainder)}" if remainder else ""
     open_items = _OPEN_ITEMS if section.open_items is None else section.open_items
-    return _Part(
-        section=section,
-        anchor=anchor,
-        items=shown[:open_items],
-        more=shown[open_items:],
-        omitted=f"… and {most}{number:,} more{where}." if number else "",
-        severities=frozenset(severities),
+    text = macros.section(
+        section,
+        anchor,
+        severities,
+        shown[:open_items],
+        shown[open_items:],
+        f"{most}{number:,}" if number else "",
+        remainder,
     )
+    return _Part(text=text, severities=frozenset(severities))
 
 
 def _severities(item: Item) -> set[Severity]:
     return {item.severity, *(child.severity for child in item.children if child.severity is not Severity.PLAIN)}
 
 
-def _rulers(topics: Iterable[TopicRulers], prefix: str, room: int) -> tuple[list[Markup], int]:
+def _rulers(topics: Sequence[TopicRulers], prefix: str, room: int) -> tuple[list[Markup], int]:
     """Return the rulers of the topics that fit into `room` bytes, and how many topics do not.
 
-    Every topic that fits with its worst partition is shown: a smaller one may fit after a large one.
+    Many topics show fewer partitions each, so that most of them are there.
     """
-    macro = _environment().get_template("rulers.html").module.topic  # type: ignore[attr-defined]
-    shown, omitted = [], 0
+    macros: Any = _environment().get_template("rulers.html").module
+    limits = (RULERS_MAX, WORST, 3)
+    fits = (sum(min(len(t.rulers), limit) for t in topics) * _RULER_BYTES <= room for limit in limits)
+    limit = next((limit for limit, is_fit in zip(limits, fits, strict=True) if is_fit), limits[-1])
+    shown: list[Markup] = []
+    drawn = omitted = 0
     for topic in topics:
-        text = macro(topic, prefix, GROUPS_MAX) if room > 0 else Markup("")
-        size = len(text.encode())
-        if not room > 0 or size > room:
+        rulers = topic.rulers[:limit]
+        text = macros.topic(topic, rulers, prefix, GROUPS_MAX, drawn < _OPEN_RULERS) if room > 0 else Markup("")
+        room -= len(text.encode())
+        if room < 0:
             omitted += 1
-            continue
-        room -= size
-        shown.append(text)
+        else:
+            shown.append(text)
+            drawn += len(rulers)
     return shown, omitted
 
 
