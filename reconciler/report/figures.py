@@ -33,7 +33,7 @@ from reconciler.report.drawing import Bar, Segment
 from reconciler.report.results import severity_of
 from reconciler.report.tree import Severity
 from reconciler.text import formatting
-from reconciler.text.escape import quoted
+from reconciler.text.escape import display_name, quoted
 from reconciler.text.phrase import Phrase, Span, escaped_name, join, name, sentence, strong
 
 ROWS_MAX = 300
@@ -233,7 +233,7 @@ def _blocked(topic: _Topic) -> int:
 
 def _plan_tiles(plan: Plan, states: Counter[str], records: int) -> Iterator[Tile]:
     if plan.refused:
-        ids = ", ".join(verdict.id for verdict in plan.refused)
+        ids = formatting.first_few([display_name(verdict.id) for verdict in plan.refused])
         yield Tile(label="limits exceeded", number=len(plan.refused), severity=Severity.ERROR, detail=ids)
     unbounded = sum(action.impact().get("records_removed_max", 0) is None for action in plan.actions)  # type: ignore[attr-defined]
     loss = f"at most {formatting.count(records, 'record')}"
@@ -263,7 +263,7 @@ def _limits_chart(verdicts: Sequence[LimitVerdict]) -> Chart:
             cells=((name(verdict.id),), (f"{observed} of {_number(verdict.limit)}{unit}",)),
             bars=(Bar(segments=(Segment(verdict.observed or 0, style),), total=total, mark=verdict.limit),),
             severities=frozenset({severity}),
-            anchor=f"limit-{verdict.id}",
+            anchor=f"limit-{slug(verdict.id)}",
             note=text,
         )
 
@@ -518,7 +518,7 @@ def _causes_table(causes: dict[tuple[str, str], list[Decision]]) -> Chart:
                 (escaped_name(formatting.first_few(list(subjects))),),
             ),
             severities=frozenset({_SEVERITIES[_STATES[section]]}),
-            anchor=f"cause-{slug(f'{section}-{code}' if not known else code)}",
+            anchor=f"cause-{section}-{slug(code)}",
             note=blocked,
         )
 

@@ -8,7 +8,7 @@ documents give the same bytes.
 import base64
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -17,10 +17,10 @@ from markupsafe import Markup, escape
 
 from reconciler.model.names import format_location
 from reconciler.report.drawing import GROUPS_MAX, draw_bar, draw_ruler, draw_spread
-from reconciler.report.figures import RULERS_MAX, WORST, Figures, Tile, TopicRulers
+from reconciler.report.figures import RULERS_MAX, WORST, Chart, Figures, Tile, TopicRulers
 from reconciler.report.tree import Item, Items, Report, Section, Severity
-from reconciler.text.escape import escape_sentence, quoted
-from reconciler.text.phrase import Phrase
+from reconciler.text.escape import escape_sentence, escape_text, quoted
+from reconciler.text.phrase import Phrase, plain
 
 PAGE_BYTES = 5_000_000
 """No page is larger, whatever it shows."""
@@ -75,7 +75,7 @@ def write_html(reports: Sequence[Report], figures: Sequence[Figures] = ()) -> st
     environment = _environment()
     stylesheet = _stylesheet()
     text: str = environment.get_template("page.html").render(
-        title=", ".join(filter(None, (report.title or _plain(report.headline) for report in reports[:3]))) or "report",
+        title=escape_text(", ".join(report.title or plain(report.headline) or "report" for report in reports[:3])),
         policy=f"default-src 'none'; style-src '{_hash(stylesheet)}'; base-uri 'none'; form-action 'none'",
         stylesheet=Markup(stylesheet),  # noqa: S704  a file of this package
         documents=documents,
@@ -91,12 +91,16 @@ def _document(report: Report, figures: Figures, number: int, total: int) -> dict
     prefix, share = (f"{number + 1}-", min(total, _REPORTS_MAX)) if total > 1 else ("", 1)
     parts, omitted = _parts(report, prefix, _TEXT_BYTES // share)
     rulers, omitted_topics = _rulers(figures.topics, prefix, _RULERS_BYTES // share)
+    anchors = {topic.anchor for topic in figures.topics[: len(rulers)]}
+    charts, tables = _with_unique_anchors(figures.charts, anchors), _with_unique_anchors(figures.tables, anchors)
     severities = {severity for part in parts for severity in part.severities}
     is_urgent = {part: Severity.ERROR in part.severities for part in parts}
     return {
         "prefix": prefix,
         "report": report,
-        "figures": figures,
+        "charts": charts,
+        "tables": tables,
+        "anchors": anchors,
         "verdict": next((severity for severity in _WORST_FIRST if severity in severities), Severity.GOOD),
         "urgent": [part.text for part in parts if is_urgent[part]],
         "parts": [part.text for part in parts if not is_urgent[part]],
@@ -104,6 +108,19 @@ def _document(report: Report, figures: Figures, number: int, total: int) -> dict
         "rulers": rulers,
         "omitted_topics": omitted_topics,
     }
+
+
+def _with_unique_anchors(charts: Sequence[Chart], anchors: set[str]) -> list[Chart]:
+    """Return the charts without the anchors that are taken, and add theirs to `anchors`."""
+    unique = []
+    for chart in charts:
+        rows = []
+        for row in chart.rows:
+            rows.append(replace(row, anchor="") if row.anchor in anchors else row)
+            anchors.add(row.anchor)
+        unique.append(replace(chart, rows=tuple(rows)))
+    anchors.discard("")
+    return unique
 
 
 def _tiles(shown: Sequence[tuple[Report, Figures]]) -> list[tuple[Severity, list[Tile]]]:
@@ -191,17 +208,16 @@ def _rulers(topics: Sequence[TopicRulers], prefix: str, room: int) -> tuple[list
     fits = (sum(min(len(t.rulers), limit) for t in topics) * _RULER_BYTES <= room for limit in limits)
     limit = next((limit for limit, is_fit in zip(limits, fits, strict=True) if is_fit), limits[-1])
     shown: list[Markup] = []
-    drawn = omitted = 0
+    drawn = 0
     for topic in topics:
         rulers = topic.rulers[:limit]
-        text = macros.topic(topic, rulers, prefix, GROUPS_MAX, drawn < _OPEN_RULERS) if room > 0 else Markup("")
+        text = macros.topic(topic, rulers, prefix, GROUPS_MAX, drawn < _OPEN_RULERS)
         room -= len(text.encode())
         if room < 0:
-            omitted += 1
-        else:
-            shown.append(text)
-            drawn += len(rulers)
-    return shown, omitted
+            break
+        shown.append(text)
+        drawn += len(rulers)
+    return shown, len(topics) - len(shown)
 
 
 @cache
@@ -261,7 +277,3 @@ def _text_of(style: str, text: str) -> str:
 
 def _arrow(text: str) -> str:
     return text.replace("->", "→")
-
-
-def _plain(phrase: Phrase) -> str:
-    return str(_phrase(phrase).striptags())
