@@ -94,7 +94,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """Rows under one heading: with `columns` a table, without them bars. `legend`: class → words."""
+    """Rows under one heading: with `columns` a table, without them bars.
+
+    `legend`: class → words. `footnote`: what the numbers mean, below them. `rest`: see the module.
+    """
 
     anchor: str
     heading: str
@@ -103,6 +106,7 @@ class Chart:
     intro: str = ""
     legend: tuple[tuple[str, str], ...] = ()
     rest: str = ""
+    footnote: Phrase = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +183,6 @@ def plan_figures(plan: Plan) -> Figures:
     leaders: list[LeaderMove] = []
     idle: list[IdleGroup] = []
     states: Counter[str] = Counter()
-    skipped = 0
     for decision in plan.decisions:
         state = _state(decision)
         states[state] += 1
@@ -192,7 +195,6 @@ def plan_figures(plan: Plan) -> Figures:
                 case OffsetMove():
                     topics[decision.address.name].moves.append((decision, figure))
                     tally["records"] += figure.removed
-                    skipped += len(figure.positions)
                 case LeaderMove():
                     leaders.append(figure)
                 case IdleGroup():
@@ -201,16 +203,16 @@ def plan_figures(plan: Plan) -> Figures:
             by_cause[section_of(decision), getattr(decision, "code", "") or decision.reason].append(decision)  # type: ignore[union-attr]
     ordered = dict(sorted(topics.items(), key=lambda pair: (-pair[1].removed, -_blocked(pair[1]), pair[0])))
     return Figures(
-        tiles=tuple(_plan_tiles(plan, states, sum(tally["records"] for tally in by_policy.values()))),
+        tiles=_without_zeros(_plan_tiles(plan, states, sum(tally["records"] for tally in by_policy.values()))),
         charts=tuple(
             chart
             for chart in (
-                _limits_chart(plan.limits),
                 _topics_chart(plan, ordered),
                 _leaders_chart(leaders),
                 _groups_chart(idle, plan.observed_at_ms),
+                _limits_chart(plan.limits),
             )
-            if chart.rows
+            if chart.rows or chart.footnote
         ),
         topics=tuple(_topic_rulers(topic, entry) for topic, entry in ordered.items() if entry.moves),
         tables=tuple(
@@ -247,6 +249,10 @@ def _plan_tiles(plan: Plan, states: Counter[str], records: int) -> Iterator[Tile
     yield Tile(label="in sync", number=states["in sync"], severity=Severity.GOOD, detail="as desired")
 
 
+def _without_zeros(tiles: Iterable[Tile]) -> tuple[Tile, ...]:
+    return tuple(tile for tile in tiles if tile.number)
+
+
 def _limits_chart(verdicts: Sequence[LimitVerdict]) -> Chart:
     shares = {limit.id for limit in LIMITS if limit.is_percent}
 
@@ -267,11 +273,14 @@ def _limits_chart(verdicts: Sequence[LimitVerdict]) -> Chart:
             note=text,
         )
 
+    drawn = [verdict for verdict in verdicts if verdict.observed != 0 or not verdict.passed]
+    unused = join(", ", *((name(v.id), f" (limit {_number(v.limit)})") for v in verdicts if v not in drawn))
     return Chart(
         anchor="limits",
         heading="Limits",
-        rows=tuple(map(row, verdicts)),
+        rows=tuple(map(row, drawn)),
         legend=(("good", "used"), ("exceeded", "used, beyond the limit"), ("mark", "limit")),
+        footnote=("Nothing counts towards ", *unused, ".") if unused else (),
     )
 
 
@@ -306,10 +315,11 @@ def _topics_chart(plan: Plan, topics: dict[str, _Topic]) -> Chart:
         anchor="topics",
         heading="Topics",
         rows=tuple(rows),
-        intro="First bar: records of the partitions that lose any, and the limit of one topic. Second bar: "
-        "partitions. The limit counts the records of the whole topic; the plan holds only those of the partitions "
-        "that lose any, so the real share is at most what the bar shows. It does not hold the records of blocked "
-        "partitions.",
+        intro="First bar: records. Second bar: partitions.",
+        footnote=(
+            "Records are those of the partitions that lose any; the plan does not hold the others. The limit counts the "
+            "whole topic, of which the share is at most what the bar shows.",
+        ),
         legend=(
             ("lost", "removed"),
             ("kept", "kept"),
@@ -335,8 +345,8 @@ def _rest_of_topics(topics: Sequence[_Topic]) -> str:
 
 
 _WORDS = {
-    "lost": "lose records",
-    "changed": "get a new leader",
+    "lost": "losing records",
+    "changed": "getting a new leader",
     "blocked": "blocked",
     "waiting": "waiting or skipped",
     "in sync": "in sync",
@@ -403,7 +413,7 @@ def _groups_chart(groups: Sequence[IdleGroup], now_ms: int) -> Chart:
     more = f"… and {formatting.count(len(ordered) - ROWS_MAX, 'more group')} with {commits:,} committed offsets."
     return Chart(
         anchor="groups",
-        heading="Groups that are removed, by days idle",
+        heading="Removed groups by days idle",
         rows=tuple(map(row, ordered[:ROWS_MAX])),
         legend=(("lost", "idle"), ("mark", "idleFor of the policy")),
         rest=more if len(ordered) > ROWS_MAX else "",
@@ -602,7 +612,7 @@ def _drift(report: DriftReport, rows_max: int) -> Figures:
         legend=(("changed", "drift"), ("blocked", "unread"), ("waiting", "waiting or skipped"), ("good", "in sync")),
         rest=f"… and {len(rest):,} more policies: {more}." if rest else "",
     )
-    return Figures(tiles=tiles, charts=(chart,) if chart.rows else ())
+    return Figures(tiles=_without_zeros(tiles), charts=(chart,) if chart.rows else ())
 
 
 def results_figures(outcomes: Sequence[Outcome]) -> Figures:

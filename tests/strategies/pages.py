@@ -135,9 +135,9 @@ def hostile() -> Plan:
         place = SourceLocation(f"manifests/{text}.yaml", number + 1, 1)
         policy = f"policy-{number}"
         skips = [(other, 2_000 + 100 * number) for number, other in enumerate(HOSTILE)]
-        long_topic = f"{'t' * 240}.{number:02}"
+        topic = f"{'t' * 240}.{number:02}" if number < 2 else f"topic.{number}"
         decisions += [
-            purge(long_topic, number, policy=policy, declared_at=place, reason=text, skips=skips),
+            purge(topic, number, policy=policy, declared_at=place, reason=text, skips=skips),
             _removal(text, number + 8, policy=text, declared_at=place),
             replace(
                 blocked(f"RetentionFloor/{policy}/topic-{number}", code="B999" if number % 2 else "B204"),
@@ -156,20 +156,24 @@ def hostile() -> Plan:
 
 def large(topics: int = 100, partitions: int = 50) -> Plan:
     """Deletions in all partitions of many topics, of different sizes; and some blocked ones."""
-    templates = [
-        purge(
-            partition=number,
-            policy="everything-7d",
-            log_start=number,
-            before_offset=10_000 + 997 * (number * 7 % 50),
-            end=70_000 + 13 * number,
-            skips=[("billing", 9_000)] if number % 17 == 3 else [],
-        )
-        for number in range(partitions)
+    sizes = [
+        [
+            purge(
+                partition=number,
+                policy="everything-7d",
+                log_start=number,
+                before_offset=2_000 + 7_000 * size + 97 * (number * 7 % 50),
+                end=70_000 + 13 * number,
+                skips=[("billing", 1_000)] if number % 17 == 3 and size == 6 else [],
+            )
+            for number in range(partitions)
+        ]
+        for size in range(7)
     ]
     decisions: list[Decision] = []
-    for topic in (f"events-{number:05}" for number in range(topics)):
-        for template in templates:
+    for number in range(topics):
+        topic = f"events-{number:05}"
+        for template in sizes[number % 7]:
             address = replace(template.address, name=topic)
             partition = TopicPartition(topic, address.partition)
             decisions.append(replace(template, address=address, partition=partition))

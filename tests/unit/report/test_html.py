@@ -312,7 +312,7 @@ def test_the_state_of_a_partition_counts_once() -> None:
         for c in plan_figures(plan(purge("a", 0), election("a", 0), satisfied("LeaderPolicy/all/a[1]"))).charts
         if c.anchor == "topics"
     )
-    assert chart.rows[0].cells[1][-1] == "2 partitions: 1 lose records, 1 in sync"
+    assert chart.rows[0].cells[1][-1] == "2 partitions: 1 losing records, 1 in sync"
 
 
 def test_tiles_filter_without_a_script() -> None:
