@@ -317,8 +317,8 @@ def _topics_chart(plan: Plan, topics: dict[str, _Topic]) -> Chart:
         rows=tuple(rows),
         intro="First bar: records. Second bar: partitions.",
         footnote=(
-            "Records are those of the partitions that lose any; the plan does not hold the others. The limit counts the "
-            "whole topic, of which the share is at most what the bar shows.",
+            "Records are those of the partitions that lose any; the plan does not hold the others. ",
+            "The limit counts the whole topic, of which the share is at most what the bar shows.",
         ),
         legend=(
             ("lost", "removed"),

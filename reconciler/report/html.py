@@ -59,10 +59,14 @@ _TILES = {
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A laid out section, and the severities of what it shows."""
+    """A laid out section, and the severities of what it shows.
+
+    Without a heading, or with an error, it stands above the figures: it says what the document says.
+    """
 
     text: Markup
     severities: frozenset[Severity]
+    has_heading: bool
 
 
 def write_html(reports: Sequence[Report], figures: Sequence[Figures] = ()) -> str:
@@ -94,7 +98,7 @@ def _document(report: Report, figures: Figures, number: int, total: int) -> dict
     anchors = {topic.anchor for topic in figures.topics[: len(rulers)]}
     charts, tables = _with_unique_anchors(figures.charts, anchors), _with_unique_anchors(figures.tables, anchors)
     severities = {severity for part in parts for severity in part.severities}
-    is_urgent = {part: Severity.ERROR in part.severities for part in parts}
+    is_urgent = {part: not part.has_heading or Severity.ERROR in part.severities for part in parts}
     return {
         "prefix": prefix,
         "report": report,
@@ -191,7 +195,7 @@ def _part(section: Section, anchor: str, room: int, remainder: Phrase) -> _Part:
         f"{most}{number:,}" if number else "",
         remainder,
     )
-    return _Part(text=text, severities=frozenset(severities))
+    return _Part(text=text, severities=frozenset(severities), has_heading=bool(section.heading or section.subject))
 
 
 def _severities(item: Item) -> set[Severity]:

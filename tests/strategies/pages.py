@@ -161,7 +161,7 @@ def large(topics: int = 100, partitions: int = 50) -> Plan:
             purge(
                 partition=number,
                 policy="everything-7d",
-                log_start=number,
+                log_start=number % 1_000,
                 before_offset=2_000 + 7_000 * size + 97 * (number * 7 % 50),
                 end=70_000 + 13 * number,
                 skips=[("billing", 1_000)] if number % 17 == 3 and size == 6 else [],
