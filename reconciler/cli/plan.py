@@ -1,27 +1,33 @@
 """`reconciler plan`, `plan diff`, `show` and `explain`: what would change, and why. Read only."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from reconciler import pipeline, report
+from reconciler.apply import results as results_file
 from reconciler.cli import common, console, loading
 from reconciler.cli.loading import Paths, PlanAndPaths
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.clock import wall_clock_ms
-from reconciler.errors import ExitCode, Refused, UsageError
+from reconciler.errors import ExitCode, ReconcilerError, Refused, UsageError
 from reconciler.manifest.error_codes import CODES
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.model.names import Address
 from reconciler.model.plan import Plan
+from reconciler.plan import drift as drift_reports
 from reconciler.plan import limits, plan_file
 from reconciler.plan.diff import compare
 from reconciler.policies.fields import duration_ms
 from reconciler.text.formatting import format_duration
 
+_HEAD_CHARS = 1_000
+"""Characters of a document in which its kind stands."""
 LONGEST_EXPIRY_MS = 366 * 86_400_000
 DetailedExitcode = Annotated[bool, typer.Option("--detailed-exitcode", help="Exit 2 if there are actions.")]
 Full = Annotated[bool, typer.Option("--full", help="List every partition, and skipped subjects.")]
@@ -150,14 +156,72 @@ def plan_diff(
 @accepts_settings
 def show(
     settings: Settings,
-    saved: Annotated[Path, typer.Argument(metavar="PLAN", help="A saved plan.")],
+    saved: Annotated[Path, typer.Argument(metavar="PLAN", help="A saved plan, results or a drift report.")],
     detailed_exitcode: DetailedExitcode = False,
     full: Full = False,
 ) -> int:
-    """Print a saved plan in any format."""
+    """Print a saved plan in any format.
+
+    It also prints the results of `apply --results` and the report of `drift -o json`.
+    """
+    if show_other := _SHOW.get(_kind_of(saved)):
+        show_other(saved, settings)
+        return ExitCode.DONE
     planned = plan_file.read(saved)
     show_plan(planned, settings, full=full, saved_to=saved)
     return exit_code(planned, detailed=detailed_exitcode)
+
+
+def _kind_of(saved: Path) -> str:
+    """Return the kind that the beginning of a document names; empty: none, or it cannot be read."""
+    try:
+        with saved.open(encoding="utf-8") as stream:
+            match = re.search(r'"kind": "(\w+)"', stream.read(_HEAD_CHARS)) if saved.is_file() else None
+    except (OSError, ValueError):
+        return ""
+    return match[1] if match else ""
+
+
+def _show_drift(saved: Path, settings: Settings) -> None:
+    with _readable(saved):
+        reports = drift_reports.parse(saved.read_text(encoding="utf-8"))
+    trees = list(map(report.drift_report, reports))
+    console.emit(
+        settings,
+        "a drift report",
+        text=lambda: (line for tree in trees for line in common.lines(tree)),
+        md=lambda: report.write_pages(trees),
+        html=lambda: report.write_html(trees, report.drift_figures(reports)),
+        json=lambda: drift_reports.dumps(reports),
+    )
+
+
+def _show_results(saved: Path, settings: Settings) -> None:
+    with _readable(saved):
+        text = saved.read_text(encoding="utf-8")
+        header, rows = results_file.parse(text)
+    tree = report.saved_results_report(header, rows)
+    console.emit(
+        settings,
+        "a result",
+        text=lambda: common.lines(tree),
+        md=lambda: report.write_markdown(tree),
+        html=lambda: report.write_html([tree], [report.results_figures(rows)]),
+        json=lambda: text,
+    )
+
+
+_SHOW = {"DriftReport": _show_drift, "Results": _show_results}
+"""Kind → what `show` does with a document that is no plan."""
+
+
+@contextmanager
+def _readable(saved: Path) -> Iterator[None]:
+    """Raise ReconcilerError for a document that the block cannot read."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise ReconcilerError(f"{saved} is not usable: {error}") from error
 
 
 @accepts_settings

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import starmap
 from typing import TypeVar
 
+from reconciler.apply.results import ResultRow
 from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.model.description import IdleGroup, LeaderMove, OffsetMove
 from reconciler.model.garbage import gc_paused
@@ -615,15 +616,15 @@ def _drift(report: DriftReport, rows_max: int) -> Figures:
     return Figures(tiles=_without_zeros(tiles), charts=(chart,) if chart.rows else ())
 
 
-def results_figures(outcomes: Sequence[Outcome]) -> Figures:
-    """Return the pictures of what became of a plan's actions."""
+def results_figures(outcomes: Sequence[Outcome | ResultRow]) -> Figures:
+    """Return the pictures of what became of a plan's actions, of a run or of its results file."""
     return Figures(
         tiles=tuple(_results_tiles(outcomes)),
         charts=tuple(
             chart
             for chart in (
                 _outcomes_chart(
-                    "policies", "By policy", outcomes, lambda o: o.action.address.policy_address, format_address
+                    "policies", "By policy", outcomes, lambda o: _address_of(o).policy_address, format_address
                 ),
                 _outcomes_chart("topics", "By topic or group", outcomes, _subject_of, format_subject),
             )
@@ -632,12 +633,16 @@ def results_figures(outcomes: Sequence[Outcome]) -> Figures:
     )
 
 
-def _subject_of(outcome: Outcome) -> Address:
-    address = outcome.action.address
+def _address_of(outcome: Outcome | ResultRow) -> Address:
+    return outcome.action.address if isinstance(outcome, Outcome) else outcome.address
+
+
+def _subject_of(outcome: Outcome | ResultRow) -> Address:
+    address = _address_of(outcome)
     return Address(address.kind, "", address.name)
 
 
-def _results_tiles(outcomes: Sequence[Outcome]) -> Iterator[Tile]:
+def _results_tiles(outcomes: Sequence[Outcome | ResultRow]) -> Iterator[Tile]:
     removed = sum(outcome.removed_max for outcome in outcomes)
     for severity in Severity:
         same = Counter(outcome.status for outcome in outcomes if severity_of(outcome.status) is severity)
@@ -653,18 +658,18 @@ def _results_tiles(outcomes: Sequence[Outcome]) -> Iterator[Tile]:
 def _outcomes_chart(
     anchor: str,
     heading: str,
-    outcomes: Sequence[Outcome],
-    key: Callable[[Outcome], Address],
+    outcomes: Sequence[Outcome | ResultRow],
+    key: Callable[[Outcome | ResultRow], Address],
     label: Callable[[Address], str],
 ) -> Chart:
-    groups: defaultdict[Address, list[Outcome]] = defaultdict(list)
+    groups: defaultdict[Address, list[Outcome | ResultRow]] = defaultdict(list)
     for outcome in outcomes:
         groups[key(outcome)].append(outcome)
 
-    def undone(pair: tuple[Address, list[Outcome]]) -> tuple[int, Address]:
+    def undone(pair: tuple[Address, list[Outcome | ResultRow]]) -> tuple[int, Address]:
         return -sum(severity_of(outcome.status) is not Severity.GOOD for outcome in pair[1]), pair[0]
 
-    def row(pair: tuple[Address, list[Outcome]]) -> Row:
+    def row(pair: tuple[Address, list[Outcome | ResultRow]]) -> Row:
         address, same = pair
         severities = Counter(severity_of(outcome.status) for outcome in same)
         statuses = Counter(outcome.status for outcome in same)

@@ -18,6 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reconciler.apply import results as results_file
+from reconciler.apply.results import ResultsHeader
 from reconciler.cli.app import run
 from reconciler.model.names import Address, format_address
 from reconciler.model.outcome import Outcome
@@ -32,7 +34,9 @@ from reconciler.report import (
     plan_report,
     results_figures,
     results_report,
+    saved_results_report,
     write_html,
+    write_lines,
 )
 from reconciler.report.figures import ROWS_MAX, RULERS_MAX, WORST
 from reconciler.report.html import PAGE_BYTES
@@ -405,6 +409,44 @@ def test_commands_write_the_page(words: list[str], tmp_path: Path, capsys: pytes
     written = (tmp_path / "plan.html").read_text(encoding="utf-8")
     assert capsys.readouterr().out == written
     read(written)
+
+
+@pytest.mark.parametrize("output", ["text", "md", "json", "html"])
+def test_show_reads_results_and_drift(output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both are saved as JSON, and are shown like the plan: with all their subjects, in each format."""
+    planned = pages.ordinary()
+    outcomes = pages.outcomes(planned)
+    header = ResultsHeader(
+        tool_version="1",
+        run_id="a1b2c3",
+        plan_digest=plan_file.digest(planned),
+        cluster=planned.cluster,
+        cluster_id=planned.cluster_id,
+        started_at_ms=planned.observed_at_ms,
+        finished_at_ms=planned.observed_at_ms + 90_000,
+        interrupted=False,
+        exit_code=5,
+        refused=("groups: too many",),
+    )
+    results_file.write(tmp_path / "results.json", outcomes, header)
+    (tmp_path / "drift.json").write_text(drift.dumps([drift.report(planned)]), encoding="utf-8")
+    for name, subject in (("results.json", "load-test"), ("drift.json", "load-test")):
+        assert run(["show", str(tmp_path / name), "-o", output]) == 0
+        shown = capsys.readouterr().out
+        assert subject in shown
+        if output == "json":
+            assert shown == (tmp_path / name).read_text(encoding="utf-8")
+        if output == "html":
+            read(shown)
+    text = write_lines(saved_results_report(*results_file.parse((tmp_path / "results.json").read_text())))
+    assert any("groups: too many" in line.plain for line in text)
+
+
+def test_show_says_why_a_document_is_not_usable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A cut file of results is no crash, and not taken for a plan."""
+    (tmp_path / "results.json").write_text('{"format_version": "2.0", "kind": "Results",', encoding="utf-8")
+    assert run(["show", str(tmp_path / "results.json")]) == 1
+    assert "results.json is not usable" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("output", ["text", "md", "json"])
