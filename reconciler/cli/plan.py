@@ -41,7 +41,7 @@ def show_plan(plan: Plan, settings: Settings, *, full: bool = False, saved_to: P
         "a plan",
         text=lambda: common.lines(report.plan_report(plan, full=full, saved_to=path), full=full),
         md=lambda: report.write_markdown(report.plan_report(plan)),
-        html=lambda: report.write_html([report.plan_report(plan)], [report.plan_figures(plan)]),
+        html=lambda: report.write_html([report.plan_report(plan, full=full)], [report.plan_figures(plan)]),
         json=lambda: plan_file.lines(plan),
         github=lambda: report.write_annotations(report.plan_report(plan)),
     )

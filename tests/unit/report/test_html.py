@@ -21,9 +21,10 @@ from hypothesis import strategies as st
 from reconciler.apply import results as results_file
 from reconciler.apply.results import ResultsHeader
 from reconciler.cli.app import run
-from reconciler.model.names import Address, format_address
+from reconciler.model.names import Address, format_address, format_subject
 from reconciler.model.outcome import Outcome
-from reconciler.model.plan import Plan
+from reconciler.model.plan import Blocked, Plan
+from reconciler.operations import DeleteGroup, DeleteRecords
 from reconciler.plan import drift, plan_file
 from reconciler.plan.diff import compare
 from reconciler.report import (
@@ -41,7 +42,7 @@ from reconciler.report import (
 from reconciler.report.figures import ROWS_MAX, RULERS_MAX, WORST
 from reconciler.report.html import PAGE_BYTES
 from reconciler.report.tree import Item, Items, Report, Section, Severity
-from reconciler.text.escape import escape_sentence
+from reconciler.text.escape import display_name, escape_sentence, quoted
 from reconciler.text.phrase import escaped_name, sentence, strong
 from tests.strategies import outcomes as ended
 from tests.strategies import pages
@@ -317,6 +318,29 @@ def test_the_state_of_a_partition_counts_once() -> None:
         if c.anchor == "topics"
     )
     assert chart.rows[0].cells[1][-1] == "2 partitions: 1 losing records, 1 in sync"
+
+
+@pytest.mark.parametrize("case", sorted(GOLDEN.parents[1].glob("*/plan.json")), ids=lambda path: path.parent.name)
+def test_the_page_of_each_golden_plan_shows_its_facts(case: Path) -> None:
+    """Subjects, numbers, skipped records, codes, limits and the digest, whatever the sentences around them are."""
+    planned = plan_file.read(case)
+    page = read(of_plan(planned))
+    facts = [plan_file.digest(planned), display_name(planned.cluster)]
+    partitions = Counter(action.address.name for action in planned.actions)
+    for action in planned.actions:
+        facts.append(format_subject(action.address) if action.address.partition < 0 else action.address.name)
+        if isinstance(action, DeleteRecords) and partitions[action.address.name] <= RULERS_MAX:
+            facts += [f"{action.records_max:,}", f"{action.before_offset:,}"]
+            facts += [f"{quoted(group)} at" for group, _records in action.skips]
+            facts += [f"would skip {records:,} records" for _group, records in action.skips]
+        if isinstance(action, DeleteGroup):
+            facts.append(f"{action.seen.commits:,} committed offset")
+    for decision in planned.decisions:
+        if isinstance(decision, Blocked):
+            facts += [decision.code, escape_sentence(decision.next_step)[:200]]
+    facts += [escape_sentence(verdict.message) for verdict in planned.refused]
+    for fact in facts:
+        assert re.sub(r"\s+", " ", fact) in page.text, fact
 
 
 def test_tiles_filter_without_a_script() -> None:
