@@ -80,7 +80,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One row. `cells`: one for each column; of bars: the name and its numbers.
+    """One row. `cells`: one for each column; of bars: the name, and lines of numbers.
 
     `anchor`: its id in the page. `link`: the id of what says more. `note`: a sentence below it.
     """
@@ -303,7 +303,7 @@ def _topics_chart(plan: Plan, topics: dict[str, _Topic]) -> Chart:
         share = formatting.percent(100.0 * entry.removed / entry.records) if entry.records else ""
         removed = f"{entry.removed:,} of {formatting.count(entry.records, 'record')} ({share})" if entry.moves else ""
         return Row(
-            cells=((name(topic),), join("; ", (removed,) if removed else (), (_partition_counts(entry),))),
+            cells=((name(topic),), (removed,), (_partition_counts(entry),)),
             bars=tuple(bars),
             severities=frozenset(_SEVERITIES[state] for state in counts),
             link=f"offsets-{slug(topic)}" if entry.moves else f"topic-{slug(topic)}",

@@ -54,11 +54,19 @@ def _run(folder: Path, page: str, width: int, height: int, script: str, *options
 
 
 def take_picture(
-    folder: Path, page: str, picture: Path, *, width: int, height: int, scale: float = 1, dark: bool = False
+    folder: Path,
+    page: str,
+    picture: Path,
+    *,
+    width: int,
+    height: int,
+    scale: float = 1,
+    dark: bool = False,
+    fragment: str = "",
 ) -> None:
-    """Write a picture of the first `height` points of a page. `folder`: for temporary files."""
+    """Write a picture of a page, from its `fragment` on. `folder`: for temporary files."""
     options = [f"--screenshot={picture.resolve()}", f"--force-device-scale-factor={scale}"]
-    _run(folder, page, width, height, "", *options, *([_DARK] if dark else []))
+    _run(folder, page, width, height, "", *options, *([_DARK] if dark else []), fragment=fragment)
 
 
 def measure(folder: Path, page: str, script: str, *, width: int, fragment: str = "", dark: bool = False) -> Any:

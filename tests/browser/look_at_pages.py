@@ -67,13 +67,13 @@ def of_results() -> str:
     return write_html([results_report(planned, outcomes)], [results_figures(outcomes)])
 
 
-def save_picture(folder: Path, name: str, page: str, *, width: int, dark: bool = False) -> None:
+def save_picture(folder: Path, name: str, page: str, *, width: int, dark: bool = False, fragment: str = "") -> None:
     """Take a picture, check its size, and keep it with UPDATE_PICTURES=1."""
     height, scale = SIZES[width]
     target = (IMAGES if os.environ.get("UPDATE_PICTURES") else folder) / f"{name}.png"
-    take_picture(folder, page, target, width=width, height=height, scale=scale, dark=dark)
+    take_picture(folder, page, target, width=width, height=height, scale=scale, dark=dark, fragment=fragment)
     head = target.read_bytes()
-    assert struct.unpack(">II", head[16:24]) == (max(width, 0) * scale, height * scale)
+    assert struct.unpack(">II", head[16:24]) == (width * scale, height * scale)
     assert 10_000 < len(head) < PICTURE_BYTES, f"{target}: {len(head):,} bytes"
 
 
@@ -88,8 +88,11 @@ def test_a_plan_fits_its_width(name: str, width: int, dark: bool, tmp_path: Path
     assert seen["background"] == ("rgb(13, 17, 23)" if dark else "rgb(246, 248, 250)")
     if not dark:
         save_picture(tmp_path, f"report-{name}-{width}", page, width=width)
-    elif (name, width) == ("ordinary", PHONE):
-        save_picture(tmp_path, "report-dark-390", page, width=width, dark=True)
+    if name == "ordinary":
+        shade = "-dark" if dark else ""
+        save_picture(
+            tmp_path, f"report-offsets-{width}{shade}", page, width=width, dark=dark, fragment="#offsets-orders"
+        )
 
 
 @pytest.mark.parametrize("width", [PHONE, DESK])
