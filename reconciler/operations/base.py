@@ -169,6 +169,10 @@ class Operation(Action):
         if self.address.name != name or self.address.partition != partition:
             raise ValueError(f"the address {str(self.address)!a} names another subject than the request")
 
+    def figure(self) -> Figure | None:
+        """Return what a report with pictures draws of the action; None: nothing."""
+        return None
+
     # --- reports
 
     DRIFT_TYPE: ClassVar[str]
@@ -189,10 +193,6 @@ class Operation(Action):
     def total_loss(cls, actions: Sequence[Any]) -> str:
         """Return what all these actions lose at most; empty: their number says all."""
         return ""
-
-    def figure(self) -> Figure | None:
-        """Return what a report with pictures draws of the action; None: nothing."""
-        return None
 
     @abstractmethod
     def explain(self) -> Iterable[Fact]:

@@ -118,6 +118,14 @@ class DeleteGroup(Operation):
     def request(self) -> Mapping[str, str | int]:
         return {"group": self.group}
 
+    def figure(self) -> IdleGroup:
+        return IdleGroup(
+            group=self.group,
+            idle_since_ms=self.seen.last_activity_ms,
+            required_ms=self.idle_for_ms,
+            commits=self.seen.commits,
+        )
+
     # --- plan file
 
     def approved(self) -> Mapping[str, object]:
@@ -148,14 +156,6 @@ class DeleteGroup(Operation):
             subject=(escaped_name(quoted(self.group)),),
             loss=(strong(commits), f" on {topics}"),
             notes=(("because ", sentence(self.reason)),),
-        )
-
-    def figure(self) -> IdleGroup:
-        return IdleGroup(
-            group=self.group,
-            idle_since_ms=self.seen.last_activity_ms,
-            required_ms=self.idle_for_ms,
-            commits=self.seen.commits,
         )
 
     def explain(self) -> Iterator[Fact]:

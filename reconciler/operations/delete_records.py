@@ -215,6 +215,17 @@ class DeleteRecords(FoldableOperation):
         log_start = self.seen.log_start if start is None else max(start, self.seen.log_start)
         return max(0, self.before_offset - log_start)
 
+    def figure(self) -> OffsetMove:
+        skipping = {group for group, _records in self.skips}
+        return OffsetMove(
+            log_start=self.seen.log_start,
+            new_start=self.before_offset,
+            stable_end=self.seen.stable_end,
+            high_watermark=self.seen.high_watermark,
+            positions=tuple((r.group, r.committed) for r in self.guard.accepted if r.group in skipping),
+            required=self.guard.named,
+        )
+
     # --- plan file
 
     def approved(self) -> Mapping[str, object]:
@@ -287,17 +298,6 @@ class DeleteRecords(FoldableOperation):
     @classmethod
     def total_loss(cls, actions: Sequence["DeleteRecords"]) -> str:
         return f"at most {count(sum(action.records_max for action in actions), 'record')}"
-
-    def figure(self) -> OffsetMove:
-        skipping = {group for group, _records in self.skips}
-        return OffsetMove(
-            log_start=self.seen.log_start,
-            new_start=self.before_offset,
-            stable_end=self.seen.stable_end,
-            high_watermark=self.seen.high_watermark,
-            positions=tuple((r.group, r.committed) for r in self.guard.accepted if r.group in skipping),
-            required=self.guard.named,
-        )
 
     def explain(self) -> Iterator[Fact]:
         seen, guard, start, target = self.seen, self.guard, self.seen.log_start, self.before_offset

@@ -105,6 +105,9 @@ class ElectLeader(FoldableOperation):
     def request(self) -> Mapping[str, str | int]:
         return {"topic": self.partition.topic, "partition": self.partition.partition, "election": self.election.value}
 
+    def figure(self) -> LeaderMove:
+        return LeaderMove(self.seen.leader, self.leader_wanted)
+
     # --- plan file
 
     def approved(self) -> Mapping[str, object]:
@@ -159,9 +162,6 @@ class ElectLeader(FoldableOperation):
     def total_loss(cls, actions: Sequence["ElectLeader"]) -> str:
         unclean = sum(action.irreversible for action in actions)
         return f"{unclean:,} unclean, loss unbounded" if unclean else ""
-
-    def figure(self) -> LeaderMove:
-        return LeaderMove(self.seen.leader, self.leader_wanted)
 
     def explain(self) -> Iterator[Fact]:
         replicas = f"replicas {broker_ids(self.seen.replicas)}, in sync {broker_ids(self.seen.in_sync)}"

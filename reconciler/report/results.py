@@ -31,11 +31,6 @@ _STATUSES: dict[Status, tuple[str, Severity, str]] = {
 _RANK = {status: rank for rank, status in enumerate(_STATUSES)}
 
 
-def severity_of(status: Status) -> Severity:
-    """Return what an outcome of this status means to its reader."""
-    return _STATUSES[status][1]
-
-
 def results_report(plan: Plan, outcomes: Sequence[Outcome]) -> Report:
     """The report of what became of `plan`. Over 20 equal outcomes of a topic are one item."""
     tally = Counter(outcome.status for outcome in outcomes)
@@ -114,3 +109,8 @@ def _origin(entry: JournalEntry | ReviewedTree) -> Phrase:
     approver: Phrase = (", approved by ", sentence(entry.approver)) if entry.approver else ()
     page: Phrase = (", see ", name(entry.run_url)) if entry.run_url else ()
     return (*author, *commit, *approver, *page)
+
+
+def severity_of(status: Status) -> Severity:
+    """Return what an outcome of this status means to its reader."""
+    return _STATUSES[status][1]
