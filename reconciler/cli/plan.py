@@ -1,15 +1,12 @@
 """`reconciler plan`, `plan diff`, `show` and `explain`: what would change, and why. Read only."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from reconciler import pipeline, report
-from reconciler.apply import results as results_file
 from reconciler.cli import common, console, loading
 from reconciler.cli.loading import Paths, PlanAndPaths
 from reconciler.cli.settings import Settings, accepts_settings
@@ -156,35 +153,36 @@ def plan_diff(
 @accepts_settings
 def show(
     settings: Settings,
-    saved: Annotated[Path, typer.Argument(metavar="PLAN", help="A saved plan, results or a drift report.")],
+    saved: Annotated[Path, typer.Argument(metavar="PLAN", help="A saved plan, or a drift report.")],
     detailed_exitcode: DetailedExitcode = False,
     full: Full = False,
 ) -> int:
     """Print a saved plan in any format.
 
-    It also prints the results of `apply --results` and the report of `drift -o json`.
+    It also prints the JSON of `drift`.
     """
-    if show_other := _SHOW.get(_kind_of(saved)):
-        show_other(saved, settings)
-        return ExitCode.DONE
+    if _is_drift_report(saved):
+        return _show_drift_report(saved, settings)
     planned = plan_file.read(saved)
     show_plan(planned, settings, full=full, saved_to=saved)
     return exit_code(planned, detailed=detailed_exitcode)
 
 
-def _kind_of(saved: Path) -> str:
-    """Return the kind that the beginning of a document names; empty: none, or it cannot be read."""
+def _is_drift_report(saved: Path) -> bool:
+    """Return whether the file begins like the JSON of `drift`."""
     try:
         with saved.open(encoding="utf-8") as stream:
-            match = re.search(r'"kind": "(\w+)"', stream.read(_HEAD_CHARS)) if saved.is_file() else None
+            return saved.is_file() and '"kind": "DriftReport"' in stream.read(_HEAD_CHARS)
     except (OSError, ValueError):
-        return ""
-    return match[1] if match else ""
+        return False
 
 
-def _show_drift(saved: Path, settings: Settings) -> None:
-    with _readable(saved):
+def _show_drift_report(saved: Path, settings: Settings) -> ExitCode:
+    """Write a saved report of drift in the selected formats. Raises ReconcilerError."""
+    try:
         reports = drift_reports.parse(saved.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ReconcilerError(f"the drift report {saved} is not usable: {error}") from error
     trees = list(map(report.drift_report, reports))
     console.emit(
         settings,
@@ -194,34 +192,7 @@ def _show_drift(saved: Path, settings: Settings) -> None:
         html=lambda: report.write_html(trees, report.drift_figures(reports)),
         json=lambda: drift_reports.dumps(reports),
     )
-
-
-def _show_results(saved: Path, settings: Settings) -> None:
-    with _readable(saved):
-        text = saved.read_text(encoding="utf-8")
-        header, rows = results_file.parse(text)
-    tree = report.saved_results_report(header, rows)
-    console.emit(
-        settings,
-        "a result",
-        text=lambda: common.lines(tree),
-        md=lambda: report.write_markdown(tree),
-        html=lambda: report.write_html([tree], [report.results_figures(rows)]),
-        json=lambda: text,
-    )
-
-
-_SHOW = {"DriftReport": _show_drift, "Results": _show_results}
-"""Kind → what `show` does with a document that is no plan."""
-
-
-@contextmanager
-def _readable(saved: Path) -> Iterator[None]:
-    """Raise ReconcilerError for a document that the block cannot read."""
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        raise ReconcilerError(f"{saved} is not usable: {error}") from error
+    return ExitCode.DONE
 
 
 @accepts_settings

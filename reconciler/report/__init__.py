@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from reconciler.report.restore import restore_report as restore_report
     from reconciler.report.results import journal_report as journal_report
     from reconciler.report.results import results_report as results_report
-    from reconciler.report.saved_results import saved_results_report as saved_results_report
     from reconciler.report.terminal import write_lines as write_lines
 
 _MODULES = {
@@ -48,7 +47,6 @@ _MODULES = {
     "restore_report": "restore",
     "journal_report": "results",
     "results_report": "results",
-    "saved_results_report": "saved_results",
     "write_lines": "terminal",
 }
 
