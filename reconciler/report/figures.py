@@ -638,8 +638,9 @@ def _address_of(outcome: Outcome | ResultRow) -> Address:
 
 
 def _subject_of(outcome: Outcome | ResultRow) -> Address:
+    """Return the topic, of whatever policies, or the group."""
     address = _address_of(outcome)
-    return Address(address.kind, "", address.name)
+    return Address(address.kind if address.kind in GROUP_KINDS else "", "", address.name)
 
 
 def _results_tiles(outcomes: Sequence[Outcome | ResultRow]) -> Iterator[Tile]:
@@ -683,7 +684,7 @@ def _outcomes_chart(
             cells=((escaped_name(label(address)),), (f"{text}{records}",)),
             bars=(Bar(segments=segments, total=len(same)),),
             severities=frozenset(severities),
-            anchor=f"{anchor}-{slug(str(address))}",
+            anchor=f"{anchor}-{slug(address.name or str(address))}",
         )
 
     ordered = sorted(groups.items(), key=undone)

@@ -380,6 +380,8 @@ def test_results_show_states_by_policy_and_topic() -> None:
     applied = sum(outcome.status == "applied" for outcome in outcomes)
     assert f"{applied} applied" in re.sub(r"(\d)(?=[a-z])", r"\1 ", page.text)
     assert "not attempted" in page.text
+    topics = results_figures(outcomes).charts[1].rows
+    assert len({row.cells[0] for row in topics}) == len(topics), "a topic of two policies is one row"
 
 
 def test_any_report_tree_is_a_page() -> None:
