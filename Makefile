@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 
-.PHONY: help java setup demo check test test-long test-unit test-spark test-kafka fix schemas lock bench bench-quick faults soak mutants test-matrix lint-workflows docs samples
+.PHONY: help java setup demo check test test-long test-unit test-spark test-kafka test-browser fix schemas lock bench bench-quick faults soak mutants test-matrix lint-workflows docs samples
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -71,6 +71,11 @@ test-spark: java setup  ## tests with real Spark
 
 test-kafka: java setup  ## tests with real brokers
 	$(PYTEST) tests/kafka tests/contract
+
+test-browser: setup  ## look at the HTML report in headless Chromium: UPDATE_PICTURES=1 writes docs/images
+	@test -n "$$CHROMIUM" || command -v chromium || command -v chromium-browser || command -v google-chrome || { \
+	  echo "Chromium is needed, and none was found: install it, for example with 'apt-get install chromium' or 'brew install --cask chromium', or set CHROMIUM to its path" >&2; exit 1; }
+	$(PYTEST) -q tests/browser/look_at_pages.py
 
 faults: java setup  ## fault trials on real brokers, with live consumers as witnesses: TRIALS=300 SEED=1 LANES=2 OUT=faults-report
 	$(BIN)/python -m tests.faults.run --trials $(or $(TRIALS),300) --seed $(or $(SEED),1) --lanes $(or $(LANES),2) --out $(or $(OUT),faults-report)

@@ -172,6 +172,7 @@ def show_results(applied: ApplyResult, settings: Settings) -> None:
             "a result",
             text=lambda: common.lines(tree),
             md=lambda: report.write_markdown(tree),
+            html=lambda: report.write_html([tree], [report.results_figures(applied.outcomes)]),
             json=lambda: results_file.lines(applied.outcomes, applied.header),
             github=lambda: report.write_annotations(tree),
         )

@@ -173,7 +173,7 @@ def prepare(settings: Settings, *files: Path | None) -> None:
     """Check formats, output files and `files` before a command does anything. Raises UsageError."""
     outputs = settings.output_file or ()
     if Format.SARIF in (settings.output, *(file.output for file in outputs)):
-        raise UsageError("-o sarif: only validate has this format; results have text, md, json, github")
+        raise UsageError("-o sarif: only validate has this format; results have text, md, html, json, github")
     for path in filter(None, (*(file.path for file in outputs), *files)):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -196,6 +196,7 @@ def drift(
         "a drift report",
         text=lambda: (line for tree in visible for line in common.lines(tree)),
         md=lambda: report.write_pages(trees),
+        html=lambda: report.write_html(trees, report.drift_figures(reports)),
         github=lambda: report.write_pages(trees),
         json=lambda: drift_reports.dumps(reports),
     )

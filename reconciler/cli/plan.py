@@ -17,10 +17,11 @@ from reconciler.cli.loading import Paths, PlanAndPaths
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.clock import wall_clock_ms
 from reconciler.codec import document
-from reconciler.errors import ExitCode, PlanUnusable, Refused, UsageError
+from reconciler.errors import ExitCode, PlanUnusable, ReconcilerError, Refused, UsageError
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.names import format_subject
 from reconciler.model.plan import Blocked, Plan
+from reconciler.plan import drift as drift_reports
 from reconciler.plan import limits, plan_file
 from reconciler.plan.diff import compare
 from reconciler.plan.targets import find_subject
@@ -29,6 +30,8 @@ from reconciler.text.escape import display_name
 from reconciler.text.formatting import count, format_duration, format_time, until
 from reconciler.text.suggest import did_you_mean
 
+_HEAD_CHARS = 1_000
+"""Characters of a document in which its kind stands."""
 LONGEST_EXPIRY_MS = 366 * 86_400_000
 DetailedExitcode = Annotated[bool, typer.Option("--detailed-exitcode", help="Exit 2 if there are actions.")]
 FINDINGS = ("blocked", "unknown", "unmatched")
@@ -59,6 +62,7 @@ def show_plan(
         "a plan",
         text=lambda: common.lines(tree(), full=full),
         md=lambda: report.write_markdown(report.plan_report(plan, full=full)),
+        html=lambda: report.write_html([report.plan_report(plan, full=full)], [report.plan_figures(plan)]),
         json=lambda: plan_file.lines(plan),
         github=lambda: report.write_annotations(report.plan_report(plan)),
     )
@@ -206,6 +210,7 @@ def plan_diff(
         "a comparison",
         text=lambda: common.lines(report.diff_report(comparison)),
         md=lambda: report.write_markdown(report.diff_report(comparison)),
+        html=lambda: report.write_html([report.diff_report(comparison)]),
         json=lambda: report.diff_json(comparison),
     )
 
@@ -213,13 +218,18 @@ def plan_diff(
 @accepts_settings
 def show(
     settings: Settings,
-    saved: Annotated[Path, typer.Argument(metavar="PLAN", help="A saved plan, or the file of apply --results.")],
+    saved: Annotated[Path, typer.Argument(metavar="PLAN", help="A saved plan, results or a drift report.")],
     detailed_exitcode: DetailedExitcode = False,
     full: Full = False,
 ) -> int:
-    """Print a saved plan, or saved results, in any format."""
+    """Print a saved plan in any format.
+
+    It also prints the file of `apply --results`, and the JSON of `drift`.
+    """
     if saved.is_file() and results_file.is_results(saved):
         return _show_saved_results(saved, settings)
+    if _is_drift_report(saved):
+        return _show_drift_report(saved, settings)
     planned = plan_file.read(saved)
     show_plan(planned, settings, full=full, saved_to=saved, with_next_step=True)
     if (now_ms := wall_clock_ms()) > planned.expires_at_ms:
@@ -243,8 +253,36 @@ def _show_saved_results(saved: Path, settings: Settings) -> ExitCode:
         "a result",
         text=lambda: common.lines(tree),
         md=lambda: report.write_markdown(tree),
+        html=lambda: report.write_html([tree]),
         json=lambda: document(json.loads(text)),
         github=lambda: report.write_annotations(tree),
+    )
+    return ExitCode.DONE
+
+
+def _is_drift_report(saved: Path) -> bool:
+    """Return whether the file begins like the JSON of `drift`."""
+    try:
+        with saved.open(encoding="utf-8") as stream:
+            return saved.is_file() and '"kind": "DriftReport"' in stream.read(_HEAD_CHARS)
+    except (OSError, ValueError):
+        return False
+
+
+def _show_drift_report(saved: Path, settings: Settings) -> ExitCode:
+    """Write a saved report of drift in the selected formats. Raises ReconcilerError."""
+    try:
+        reports = drift_reports.parse(saved.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ReconcilerError(f"the drift report {saved} is not usable: {error}") from error
+    trees = list(map(report.drift_report, reports))
+    console.emit(
+        settings,
+        "a drift report",
+        text=lambda: (line for tree in trees for line in common.lines(tree)),
+        md=lambda: report.write_pages(trees),
+        html=lambda: report.write_html(trees, report.drift_figures(reports)),
+        json=lambda: drift_reports.dumps(reports),
     )
     return ExitCode.DONE
 

@@ -17,6 +17,7 @@ class Format(StrEnum):
 
     TEXT = "text"
     MD = "md"
+    HTML = "html"
     JSON = "json"
     GITHUB = "github"
     SARIF = "sarif"

@@ -105,6 +105,7 @@ def suggest(
         "suggest",
         text=lambda: fitting_lines(suggestions, next_steps, width=width),
         md=lambda: report.write_markdown(tree),
+        html=lambda: report.write_html([tree]),
         json=lambda: findings.dumps(suggestions, texts),
     )
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason, unknown_fact
 from reconciler.model.bounds import EpochMs, Int32, Int64, NonEmpty
-from reconciler.model.description import Description, Fact
+from reconciler.model.description import Description, Fact, IdleGroup
 from reconciler.model.names import Address
 from reconciler.model.outcome import Status
 from reconciler.model.ports import Gateway, ItemResult
@@ -127,6 +127,14 @@ class DeleteGroup(Operation):
 
     def request(self) -> Mapping[str, str | int]:
         return {"group": self.group}
+
+    def figure(self) -> IdleGroup:
+        return IdleGroup(
+            group=self.group,
+            idle_since_ms=self.seen.last_activity_ms,
+            required_ms=self.idle_for_ms,
+            commits=self.seen.commits,
+        )
 
     # --- plan file
 

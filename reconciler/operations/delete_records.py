@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason, contradiction
 from reconciler.model.bounds import Int32, NonEmpty
-from reconciler.model.description import Description, Fact, SizeChange
+from reconciler.model.description import Description, Fact, OffsetMove, SizeChange
 from reconciler.model.names import Address, TopicPartition, format_subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
@@ -231,6 +231,17 @@ class DeleteRecords(FoldableOperation):
     def records_removed_max(self, start: int | None) -> int:
         log_start = self.seen.log_start if start is None else max(start, self.seen.log_start)
         return max(0, self.before_offset - log_start)
+
+    def figure(self) -> OffsetMove:
+        skipping = {group for group, _records in self.skips}
+        return OffsetMove(
+            log_start=self.seen.log_start,
+            new_start=self.before_offset,
+            stable_end=self.seen.stable_end,
+            high_watermark=self.seen.high_watermark,
+            positions=tuple((r.group, r.committed) for r in self.guard.accepted if r.group in skipping),
+            required=self.guard.named,
+        )
 
     # --- plan file
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason, contradiction, unknown_fact
 from reconciler.model.bounds import Int32, NonEmpty
-from reconciler.model.description import Description, Fact
+from reconciler.model.description import Description, Fact, LeaderMove
 from reconciler.model.names import Address, TopicPartition, format_subject
 from reconciler.model.outcome import Status
 from reconciler.model.ports import Election, Gateway, ItemResult
@@ -121,6 +121,9 @@ class ElectLeader(FoldableOperation):
 
     def request(self) -> Mapping[str, str | int]:
         return {"topic": self.partition.topic, "partition": self.partition.partition, "election": self.election.value}
+
+    def figure(self) -> LeaderMove:
+        return LeaderMove(self.seen.leader, self.leader_wanted)
 
     # --- plan file
 

@@ -100,7 +100,7 @@ def _items(outcomes: Sequence[Outcome | ResultRow]) -> Iterator[Item]:
             yield Item(label=label, text=(f"{'; '.join(counts)}{ending}",), severity=severity)
 
 
-def _cause_class(outcome: Outcome | ResultRow) -> tuple[Status, str, str]:
+def _cause_class(outcome: Outcome | ResultRow) -> tuple[Status, str, str | None]:
     """Return status, operation and code. What was not attempted has one cause, such as a silent broker."""
     is_unsent = outcome.status is Status.NOT_ATTEMPTED
     return outcome.status, "" if is_unsent else _operation_of(outcome), outcome.code
@@ -193,3 +193,8 @@ def _origin(entry: JournalEntry | ReviewedTree) -> Phrase:
     approver: Phrase = (", approved by ", sentence(entry.approver)) if entry.approver else ()
     page: Phrase = (", see ", name(entry.run_url)) if entry.run_url else ()
     return (*author, *commit, *approver, *page)
+
+
+def severity_of(status: Status) -> Severity:
+    """Return what an outcome of this status means to its reader."""
+    return _STATUSES[status][1]

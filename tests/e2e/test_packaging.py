@@ -83,7 +83,13 @@ def test_the_wheel_has_the_data_files(distributions: Path) -> None:
     It has no tests and examples.
     """
     names = zipfile.ZipFile(next(distributions.glob("*.whl"))).namelist()
-    for required in ("gitops/github/workflows/plan.yml", "sandbox/demo/records.yaml", "py.typed"):
+    for required in (
+        "gitops/github/workflows/plan.yml",
+        "report/templates/page.css",
+        "report/templates/page.html",
+        "sandbox/demo/records.yaml",
+        "py.typed",
+    ):
         assert f"reconciler/{required}" in names
     assert any(name.startswith("reconciler/sandbox/jars-") for name in names)
     assert not [name for name in names if not name.startswith(("reconciler/", "kafka_reconciler-"))]
@@ -120,6 +126,8 @@ def test_the_installed_program_prints_its_version_and_validates(installed: Path,
         (tmp_path / path).write_text(text, encoding="utf-8")
     validation = run(installed, tmp_path, "validate")
     assert validation.returncode == 0, validation.stderr
+    page = run(installed, tmp_path, "show", str(ROOT / "tests/golden/01-one-of-each-kind/plan.json"), "-o", "html")
+    assert page.stdout.startswith("<!doctype html>"), page.stderr
     location = subprocess.run(
         [
             str(installed / "python"),
