@@ -162,7 +162,7 @@ class DeleteRecords(FoldableOperation):
 
     OPERATION: ClassVar[str] = "delete_records"
     TITLE: ClassVar[str] = "record deletion"
-    HEADING: ClassVar[str] = "records deleted, at most, and their share of the partitions"
+    HEADING: ClassVar[str] = "records deleted, and their share of the partitions"
     FIELD_WORDS: ClassVar[Mapping[str, str]] = {
         "request.before_offset": "first offset kept",
         "approved.topic_id": "topic id",
@@ -289,10 +289,13 @@ class DeleteRecords(FoldableOperation):
         total = strong(count(sum(action.records_max for action in actions), "record"))
         share = f" ({percent(_share(actions))})"
         if len(actions) == 1:
-            subject, loss = (escaped_name(format_subject(first.address)),), (total, share)
+            subject, loss = (escaped_name(format_subject(first.address)),), ("at most ", total, share)
             change: Phrase = (f"log start from {first.seen.log_start} to {first.before_offset}",)
         else:
-            subject, loss = (name(first.partition.topic),), (total, f", {count(len(actions), 'partition')}{share}")
+            subject, loss = (
+                (name(first.partition.topic),),
+                ("at most ", total, f", {count(len(actions), 'partition')}{share}"),
+            )
             change = ()
         records, partitions = Counter[str](), Counter[str]()
         for action in actions:

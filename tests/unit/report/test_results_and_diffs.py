@@ -172,7 +172,7 @@ def test_actions_are_annotated_at_the_lines_of_their_manifests() -> None:
         assert sum(f"file={place.path},line={place.line},col={place.column}," in line for line in notices) == 1
     assert all(line.startswith("::notice file=") for line in notices)
     (floor,) = (line for line in notices if "RetentionFloor/orders-gdpr" in line)
-    assert mentions(floor, "irreversible", "orders", "97,213 records")
+    assert mentions(floor, "irreversible", "orders", "at most 486,065 records")
     (leaders,) = (line for line in notices if "LeaderPolicy/all" in line)
     assert mentions(leaders, "reversible", "payments[0]")
     assert "file=" not in totals
