@@ -20,6 +20,8 @@ _SILENCE = re.compile(
     r"|[Tt]imed out|_TIMED_OUT|_TRANSPORT|_ALL_BROKERS_DOWN"
 )
 _BROKERS_AT_ONCE = 50
+_PATIENCE_MIN_S = 5.0
+"""A broker on a busy machine takes seconds for its first DescribeConfigs."""
 
 
 def is_silence(reason: str) -> bool:
@@ -32,10 +34,10 @@ def silent_brokers(session: KafkaSession, addresses: Mapping[int, str]) -> dict[
 
     `addresses`: host and port by broker id. Each broker gets one DescribeConfigs request (API key 32)
     about itself. A refusal of that is an answer, so no right is needed. Waits for a third of the
-    session's timeout. Raises ClusterUnreachable.
+    session's timeout, and for at least five seconds. Raises ClusterUnreachable.
     """
     client = session.reader()
-    patience_s = max(1.0, session.timeout_s / 3)
+    patience_s = max(_PATIENCE_MIN_S, session.timeout_s / 3)
     answers: dict[int, Future[Any]] = {}
     for part in batched(sorted(addresses), _BROKERS_AT_ONCE):
         sent = {broker: _send(client, broker, patience_s) for broker in part}
