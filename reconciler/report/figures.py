@@ -294,9 +294,11 @@ def _topics_chart(plan: Plan, topics: dict[str, _Topic]) -> Chart:
         bars = []
         if entry.moves:
             kept = Segment(entry.records - entry.removed, "kept")
-            usages = (usage for action, _move in entry.moves for usage in action.limit_usage() if usage.bucket == topic)
-            bounds = [limits[u.limit.id] for u in usages if u.limit.id in share_limits and u.limit.id in limits]
-            mark = min(bounds) * entry.records / 100 if bounds else None
+            usages = [usage for action, _move in entry.moves for usage in action.limit_usage() if usage.bucket == topic]
+            shares = [usage for usage in usages if usage.limit.id in share_limits & limits.keys()]
+            # A limit that counts only a part of what is removed says nothing about the whole.
+            is_bound = shares and sum(usage.amount for usage in shares) == entry.removed
+            mark = min(limits[usage.limit.id] for usage in shares) * entry.records / 100 if is_bound else None
             bars.append(Bar(segments=(Segment(entry.removed, "lost"), kept), total=entry.records, mark=mark))
         segments = tuple(Segment(counts[state], style) for state, style in _STYLES.items())
         bars.append(Bar(segments=segments, total=len(entry.states)))
