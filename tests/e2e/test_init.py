@@ -31,6 +31,7 @@ def test_init_writes_manifests_that_validate_accepts(cluster: Cluster, tmp_path:
     arguments = ("init", "--bootstrap-server", cluster.bootstrap_servers, "--action", ACTION)
     first_init = reconciler(tmp_path, *arguments, "--name", "local")
     assert first_init.returncode == 0, first_init.stderr
+    assert "reconciler suggest" in first_init.stderr
     text = "".join(path.read_text() for path in sorted((tmp_path / "manifests").rglob("*.yaml")))
     assert CLUSTER_ID in text
     workflow = (tmp_path / ".github" / "workflows" / "plan.yml").read_text()
