@@ -123,7 +123,10 @@ class SparkProcess:
         `subjects`: what is read, in words. `limit_s`: for the reading, without the start of Spark.
         """
         try:
+            started_s = time.time()
             self._wait_until_ready(progress)
+            # The patience of the tasks begins when they can: Spark may start for longer than a broker may be silent.
+            task = replace(task, until_s=task.until_s + time.time() - started_s)
             self.child.send((task, tuple(chunks)))
             answers = self._receive_answers(subjects, len(chunks), limit_s, progress)
         except BaseException:

@@ -3,11 +3,15 @@
 import socket
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from reconciler.cli.app import run
 from reconciler.errors import ScanFailed, UsageError
+from reconciler.kafka.connect import Connection
+from reconciler.scan import spark_process
 from reconciler.scan.engine import Engine
 from reconciler.scan.java import find_java, spark_home
 from reconciler.scan.spark_process import (
@@ -21,6 +25,7 @@ from reconciler.scan.spark_process import (
     start_spark,
     with_session_id,
 )
+from reconciler.scan.task_rows import ScanTask
 from reconciler.text.redact import add_references
 
 TOKEN = "planted-4f2c9aa"
@@ -210,3 +215,19 @@ def test_a_jvm_that_ends_at_once_names_the_log(tmp_path: Path, monkeypatch: pyte
         assert "no memory" in Path(str(failed.value).rpartition("the log is ")[2]).read_text()
     finally:
         process.end()
+
+
+def test_the_patience_of_tasks_begins_when_spark_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow start of Spark once used it up, so that a task waited five seconds for its broker."""
+    sent: list[Any] = []
+    process = SparkProcess.__new__(SparkProcess)
+    process.engine, process.child = Engine(), SimpleNamespace(send=sent.append)  # type: ignore[assignment]
+    monkeypatch.setattr(SparkProcess, "_wait_until_ready", lambda _self, _progress: None)
+    monkeypatch.setattr(SparkProcess, "_receive_answers", lambda *_: [])
+    times = iter((1_000.0, 1_090.0))
+    monkeypatch.setattr(spark_process, "time", SimpleNamespace(time=lambda: next(times)))
+    connection = Connection(("127.0.0.1:9",), timeout_s=30.0)
+    task = ScanTask(connection=connection, readers={}, topic_ids={}, named={}, until_s=1_030.0, log_limit_s=1.0)
+    assert process.read(task, [], subjects="nothing", limit_s=1.0, progress=lambda _message: None) == []
+    ((sent_task, _chunks),) = sent
+    assert sent_task.until_s == 1_120.0
