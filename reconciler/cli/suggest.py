@@ -138,8 +138,7 @@ def _open_run(
         manifests = _undeclared(servers, name, client, cluster_id="unknown")
         connection = secrets.resolve(manifests.cluster, timeout_s=settings.timeout)
         manifests = _undeclared(servers, name, client, cluster_id=connect.cluster_id(connection))
-    engine = settings.engine or ("auto" if bootstrap_server is not None else None)
-    with common.open_run(replace(settings, engine=engine), manifests) as run:
+    with common.open_run(replace(settings, engine=settings.engine or "auto"), manifests) as run:
         yield run
 
 
