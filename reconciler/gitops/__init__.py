@@ -23,7 +23,6 @@ from urllib.request import url2pathname
 from reconciler import __version__
 from reconciler.errors import UsageError
 from reconciler.model.plan import ManifestFile, Source
-from reconciler.policies.cluster import LIMITS
 
 OWN_ACTION = "./ # zizmor: ignore[self-repository]"
 """How this project's own workflows name the action that installs the program: action.yml at the root."""
@@ -238,6 +237,9 @@ def cluster_manifest(
     """
     properties = [f"    {quoted_scalar(key)}: {quoted_scalar(value)}" for key, value in (client or {}).items()]
     topics = [f"      - {quoted_scalar(topic)}" for topic in protected_topics]
+    # Imported here: the build of a distribution imports this module, without the packages of the program.
+    from reconciler.policies.cluster import LIMITS
+
     bounds = {limit.id: (limits or {}).get(limit.id, limit.default) for limit in LIMITS}
     origin = "only a Waiver allows more" if limits else "these are the defaults, and only a Waiver allows more"
     values = {

@@ -48,7 +48,7 @@ def test_late_chunks_do_not_wait_for_a_silent_broker_again(silent_server: str) -
         limit_s = TIMEOUT_S - 5
         (answer,) = engines.read(REQUEST, INLINE, session, task, GROUP, limit_s=limit_s, progress=lambda _message: None)
     (group,) = answer["groups"].to_pylist()
-    assert "did not answer" in group["error"]
+    assert group["error"]
 
 
 def test_ctrl_c_ends_it_at_once(tmp_path: Path, unique: str, silent_server: str) -> None:
