@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
 
+from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from reconciler.kafka.futures import Deadline, batched, failure_of, wait_all
+from reconciler.kafka.futures import Deadline, batched, code_of, failed_with, wait_all
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.snapshot import Unknown
 from reconciler.text.formatting import first_few
@@ -46,8 +47,17 @@ def silent_brokers(session: KafkaSession, addresses: Mapping[int, str]) -> dict[
     return {
         broker: Unknown(f"broker {broker} ({addresses[broker]}) did not answer within {patience_s:.0f} s", silent=True)
         for broker, answer in answers.items()
-        if (failure := failure_of(answer)) is not None and is_silence(failure.reason)
+        if not _has_answered(answer)
     }
+
+
+def _has_answered(answer: Future[Any]) -> bool:
+    """Return whether the broker sent something. Negative codes are the library's own: a timeout, or a
+    broker that left the metadata because the controller fenced it.
+    """
+    if not answer.done():
+        return False
+    return code_of(answer.exception()) >= 0 or failed_with(answer, {KafkaError._UNSUPPORTED_FEATURE})
 
 
 def describe_silence(silent: Mapping[int, Unknown]) -> Unknown:
