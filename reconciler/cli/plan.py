@@ -62,7 +62,7 @@ def show_plan(
         "a plan",
         text=lambda: common.lines(tree(), full=full),
         md=lambda: report.write_markdown(report.plan_report(plan, full=full)),
-        html=lambda: report.write_html([tree()], [report.plan_figures(plan)]),
+        html=lambda: report.write_html([report.plan_report(plan, full=full)], [report.plan_figures(plan)]),
         json=lambda: plan_file.lines(plan),
         github=lambda: report.write_annotations(report.plan_report(plan)),
     )

@@ -115,7 +115,7 @@ spec: {{topics: [{topic}], keep: {{last: 60}}}}
         "RECONCILER_RUN_URL": f"https://github.com/{REPOSITORY}/actions/runs/{apply_run.id}/attempts/1",
     }
     [posted] = [comment for comment in repository.state.read("comments") if "reconciler plan" not in comment["body"]]
-    assert topic in posted["body"]
+    assert "records of 1 partition deleted; 1 group removed" in posted["body"]
     assert f"{REPOSITORY}/actions/runs/{apply_run.id}/attempts/1" in posted["body"]
 
     drift_run = repository.run_schedule("drift.yml")

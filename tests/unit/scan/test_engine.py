@@ -195,6 +195,7 @@ def test_a_wrong_java_home_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_temporary_folder_that_cannot_be_used_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk once read "standard output could not be written", and other errors "this is a bug"."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    monkeypatch.setattr(spark_process, "_process", None)  # another test may have left a warm one
     with pytest.raises(ScanFailed, match=r"could not be started: .*nowhere.*TMPDIR"):
         start_spark(Engine())
     start_early([], {})  # the scan reports it
