@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 
-.PHONY: help java setup demo check test test-long test-unit test-spark test-kafka fix schemas lock bench bench-quick faults soak mutants test-matrix lint-workflows
+.PHONY: help java setup demo check test test-long test-unit test-spark test-kafka test-browser fix schemas lock bench bench-quick faults soak mutants test-matrix lint-workflows docs samples
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -46,13 +46,14 @@ java:
 demo: java setup  ## three real brokers with demo data: validate, plan, apply, plan again
 	@exec $(BIN)/reconciler demo
 
-check: setup  ## lint, format, types, import contracts, current schemas
+check: setup  ## lint, format, types, import contracts, current schemas, docs site
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/reconciler schema --check
 	$(BIN)/zizmor --offline --quiet --persona=auditor .github action.yml
+	$(BIN)/python -m tools.build_docs
 
 test: java setup  ## all tests, with real brokers and real Spark, about 15 minutes: WORKERS=4
 	@echo "test: all tests, with real brokers and real Spark, in $(WORKERS) parallel processes; about 15 minutes on two cores." >&2
@@ -70,6 +71,11 @@ test-spark: java setup  ## tests with real Spark
 
 test-kafka: java setup  ## tests with real brokers
 	$(PYTEST) tests/kafka tests/contract
+
+test-browser: setup  ## look at the HTML report in headless Chromium: UPDATE_PICTURES=1 writes docs/images
+	@test -n "$$CHROMIUM" || command -v chromium || command -v chromium-browser || command -v google-chrome || { \
+	  echo "Chromium is needed, and none was found: install it, for example with 'apt-get install chromium' or 'brew install --cask chromium', or set CHROMIUM to its path" >&2; exit 1; }
+	$(PYTEST) -q tests/browser/look_at_pages.py
 
 faults: java setup  ## fault trials on real brokers, with live consumers as witnesses: TRIALS=300 SEED=1 LANES=2 OUT=faults-report
 	$(BIN)/python -m tests.faults.run --trials $(or $(TRIALS),300) --seed $(or $(SEED),1) --lanes $(or $(LANES),2) --out $(or $(OUT),faults-report)
@@ -120,6 +126,12 @@ fix: setup  ## format the code and apply automatic fixes
 
 schemas: setup  ## generate schemas/ from the models
 	$(BIN)/reconciler schema
+
+docs: setup  ## build the docs site into build/docs: strict, and without any resource of another host
+	$(BIN)/python -m tools.build_docs
+
+samples: java setup  ## write every generated part and every sample of the docs again, on real brokers
+	UPDATE_DOCS=1 $(PYTEST) -q tests/e2e/test_recipes.py tests/unit/manifest/test_generate_docs.py tests/unit/docs
 
 # One resolution: the other two lock files keep the versions of the first.
 COMPILE := uv pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet

@@ -14,10 +14,14 @@ def main() -> None:
     codes: list[int] = []
     atexit.register(_end_process, codes)  # registered first, so that it runs after all other exit handlers
     _open_closed_streams()
-    _start_spark()
-    # Imported while Spark starts.
-    from reconciler.cli.app import run
-    from reconciler.cli.console import discard_stdout, unfailing_stderr
+    try:
+        _start_spark()
+        # Imported while Spark starts.
+        from reconciler.cli.app import run
+        from reconciler.cli.console import discard_stdout, unfailing_stderr
+    except KeyboardInterrupt:  # from here on `run` catches it
+        sys.stderr.write("error: interrupted before anything was written\n")
+        sys.exit(130)
 
     sys.stderr = unfailing_stderr()
     code = run(sys.argv[1:])

@@ -43,15 +43,20 @@ def archive_path(name: str, java: Path, jars: Path) -> Path:
     real = java.resolve()
     identity = (str(real), real.stat().st_mtime_ns, str(jars), jars.stat().st_mtime_ns)
     folder = platformdirs.user_cache_path("kafka-reconciler", appauthor=False) / name
-    folder.mkdir(parents=True, exist_ok=True)
+    if not folder.is_absolute():  # classes from the current folder, which in CI is a checkout, would run
+        raise OSError(f"{folder} is no absolute path: set HOME or XDG_CACHE_HOME")
     return folder / f"{hashlib.sha256(repr(identity).encode()).hexdigest()[:16]}.jsa"
 
 
 def store(written: Path, path: Path) -> None:
     """Move an archive that a JVM wrote to its path, and remove older ones. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(f".{os.getpid()}")
-    shutil.copyfile(written, temporary)
-    temporary.replace(path)
+    try:
+        shutil.copyfile(written, temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)  # of a full disk
     archives = sorted(path.parent.glob("*.jsa"), key=os.path.getmtime, reverse=True)
     for archive in archives[_MAX_ARCHIVES:]:
         archive.unlink(missing_ok=True)

@@ -31,6 +31,7 @@ from reconciler.model.bounds import Bounds, InstantMs, Int64
 from reconciler.model.names import Address
 from reconciler.text.escape import harmless_json
 from reconciler.text.formatting import format_exact_instant
+from reconciler.text.validation import plain_reason
 
 T = TypeVar("T")
 Schema = dict[str, Any]
@@ -46,7 +47,7 @@ class Codec(Generic[T]):
 
     `tag`: the class attribute that tells several classes apart, in lower case in the file. `shared`:
     equal tuples and nested values become one object, which halves the memory of a large plan.
-    `omit_none`: a field that is None is left out. A class may name attributes, properties and methods
+    `omit_none`: a field that is None is left out; so is an empty one with the metadata OMIT_EMPTY. A class may name attributes, properties and methods
     without arguments in `DERIVED`: they are written, too, and refused where the fields say otherwise.
     """
 
@@ -73,7 +74,7 @@ class Codec(Generic[T]):
                 value, ensure_ascii=True, by_alias=True, exclude_none=self._record.omit_none, warnings="error"
             )
         except ValueError as error:
-            raise ValueError(f"this {type(value).__name__} cannot be written as JSON: {error}") from None
+            raise ValueError(f"a value cannot be written as JSON: {error}") from None
         return harmless_json(written.decode("ascii"))
 
     def fields(self, value: T) -> dict[str, Any]:
@@ -145,7 +146,7 @@ def is_newer(version: str, known: str) -> bool:
 
 def shorten(value: object) -> str:
     """Return a value as an error message may quote it: ASCII, one line, short."""
-    text = ascii(value)
+    text = ascii(value) if isinstance(value, str) else harmless_json(json.dumps(value, default=str))
     return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"
 
 
@@ -184,10 +185,17 @@ class _Record:
             hint, name = hints[field.name], field.metadata.get("name", field.name)
             name = name.removesuffix("_ms") if InstantMs in (hint, *get_args(hint)) else name
             schema = handler.generate_schema(self._form(hint))
-            if self.omit_none and field.default is not dataclasses.MISSING:
+            omit_empty = bool(field.metadata.get("omit_empty"))
+            if (self.omit_none or omit_empty) and field.default is not dataclasses.MISSING:
                 schema = core_schema.with_default_schema(schema, default=field.default)
             fields.append(
-                core_schema.dataclass_field(field.name, schema, validation_alias=name, serialization_alias=name)
+                core_schema.dataclass_field(
+                    field.name,
+                    schema,
+                    validation_alias=name,
+                    serialization_alias=name,
+                    serialization_exclude_if=operator.not_ if omit_empty else None,
+                )
             )
         computed = [self._computed(source, name, handler) for name in getattr(source, "DERIVED", ())]
         arguments = core_schema.dataclass_args_schema(source.__name__, fields, computed_fields=computed)
@@ -308,7 +316,7 @@ def _reason(error: ValidationError, *, tagged: bool) -> str:
     first = error.errors(include_url=False)[0]
     parts = first["loc"][1:] if tagged else first["loc"]
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).removeprefix(".")
-    message = first["msg"].removeprefix("Value error, ")
+    message = plain_reason(first["msg"])
     message = message[:1].lower() + message[1:]
     match first["type"]:
         case "json_invalid":
@@ -316,7 +324,10 @@ def _reason(error: ValidationError, *, tagged: bool) -> str:
         case "missing":
             parent, _, name = path.rpartition(".")
             return f"{parent or 'it'} lacks {name}"
-        case "value_error" | "union_tag_invalid" | "union_tag_not_found" if not path:
+        case "union_tag_invalid" if not path:
+            tag, known = first["ctx"]["discriminator"].strip("'"), first["ctx"]["expected_tags"]
+            return f"{tag} is {shorten(first['input'][tag])}, which is none of {known}"
+        case "value_error" | "union_tag_not_found" if not path:
             return message
     return f"{path or 'it'} is {shorten(first['input'])}: {message}"
 

@@ -124,6 +124,10 @@ def doctor_report(check: ClusterCheck, purpose: Role) -> Report:
         f"{count(len(results.topics), 'topic')}, {count(len(results.groups), 'group')}"
     )
     facts = [_item("client", results.client), *_versions(results.versions), _clock(results.clock)]
+    facts += [
+        _item("SILENT", escape_sentence(f"{sentence}; what only it knows is not checked"))
+        for sentence in results.silent
+    ]
     facts += [_item("MISSING", escape_sentence(sentence)) for sentence in results.unseen]
     if results.journal_missing and check.required.journal_topic is not None:
         command = create_command(display_name(check.required.journal_topic), brokers=len(results.brokers))
@@ -146,7 +150,11 @@ def doctor_report(check: ClusterCheck, purpose: Role) -> Report:
 
 
 def _item(label: str, sentence: str, severity: Severity = Severity.PLAIN) -> Item:
-    return Item(sign=f"{label:<8}", subject=(sentence,), severity=Severity.ERROR if label == "MISSING" else severity)
+    return Item(
+        column=f"{label:<8}",
+        subject=(sentence,),
+        severity=Severity.ERROR if label in ("MISSING", "SILENT") else severity,
+    )
 
 
 def _versions(versions: Sequence[BrokerVersion]) -> Iterator[Item]:

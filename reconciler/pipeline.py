@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from reconciler import __version__, gitops
@@ -36,8 +36,11 @@ from reconciler.operations import OPERATIONS, Operation
 from reconciler.plan import limits, plan_file, planner, recheck, rules
 from reconciler.plan.plan_file import SavedPlan
 from reconciler.plan.review import restrict_to
+from reconciler.plan.targets import matches
 from reconciler.scan import check_packages
 from reconciler.scan.engine import Engine, EngineName
+from reconciler.suggest import rules as suggestion_rules
+from reconciler.suggest.findings import Suggestions
 from reconciler.text.escape import display_name
 
 
@@ -124,9 +127,13 @@ def plan(
     reviewed: SavedPlan | None = None,
     expires_after_ms: int = planner.DAY_MS,
 ) -> Plan:
-    """Scan and plan policies of `modes`, bounded by `reviewed` (a reviewed plan). Reads only."""
+    """Scan and plan policies of `modes`, bounded by `reviewed` (a reviewed plan). Reads only.
+
+    `targets` make the scan smaller, too. Raises UsageError before the scan for one that means nothing.
+    """
     manifests, observed_at_ms = run.manifests, wall_clock_ms()
-    request = planner.scan_request((policy for policy in manifests.policies if policy.mode in modes), observed_at_ms)
+    planned_policies = (policy for policy in manifests.policies if policy.mode in modes)
+    request = planner.scan_request(planned_policies, observed_at_ms, targets=targets)
     snapshot = _scan(run, request, run.engine, observed_at_ms)
     run.progress("planning")
     planned = planner.plan(
@@ -243,6 +250,8 @@ def apply(
         tuning=tuning or Tuning(),
     )
     context.note_removed_groups(checked.outcomes)
+    if remaining:
+        run.progress(f"sending requests for {len(remaining):,} actions")
     outcomes = [*rechecked, *send_actions(remaining, context), *deferred]
     run.settle_clock()
     nothing_written = not any(map(results.may_have_written, outcomes))
@@ -295,11 +304,11 @@ def check_review(run: Run, tree: str) -> None:
 
 
 def journal_entries(run: Run, *, address: str | None = None) -> Iterator[JournalEntry | ReviewedTree]:
-    """Yield the journal's entries, oldest first. `address`: only this one and those below it."""
+    """Yield the journal's entries, oldest first. `address`: only what it means, and what is below."""
     action_journal = run.open_journal()
     if address is None:
         return action_journal.history()
-    return action_journal.entries(lambda entry: f"{entry}/".startswith(f"{address}/"))
+    return action_journal.entries(partial(matches, address))
 
 
 def plan_restore(run: Run, removal: Removal) -> RestorePlan:
@@ -341,6 +350,23 @@ def export(run: Run, out: Path) -> Sequence[Path]:
     from reconciler.scan import export as parquet
 
     return parquet.write(snapshot, out)
+
+
+def find_suggestions(run: Run, *, idle_for_ms: int, ignored: Collection[str] = ()) -> Suggestions:
+    """Scan the whole cluster and return what its first policies could be. Reads only.
+
+    `ignored`: ids of findings to leave out. The manifests of the run say what policies cover already.
+    """
+    observed_at_ms = wall_clock_ms()
+    snapshot = _scan(run, suggestion_rules.scan_request(observed_at_ms), run.engine, observed_at_ms)
+    run.progress("comparing groups, records and leaders")
+    return suggestion_rules.suggest(
+        snapshot,
+        cluster=run.manifests.cluster,
+        policies=run.manifests.policies,
+        idle_for_ms=idle_for_ms,
+        ignored=ignored,
+    )
 
 
 def _scan(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.sandbox.cluster import Cluster, start, stop
+from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
 from reconciler.sandbox.registry import status
 from reconciler.scan.engine import Engine
 from reconciler.scan.spark_process import close
@@ -40,13 +40,14 @@ def cluster() -> Iterator[Cluster]:
     worker has its own brokers, because two tests at the same time would disturb each other: if a
     group disappears while another test plans, that plan is blocked.
 
-    RECONCILER_TEST_SANDBOX names a running sandbox (`reconciler sandbox up --name …`), for quick
-    repetitions.
+    RECONCILER_TEST_SANDBOX names a running sandbox, for quick repetitions. Manifests of the tests
+    name its id: `reconciler sandbox up --name NAME --cluster-id c2FuZGJveC1zYW5kYm94MQ`.
     """
     name = os.environ.get("RECONCILER_TEST_SANDBOX")
     if name:
         running = status(name)
         assert running is not None, f"RECONCILER_TEST_SANDBOX names {name}, which is not up"
+        assert running.cluster_id == CLUSTER_ID, f"start {name} with --cluster-id {CLUSTER_ID}"
         yield running
         return
     cluster = start(3, name="tests")

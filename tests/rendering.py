@@ -30,8 +30,17 @@ from reconciler.report.markdown import LIMIT_CHARS
 __all__ = ["diff_json"]
 
 
-def text(plan: Plan, *, full: bool = False, width: int | None = None, saved_to: str | None = None) -> Iterator[Text]:
-    return write_lines(plan_report(plan, full=full, saved_to=saved_to), width=width, full=full)
+def text(
+    plan: Plan,
+    *,
+    full: bool = False,
+    width: int | None = None,
+    saved_to: str | None = None,
+    with_next_step: bool = False,
+    paths: Sequence[str] = (),
+) -> Iterator[Text]:
+    tree = plan_report(plan, full=full, saved_to=saved_to, with_next_step=with_next_step, paths=paths)
+    return write_lines(tree, width=width, full=full)
 
 
 def markdown(plan: Plan, *, limit_chars: int = LIMIT_CHARS) -> str:
@@ -58,8 +67,10 @@ def drift_markdown(report: DriftReport) -> str:
     return write_markdown(drift_report(report))
 
 
-def results_text(plan: Plan, outcomes: Sequence[Outcome], *, width: int | None = None) -> Iterator[Text]:
-    return write_lines(results_report(plan, outcomes), width=width)
+def results_text(
+    plan: Plan, outcomes: Sequence[Outcome], *, width: int | None = None, duration_ms: int | None = None
+) -> Iterator[Text]:
+    return write_lines(results_report(plan, outcomes, duration_ms=duration_ms), width=width)
 
 
 def results_markdown(plan: Plan, outcomes: Sequence[Outcome], *, limit_chars: int = LIMIT_CHARS) -> str:

@@ -48,6 +48,7 @@ SECONDS: Mapping[str, float] = {
     "tests/kafka/test_demo_data.py": 40,
     "tests/e2e/test_hostile_names.py": 40,
     "tests/e2e/test_hidden_groups.py": 40,
+    "tests/e2e/test_recipes.py": 25,
 }
 """File → approximate seconds; for a file of SPLIT_FILES, those of its longest test.
 

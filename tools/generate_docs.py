@@ -1,15 +1,16 @@
-"""Renders the generated parts of the docs: tables of fields, and catalogues of M codes and B codes.
+"""Renders the generated parts of the docs: tables of fields and of codes, and a page for each code.
 
-The text comes from the models, from `CODES` and from `BLOCK_CODES`. The caller passes the broken
-examples and their output. No function reads or writes a file.
+The text comes from the models and from the tables of codes. The caller passes the broken examples
+and their output. No function reads or writes a file.
 """
 
 import json
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from reconciler.cli.codes import ALL_CODES, EXIT_CODES, LIMIT_CODES, CodeText
 from reconciler.manifest.error_codes import CODES
 from reconciler.manifest.schema import schemas
 from reconciler.model.block_reason import BLOCK_CODES
@@ -17,8 +18,16 @@ from reconciler.policies.fields import DURATION_TEXT
 
 _SECTION = re.compile(r"(<!-- generated: (?P<name>[^\n]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 _LINE_LENGTH = 100
+_ERROR_GROUPS = {
+    "0": "M0: files",
+    "1": "M1: the text of a document and its structure",
+    "2": "M2: rules within one manifest",
+    "3": "M3: rules across manifests",
+    "4": "M4: warnings",
+    "5": "M5: errors when the program connects",
+}
 _BLOCK_GROUPS = {"1": "B1: any kind", "2": "B2: retention floors", "3": "B3: group removals"}
-"""First digit of a B code → heading of its part of the catalogue."""
+"""First digit of a code → heading of its table."""
 
 
 def fill_sections(text: str, sections: Mapping[str, str]) -> str:
@@ -40,33 +49,75 @@ def field_tables() -> Mapping[str, str]:
     return {f"fields {schema['title']}": _table(schema) for schema in kinds}
 
 
-def error_catalogue(examples: Mapping[str, tuple[Mapping[str, str], str]]) -> str:
-    """Render each M code with its title, its meaning, and its broken example with the output.
+def code_pages(examples: Mapping[str, tuple[Mapping[str, str], str]]) -> Mapping[str, str]:
+    """Map the file name of each page of `docs/codes` to its text: one page for each code of the program.
 
     `examples`: code → (file name → text, output). A name that begins with `$ ` is a command line
     instead of a file.
     """
-    entries = []
-    for code, entry in CODES.items():
-        text = f"## {code} {entry.title}\n\n{wrap(entry.explanation)}\n"
-        if code in examples:
-            files, output = examples[code]
-            text += "".join(_example_input(name, content) for name, content in files.items())
-            text += f"\n```text\n{output.rstrip()}\n```\n"
-        entries.append(text)
-    return "\n".join(entries)
+    return {f"{code}.md": _code_page(entry, examples.get(code)) for code, entry in ALL_CODES.items()}
 
 
-def block_catalogue() -> str:
-    """Render each B code, below a heading for each group of codes."""
-    entries = []
-    group = None
-    for code, entry in BLOCK_CODES.items():
-        if code[1] != group:
-            group = code[1]
-            entries.append(f"## {_BLOCK_GROUPS[group]}\n")
-        entries.append(f"### {code} {entry.title}\n\n{wrap(entry.explanation)}\n")
-    return "\n".join(entries)
+def code_tables() -> Mapping[str, str]:
+    """Map each name of a generated part to its Markdown tables of codes, with links to their pages."""
+    return {
+        "errors": _grouped_table(CODES, _ERROR_GROUPS),
+        "block codes": _grouped_table(BLOCK_CODES, _BLOCK_GROUPS),
+        "exit codes": "| code | meaning |\n|---|---|\n"
+        + "".join(
+            f"| [{code.removeprefix('exit-')}](codes/{code}.md) | {entry.explanation} |\n"
+            for code, entry in EXIT_CODES.items()
+        ),
+        "limits": "| limit | what it bounds |\n|---|---|\n"
+        + "".join(f"| [`{code}`](../codes/{code}.md) | {entry.title} |\n" for code, entry in LIMIT_CODES.items()),
+    }
+
+
+def fill_navigation(text: str) -> str:
+    """Replace the lines of `mkdocs.yml` that list the pages of the codes."""
+    parts: Mapping[str, tuple[list[str], Iterable[str]]] = {
+        "Errors in manifests": (["docs/errors.md"], CODES),
+        "Blocked subjects": (["docs/block-codes.md"], BLOCK_CODES),
+        "Limits": ([], LIMIT_CODES),
+        "Exit codes": ([], EXIT_CODES),
+    }
+    lines = []
+    for title, (index, codes) in parts.items():
+        lines.append(f"      - {title}:\n")
+        lines += [f"          - {page}\n" for page in index]
+        lines += [f"          - {code}: docs/codes/{code}.md\n" for code in codes]
+    return re.sub(
+        r"(# generated: codes\n).*?( *# end\n)", lambda m: m[1] + "".join(lines) + m[2], text, flags=re.DOTALL
+    )
+
+
+def _code_page(entry: CodeText, example: tuple[Mapping[str, str], str] | None) -> str:
+    text = f"# {entry.code}: {entry.title}\n\n{wrap(entry.explanation)}\n"
+    if example is not None:
+        files, output = example
+        text += "".join(_example_input(name, content) for name, content in files.items())
+        text += f"\n```text\n{output.rstrip()}\n```\n"
+    return f"{text}\n{wrap(_see_also(entry.code))}\n"
+
+
+def _see_also(code: str) -> str:
+    """Return the sentence at the end of a page: where the code belongs."""
+    if code in CODES:
+        return "This is one of the [errors in manifests](../errors.md)."
+    if code in BLOCK_CODES:
+        return "This is one of the [reasons why a subject is blocked](../block-codes.md)."
+    if code in LIMIT_CODES:
+        return "This is one of the [limits of a Cluster](../kinds/cluster.md#limits)."
+    return "This is one of the [exit codes](../cli.md#exit-codes)."
+
+
+def _grouped_table(codes: Mapping[str, Any], groups: Mapping[str, str]) -> str:
+    """Return a table for each group; the first digit of a code names its group."""
+    tables = []
+    for digit, heading in groups.items():
+        rows = [f"| [{code}](codes/{code}.md) | {entry.title} |\n" for code, entry in codes.items() if code[1] == digit]
+        tables.append(f"## {heading}\n\n| code | title |\n|---|---|\n{''.join(rows)}")
+    return "\n".join(tables)
 
 
 def _example_input(name: str, content: str) -> str:

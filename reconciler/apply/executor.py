@@ -90,7 +90,9 @@ def _run_lanes(
                     context.discard(batch)
                 except (OSError, MemoryError) as error:
                     # Descriptors, threads, memory: one lane must not lose what the others did.
-                    context.halt(f"this machine is out of something: {error or type(error).__name__}")
+                    context.halt(
+                        f"this machine is out of something: {getattr(error, 'strerror', None) or error or 'memory'}"
+                    )
                     # Of those without a step it is not known whether their request went out.
                     known = {step.action.address for step in steps}
                     unknown = [attempt for attempt in batch if attempt.action.address not in known]

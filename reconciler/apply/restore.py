@@ -25,6 +25,7 @@ from reconciler.operations.checks import known, suggestion
 from reconciler.operations.observation import RecheckFailure
 from reconciler.text.escape import display_name, quoted
 from reconciler.text.formatting import count, format_time
+from reconciler.text.validation import error_reason
 
 _LOG = logging.getLogger(__name__)
 
@@ -108,7 +109,7 @@ def find_removal(text: str, group: str, *, name: str) -> Removal:
         removals = list(_of_journal(text) if text.startswith('{"v":') else _of_results(text))
     except ValueError as error:
         raise PlanUnusable(
-            f"{name} is neither a results file nor the output of `reconciler journal -o json`: {error}; pass the file of "
+            f"{name} is neither a results file nor the output of `reconciler journal -o json`: {error_reason(error)}; pass the file of "
             "`apply --results`"
         ) from None
     same = [removal for removal in removals if removal.group == group]

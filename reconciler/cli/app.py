@@ -8,24 +8,25 @@ are here; a test compares them with the commands' own.
 import errno
 import logging
 import traceback
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 import typer.main
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
 from reconciler import __version__
 from reconciler.cli import console
 from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError
 from reconciler.text.redact import redact
+from reconciler.text.validation import plain_reason
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "demo": ("sandbox", "Show the tool at work on three local Kafka brokers."),
     "sandbox": ("sandbox", "Run local Kafka brokers to try things on."),
+    "suggest": ("suggest", "Scan a cluster and suggest its first policies."),
     "init": ("manifests", "Write the first manifests and workflows for a cluster."),
     "validate": ("validate", "Check manifests without a cluster."),
     "clusters": ("validate", "List the clusters of the manifests."),
@@ -33,7 +34,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "plan": ("plan", "Show what would change on the cluster, and why."),
     "plan diff": ("plan", "Show what changed between two saved plans."),
     "show": ("plan", "Print a saved plan in any format."),
-    "explain": ("plan", "Explain one decision of a plan, or an error code."),
+    "explain": ("plan", "Explain one decision of a plan, or a code."),
     "apply": ("apply", "Carry out a saved plan, or plan and ask for confirmation."),
     "restore-group": ("restore", "Write the committed offsets of a removed group back."),
     "converge": ("apply", "Plan and apply the policies in `mode: continuous`, once."),
@@ -48,8 +49,51 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 Functions have the names of commands, with `_`. The help of the first word mentions a command of two words.
 """
 
-new_app = partial(typer.Typer, pretty_exceptions_enable=False, rich_markup_mode=None)
-"""A typer application whose help is plain text and which leaves exceptions to `app.run`."""
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class PlainCommand(TyperCommand):
+    """A command whose help has its own options first, and shows no type of Python."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        params: Sequence[Any] = self.params
+        for param in params:
+            # A list of choices says what it takes, and for other values typer would show a type of Python.
+            if param.metavar is None and not getattr(param, "is_flag", False) and not param.type_descriptor.is_choice:
+                is_file = param.type_descriptor.is_path and param.param_type_name == "option"
+                param.metavar = "PATH" if is_file else param.name.rpartition("_")[2].upper()
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words of the usage line; typer writes a required argument as `{NAME}`."""
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the sections of arguments and options; typer calls it."""
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for param in self.get_params(ctx):
+            if (record := param.get_help_record(ctx)) is None:
+                continue
+            if param.param_type_name == "argument":
+                sections["Arguments"].append((str(getattr(param, "metavar", param.name)), record[1]))
+            else:
+                sections.setdefault(getattr(param, "rich_help_panel", None) or "Options", []).append(record)
+        for heading, rows in sections.items():
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
+
+
+class Application(typer.Typer):
+    """A typer application whose help is plain text and which leaves exceptions to `app.run`."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(pretty_exceptions_enable=False, rich_markup_mode=None, **options)
+
+    def command(self, name: str | None = None, **options: Any) -> Callable[[Command], Command]:
+        """Return the decorator of a command; see typer."""
+        return super().command(name, **({"cls": PlainCommand} | options))
 
 
 def load_command(name: str) -> Any:
@@ -58,7 +102,7 @@ def load_command(name: str) -> Any:
     target = getattr(import_module(f"reconciler.cli.{module}"), name.replace(" ", "_").replace("-", "_"))
     if isinstance(target, typer.Typer):
         return typer.main.get_command(target)
-    alone = new_app(add_completion=False)
+    alone = Application(add_completion=False)
     alone.command(name=name, hidden=" " in name)(target)
     return typer.main.get_command(alone)
 
@@ -76,7 +120,7 @@ class LazyGroup(TyperGroup):
         return name, command, remaining
 
 
-app = new_app(
+app = Application(
     name="reconciler",
     cls=LazyGroup,
     help="Housekeeping of Apache Kafka clusters from manifests. Nothing beyond the reviewed plan happens.",
@@ -102,12 +146,23 @@ def _root(
     pass
 
 
+def _describe(error: TyperException) -> str:
+    """Return the message about wrong words of a command, in plain words, with the wrong value."""
+    if isinstance(getattr(error, "message", None), str):
+        wrong = getattr(error.__cause__, "errors", None)  # of the library that typer validates with
+        plain = plain_reason(error.message)
+        if wrong and plain.startswith("expected"):
+            plain = f"{wrong()[0]['input']}: {plain}"
+        error.message = plain
+    return error.format_message() if hasattr(error, "format_message") else str(error)
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code. Never raises; -v shows the traceback of a bug."""
     try:
         return app(args=list(arguments), prog_name="reconciler", standalone_mode=False) or ExitCode.DONE
     except TyperException as error:
-        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        message = _describe(error)
         if message.startswith("Usage: "):  # a group of commands without one of them
             console.print_stderr(message)
         elif message:

@@ -26,11 +26,13 @@ from reconciler.errors import ExitCode, ManifestsInvalid, PlanUnusable, Reconcil
 from reconciler.journal.review import parse_tree
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Mode
+from reconciler.model.outcome import Status
 from reconciler.model.plan import Blocked, Plan, Waiting
 from reconciler.operations import OPERATIONS, Operation
 from reconciler.pipeline import ApplyResult
 from reconciler.plan import plan_file
-from reconciler.text.escape import display_name
+from reconciler.text.escape import display_name, quoted
+from reconciler.text.formatting import approximate_duration, count, format_time
 
 PAUSED = "RECONCILER_PAUSED"
 """The variable with which an operator stops `converge` and `watch` without a merge."""
@@ -100,7 +102,7 @@ def apply(
         name = manifests.cluster.metadata.name
         question = f"Type the name of the cluster ({name}) to apply this plan:"
         if plan.actions and (answer := console.ask(question)) != name:
-            raise Refused(f"{answer!r} is not {name!r}: nothing was done")
+            raise Refused(f"{quoted(answer)} is not {quoted(name)}: nothing was done")
     # The results are written inside as well: a Ctrl-C at that moment must not end with "interrupted
     # before anything was written".
     with handle_signals() as signals:
@@ -155,20 +157,22 @@ def _check_plan(plan: Plan, expect_digest: str | None) -> None:
             f"plan that was approved"
         )
     if (late_ms := wall_clock_ms() - plan.expires_at_ms) > 0:
-        raise PlanUnusable(f"the plan expired {late_ms // 1000} s ago: nothing was done; plan again")
+        raise PlanUnusable(f"the plan expired {approximate_duration(late_ms)} ago: nothing was done; plan again")
     if plan.refused:
         raise Refused("; ".join(verdict.message for verdict in plan.refused))
 
 
 def show_results(applied: ApplyResult, settings: Settings) -> None:
     """Write the outcomes of a plan in the selected formats, or an error line."""
-    tree = report.results_report(applied.plan, applied.outcomes)
+    duration_ms = max(0, applied.header.finished_at_ms - applied.header.started_at_ms)
+    tree = report.results_report(applied.plan, applied.outcomes, duration_ms=duration_ms)
     with console.report_write_errors():
         console.emit(
             settings,
             "a result",
             text=lambda: common.lines(tree),
             md=lambda: report.write_markdown(tree),
+            html=lambda: report.write_html([tree], [report.results_figures(applied.outcomes)]),
             json=lambda: results_file.lines(applied.outcomes, applied.header),
             github=lambda: report.write_annotations(tree),
         )
@@ -218,9 +222,11 @@ def watch(
     paths: Paths = None,
     every: Annotated[
         str | None,
-        typer.Option(help="Time between two rounds. Default: the shortest `every` of the policies."),
+        typer.Option(
+            metavar="DURATION", help="Time between two rounds. Default: the shortest `every` of the policies."
+        ),
     ] = None,
-    rounds: Annotated[int | None, typer.Option(min=1, help="Stop after this number of rounds.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after this number of rounds.")] = None,
 ) -> int:
     """Converge at regular intervals until Ctrl-C or SIGTERM.
 
@@ -235,26 +241,45 @@ def watch(
     fixed_ms = parse_duration("--every", every) if every else None
     completed = 0
     codes: set[int] = set()
-    with handle_signals() as signals:
+    last_purge = "no purge yet"
+    with handle_signals() as signals, console.progress(settings) as progress:
         while not signals():
             clocks = [policy.every_ms for policy in valid.policies if policy.mode is Mode.CONTINUOUS]
             interval_ms = fixed_ms or min(filter(None, clocks), default=_DEFAULT_EVERY_MS)
             # Without jitter, two loops that delay each other would meet again after each interval.
             wait_s = interval_ms / 1000 + random.uniform(0, min(_JITTER_S, interval_ms / 10_000))  # noqa: S311  no secret
             next_s = time.monotonic() + wait_s
+            blocked = "this round failed"
             with common.collect_errors(valid, codes):  # the cluster may be available in the next round
                 valid, manifests = _load_again(paths, settings, valid, codes) if completed else (valid, valid)
-                plan = _converge_once(manifests, settings, signals, codes, quiet_when_idle=True).plan
+                applied = _converge_once(manifests, settings, signals, codes, quiet_when_idle=True)
+                last_purge = _describe_purge(applied) or last_purge
+                blocked = f"{sum(isinstance(decision, Blocked) for decision in applied.plan.decisions):,} blocked"
                 # A round that begins just before a purge is due would delay it by an interval.
-                due_ms = [d.until_ms for d in plan.decisions if isinstance(d, Waiting) and d.until_ms is not None]
+                due_ms = [
+                    d.until_ms for d in applied.plan.decisions if isinstance(d, Waiting) and d.until_ms is not None
+                ]
                 due_s = (min(due_ms, default=math.inf) - wall_clock_ms()) / 1000
                 next_s = min(next_s, time.monotonic() + max(_LEAST_S, due_s))
             completed += 1
             if completed == rounds:
                 break
-            while not signals() and time.monotonic() < next_s:
+            while not signals() and (left_s := next_s - time.monotonic()) > 0:
+                progress.idle(f"{valid.cluster.metadata.name}: next round in {left_s:.0f} s, {last_purge}, {blocked}")
                 time.sleep(_SLICE_S)
     return ExitCode.DONE if rounds is None else common.worst_exit_code(codes)
+
+
+def _describe_purge(applied: ApplyResult) -> str:
+    """Return when the round removed records, and how many; empty: it removed none."""
+    purged = [outcome for outcome in applied.outcomes if outcome.status is Status.APPLIED and outcome.removed_max]
+    if not purged:
+        return ""
+    records = count(sum(outcome.removed_max for outcome in purged), "record")
+    return (
+        f"last purge {format_time(applied.header.finished_at_ms)} "
+        f"({count(len(purged), 'partition')}, at most {records})"
+    )
 
 
 def _load_again(

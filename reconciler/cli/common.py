@@ -1,7 +1,6 @@
 """What several commands share: arguments, manifests, the run on a cluster, exit codes."""
 
 import os
-import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from reconciler.plan import plan_file
 from reconciler.report import write_lines
 from reconciler.report.tree import Report
 from reconciler.scan.engine import Engine, EngineName
+from reconciler.text.escape import display_name
 
 CONNECTION = "RECONCILER_CONNECTION"
 """The variable with the manifests whose connection every command uses, whatever other manifests say."""
@@ -48,6 +48,14 @@ def _connect_as_environment(manifests: ClusterManifests, settings: Settings) -> 
             "`reconciler plan` shows what the manifests would do"
         )
     return connected
+
+
+def note_missing_policies(manifests: ClusterManifests, settings: Settings) -> None:
+    """Say where policies were looked for, if the cluster has none: nothing is compared then."""
+    if not manifests.policies and not settings.quiet:
+        folders = ", ".join(dict.fromkeys(display_name(str(Path(file.path).parent)) for file in manifests.files))
+        name = display_name(manifests.cluster.metadata.name)
+        console.print_stderr(f"{name}: no policies in {folders}, so nothing is compared; write one there")
 
 
 @contextmanager
@@ -80,7 +88,7 @@ def open_run(settings: Settings, manifests: ClusterManifests, signals: SignalSta
 
 def lines(tree: Report, *, full: bool = False) -> Iterator[Text]:
     """Lay a report out for the terminal; without a terminal and COLUMNS, no line is broken."""
-    return write_lines(tree, width=shutil.get_terminal_size((0, 0)).columns or None, full=full)
+    return write_lines(tree, width=console.terminal_width(), full=full)
 
 
 @contextmanager

@@ -5,18 +5,20 @@ import io
 import json
 import logging
 import os
+import shutil
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
+from reconciler.cli.progress import Bar, NoProgress, Progress, StepLines, hidden, shown, shows_bar
 from reconciler.cli.settings import Format, Settings
 from reconciler.errors import OutputUnwritten, ReconcilerError, UsageError
 from reconciler.text.escape import escape_text, harmless_json
 from reconciler.text.redact import redact
+from reconciler.text.validation import error_reason
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -25,8 +27,7 @@ if TYPE_CHECKING:
 Rendered: TypeAlias = "str | Iterable[str | Text]"
 """A result in one format. A large one comes in parts. Rich text is a line without its end."""
 _PARTS_AT_ONCE = 1000
-_SAME_STEP_S = 10.0
-"""Without a terminal, a step that continues is printed again after this time."""
+_WIDTH_MIN, _WIDTH_DEFAULT = 40, 80
 
 
 def use_color(settings: Settings, stream: TextIO) -> bool:
@@ -36,9 +37,20 @@ def use_color(settings: Settings, stream: TextIO) -> bool:
     return settings.color == "always"
 
 
+def terminal_width() -> int | None:
+    """Return the cells of a line on stdout; None: no terminal and no COLUMNS, so lines have any width.
+
+    A terminal that reports 0 cells does not know its width. Below 40 cells, long lines stick out.
+    """
+    columns = shutil.get_terminal_size((0, 0)).columns
+    if columns <= 0:
+        return _WIDTH_DEFAULT if sys.stdout.isatty() else None
+    return max(columns, _WIDTH_MIN)
+
+
 def write(text: str) -> None:
     """Write UTF-8 to stdout. Raises OutputUnwritten, and BrokenPipeError if nothing reads it."""
-    with write_errors("standard output"):
+    with write_errors("standard output"), hidden():
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
         sys.stdout.flush()
@@ -51,7 +63,8 @@ def print_error(message: str) -> None:
 
 def print_stderr(message: str) -> None:
     """Print one line to stderr, which never fails: see `unfailing_stderr`."""
-    print(message, file=sys.stderr, flush=True)
+    with hidden():
+        print(message, file=sys.stderr, flush=True)
 
 
 class _UnfailingFile(io.FileIO):
@@ -143,7 +156,9 @@ def report_write_errors() -> Iterator[None]:
     except (OSError, OutputUnwritten) as error:
         if isinstance(error, BrokenPipeError):
             discard_stdout()
-        print_error(f"the results could not be written completely: {error}; to read them: reconciler journal")
+        print_error(
+            f"the results could not be written completely: {error_reason(error)}; to read them: reconciler journal"
+        )
 
 
 def discard_stdout() -> None:
@@ -158,7 +173,7 @@ def prepare(settings: Settings, *files: Path | None) -> None:
     """Check formats, output files and `files` before a command does anything. Raises UsageError."""
     outputs = settings.output_file or ()
     if Format.SARIF in (settings.output, *(file.output for file in outputs)):
-        raise UsageError("-o sarif: only validate has this format; results have text, md, json, github")
+        raise UsageError("-o sarif: only validate has this format; results have text, md, html, json, github")
     for path in filter(None, (*(file.path for file in outputs), *files)):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -169,32 +184,16 @@ def prepare(settings: Settings, *files: Path | None) -> None:
 
 
 @contextmanager
-def progress(settings: Settings) -> Iterator[Callable[[str], None]]:
-    """Yield a function that shows progress: one line on a terminal, otherwise a line per step."""
-    if settings.quiet:
-        yield lambda _message: None
-        return
-    if sys.stderr.isatty():
-        from rich.console import Console
-        from rich.text import Text
+def progress(settings: Settings) -> Iterator[Progress]:
+    """Yield what shows the steps of a command: a bar on a terminal, otherwise lines."""
 
-        console = Console(stderr=True, highlight=False, emoji=False, no_color=not use_color(settings, sys.stderr))
-        with console.status("…", spinner="dots") as status:
-            yield lambda message: status.update(Text(message))
-        return
-    started = time.monotonic()
-    last_step, last_at = "", started
+    def create() -> Progress:
+        if settings.quiet:
+            return NoProgress()
+        return Bar(color=use_color(settings, sys.stderr)) if shows_bar() else StepLines(print_stderr)
 
-    def print_step(message: str) -> None:
-        nonlocal last_step, last_at
-        now = time.monotonic()
-        step = "".join(character for character in message.partition(" (")[0] if not character.isdigit())
-        if step == last_step and now - last_at < _SAME_STEP_S:
-            return
-        last_step, last_at = step, now
-        print_stderr(f"[{now - started:6.1f} s] {message}")
-
-    yield print_step
+    with shown(create) as current:
+        yield current
 
 
 class _TextLines(logging.Formatter):
@@ -213,9 +212,15 @@ class _JsonLines(logging.Formatter):
         return harmless_json(json.dumps({**fields, "message": record.getMessage()}))
 
 
+class _LogHandler(logging.StreamHandler[TextIO]):
+    def emit(self, record: logging.LogRecord) -> None:
+        with hidden():
+            super().emit(record)
+
+
 def start_logging(settings: Settings) -> None:
     """Log to stderr: warnings, with -v all records of this program, and none of libraries."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _LogHandler(sys.stderr)
     handler.setFormatter(
         _JsonLines() if settings.log_format == "json" else _TextLines("%(levelname)s %(name)s %(message)s")
     )
@@ -228,8 +233,9 @@ def start_logging(settings: Settings) -> None:
 
 def ask(question: str) -> str:
     """Read one line from the terminal. Raises ReconcilerError at the end of the input."""
-    print(question, end=" ", file=sys.stderr, flush=True)
-    answer = sys.stdin.readline()
+    with hidden():
+        print(question, end=" ", file=sys.stderr, flush=True)
+        answer = sys.stdin.readline()
     if not answer:
         raise ReconcilerError("the input ended without an answer: nothing was done")
     return answer.strip()

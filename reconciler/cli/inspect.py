@@ -27,6 +27,7 @@ from reconciler.plan import drift as drift_reports
 from reconciler.plan.drift import DriftReport
 from reconciler.sandbox.java import find_java, major_version
 from reconciler.text.escape import escape_text, harmless_json
+from reconciler.text.validation import error_reason
 
 
 @accepts_settings
@@ -173,6 +174,7 @@ def drift(
     reports: list[DriftReport] = []
     wrong_cluster = False
     for manifests in loading.load_clusters(paths, settings):
+        common.note_missing_policies(manifests, settings)
         try:
             with common.open_run(settings, manifests) as run:
                 reports.append(drift_reports.report(pipeline.plan(run), previous=previous_reports))
@@ -188,12 +190,13 @@ def drift(
             # The wrong cluster stays wrong until the manifest changes, and its facts mean nothing.
             wrong_cluster = wrong_cluster or isinstance(error, WrongCluster)
     trees = [report.drift_report(entry) for entry in reports]
-    visible = [tree for tree, entry in zip(trees, reports, strict=True) if not (settings.quiet and entry.in_sync)]
+    visible = [tree for tree, entry in zip(trees, reports, strict=True) if not (settings.quiet and entry.is_silent)]
     console.emit(
         settings,
         "a drift report",
         text=lambda: (line for tree in visible for line in common.lines(tree)),
         md=lambda: report.write_pages(trees),
+        html=lambda: report.write_html(trees, report.drift_figures(reports)),
         github=lambda: report.write_pages(trees),
         json=lambda: drift_reports.dumps(reports),
     )
@@ -212,7 +215,7 @@ def _read(previous: Path | None) -> Sequence[DriftReport]:
         return ()
     except (OSError, ValueError) as error:
         console.print_stderr(
-            f"warning: --previous {previous} is no drift report ({error}): the drift is dated from this run on"
+            f"warning: --previous {previous} is no drift report ({error_reason(error)}): the drift is dated from this run on"
         )
         return ()
 
@@ -236,7 +239,9 @@ def scan(
 def journal(
     settings: Settings,
     paths: Paths = None,
-    address: Annotated[str | None, typer.Option(help="Only this address, or this prefix of one.")] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Only this subject, such as orders[3], this address, or this prefix of one.")
+    ] = None,
 ) -> None:
     """Print the intents and outcomes of all runs, oldest first."""
     with common.open_run(settings, loading.load_cluster(paths, settings)) as run:

@@ -1,6 +1,7 @@
 """Arguments that name manifests, and their loading. Imports neither the Kafka client nor the scan."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -47,6 +48,8 @@ def load(paths: Sequence[Path] | None, settings: Settings, *, tree: str | None =
     paths = paths or [Path("manifests")]
     if tree is not None and (len(paths) != 1 or not paths[0].is_dir()):
         raise UsageError(f"the tree {tree} is that of one folder of manifests: name one folder, and no file")
+    for path in paths:
+        _refuse_plan(path)
     try:
         manifests = files.load(paths, now_ms=wall_clock_ms(), cluster=settings.cluster)
     except ManifestsInvalid as error:
@@ -66,6 +69,18 @@ def load(paths: Sequence[Path] | None, settings: Settings, *, tree: str | None =
                 "have it reviewed"
             )
     return manifests
+
+
+def _refuse_plan(path: Path) -> None:
+    """Raise UsageError for a saved plan: each of its lines would be an error of a manifest."""
+    with suppress(OSError):  # the loader reports it
+        with path.open("rb") as stream:
+            start = stream.read(80)
+        if start.startswith(b'{\n"format_version": ') and b'\n"kind": "Plan",' in start:
+            raise UsageError(
+                f"{path} is a saved plan, not a manifest: `reconciler apply {path}` carries it out, "
+                f"`reconciler show {path}` prints it"
+            )
 
 
 def load_clusters(

@@ -2,8 +2,8 @@
 
 import json
 import os
-from collections.abc import Mapping
-from contextlib import closing, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -12,14 +12,15 @@ import typer
 
 from reconciler import gitops
 from reconciler.apply import results
-from reconciler.cli import console
+from reconciler.cli import console, loading
 from reconciler.cli.settings import KeyValue, Settings, accepts_settings, parse_key_value
 from reconciler.clock import wall_clock_ms
-from reconciler.errors import ExitCode, ManifestsInvalid, UsageError
+from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError, UsageError
 from reconciler.kafka import connect, journal_topic
+from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import secrets
-from reconciler.manifest.files import source_of, validate_sources
+from reconciler.manifest.files import load, source_of, validate_sources
 from reconciler.manifest.schema import schemas
 from reconciler.model.snapshot import Unknown
 from reconciler.plan import plan_file
@@ -65,32 +66,41 @@ def init(
 
     Reads the cluster id from the brokers, and adds harmless examples. Overwrites no file.
 
-    A repository that has the files of another cluster keeps every file with the same content.
+    A repository that has the files of another cluster keeps every file with the same content. A
+    cluster that the manifests of the repository declare already is refused. After an error, or if
+    `validate` would refuse the manifests, the command removes what it wrote.
     """
     console.start_logging(settings)
-    servers = [server.strip() for server in bootstrap_server.split(",") if server.strip()]
-    if not servers:
-        raise UsageError(
-            f"--bootstrap-server {bootstrap_server!r}: expected host:port of some brokers, separated by commas"
-        )
-    files = _without_existing_dependabot(gitops.workflows(action), directory) if workflows else {}
+    servers = parse_servers(bootstrap_server)
+    folder = directory / "manifests"
+    declared = _declared_clusters(folder)
+    for known in declared:
+        if known.metadata.name == name:
+            raise UsageError(
+                _declared_already(known, f"declares {known.address}", "edit that file, or choose another --name")
+            )
+    files = gitops.workflows(action) if workflows else {}
     manifests = partial(
         gitops.starter_manifests, servers=servers, name=name, client=dict(client or ()), journal_topic=journal
     )
-    connection = secrets.resolve(_validate(manifests("unknown"), directory), timeout_s=settings.timeout)
+    connection = secrets.resolve(validate_cluster(manifests("unknown"), directory), timeout_s=settings.timeout)
     with console.progress(settings) as progress:
         progress(f"reading the cluster id from {', '.join(servers)}")
         cluster_id = connect.cluster_id(connection)
-        _write({**manifests(cluster_id), gitops.SCHEMA: schemas()["manifest.json"], **files}, directory)
-        if journal:  # last, because it changes the cluster
-            progress(f"creating the topic {journal}")
-            with closing(KafkaSession(connection)) as session:
-                # Only a topic that existed is checked: brokers learn the settings of a new one later.
-                is_new = journal_topic.create_topic(session, journal)
-                risks = () if is_new else journal_topic.check_topic(session, journal)
-            for sentence in [risks.reason] if isinstance(risks, Unknown) else risks:
-                console.print_stderr(f"warning: {sentence}")
+        for known in declared:
+            if known.spec.cluster_id == cluster_id:
+                subject = f"declares the cluster of {', '.join(servers)} (cluster id {cluster_id}) as {known.address}"
+                raise UsageError(_declared_already(known, subject, "use these manifests, or check --bootstrap-server"))
+        files = _without_existing_dependabot(files, directory)
+        files = {gitops.SCHEMA: schemas()["manifest.json"], **_ignore_file(directory), **files}
+        with _written({**manifests(cluster_id), **files}, directory) as paths:
+            _check_folder(folder, settings)
+            if journal:  # last, because it changes the cluster
+                progress(f"creating the topic {journal}")
+                _create_journal(connection, journal)
+    console.write("".join(f"{path}\n" for path in paths))
     console.print_stderr("next: run reconciler validate, then reconciler doctor, then reconciler plan")
+    console.print_stderr("reconciler suggest reads the cluster and suggests first policies, each with its evidence")
     if workflows:
         console.print_stderr(
             f"for GitHub: create the environments reconciler-plan-{name}, reconciler-apply-{name} and others with their "
@@ -98,10 +108,61 @@ def init(
         )
 
 
+def _declared_clusters(folder: Path) -> Sequence[Cluster]:
+    """Return the valid Cluster manifests below the folder, whatever is invalid beside them."""
+    if not os.path.lexists(folder):
+        return ()
+    try:
+        return load([folder], now_ms=wall_clock_ms()).clusters
+    except ManifestsInvalid as error:
+        return error.clusters
+
+
+def _declared_already(cluster: Cluster, subject: str, next_step: str) -> str:
+    return (
+        f"{cluster.declared_at} {subject} already, so nothing was written: {next_step}; for its workflows alone, run "
+        "init in an empty folder and copy .github"
+    )
+
+
+def _check_folder(folder: Path, settings: Settings) -> None:
+    """Load the manifests as `validate` does. Prints the errors, and raises ReconcilerError."""
+    try:
+        loading.load_trusted(folder, settings)
+    except ManifestsInvalid:
+        raise ReconcilerError(
+            f"with the new files, `reconciler validate` refuses {folder}: correct the errors above that are in your "
+            "own files, or choose another folder, and run init again"
+        ) from None
+
+
+def _create_journal(connection: Connection, topic: str) -> None:
+    """Create the topic of the journal, or warn about the settings of one that exists."""
+    with closing(KafkaSession(connection)) as session:
+        # Only a topic that existed is checked: brokers learn the settings of a new one later.
+        is_new = journal_topic.create_topic(session, topic)
+        risks = () if is_new else journal_topic.check_topic(session, topic)
+    for sentence in [risks.reason] if isinstance(risks, Unknown) else risks:
+        console.print_stderr(f"warning: {sentence}")
+
+
+def _ignore_file(directory: Path) -> Mapping[str, str]:
+    """Return the .gitignore to write. One that exists stays: it belongs to the user."""
+    path = directory / gitops.IGNORE_FILE
+    if not os.path.lexists(path):
+        return {gitops.IGNORE_FILE: gitops.ignore_file()}
+    missing: Sequence[str] = gitops.IGNORED
+    with suppress(OSError, ValueError):
+        missing = gitops.missing_ignores(path.read_text(encoding="utf-8"))
+    if missing:
+        console.print_stderr(f"{path} exists and stays: add the lines {' '.join(missing)} to it")
+    return {}
+
+
 def _without_existing_dependabot(files: Mapping[str, str], directory: Path) -> Mapping[str, str]:
     """Return the files without that of Dependabot if there is one, which may serve other packages, too."""
     path = directory / gitops.DEPENDABOT
-    if not os.path.lexists(path):
+    if gitops.DEPENDABOT not in files or not os.path.lexists(path):
         return files
     console.print_stderr(
         f"{path} exists and stays: its ecosystem github-actions keeps the commits of the workflows current"
@@ -109,7 +170,15 @@ def _without_existing_dependabot(files: Mapping[str, str], directory: Path) -> M
     return {relative: text for relative, text in files.items() if relative != gitops.DEPENDABOT}
 
 
-def _validate(files: Mapping[str, str], directory: Path) -> Cluster:
+def parse_servers(text: str) -> list[str]:
+    """Return the addresses of --bootstrap-server. Raises UsageError where there is none."""
+    servers = [server.strip() for server in text.split(",") if server.strip()]
+    if not servers:
+        raise UsageError(f"--bootstrap-server {text!r}: expected host:port of some brokers, separated by commas")
+    return servers
+
+
+def validate_cluster(files: Mapping[str, str], directory: Path) -> Cluster:
     """Return the Cluster of these manifests. Raises UsageError if it is invalid."""
     sources = [source_of(str(directory / path), files[path].encode()) for path in files if "/cluster." in path]
     try:
@@ -120,8 +189,12 @@ def _validate(files: Mapping[str, str], directory: Path) -> Cluster:
         raise UsageError(f"no manifest may have these values: {problems}") from None
 
 
-def _write(files: Mapping[str, str], directory: Path) -> None:
-    """Write the files that do not exist; refuse all if one exists with other content."""
+@contextmanager
+def _written(files: Mapping[str, str], directory: Path) -> Iterator[Sequence[Path]]:
+    """Write the files that do not exist, and remove them again if that or the block fails.
+
+    Refuses all with UsageError if one exists with other content. Raises OutputUnwritten.
+    """
     missing = {}
     for relative, text in files.items():
         path = directory / relative
@@ -137,11 +210,37 @@ def _write(files: Mapping[str, str], directory: Path) -> None:
             )
         else:
             missing[path] = text
-    for path, text in missing.items():
-        with console.write_errors(str(path)):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        console.write(f"{path}\n")
+    new_files: list[Path] = []
+    new_folders: list[Path] = []
+    try:
+        for path, text in missing.items():
+            with console.write_errors(str(path)):
+                new_folders[:0] = [folder for folder in path.parents if not folder.exists()]
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("x", encoding="utf-8") as stream:  # a file that appeared meanwhile stays
+                    new_files.append(path)
+                    stream.write(text)
+        yield new_files
+    except BaseException:
+        _remove(new_files, new_folders)
+        raise
+
+
+def _remove(files: Sequence[Path], folders: Sequence[Path]) -> None:
+    """Remove the files and the empty folders, and say so. Folders come after those in them."""
+    remaining = []
+    for path in files:
+        try:
+            path.unlink()
+        except OSError:
+            remaining.append(str(path))
+    for folder in folders:
+        with suppress(OSError):  # it was not created, or has files of others
+            folder.rmdir()
+    if remaining:
+        console.print_stderr(f"init could not remove what it wrote; remove these files: {', '.join(remaining)}")
+    elif files:
+        console.print_stderr("init has removed again what it wrote")
 
 
 def schema(

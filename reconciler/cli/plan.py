@@ -1,52 +1,104 @@
 """`reconciler plan`, `plan diff`, `show` and `explain`: what would change, and why. Read only."""
 
+import json
 import re
+from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from reconciler import pipeline, report
+from reconciler.apply import results as results_file
 from reconciler.cli import common, console, loading
+from reconciler.cli.codes import find_code
 from reconciler.cli.loading import Paths, PlanAndPaths
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.clock import wall_clock_ms
-from reconciler.errors import ExitCode, Refused, UsageError
-from reconciler.manifest.error_codes import CODES
+from reconciler.codec import document
+from reconciler.errors import ExitCode, PlanUnusable, ReconcilerError, Refused, UsageError
 from reconciler.manifest.files import ClusterManifests
-from reconciler.model.block_reason import BLOCK_CODES
-from reconciler.model.names import Address
-from reconciler.model.plan import Plan
+from reconciler.model.names import format_subject
+from reconciler.model.plan import Blocked, Plan
+from reconciler.plan import drift as drift_reports
 from reconciler.plan import limits, plan_file
 from reconciler.plan.diff import compare
+from reconciler.plan.targets import find_subject
 from reconciler.policies.fields import duration_ms
-from reconciler.text.formatting import format_duration
+from reconciler.text.escape import display_name
+from reconciler.text.formatting import count, format_duration, format_time, until
+from reconciler.text.suggest import did_you_mean
 
+_HEAD_CHARS = 1_000
+"""Characters of a document in which its kind stands."""
 LONGEST_EXPIRY_MS = 366 * 86_400_000
 DetailedExitcode = Annotated[bool, typer.Option("--detailed-exitcode", help="Exit 2 if there are actions.")]
+FINDINGS = ("blocked", "unknown", "unmatched")
+"""What `plan --fail-on` may name, in the order of their messages."""
 Full = Annotated[bool, typer.Option("--full", help="List every partition, and skipped subjects.")]
 
 
-def show_plan(plan: Plan, settings: Settings, *, full: bool = False, saved_to: Path | None = None) -> None:
-    """Write the plan in the selected formats."""
-    path = str(saved_to) if saved_to else None
+def show_plan(
+    plan: Plan,
+    settings: Settings,
+    *,
+    full: bool = False,
+    saved_to: Path | None = None,
+    with_next_step: bool = False,
+    paths: Paths = None,
+) -> None:
+    """Write the plan in the selected formats, and for a terminal the next command."""
+    tree = partial(
+        report.plan_report,
+        plan,
+        full=full,
+        saved_to=str(saved_to) if saved_to else None,
+        with_next_step=with_next_step,
+        paths=[str(path) for path in paths or ()],
+    )
     console.emit(
         settings,
         "a plan",
-        text=lambda: common.lines(report.plan_report(plan, full=full, saved_to=path), full=full),
-        md=lambda: report.write_markdown(report.plan_report(plan)),
+        text=lambda: common.lines(tree(), full=full),
+        md=lambda: report.write_markdown(report.plan_report(plan, full=full)),
+        html=lambda: report.write_html([report.plan_report(plan, full=full)], [report.plan_figures(plan)]),
         json=lambda: plan_file.lines(plan),
         github=lambda: report.write_annotations(report.plan_report(plan)),
     )
 
 
-def exit_code(plan: Plan, *, detailed: bool) -> ExitCode:
-    """Return 3 if a limit refuses the plan, 2 for actions with --detailed-exitcode, else 0."""
-    for verdict in plan.refused:
-        console.print_error(verdict.message)
-    if plan.refused:
+def exit_code(plan: Plan, *, detailed: bool, fail_on: Collection[str] = ()) -> ExitCode:
+    """Return 3 if a limit or a finding of `fail_on` refuses, 2 for actions if `detailed`, else 0."""
+    refused = [verdict.message for verdict in plan.refused]
+    findings = {name: text for name, text in describe_findings(plan).items() if name in fail_on and text}
+    for message in (*refused, *(f"--fail-on {name}: {text}" for name, text in findings.items())):
+        console.print_error(message)
+    if refused or findings:
         return ExitCode.REFUSED
     return ExitCode.ACTIONS if detailed and plan.actions else ExitCode.DONE
+
+
+def describe_findings(plan: Plan) -> dict[str, str]:
+    """Return for each of FINDINGS what the plan has of it; empty: nothing."""
+    blocked = [decision for decision in plan.decisions if isinstance(decision, Blocked)]
+    first = (
+        f"{count(len(blocked), 'subject')} blocked, the first: {format_subject(blocked[0].address)}" if blocked else ""
+    )
+    policies = ", ".join(str(warning.policy) for warning in plan.unmatched)
+    return {"blocked": first, "unknown": " ".join(plan.incomplete), "unmatched": policies}
+
+
+def parse_findings(text: str) -> frozenset[str]:
+    """Return the findings of `--fail-on`, separated by commas. Raises UsageError for another word."""
+    words = [word.strip() for word in text.split(",")]
+    for word in words:
+        if word not in FINDINGS:
+            hint = did_you_mean(word, FINDINGS)
+            known = f"did you mean {hint}?" if hint else f"write {', '.join(FINDINGS)}, or some of them"
+            shown = display_name(word) if word else "an empty word"
+            raise UsageError(f"--fail-on: {shown} is no finding of a plan; {known}")
+    return frozenset(words)
 
 
 @accepts_settings
@@ -67,14 +119,30 @@ def plan(
             help="Take the connection of each Cluster from these manifests, such as a checkout of the default branch.",
         ),
     ] = None,
-    target: Annotated[list[str] | None, typer.Option(help="Plan only this address. May be repeated.")] = None,
-    expires_after: Annotated[str, typer.Option(help="How long a saved plan may be applied.")] = "24h",
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Read and plan only this subject, such as orders[3], or this policy. May be repeated.",
+        ),
+    ] = None,
+    expires_after: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long a saved plan may be applied.")
+    ] = "24h",
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FINDING,…",
+            help="Exit 3 if the plan has one of these: blocked, unknown, unmatched. The plan is printed and saved.",
+        ),
+    ] = None,
     full: Full = False,
 ) -> int:
     """Show what would change on the cluster, and why.
 
     The command changes nothing. `reconciler plan diff OLD NEW` compares two saved plans.
     """
+    findings = frozenset[str]() if fail_on is None else parse_findings(fail_on)
     expires_after_ms = parse_duration("--expires-after", expires_after)
     if expires_after_ms > LONGEST_EXPIRY_MS:
         raise UsageError(f"--expires-after {expires_after}: at most {format_duration(LONGEST_EXPIRY_MS)}")
@@ -93,6 +161,7 @@ def plan(
                 if trusted is not None and connected.base is None:
                     codes.add(_announce_new_cluster(connected))
                     continue
+                common.note_missing_policies(connected, settings)
                 with common.open_run(settings, connected) as run:
                     planned = pipeline.plan(
                         run, targets=target or [], reviewed=reviewed, expires_after_ms=expires_after_ms
@@ -102,8 +171,8 @@ def plan(
                 continue
             if out:
                 plan_file.write(planned, out)
-            show_plan(planned, settings, full=full, saved_to=out)
-            codes.add(exit_code(planned, detailed=detailed_exitcode))
+            show_plan(planned, settings, full=full, saved_to=out, with_next_step=True, paths=paths)
+            codes.add(exit_code(planned, detailed=detailed_exitcode, fail_on=findings))
     if target_errors and len(target_errors) == len(clusters):
         raise target_errors[-1]
     return common.worst_exit_code(codes)
@@ -141,6 +210,7 @@ def plan_diff(
         "a comparison",
         text=lambda: common.lines(report.diff_report(comparison)),
         md=lambda: report.write_markdown(report.diff_report(comparison)),
+        html=lambda: report.write_html([report.diff_report(comparison)]),
         json=lambda: report.diff_json(comparison),
     )
 
@@ -148,14 +218,73 @@ def plan_diff(
 @accepts_settings
 def show(
     settings: Settings,
-    saved: Annotated[Path, typer.Argument(metavar="PLAN", help="A saved plan.")],
+    saved: Annotated[Path, typer.Argument(metavar="PLAN", help="A saved plan, results or a drift report.")],
     detailed_exitcode: DetailedExitcode = False,
     full: Full = False,
 ) -> int:
-    """Print a saved plan in any format."""
+    """Print a saved plan in any format.
+
+    It also prints the file of `apply --results`, and the JSON of `drift`.
+    """
+    if saved.is_file() and results_file.is_results(saved):
+        return _show_saved_results(saved, settings)
+    if _is_drift_report(saved):
+        return _show_drift_report(saved, settings)
     planned = plan_file.read(saved)
-    show_plan(planned, settings, full=full, saved_to=saved)
+    show_plan(planned, settings, full=full, saved_to=saved, with_next_step=True)
+    if (now_ms := wall_clock_ms()) > planned.expires_at_ms:
+        console.print_stderr(
+            f"warning: this plan expired at {format_time(planned.expires_at_ms)}, "
+            f"{until(planned.expires_at_ms, now_ms=now_ms)}: apply refuses it; plan again"
+        )
     return exit_code(planned, detailed=detailed_exitcode)
+
+
+def _show_saved_results(saved: Path, settings: Settings) -> ExitCode:
+    """Write a results file in the selected formats. Raises PlanUnusable."""
+    try:
+        text = saved.read_text(encoding="utf-8")
+        header, rows = results_file.parse(text)
+    except (OSError, ValueError) as error:
+        raise PlanUnusable(f"the results {saved} are not usable: {error}") from error
+    tree = report.results_report(header, rows, duration_ms=max(0, header.finished_at_ms - header.started_at_ms))
+    console.emit(
+        settings,
+        "a result",
+        text=lambda: common.lines(tree),
+        md=lambda: report.write_markdown(tree),
+        html=lambda: report.write_html([tree], [report.results_figures(rows)]),
+        json=lambda: document(json.loads(text)),
+        github=lambda: report.write_annotations(tree),
+    )
+    return ExitCode.DONE
+
+
+def _is_drift_report(saved: Path) -> bool:
+    """Return whether the file begins like the JSON of `drift`."""
+    try:
+        with saved.open(encoding="utf-8") as stream:
+            return saved.is_file() and '"kind": "DriftReport"' in stream.read(_HEAD_CHARS)
+    except (OSError, ValueError):
+        return False
+
+
+def _show_drift_report(saved: Path, settings: Settings) -> ExitCode:
+    """Write a saved report of drift in the selected formats. Raises ReconcilerError."""
+    try:
+        reports = drift_reports.parse(saved.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ReconcilerError(f"the drift report {saved} is not usable: {error}") from error
+    trees = list(map(report.drift_report, reports))
+    console.emit(
+        settings,
+        "a drift report",
+        text=lambda: (line for tree in trees for line in common.lines(tree)),
+        md=lambda: report.write_pages(trees),
+        html=lambda: report.write_html(trees, report.drift_figures(reports)),
+        json=lambda: drift_reports.dumps(reports),
+    )
+    return ExitCode.DONE
 
 
 @accepts_settings
@@ -164,33 +293,34 @@ def explain(
     subject: Annotated[
         str,
         typer.Argument(
-            metavar="ADDRESS|CODE", help="An address such as RetentionFloor/orders/orders[3], or a code such as B204."
+            metavar="ADDRESS|CODE",
+            help="A subject as the plan prints it, such as orders[3], a full address such as "
+            "RetentionFloor/orders/orders[3], or a code such as B204, recordsPercent or exit-3.",
         ),
     ],
     words: PlanAndPaths = None,
 ) -> None:
-    """Explain one decision of a plan, or an error code.
+    """Explain one decision of a plan, or a code.
 
-    Without a saved plan, the command makes a plan of the manifests first.
+    Without a saved plan, the command makes a plan of the manifests first. The last line for a code
+    names its page of the documentation.
     """
-    code = subject.upper()
-    if re.fullmatch("[A-Z][0-9]{3}", code):
-        entry = BLOCK_CODES.get(code) or CODES.get(code)
-        if entry is None:
-            raise UsageError(f"no such code: {code}; codes of manifests begin with M, codes of blocked subjects with B")
-        text: console.Rendered = f"{code}: {entry.title}\n\n{entry.explanation}\n"
+    if entry := find_code(subject):
+        text: console.Rendered = f"{entry.code}: {entry.title}\n\n{entry.explanation}\n\nPage: {entry.page}\n"
+    elif re.fullmatch("[A-Za-z]?[0-9]+", subject):
+        raise UsageError(
+            f"no such code: {subject.upper()}; codes of manifests begin with M, codes of blocked subjects with B,"
+            " and a number is an exit code"
+        )
     else:
         text = _explain_decision(subject, words, settings)
     console.emit(settings, "an explanation", text=lambda: text, md=lambda: text)
 
 
 def _explain_decision(subject: str, words: PlanAndPaths, settings: Settings) -> console.Rendered:
-    try:
-        address = Address.parse(subject)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     plan, paths = common.split_plan_and_paths(words)
     if plan is None:
         with common.open_run(settings, loading.load_cluster(paths, settings)) as run:
             plan = pipeline.plan(run)
+    address = find_subject(subject, (decision.address for decision in plan.decisions))
     return list(common.lines(report.explain_report(plan, address)))

@@ -81,4 +81,10 @@ def _read(source: Path) -> str:
 
 
 def _show(tree: Report, settings: Settings) -> None:
-    console.emit(settings, "restore-group", text=lambda: common.lines(tree), md=lambda: report.write_markdown(tree))
+    console.emit(
+        settings,
+        "restore-group",
+        text=lambda: common.lines(tree),
+        md=lambda: report.write_markdown(tree),
+        html=lambda: report.write_html([tree]),
+    )

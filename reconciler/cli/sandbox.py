@@ -13,28 +13,33 @@ from typing import Annotated
 import typer
 
 from reconciler.cli import common, console
-from reconciler.cli.app import new_app
+from reconciler.cli.app import Application
 from reconciler.cli.settings import Settings, accepts_settings
-from reconciler.errors import ReconcilerError, SandboxError
+from reconciler.errors import ReconcilerError, SandboxError, UsageError
 from reconciler.references import ALLOW_ENV
 from reconciler.sandbox import demo_data, jars, registry
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.java import find_java
-from reconciler.sandbox.tools import run_tool
+from reconciler.sandbox.registry import DEFAULT_NAME
+from reconciler.sandbox.tools import run_tool, tool_command, tool_names
+from reconciler.text.suggest import did_you_mean
 
-sandbox = new_app(help="Run local Kafka brokers to try things on.", add_completion=False, no_args_is_help=True)
+sandbox = Application(help="Run local Kafka brokers to try things on.", add_completion=False, no_args_is_help=True)
 
 Name = Annotated[str, typer.Option(help="Name of the sandbox.")]
-DEFAULT_NAME = "default"
+BrokerId = Annotated[int, typer.Argument(metavar="BROKER", help="The id of the broker, as `sandbox status` shows it.")]
 MANIFESTS = Path(__file__).parents[1] / "sandbox" / "demo"
 
 
 def _show(cluster: Cluster, settings: Settings) -> None:
-    brokers = "".join(f"  broker {broker.id}   pid {broker.pid}   log {broker.log}\n" for broker in cluster.brokers)
+    brokers = "".join(
+        f"  broker {broker.id}   {f'pid {broker.pid}' if cluster.alive(broker.id) else 'stopped'}   log {broker.log}\n"
+        for broker in cluster.brokers
+    )
+    name = "" if cluster.name == DEFAULT_NAME else f"--name {cluster.name} "
     text = (
         f"sandbox {cluster.name}: {cluster.bootstrap_servers}   cluster id {cluster.cluster_id}\n"
-        f"{brokers}  Kafka's own tools: java -cp '{cluster.jars}/*' org.apache.kafka.tools.TopicCommand "
-        f"--bootstrap-server {cluster.bootstrap_servers} --list\n"
+        f"{brokers}  Kafka's own tools: reconciler sandbox tools {name}-- kafka-topics --list\n"
     )
     console.emit(settings, "a sandbox", text=lambda: text, json=lambda: f"{registry.to_json(cluster)}\n")
 
@@ -53,10 +58,14 @@ def up(
             help=f"Kafka version: {' or '.join(jars.versions())}.",
         ),
     ] = None,
+    cluster_id: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Cluster id: 16 bytes in base64url without padding. Default: a random one."),
+    ] = None,
 ) -> None:
     """Start brokers that keep running after this command."""
     with console.progress(settings) as progress:
-        cluster = registry.up(name, nodes, version=kafka, progress=progress)
+        cluster = registry.up(name, nodes, version=kafka, cluster_id=cluster_id, progress=progress)
     _show(cluster, settings)
 
 
@@ -74,10 +83,67 @@ def down(settings: Settings, name: Name = DEFAULT_NAME) -> None:
 @accepts_settings
 def status(settings: Settings, name: Name = DEFAULT_NAME) -> None:
     """Show the addresses of a running sandbox. Exit 1 if none is running."""
-    cluster = registry.status(name)
-    if cluster is None:
-        raise SandboxError(f"no sandbox named {name} is running: start one with `reconciler sandbox up --name {name}`")
-    _show(cluster, settings)
+    _show(registry.find(name), settings)
+
+
+@sandbox.command("stop")
+@accepts_settings
+def stop_broker(
+    settings: Settings,
+    broker: BrokerId,
+    kill: Annotated[
+        bool, typer.Option("--kill", help="Kill it, as in a crash, before it can move its leaders.")
+    ] = False,
+    name: Name = DEFAULT_NAME,
+) -> None:
+    """Stop one broker of a sandbox, and keep its data."""
+    with console.progress(settings) as progress:
+        progress(f"stopping broker {broker} of sandbox {name}")
+        registry.stop_broker(broker, name, kill=kill)
+    if not settings.quiet:
+        again = registry.command(f"start {broker}", name)
+        console.print_stderr(f"broker {broker} of sandbox {name} is stopped; {again} starts it again")
+
+
+@sandbox.command("start")
+@accepts_settings
+def start_broker(settings: Settings, broker: BrokerId, name: Name = DEFAULT_NAME) -> None:
+    """Start a stopped broker again, with its port and data."""
+    with console.progress(settings) as progress:
+        progress(f"starting broker {broker} of sandbox {name}")
+        cluster = registry.start_broker(broker, name)
+    if not settings.quiet:
+        waits = "" if cluster.has_quorum() else "; it answers when a majority of the controllers runs"
+        console.print_stderr(f"broker {broker} of sandbox {name} has started{waits}")
+
+
+@sandbox.command(context_settings={"allow_interspersed_args": False})  # all words after the tool are its own
+def tools(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TOOL [ARGUMENTS]", help="A tool such as kafka-topics and its words. Default: list all."
+        ),
+    ] = None,
+    name: Name = DEFAULT_NAME,
+) -> None:
+    """Run one of Kafka's own tools on a sandbox.
+
+    For example `reconciler sandbox tools -- kafka-topics --list`. The tool gets --bootstrap-server
+    unless its arguments name a server. Its exit code is that of this command.
+    """
+    cluster = registry.find(name)
+    available = tool_names(cluster)
+    if not words:
+        console.write("".join(f"{tool}\n" for tool in available))
+        return
+    tool = words[0].removesuffix(".sh")
+    if tool not in available:
+        closest = did_you_mean(tool, available)
+        hint = f"did you mean {closest}? " if closest else ""
+        raise UsageError(f"sandbox {name} has no tool {tool}: {hint}It has {', '.join(available)}")
+    command = tool_command(cluster, tool, *words[1:])
+    os.execv(command[0], command)  # noqa: S606  no shell: terminal, signals and exit code are the tool's
 
 
 @accepts_settings

@@ -9,12 +9,15 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
+COMMON_PANEL = "Options of every command"
+
 
 class Format(StrEnum):
     """Output formats; a command may not have all of them."""
 
     TEXT = "text"
     MD = "md"
+    HTML = "html"
     JSON = "json"
     GITHUB = "github"
     SARIF = "sarif"
@@ -83,7 +86,9 @@ class Settings:
     ] = False
     timeout: Annotated[
         float,
-        typer.Option(envvar="RECONCILER_TIMEOUT", min=1, max=600, help="Seconds for each broker call."),
+        typer.Option(
+            envvar="RECONCILER_TIMEOUT", metavar="SECONDS", min=1, max=600, help="Seconds for each broker call."
+        ),
     ] = 30.0
     engine: Annotated[
         Literal["spark", "auto", "inline"] | None,
@@ -123,6 +128,9 @@ def accepts_settings(command: Callable[..., int | None]) -> Callable[..., int | 
         return command(settings, **arguments)
 
     common = inspect.signature(Settings).parameters
+    for parameter in common.values():
+        (option,) = parameter.annotation.__metadata__
+        option.rich_help_panel = COMMON_PANEL
     _settings, *own = inspect.signature(command).parameters.values()
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (*own, *common.values())]
     wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__

@@ -10,10 +10,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from reconciler.cli.progress import ERASE_LINE, shows_bar
 from reconciler.errors import ExitCode
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_STOPPING = b"stopping: no new request is sent; waiting for requests in flight (press again to exit at once)\n"
+_STOPPING = "stopping: no new request is sent; waiting for requests in flight (press again to exit at once)\n"
+_WRITE_LIMIT_S = 0.5
+"""How long the end waits for a terminal that stalls."""
 
 
 class SignalState:
@@ -32,14 +35,18 @@ class SignalState:
 
     def listen(self, read_fd: int) -> None:
         """Count the signals whose numbers come through a pipe. The second one ends the process."""
+        erase = ERASE_LINE if shows_bar() else ""  # a bar may be on the line
         while numbers := os.read(read_fd, 64):
             for _signal in filter(_SIGNALS.__contains__, numbers):
                 self._count += 1
-                if self._count > 1:
-                    os._exit(ExitCode.PARTLY if self._sent else ExitCode.INTERRUPTED)
                 # In its own thread: the next signal must be received even if the reader of stderr
                 # stalls. Not with print(): the main thread may hold the buffer's lock.
-                threading.Thread(target=os.write, args=(2, _STOPPING), name="stopping", daemon=True).start()
+                text = erase + (_STOPPING if self._count == 1 else "")
+                writing = threading.Thread(target=os.write, args=(2, text.encode()), name="stopping", daemon=True)
+                writing.start()
+                if self._count > 1:
+                    writing.join(_WRITE_LIMIT_S)
+                    os._exit(ExitCode.PARTLY if self._sent else ExitCode.INTERRUPTED)
 
 
 @contextmanager

@@ -265,9 +265,7 @@ def _guarded(findings: Iterator[Finding]) -> Sequence[Finding]:
     try:
         return list(findings)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise GitHubUnavailable(
-            f"the API answered in another form than GitHub documents ({type(error).__name__})"
-        ) from error
+        raise GitHubUnavailable("the API answered in another form than GitHub documents") from error
 
 
 def _environment(github: GitHub, name: str, *, reviewed: bool, accepted: bool) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from reconciler.codec import Codec
 from reconciler.errors import UsageError
 from reconciler.model.bounds import EpochMs
+from reconciler.text.escape import quoted
 
 REVIEW_RECENT_MS = 86_400_000
 """How far back a reviewed tree is looked for first.
@@ -95,7 +96,7 @@ class ReviewedTree:
 
     def __post_init__(self) -> None:
         if not _TREE.fullmatch(self.tree):
-            raise ValueError(f"reviewed_tree is {self.tree[:80]!a}, expected 40 or 64 hexadecimal digits")
+            raise ValueError(f"reviewed_tree is {quoted(self.tree)}, expected 40 or 64 hexadecimal digits")
 
     def dump(self) -> str:
         """Return the line of the journal, without its newline."""

@@ -283,7 +283,9 @@ def _member_topics(future: Future[Any]) -> frozenset[str] | Unknown:
         return REBALANCING
     # A member of the new protocol (KIP-848) also has partitions that it is to get.
     assignments = (getattr(member, name, None) for member in description.members for name in _ASSIGNMENTS)
-    return frozenset(partition.topic for each in assignments if each for partition in each.topic_partitions)
+    return frozenset(
+        partition.topic for assignment in assignments if assignment for partition in assignment.topic_partitions
+    )
 
 
 def _is_settled(future: Future[Any]) -> bool:

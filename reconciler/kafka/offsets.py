@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from reconciler.kafka.connect import create, read_timeouts
 from reconciler.kafka.futures import FINAL, GONE, Deadline, batched, failed_with, failure_of, reason_of
 from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.silence import is_silence
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import PartitionFacts, Unknown
 
@@ -302,7 +303,7 @@ def _query(
         return futures
 
     futures = session.read(queries, send, is_final=_is_final(lowest), deadline=deadline)
-    return {query: _offset(future, lowest, session.timeout_s) for query, future in futures.items()}
+    return {query: _offset(future, lowest, session, query.leader) for query, future in futures.items()}
 
 
 def _is_final(lowest: int) -> Callable[[Future[Any]], bool]:
@@ -317,10 +318,12 @@ def _is_final(lowest: int) -> Callable[[Future[Any]], bool]:
     return is_final
 
 
-def _offset(future: Future[Any], lowest: int, timeout_s: float) -> int | Unknown:
-    failure = failure_of(future, right="DESCRIBE on the topic", unanswered=f"no answer within {timeout_s:.0f} s")
-    if failure is not None:
+def _offset(future: Future[Any], lowest: int, session: KafkaSession, leader: int) -> int | Unknown:
+    failure = failure_of(future, right="DESCRIBE on the topic")
+    if failure is not None and not is_silence(failure.reason):
         return failure
-    offset = int(future.result().offset)
     # The library reports success with -1001 for a partition whose broker did not answer (trap 1).
-    return offset if offset >= lowest else Unknown(f"its leader did not answer within {timeout_s:.0f} s")
+    if failure is None and (offset := int(future.result().offset)) >= lowest:
+        return offset
+    broker = "its leader" if leader == UNKNOWN_LEADER else session.broker(leader)
+    return Unknown(f"{broker} did not answer within {session.timeout_s:.0f} s", silent=leader != UNKNOWN_LEADER)

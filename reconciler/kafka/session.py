@@ -49,6 +49,8 @@ class KafkaSession:
     def __init__(self, connection: Connection, *, cluster_id: str | None = None) -> None:
         self.connection = connection
         self.cluster_id = cluster_id
+        self.addresses: dict[int, str] = {}
+        """Host and port of each broker that metadata has named so far."""
         self._lock = threading.Lock()
         self._clients: dict[str, AdminClient] = {}
         self._idle_workers: list[_Worker] = []
@@ -65,6 +67,11 @@ class KafkaSession:
     @property
     def timeout_s(self) -> float:
         return self.connection.timeout_s
+
+    def broker(self, number: int) -> str:
+        """The broker as messages name it, with its address where that is known."""
+        address = self.addresses.get(number)
+        return f"broker {number}" if address is None else f"broker {number} ({address})"
 
     def deadline(self) -> Deadline:
         """The deadline of a step that starts now."""

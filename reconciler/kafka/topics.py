@@ -59,6 +59,7 @@ def list_topics(session: KafkaSession) -> TopicListing:
             f"{session.timeout_s:.0f} s: {failure.reason}; check that the brokers are up"
         )
     listing = answer.result()
+    session.addresses |= {number: f"{broker.host}:{broker.port}" for number, broker in listing.brokers.items()}
     topics: dict[str, TopicFacts] = {}
     partitions: dict[str, tuple[PartitionFacts, ...]] = {}
     failed: list[str] = []

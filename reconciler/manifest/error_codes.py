@@ -144,9 +144,9 @@ M217 newerThan: 0s
 M218 value of a client property
     The property does not accept this value.
 M219 connection without protection
-    Without TLS, or without a check of certificate and host name, the client hands its secrets to
-    whoever answers. An operator allows it with RECONCILER_ALLOW_INSECURE=1, where the command runs,
-    as for a sandbox.
+    Without TLS, or without a check of certificate and host name, the client hands its secrets
+    to any server that answers. An operator allows it with RECONCILER_ALLOW_INSECURE=1, where the
+    command runs, as for a sandbox.
 M301 duplicate name
     A name is unique per kind and cluster: decisions are addressed by it. Rename one of the two.
 M302 two policies claim one subject

@@ -20,10 +20,13 @@ from reconciler.plan.rules import RuleSet
 from reconciler.policies import Policy
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.waiver import Waiver
+from reconciler.text.escape import display_name
 from reconciler.text.suggest import did_you_mean
 
 LARGEST_BYTES = 1_048_576
 _SUFFIXES = (".yaml", ".yml")
+_CITED_MAX = 3
+"""Files that one message names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +154,12 @@ def validate_sources(files: Sequence[SourceFile | Diagnostic], *, now_ms: int) -
         item.cluster = item.cluster or only
     diagnostics.extend(cross_check(items, complete=complete))
     if complete and not items:
-        diagnostics.append(_file_error("M005", "", "the paths hold no manifest", "files end in .yaml or .yml"))
+        read = ", ".join(display_name(source.path) for source in sources[:_CITED_MAX])
+        more = f" and {len(sources) - _CITED_MAX:,} more files" if len(sources) > _CITED_MAX else ""
+        message = f"no manifest in {read}{more}: comments and empty documents only" if read else "no manifest was named"
+        diagnostics.append(
+            _file_error("M005", "", message, "write a document with apiVersion, kind, metadata and spec")
+        )
     diagnostics = list(_in_file_order(diagnostics, files))
     if any(diagnostic.severity == "error" for diagnostic in diagnostics):
         raise ManifestsInvalid(diagnostics, list(_valid_clusters(items)))
@@ -263,7 +271,8 @@ def _read_below(root: Path, folders: Sequence[Path], inodes: set[tuple[int, int]
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
             yield _file_error("M002", str(path), f"cannot be read: {reason}", "check its permissions")
     if empty:
-        yield _file_error("M005", str(root), "this folder holds no manifests", "files end in .yaml or .yml")
+        message = f"the folder {display_name(str(root))} holds no manifests"
+        yield _file_error("M005", str(root), message, "name another folder; files end in .yaml or .yml")
 
 
 def _path_hint(path: Path) -> str:

@@ -189,7 +189,7 @@ class _Reader:
             self._error("M109", message, self.position, hint)
         elif mark is None:
             # The scanner fails without a position on "\UFFFFFFFF" and on a lone %TAG.
-            message = f"not YAML: {type(error).__name__} after this position"
+            message = "not YAML: it cannot be read after this position"
             self._error("M101", message, self.position, "check quotes and escapes")
         elif self.lines[mark.line].startswith("%"):
             self._refuse_directive(mark.line)

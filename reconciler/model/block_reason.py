@@ -18,15 +18,18 @@ class BlockReason(Exception):
     """A reason not to act on a subject. Checks raise it; it blocks in plans and ends actions.
 
     `code`: a key of BLOCK_CODES, with a next step unless `next_step` says another. `unread`: a fact
-    could not be read.
+    could not be read. `held_by`: the groups that hold the subject back, in order.
     """
 
-    def __init__(self, code: str, reason: str, *, next_step: str = "", unread: bool = False) -> None:
+    def __init__(
+        self, code: str, reason: str, *, next_step: str = "", unread: bool = False, held_by: tuple[str, ...] = ()
+    ) -> None:
         super().__init__(reason)
         self.code = code
         self.reason = reason
         self.next_step = next_step or BLOCK_CODES[code].next_step
         self.unread = unread
+        self.held_by = held_by
 
     def blocked(self, address: Address, declared_at: SourceLocation) -> Blocked:
         """Return the decision that the subject may not or cannot be acted upon."""
@@ -39,8 +42,14 @@ class BlockReason(Exception):
         return Skipped(address=address, reason=self.reason)
 
 
+SILENT = "B109"
+"""The code of all that waits for a broker's answer: its subjects have one reason, and fold."""
+
+
 def unknown_fact(what: str, fact: Unknown) -> BlockReason:
     """Return the reason that a needed fact is unknown. `what`: its name, such as `log start`."""
+    if fact.silent:
+        return BlockReason("B109", fact.reason, unread=True)
     return BlockReason("B103", f"{what} could not be read: {fact.reason}", unread=True)
 
 
@@ -99,6 +108,11 @@ B108 beyond review
     The plan was made --within a reviewed plan, and this action is new, is larger or depends on
     other facts than the reviewed one. Only reviewed actions are carried out.
     Next: wait for the next reviewed plan, or for the next converge in mode continuous
+B109 a broker did not answer
+    The decision needs a fact that only this broker has, and the broker sent no answer in time: its
+    process may be stopped or overloaded, or the network does not reach it. No right is missing, as a
+    refusal would be an answer. Once another replica leads its partitions, they can be read again.
+    Next: see why the broker is silent, then plan again
 B201 a system topic
     Kafka's own topics (internal topics, and all topics whose name starts with __) and the journal
     of this tool never lose records to a floor. Truncating the metadata of tiered storage, for
@@ -153,8 +167,8 @@ B212 not every group is known
     groups that a principal may not describe, so a slower group may exist than the visible ones. What
     a group reads is also unknown while it rebalances, and before the first commit of a Streams
     group: plan again later.
-    Next: grant DESCRIBE on the cluster and on all groups (`doctor` tells which right is missing),
-    then plan again
+    Next: see that all brokers are up, and that DESCRIBE on the cluster and on all groups is granted
+    (`doctor` tells which right is missing), then plan again
 B213 the scan did not cover all consumer groups below the floor
     The scan returned only the consumer groups below a certain offset, and the floor is above it. A
     group between the two would be overlooked.
@@ -167,8 +181,8 @@ B301 absence is not proven
     The manifest names a group that the cluster does not list, but the list is incomplete, or the
     commit log still holds records of the group. Missing permissions make a group look absent. The
     tool reports a group as gone only if the list is provably complete.
-    Next: grant DESCRIBE on the cluster and on the group (`doctor` tells which right is missing),
-    then plan again
+    Next: see that all brokers are up, and that DESCRIBE on the cluster and on the group is granted
+    (`doctor` tells which right is missing), then plan again
 B302 a group of a type that is not removed
     Only groups of the listed types are removed, and only classic and consumer groups can be listed.
     Share, streams and connect groups are never removed: brokers delete them without objection, and

@@ -12,13 +12,11 @@ Fact = tuple[str, Phrase]
 class Description:
     """One action, or many actions of one topic.
 
-    `sign`: one character for the margin of a list. `change`: what moves, from where to where; empty
-    where `loss` says it all. `loss`: what is lost at most; empty: nothing. `notes`: why, and what
-    follows for others; `risks`: those of them that mean a loss; `unknowns`: facts that are not
-    known.
+    `change`: what moves, from where to where; empty where `loss` says it all. `loss`: what is lost at
+    most; empty: nothing. `notes`: why, for a report in full. `risks`: what follows for others and
+    means a loss; `unknowns`: facts that are not known.
     """
 
-    sign: str
     subject: Phrase
     change: Phrase = ()
     loss: Phrase = ()
@@ -34,3 +32,60 @@ class SizeChange:
     larger: bool
     summary: Phrase
     details: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetMove:
+    """How the log start of one partition moves, for a picture of its offsets.
+
+    `stable_end`, `high_watermark`: the ends of the log. `positions`: (group, committed offset) of
+    the groups that stand below `new_start`. `required`: groups that must have read up to it.
+    """
+
+    log_start: int
+    new_start: int
+    stable_end: int
+    high_watermark: int
+    positions: tuple[tuple[str, int], ...] = ()
+    required: tuple[str, ...] = ()
+
+    @property
+    def removed(self) -> int:
+        """The most records that are removed."""
+        return self.new_start - self.log_start
+
+    @property
+    def records(self) -> int:
+        """The most records that the partition holds now."""
+        return self.high_watermark - self.log_start
+
+    @property
+    def skips(self) -> list[tuple[str, int, int]]:
+        """(group, committed offset, records that it skips at most), those that skip most first."""
+        skips = [(g, committed, self.new_start - max(committed, self.log_start)) for g, committed in self.positions]
+        return sorted(skips, key=lambda skip: (-skip[2], skip[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderMove:
+    """The brokers that lead one partition. `before` None: leaderless; `after` None: any replica."""
+
+    before: int | None
+    after: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleGroup:
+    """Since when a group is idle, epoch milliseconds; None: no evidence was asked for.
+
+    `required_ms`: how long it has to be idle. `commits`: its committed offsets.
+    """
+
+    group: str
+    idle_since_ms: int | None
+    required_ms: int
+    commits: int
+
+
+Figure = OffsetMove | LeaderMove | IdleGroup
+"""What a report can draw of an action."""

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from reconciler.model.bounds import Int32, NonEmpty
 from reconciler.text.escape import display_name, quoted
 
-_PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})\[(?P<partition>0|[1-9][0-9]*)\]")
+TOPIC = re.compile("[a-zA-Z0-9._-]{1,249}")
+"""The names that a topic can have."""
+_PARTITION = re.compile(rf"(?P<topic>{TOPIC.pattern})\[(?P<partition>0|[1-9][0-9]*)\]")
 
 GROUP_KINDS = frozenset({"GroupRemoval"})
 """Kinds whose subjects are groups. Group ids are arbitrary text, such as `orders[3]`."""
@@ -54,7 +56,7 @@ class Address:
         kind, _, path = text.partition("/")
         policy, _, name = path.partition("/")
         if not kind or not policy:
-            raise ValueError(f"not an address: {text!r}; expected KIND/POLICY or KIND/POLICY/SUBJECT")
+            raise ValueError(f"not an address: {display_name(text)}; expected KIND/POLICY or KIND/POLICY/SUBJECT")
         if kind not in GROUP_KINDS and (match := _PARTITION.fullmatch(name)):
             return cls(kind, policy, match["topic"], int(match["partition"]))
         return cls(kind, policy, name)

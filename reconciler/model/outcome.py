@@ -12,8 +12,9 @@ class Status(StrEnum):
 
     APPLIED: sent and proven by reading back. SATISFIED: the cluster was as desired already. STALE:
     the cluster changed, nothing was done. WAITING: right, but not now. BLOCKED: a protection or
-    limit of now. FAILED: the broker refused, or the read-back disagrees. NOT_ATTEMPTED: the run
-    ended before its turn, or its intent could not be stored. DEFERRED: of an operation that this
+    limit of now. FAILED: a request went out, and the broker refused, or the read-back disagrees.
+    NOT_ATTEMPTED: no request went out, since a fact could not be read, its intent could not be
+    stored, or the run ended before its turn. DEFERRED: of an operation that this
     run leaves to another one; neither done nor a failure.
     """
 

@@ -9,8 +9,9 @@ from itertools import pairwise
 from operator import attrgetter
 
 from reconciler.model.action import Action
-from reconciler.model.bounds import EpochMs, InstantMs, NonEmpty
+from reconciler.model.bounds import OMIT_EMPTY, EpochMs, InstantMs, NonEmpty
 from reconciler.model.names import Address, SourceLocation, format_address
+from reconciler.text.escape import quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +23,16 @@ class Satisfied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """Right, but not now; never drift. `until_ms`: when a clock allows it; None: no clock does."""
+    """Right, but not now; never drift. `until_ms`: when a clock allows it; None: no clock does.
+
+    `held_by`: as in Blocked.
+    """
 
     address: Address
     declared_at: SourceLocation
     reason: str
     until_ms: EpochMs | None = None
+    held_by: tuple[str, ...] = field(default=(), metadata=OMIT_EMPTY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +47,9 @@ class Skipped:
 class Blocked:
     """May not or cannot, and what to do next.
 
-    `code`: a key of `block_reason.BLOCK_CODES`. `unread`: a fact could not be read.
+    `code`: a key of `block_reason.BLOCK_CODES`. `unread`: a fact could not be read. `held_by`: the
+    groups that hold the subject back, in order; once all of them are gone or have read further,
+    nothing of this reason is left. Empty: no groups do, or too many.
     """
 
     address: Address
@@ -51,6 +58,7 @@ class Blocked:
     reason: str
     next_step: str
     unread: bool = False
+    held_by: tuple[str, ...] = field(default=(), metadata=OMIT_EMPTY)
 
 
 Decision = Action | Satisfied | Waiting | Skipped | Blocked
@@ -98,7 +106,7 @@ class ManifestFile:
 
     def __post_init__(self) -> None:
         if not re.fullmatch("[0-9a-f]{64}", self.sha256):
-            raise ValueError(f"sha256 is {self.sha256!a}, expected 64 hexadecimal digits")
+            raise ValueError(f"sha256 is {quoted(self.sha256)}, expected 64 hexadecimal digits")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +125,16 @@ class PolicyInfo:
     policy: Address
     owner: str | None
     reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unmatched:
+    """A warning: the policy selects nothing, or names a group that looks misspelt. No decision."""
+
+    policy: Address
+    declared_at: SourceLocation
+    reason: str
+    next_step: str
 
 
 class Change(StrEnum):
@@ -156,9 +174,10 @@ class Plan:
     """What would be done to one cluster, and what not. `decisions`: sorted by address.
 
     `incomplete`: sentences that say what could not be read; empty: everything was. `targets`:
-    addresses that the plan was narrowed to; empty: all. `continuous`: policies that later runs
-    carry out without another review. `rule_changes`: manifests of limits, protections, waivers and
-    the connection that differ from the base.
+    addresses that the plan was narrowed to; empty: all. `unmatched`: policies that probably mean
+    something else, in address order. `continuous`: policies that later runs carry out without
+    another review. `rule_changes`: manifests of limits, protections, waivers and the connection that
+    differ from the base.
     """
 
     cluster: str
@@ -170,6 +189,7 @@ class Plan:
     source: Source = field(default_factory=Source)
     targets: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
+    unmatched: tuple[Unmatched, ...] = ()
     notes: tuple[PolicyInfo, ...] = ()
     continuous: tuple[Rule, ...] = ()
     rule_changes: tuple[Rule, ...] = ()

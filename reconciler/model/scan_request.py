@@ -5,7 +5,7 @@ exist.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reconciler.model.selector import Selector
 
@@ -27,6 +27,8 @@ class TopicRequest:
     """Every group with a position below the stable end."""
     named_groups: frozenset[str] = frozenset()
     """Groups whose position is read wherever it is, with the topic id of the commit log."""
+    all_groups: bool = False
+    """Name every listed group, as `named_groups` does."""
     every_ms: int | None = None
     """Purges of a partition within this time matter; None: none does."""
 
@@ -52,13 +54,19 @@ class ScanRequest:
     cluster_records: bool = False
     """Records of the whole cluster."""
 
+    def naming(self, groups: Iterable[str]) -> "ScanRequest":
+        """Return the request with these groups named where a part of it names all groups."""
+        names = frozenset(groups)
+        topics = (replace(need, named_groups=names) if need.all_groups else need for need in self.topics)
+        return replace(self, topics=tuple(topics))
+
     @property
     def offsets(self) -> bool:
         return self.cluster_records or any(need.offsets for need in self.topics)
 
     @property
     def readers(self) -> bool:
-        return any(need.readers or need.named_groups for need in self.topics)
+        return any(need.readers or need.named_groups or need.all_groups for need in self.topics)
 
     @property
     def commit_log(self) -> bool:

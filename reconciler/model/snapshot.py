@@ -12,9 +12,13 @@ from reconciler.model.names import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A fact that was not read. `reason`: a sentence fragment without a full stop."""
+    """A fact that was not read. `reason`: a sentence fragment without a full stop.
+
+    `silent`: the reason names a broker that does not answer; no right is missing.
+    """
 
     reason: str
+    silent: bool = False
 
     def __bool__(self) -> bool:
         raise TypeError(f"an unknown fact has no truth value ({self.reason}): test with isinstance(fact, Unknown)")

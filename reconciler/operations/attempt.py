@@ -145,11 +145,14 @@ class Attempt(Generic[A]):
     def outcome(self, status: Status, detail: str, *, read_back: str | None = None) -> Outcome:
         """End the attempt.
 
-        FAILED replaces "nothing was done" where a request may have been carried out.
+        FAILED replaces "nothing was done" where a request may have been carried out. What was never
+        sent cannot have failed.
         """
         if self.possible and status in (Status.STALE, Status.BLOCKED, Status.NOT_ATTEMPTED):
             detail = f"sent, and it is not known whether it was carried out; then: {detail}"
             status = Status.FAILED
+        elif status is Status.FAILED and not self.sends:
+            status = Status.NOT_ATTEMPTED
         return Outcome(
             action=self.action,
             status=status,
@@ -165,8 +168,9 @@ class Attempt(Generic[A]):
         )
 
     def give_up(self, reason: str) -> Outcome:
-        """End the attempt as FAILED after the last round, with the last answer."""
+        """End the attempt after the last round, as FAILED if it was sent, with the last answer."""
         answer = f"{self.last.code}: {self.last.text}".rstrip(": ") if self.last is not None else ""
+        reason = reason if self.sends else f"not sent, {reason}"
         details = "; ".join(part for part in (self.reason, answer and f"the last answer was {answer}") if part)
         return self.outcome(Status.FAILED, f"{reason}: {details}" if details else reason)
 

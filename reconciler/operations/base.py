@@ -11,20 +11,22 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason
-from reconciler.model.description import Description, Fact, SizeChange
-from reconciler.model.names import TopicPartition
+from reconciler.model.description import Description, Fact, Figure, SizeChange
+from reconciler.model.names import Address, TopicPartition, format_address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot, Consumers, Purge, Unknown
 from reconciler.operations.attempt import Attempt, ErrorTable, Response, ResponseAction, Right, StepResult, interpret
 from reconciler.operations.observation import Observation, RecheckFailure
+from reconciler.text.formatting import count
 
 Subject = TopicPartition | str
 """What a request names: a partition, or a group."""
 
 
 DAY_MS = 86_400_000
+NO_LIMITS: Mapping[str, float] = {}
 
 Total = Callable[[ClusterSnapshot, str], int | Unknown]
 """Returns what a share is taken of, for one bucket, from the facts of the scan."""
@@ -121,6 +123,10 @@ class Operation(Action):
 
     TITLE: ClassVar[str]
     """What progress and reports call one action of this operation: `record deletion`."""
+    HEADING: ClassVar[str] = ""
+    """What its actions do, above a list of them: `leaders elected`; empty: the TITLE says it."""
+    FIELD_WORDS: ClassVar[Mapping[str, str]] = {}
+    """What reviewers call an approved field, by its path or the beginning of it: `topic id`."""
     API: ClassVar[tuple[str, int, int]]
     """Name and key of the request in Kafka's protocol, and the first version that suffices."""
     LIMITS: ClassVar[tuple[Limit, ...]]
@@ -167,7 +173,11 @@ class Operation(Action):
     def check_subject(self, name: str, partition: int = -1) -> None:
         """Raise ValueError where the address names another subject than the request."""
         if self.address.name != name or self.address.partition != partition:
-            raise ValueError(f"the address {str(self.address)!a} names another subject than the request")
+            raise ValueError(f"the address {format_address(self.address)} names another subject than the request")
+
+    def figure(self) -> Figure | None:
+        """Return what a report with pictures draws of the action; None: nothing."""
+        return None
 
     # --- reports
 
@@ -186,8 +196,16 @@ class Operation(Action):
         """Describe the action for any report."""
 
     @classmethod
-    def total_loss(cls, actions: Sequence[Any]) -> str:
-        """Return what all these actions lose at most; empty: their number says all."""
+    def count_effects(cls, addresses: Collection[Address]) -> str:
+        """Say what the actions at these addresses do: `records of 12 partitions of 3 topics deleted`."""
+        return count(len(addresses), cls.TITLE)
+
+    @classmethod
+    def total_loss(cls, actions: Sequence[Any], observed: Mapping[str, float] = NO_LIMITS) -> str:
+        """Return what all these actions lose at most; empty: their number says all.
+
+        `observed`: what the limits of their plan count, by the limits' ids; unknown ones are absent.
+        """
         return ""
 
     @abstractmethod
@@ -320,9 +338,14 @@ class Operation(Action):
 
 
 class FoldableOperation(Operation):
-    """An operation of which a report may describe many actions of one topic in one item."""
+    """An operation of which a report may describe many actions of one topic in one item.
+
+    `FOLDS_TOPICS`: also those of all topics of one policy.
+    """
 
     __slots__ = ()
+
+    FOLDS_TOPICS: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -332,7 +355,7 @@ class FoldableOperation(Operation):
     @classmethod
     @abstractmethod
     def describe_many(cls, actions: Sequence[Any]) -> Description:
-        """Describe many foldable actions of one topic as one."""
+        """Describe foldable actions, one or many, in one line below HEADING."""
 
 
 _STATUS_OF = {

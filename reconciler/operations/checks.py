@@ -105,6 +105,8 @@ def listed_topic(topic: str, snapshot: ClusterSnapshot) -> TopicFacts:
     if facts is not None:
         return facts
     hidden = snapshot.topics_incomplete
+    if hidden is not None and hidden.silent:
+        raise unknown_fact("the list of topics", hidden)
     state = "not on the cluster, or hidden from this principal" if hidden is None else f"not listed: {hidden.reason}"
     reason = f"topic {topic} is {state}{suggestion(topic, snapshot.topics)}"
     raise BlockReason("B101", reason, unread=hidden is not None)
@@ -175,6 +177,8 @@ def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> 
         ("the list of groups is incomplete", snapshot.groups_incomplete),
         ("the commits of all groups could not be read", snapshot.readers_incomplete),
     ):
+        if incomplete is not None and incomplete.silent:
+            return unknown_fact(what, incomplete)
         if incomplete is not None:
             reason = f"{what}: {incomplete.reason}, so it is not known which groups would miss records"
             return BlockReason("B212", reason, unread=True)
@@ -187,6 +191,8 @@ def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> 
         # A group that is not listed is hidden, or was created since the listing.
         if not (group.type in _UNLISTED or (group.listed and group.type in _READABLE)):
             unreadable.append((name, group.type))
+        elif group.consumption_unread is not None and group.consumption_unread.silent:
+            return unknown_fact(f"what group {quoted(name)} reads", group.consumption_unread)
         elif group.consumption_unread is not None:
             reason = f"what group {quoted(name)} reads is not known: {group.consumption_unread.reason}"
             return BlockReason("B212", reason, next_step=_CONSUMPTION_UNREAD, unread=True)

@@ -10,16 +10,17 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
-from reconciler.model.block_reason import BlockReason
+from reconciler.model.block_reason import BlockReason, unknown_fact
 from reconciler.model.bounds import EpochMs, Int32, Int64, NonEmpty
-from reconciler.model.description import Description, Fact
+from reconciler.model.description import Description, Fact, IdleGroup
+from reconciler.model.names import Address
 from reconciler.model.outcome import Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import GroupRequest, ScanRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, GroupType, Unknown
 from reconciler.operations.attempt import Attempt, ErrorMeaning, ErrorTable, Response, ResponseAction, Right, StepResult
-from reconciler.operations.base import Effect, Limit, LimitUsage, Operation, RunContext, beyond_review
+from reconciler.operations.base import NO_LIMITS, Effect, Limit, LimitUsage, Operation, RunContext, beyond_review
 from reconciler.operations.checks import known, suggestion
 from reconciler.operations.observation import Observation, RecheckFailure, check_unprotected
 from reconciler.text.escape import quoted
@@ -53,6 +54,8 @@ def check_absence(group: str, facts: GroupFacts | None, snapshot: ClusterSnapsho
         state = "is not listed, but the cluster still holds something of it"
     elif snapshot.groups_incomplete is None:
         return
+    elif snapshot.groups_incomplete.silent:
+        raise unknown_fact("the list of groups", snapshot.groups_incomplete)
     else:
         hint = suggestion(group, snapshot.groups)
         state = f"is not listed, but the list is incomplete: {snapshot.groups_incomplete.reason}{hint}"
@@ -90,6 +93,13 @@ class DeleteGroup(Operation):
 
     OPERATION: ClassVar[str] = "delete_group"
     TITLE: ClassVar[str] = "group removal"
+    HEADING: ClassVar[str] = "groups removed, with their committed offsets"
+    FIELD_WORDS: ClassVar[Mapping[str, str]] = {
+        "approved.type": "type of the group",
+        "approved.fingerprint": "fingerprint of its committed offsets",
+        "approved.newest_record": "place of its newest record in the commit log",
+        "approved.idle_for_ms": "idleFor",
+    }
     API: ClassVar[tuple[str, int, int]] = ("DeleteGroups", 42, 0)
     LIMITS: ClassVar[tuple[Limit, ...]] = (GROUPS, GROUPS_PERCENT)
     BATCH_SIZE: ClassVar[int] = 1_000
@@ -118,6 +128,14 @@ class DeleteGroup(Operation):
     def request(self) -> Mapping[str, str | int]:
         return {"group": self.group}
 
+    def figure(self) -> IdleGroup:
+        return IdleGroup(
+            group=self.group,
+            idle_since_ms=self.seen.last_activity_ms,
+            required_ms=self.idle_for_ms,
+            commits=self.seen.commits,
+        )
+
     # --- plan file
 
     def approved(self) -> Mapping[str, object]:
@@ -143,12 +161,22 @@ class DeleteGroup(Operation):
 
     def describe(self) -> Description:
         commits, topics = count(self.seen.commits, "committed offset"), count(self.seen.commit_topics, "topic")
+        last_ms, reason = self.seen.last_activity_ms, sentence(self.reason)
         return Description(
-            sign="-",
             subject=(escaped_name(quoted(self.group)),),
             loss=(strong(commits), f" on {topics}"),
-            notes=(("because ", sentence(self.reason)),),
+            # Without evidence the reason says what else goes, so it is never left out.
+            change=(reason,) if last_ms is None else (f"idle since {format_time(last_ms)}",),
+            notes=() if last_ms is None else (("because ", reason),),
         )
+
+    @classmethod
+    def count_effects(cls, addresses: Collection[Address]) -> str:
+        return f"{count(len(addresses), 'group')} removed"
+
+    @classmethod
+    def total_loss(cls, actions: Sequence["DeleteGroup"], _observed: Mapping[str, float] = NO_LIMITS) -> str:
+        return count(sum(action.seen.commits for action in actions), "committed offset")
 
     def explain(self) -> Iterator[Fact]:
         seen = self.seen

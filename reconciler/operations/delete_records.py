@@ -5,7 +5,7 @@ here can make it higher, and only the log start offset proves what was done.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Self
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason, contradiction
 from reconciler.model.bounds import Int32, NonEmpty
-from reconciler.model.description import Description, Fact, SizeChange
-from reconciler.model.names import TopicPartition, format_subject
+from reconciler.model.description import Description, Fact, OffsetMove, SizeChange
+from reconciler.model.names import Address, TopicPartition, format_subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest, TopicRequest
@@ -23,11 +23,19 @@ from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ConsumerPosition, Consumers, PartitionFacts, Unknown
 from reconciler.operations import checks
 from reconciler.operations.attempt import Attempt, ErrorMeaning, ErrorTable, Response, ResponseAction, Right, StepResult
-from reconciler.operations.base import Effect, FoldableOperation, Limit, LimitUsage, RunContext, beyond_review
+from reconciler.operations.base import (
+    NO_LIMITS,
+    Effect,
+    FoldableOperation,
+    Limit,
+    LimitUsage,
+    RunContext,
+    beyond_review,
+)
 from reconciler.operations.elect_leader import observe_leadership
 from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers, check_unprotected
 from reconciler.text.escape import quoted
-from reconciler.text.formatting import approximate_duration, broker_ids, count, first_few, percent, span
+from reconciler.text.formatting import approximate_duration, broker_ids, count, count_partitions, first_few, percent
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
 
 _SKIPPING_MAX = 10
@@ -83,7 +91,7 @@ def _excluder(texts: tuple[str, ...]) -> checks.GroupExcluder:
         try:
             selectors.append(Selector(text))
         except ValueError as error:
-            raise ValueError(f"it excepts groups by {text!r}, {error}") from None
+            raise ValueError(f"it excepts groups by {quoted(text)}, {error}") from None
     return checks.group_excluder(selectors)
 
 
@@ -154,6 +162,16 @@ class DeleteRecords(FoldableOperation):
 
     OPERATION: ClassVar[str] = "delete_records"
     TITLE: ClassVar[str] = "record deletion"
+    HEADING: ClassVar[str] = "records deleted, and their share of the partitions"
+    FIELD_WORDS: ClassVar[Mapping[str, str]] = {
+        "request.before_offset": "first offset kept",
+        "approved.topic_id": "topic id",
+        "approved.guard.consumers": "what happens if a group is behind (consumers)",
+        "approved.guard.named": "group of unreadBy",
+        "approved.guard.accepted": "accepted position of group",
+        "approved.guard.except_groups": "selector of exceptGroups",
+        "approved.guard.every_ms": "least time between two purges (every)",
+    }
     API: ClassVar[tuple[str, int, int]] = ("DeleteRecords", 21, 0)
     RESTS_ON_REMOVALS: ClassVar[bool] = True
     LIMITS: ClassVar[tuple[Limit, ...]] = (TOPICS, RECORDS_PERCENT_PER_TOPIC, RECORDS_PERCENT)
@@ -192,8 +210,7 @@ class DeleteRecords(FoldableOperation):
     @property
     def partition_percent(self) -> float:
         """Share of the partition's records, between log start and high watermark."""
-        records = self.seen.high_watermark - self.seen.log_start
-        return 100.0 * self.records_max / records if records > 0 else 0.0
+        return _share([self])
 
     @property
     def skips(self) -> tuple[tuple[str, int], ...]:
@@ -214,6 +231,17 @@ class DeleteRecords(FoldableOperation):
     def records_removed_max(self, start: int | None) -> int:
         log_start = self.seen.log_start if start is None else max(start, self.seen.log_start)
         return max(0, self.before_offset - log_start)
+
+    def figure(self) -> OffsetMove:
+        skipping = {group for group, _records in self.skips}
+        return OffsetMove(
+            log_start=self.seen.log_start,
+            new_start=self.before_offset,
+            stable_end=self.seen.stable_end,
+            high_watermark=self.seen.high_watermark,
+            positions=tuple((r.group, r.committed) for r in self.guard.accepted if r.group in skipping),
+            required=self.guard.named,
+        )
 
     # --- plan file
 
@@ -246,9 +274,8 @@ class DeleteRecords(FoldableOperation):
         seen = self.seen
         because: Phrase = ("because ", sentence(self.reason))
         return Description(
-            sign="!",
             subject=(escaped_name(format_subject(self.address)),),
-            change=(f"log start {seen.log_start} -> {self.before_offset} (end {seen.stable_end})",),
+            change=(f"log start from {seen.log_start} to {self.before_offset} (end {seen.stable_end})",),
             loss=_loss(self.records_max, self.partition_percent),
             notes=(because if self.drift else (*because, " (not drift yet: within driftAfter)"),),
             risks=tuple(_skip(group, records) for group, records in self.skips),
@@ -257,14 +284,19 @@ class DeleteRecords(FoldableOperation):
 
     @classmethod
     def describe_many(cls, actions: Sequence["DeleteRecords"]) -> Description:
-        starts = [action.seen.log_start for action in actions]
-        targets = [action.before_offset for action in actions]
-        records_max = sum(action.records_max for action in actions)
-        records_before = sum(action.seen.high_watermark - action.seen.log_start for action in actions)
-        largest = max(actions, key=lambda action: action.records_max)
-        location, start = escaped_name(format_subject(largest.address)), largest.seen.log_start
-        move = f": {start} -> {largest.before_offset}, at most {count(largest.records_max, 'record')}, because "
-        numbers = span(actions[0].partition.partition, actions[-1].partition.partition)
+        """Describe the deletions of one topic: the sum, and of a single partition its offsets, too."""
+        first = actions[0]
+        total = strong(count(sum(action.records_max for action in actions), "record"))
+        share = f" ({percent(_share(actions))})"
+        if len(actions) == 1:
+            subject, loss = (escaped_name(format_subject(first.address)),), ("at most ", total, share)
+            change: Phrase = (f"log start from {first.seen.log_start} to {first.before_offset}",)
+        else:
+            subject, loss = (
+                (name(first.partition.topic),),
+                ("at most ", total, f", {count(len(actions), 'partition')}{share}"),
+            )
+            change = ()
         records, partitions = Counter[str](), Counter[str]()
         for action in actions:
             for group, skipped in action.skips:
@@ -275,18 +307,31 @@ class DeleteRecords(FoldableOperation):
         if omitted := len(worst) - len(risks):
             risks.append((f"and {count(omitted, 'more group')} would skip records (--full lists them)",))
         return Description(
-            sign="!",
-            subject=(name(actions[0].partition.topic), f", {len(actions):,} partitions ({numbers})"),
-            change=(f"log start {span(min(starts), max(starts))} -> {span(min(targets), max(targets))}",),
-            loss=_loss(records_max, 100.0 * records_max / records_before if records_before else 0.0),
-            notes=(("most of it on ", location, move, sentence(largest.reason)),),
+            subject=subject,
+            change=change,
+            loss=loss,
             risks=tuple(risks),
-            unknowns=actions[0]._excluded_groups(skips_known=bool(records)),
+            unknowns=first._excluded_groups(skips_known=bool(records)),
         )
 
     @classmethod
-    def total_loss(cls, actions: Sequence["DeleteRecords"]) -> str:
-        return f"at most {count(sum(action.records_max for action in actions), 'record')}"
+    def count_effects(cls, addresses: Collection[Address]) -> str:
+        partitions = count_partitions(len(addresses), len({address.name for address in addresses}))
+        return f"records of {partitions} deleted"
+
+    @classmethod
+    def total_loss(cls, actions: Sequence["DeleteRecords"], observed: Mapping[str, float] = NO_LIMITS) -> str:
+        """Return the records and, where the limits count all of them, their share of topic and cluster."""
+        shares = []
+        if not any(action.vouched for action in actions):
+            one = len({action.partition.topic for action in actions}) == 1
+            of = (
+                (RECORDS_PERCENT_PER_TOPIC, "of the topic" if one else "of one topic"),
+                (RECORDS_PERCENT, "of the cluster"),
+            )
+            shares = [f"{percent(observed[limit.id])} {whole}" for limit, whole in of if observed.get(limit.id)]
+        up_to = f": up to {' and '.join(shares)}" if shares else ""
+        return f"at most {count(sum(action.records_max for action in actions), 'record')}{up_to}"
 
     def explain(self) -> Iterator[Fact]:
         seen, guard, start, target = self.seen, self.guard, self.seen.log_start, self.before_offset
@@ -322,11 +367,11 @@ class DeleteRecords(FoldableOperation):
         details, summary = tuple[str, ...](), tuple[str, ...]()
         if moved:
             details = (f"request.before_offset: {old.before_offset} → {self.before_offset}",)
-            offsets = f"{old.before_offset} -> {self.before_offset}"
+            offsets = f"from {old.before_offset} to {self.before_offset}"
             summary = (f"first offset kept {offsets}, {count(abs(moved), 'record')}",)
         if start < old_start:
             details += (f"seen.log_start: {old_start} → {start}",)
-            records = f"at most {old.records_max:,} -> {count(self.records_max, 'record')}"
+            records = f"at most {count(self.records_max, 'record')}, before {old.records_max:,}"
             summary += (f"the log starts at {start}, it started at {old_start}", records)
         if not summary:
             return None
@@ -663,6 +708,12 @@ def _lower(what: str, offset: int, planned: int) -> RecheckFailure:
 
 def _moved(group: str, change: str) -> RecheckFailure:
     return RecheckFailure(Status.STALE, f"group {quoted(group)} {change}")
+
+
+def _share(actions: Sequence[DeleteRecords]) -> float:
+    """Return what part of the partitions' records goes, in percent."""
+    records = sum(action.seen.high_watermark - action.seen.log_start for action in actions)
+    return 100.0 * sum(action.records_max for action in actions) / records if records else 0.0
 
 
 def _loss(records_max: int, share: float) -> Phrase:

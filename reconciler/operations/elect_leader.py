@@ -5,24 +5,33 @@ the leader that the metadata shows counts.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason, contradiction, unknown_fact
 from reconciler.model.bounds import Int32, NonEmpty
-from reconciler.model.description import Description, Fact
-from reconciler.model.names import TopicPartition, format_subject
+from reconciler.model.description import Description, Fact, LeaderMove
+from reconciler.model.names import Address, TopicPartition, format_subject
 from reconciler.model.outcome import Status
 from reconciler.model.ports import Election, Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import PartitionFacts, Unknown
 from reconciler.operations.attempt import Attempt, ErrorMeaning, ErrorTable, Response, ResponseAction, Right
-from reconciler.operations.base import DAY_MS, Effect, FoldableOperation, Limit, LimitUsage, RunContext, beyond_review
+from reconciler.operations.base import (
+    DAY_MS,
+    NO_LIMITS,
+    Effect,
+    FoldableOperation,
+    Limit,
+    LimitUsage,
+    RunContext,
+    beyond_review,
+)
 from reconciler.operations.checks import known
 from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers, check_unprotected
-from reconciler.text.formatting import broker_ids, count, span
+from reconciler.text.formatting import broker_ids, count, count_partitions
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
 
 _POLL_MS = 100
@@ -71,6 +80,14 @@ class ElectLeader(FoldableOperation):
 
     OPERATION: ClassVar[str] = "elect_leader"
     TITLE: ClassVar[str] = "election"
+    HEADING: ClassVar[str] = "leaders elected"
+    FOLDS_TOPICS: ClassVar[bool] = True
+    FIELD_WORDS: ClassVar[Mapping[str, str]] = {
+        "request.election": "kind of election",
+        "approved.topic_id": "topic id",
+        "approved.replicas": "replica",
+        "approved.leader_wanted": "leader to elect",
+    }
     API: ClassVar[tuple[str, int, int]] = ("ElectLeaders", 43, 1)  # version 0 has no election type (KIP-460)
     LIMITS: ClassVar[tuple[Limit, ...]] = (ELECTIONS, UNCLEAN_ELECTIONS)
     BATCH_SIZE: ClassVar[int] = 5_000
@@ -105,6 +122,9 @@ class ElectLeader(FoldableOperation):
     def request(self) -> Mapping[str, str | int]:
         return {"topic": self.partition.topic, "partition": self.partition.partition, "election": self.election.value}
 
+    def figure(self) -> LeaderMove:
+        return LeaderMove(self.seen.leader, self.leader_wanted)
+
     # --- plan file
 
     def approved(self) -> Mapping[str, object]:
@@ -134,29 +154,36 @@ class ElectLeader(FoldableOperation):
     def describe(self) -> Description:
         unclean = ", unclean" if self.irreversible else ""
         replicas = f"replicas {broker_ids(self.seen.replicas)}; in sync {broker_ids(self.seen.in_sync)}"
+        because: Phrase = (", because ", sentence(self.reason)) if self.irreversible else ()
         return Description(
-            sign="!" if self.irreversible else "~",
             subject=(escaped_name(format_subject(self.address)),),
-            change=(f"leader {self._move}{unclean} ({replicas})",),
+            change=(f"leader {self._move}{unclean} ({replicas})", *because),
             loss=_LOSS if self.irreversible else (),
-            notes=(("because ", sentence(self.reason)),) if self.irreversible else (),
         )
 
     @classmethod
     def describe_many(cls, actions: Sequence["ElectLeader"]) -> Description:
-        moves = sorted(Counter(action._move for action in actions).items(), key=lambda move: (-move[1], move[0]))
-        change = ", ".join(f"{move} ({number:,})" for move, number in moves[:_MOVES_MAX])
-        if omitted := moves[_MOVES_MAX:]:
-            change += f" and {count(len(omitted), 'more move')} ({sum(number for _, number in omitted):,})"
-        numbers = span(actions[0].partition.partition, actions[-1].partition.partition)
-        return Description(
-            sign="~",
-            subject=(name(actions[0].partition.topic), f", {len(actions):,} partitions ({numbers})"),
-            change=(f"leader {change}",),
-        )
+        """Describe the elections of one policy by their moves, the most frequent first."""
+        first, topics = actions[0], {action.partition.topic for action in actions}
+        if len(actions) == 1:
+            subject: Phrase = (escaped_name(format_subject(first.address)),)
+            change = first._move
+        else:
+            of_topics: Phrase = (name(first.partition.topic),) if len(topics) == 1 else (count(len(topics), "topic"),)
+            subject = (f"{len(actions):,} partitions of ", *of_topics)
+            moves = sorted(Counter(action._move for action in actions).items(), key=lambda move: (-move[1], move[0]))
+            change = ", ".join(f"{number:,} {move}" for move, number in moves[:_MOVES_MAX])
+            if omitted := moves[_MOVES_MAX:]:
+                change += f", {sum(number for _, number in omitted):,} in {count(len(omitted), 'more move')}"
+        return Description(subject=subject, change=(change,))
 
     @classmethod
-    def total_loss(cls, actions: Sequence["ElectLeader"]) -> str:
+    def count_effects(cls, addresses: Collection[Address]) -> str:
+        partitions = count_partitions(len(addresses), len({address.name for address in addresses}))
+        return f"{'leader' if len(addresses) == 1 else 'leaders'} of {partitions} elected"
+
+    @classmethod
+    def total_loss(cls, actions: Sequence["ElectLeader"], _observed: Mapping[str, float] = NO_LIMITS) -> str:
         unclean = sum(action.irreversible for action in actions)
         return f"{unclean:,} unclean, loss unbounded" if unclean else ""
 
@@ -173,10 +200,10 @@ class ElectLeader(FoldableOperation):
 
     @property
     def _move(self) -> str:
-        """`2 -> 1`, `none -> any live replica`."""
+        """`from 2 to 1`, `from none to any live replica`."""
         before = "none" if self.seen.leader is None else self.seen.leader
         after = "any live replica" if self.leader_wanted is None else self.leader_wanted
-        return f"{before} -> {after}"
+        return f"from {before} to {after}"
 
     # --- plan
 

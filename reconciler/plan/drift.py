@@ -19,11 +19,11 @@ from reconciler.errors import ExitCode
 from reconciler.model.action import Mode
 from reconciler.model.bounds import InstantMs, NonEmpty
 from reconciler.model.names import Address
-from reconciler.model.plan import Blocked, Plan
+from reconciler.model.plan import Blocked, Plan, Unmatched
 from reconciler.operations.base import Operation
 from reconciler.plan.plan_file import section_of
 
-FORMAT_VERSION = "1.1"
+FORMAT_VERSION = "1.2"
 BLOCKED, UNREAD = "blocked", "unread"
 
 
@@ -54,7 +54,10 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyTally:
-    """One policy's decisions, counted. `pending`: actions that are not drift (yet)."""
+    """One policy's decisions, counted. `pending`: actions that are not drift (yet).
+
+    `unmatched`: 1 where it selects nothing or names a group that looks misspelt, else 0.
+    """
 
     policy: Address
     drift: int = 0
@@ -63,13 +66,15 @@ class PolicyTally:
     waiting: int = 0
     skipped: int = 0
     satisfied: int = 0
+    unmatched: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriftReport:
     """One cluster's drift. `subjects` drift, `unread` could not be read; both sorted by address.
 
-    `incomplete`: what the plan could not read at all. `refused`: ids of the limits that refuse it.
+    `incomplete`: what the plan could not read at all. `unmatched`: warnings, which are no drift.
+    `refused`: ids of the limits that refuse the plan.
     """
 
     DERIVED: ClassVar[tuple[str, ...]] = ("in_sync",)
@@ -79,6 +84,7 @@ class DriftReport:
     observed_at_ms: InstantMs
     refused: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
+    unmatched: tuple[Unmatched, ...] = ()
     tallies: tuple[PolicyTally, ...] = field(default=(), metadata={"name": "policies"})
     subjects: tuple[Subject, ...] = field(default=(), metadata={"name": "drift"})
     unread: tuple[Subject, ...] = ()
@@ -92,6 +98,11 @@ class DriftReport:
     def in_sync(self) -> bool:
         """Whether nothing drifts and everything could be read."""
         return not self.subjects and not self.has_unknowns
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether there is nothing to say: the cluster is in sync, without a warning."""
+        return self.in_sync and not self.unmatched
 
 
 def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
@@ -108,6 +119,8 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
             state = UNREAD if state == UNREAD else "drift"
             subjects[decision.address] = _carry_over(_subject(decision, now_ms), before, now_ms)
         counts[decision.address.policy_address][state] += 1
+    for warning in plan.unmatched:
+        counts[warning.policy]["unmatched"] += 1
     unread = {address: subject for address, subject in subjects.items() if subject.sort == UNREAD}
     decided = {decision.address for decision in plan.decisions}
     for address in before:
@@ -124,6 +137,7 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
         subjects=tuple(subject for subject in ordered if subject.sort != UNREAD),
         unread=tuple(subject for subject in ordered if subject.sort == UNREAD),
         incomplete=plan.incomplete,
+        unmatched=plan.unmatched,
         refused=tuple(verdict.id for verdict in plan.refused),
         tallies=tuple(PolicyTally(policy=policy, **counts[policy]) for policy in sorted(counts)),
     )
@@ -235,6 +249,7 @@ def write_metrics(reports: Sequence[DriftReport], path: Path) -> None:
     drifting = gauge("drift_subjects", "Subjects that drift.", of_policy)
     unread = gauge("unread_subjects", "Subjects that could not be read.", of_policy)
     text = "Subjects that do not drift: pending, waiting, skipped, satisfied."
+    unmatched = gauge("unmatched", "1: the policy selects nothing, or names a group that looks misspelt.", of_policy)
     not_drifting = gauge("subjects", text, (*of_policy, "decision"))
     for report in reports:
         in_sync.labels(report.cluster).set(report.in_sync)
@@ -247,6 +262,7 @@ def write_metrics(reports: Sequence[DriftReport], path: Path) -> None:
             names = (report.cluster, tally.policy.kind, tally.policy.policy)
             drifting.labels(*names).set(tally.drift)
             unread.labels(*names).set(tally.unread)
+            unmatched.labels(*names).set(tally.unmatched)
             for decision in ("pending", "waiting", "skipped", "satisfied"):
                 not_drifting.labels(*names, decision).set(getattr(tally, decision))
     write_to_textfile(str(path), registry)

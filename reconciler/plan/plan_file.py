@@ -23,7 +23,7 @@ from reconciler.errors import PlanUnusable, ReconcilerError
 from reconciler.model.action import Action
 from reconciler.model.bounds import InstantMs, NonEmpty, Total
 from reconciler.model.garbage import gc_paused
-from reconciler.model.names import Address
+from reconciler.model.names import Address, format_address
 from reconciler.model.plan import (
     Blocked,
     Change,
@@ -35,13 +35,15 @@ from reconciler.model.plan import (
     Satisfied,
     Skipped,
     Source,
+    Unmatched,
     Waiting,
     sort_decisions,
 )
 from reconciler.operations import Operation
+from reconciler.text.validation import error_reason
 
 FORMAT_MAJOR = 2
-FORMAT_VERSION = f"{FORMAT_MAJOR}.0"
+FORMAT_VERSION = f"{FORMAT_MAJOR}.1"
 SCHEMA_ID = f"urn:kafka-reconciler:schema:plan:{FORMAT_MAJOR}"
 SECTIONS = ("actions", "waiting", "blocked", "unread", "skipped", "satisfied")
 """Lists of decisions, in file order; each in address order."""
@@ -71,6 +73,7 @@ class Header:
     source: Source
     targets: tuple[str, ...]
     incomplete: tuple[str, ...]
+    unmatched: tuple[Unmatched, ...]
     summary: Mapping[str, Total]
     limits: tuple[LimitVerdict, ...]
     notes: tuple[PolicyInfo, ...]
@@ -227,7 +230,7 @@ def lines(plan: Plan) -> Iterator[str]:
         _check_place(decision, section, last)
         last = decision.address
         if Address.parse(str(last)) != last:
-            raise ValueError(f"{last!r} is no address: its text means another subject")
+            raise ValueError(f"{format_address(last)} is no address: its text means another subject")
         totals.add(decision)
         present.add(section)
     copied = {name: getattr(plan, name) for name in _OF_PLAN}
@@ -340,7 +343,9 @@ def _opened(path: Path) -> Iterator[tuple[Header, Iterator[Decision]]]:
     except OSError as error:
         raise PlanUnusable(f"cannot read the plan {path}: {error.strerror or error}; nothing was done") from error
     except ValueError as error:
-        raise PlanUnusable(f"the plan {path} is not usable: {error}; nothing was done, plan again") from error
+        raise PlanUnusable(
+            f"the plan {path} is not usable: {error_reason(error)}; nothing was done, plan again"
+        ) from error
 
 
 def _lines(stream: TextIO) -> _Lines:

@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from reconciler.errors import UsageError, WrongCluster
 from reconciler.model.action import Mode
-from reconciler.model.block_reason import BlockReason
+from reconciler.model.block_reason import SILENT, BlockReason
 from reconciler.model.garbage import gc_paused
-from reconciler.model.names import Address
+from reconciler.model.names import Address, format_address
 from reconciler.model.plan import Blocked, Decision, Plan, PolicyInfo, Skipped, Source, sort_decisions
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot
@@ -15,19 +15,30 @@ from reconciler.operations import Operation
 from reconciler.operations.checks import Protection
 from reconciler.plan import limits
 from reconciler.plan.conflicts import ConflictIndex
+from reconciler.plan.targets import find_targets, restrict_request, with_parents
+from reconciler.plan.unmatched import unmatched
 from reconciler.policies import Policy
 from reconciler.policies.base import Selection
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.waiver import Waiver
-from reconciler.text.suggest import did_you_mean
+from reconciler.text.formatting import count
 
 DAY_MS = 86_400_000
 ALL_MODES = frozenset(Mode)
 
 
-def scan_request(policies: Iterable[Policy], observed_at_ms: int) -> ScanRequest:
-    """Return everything that deciding these policies needs, with what the limits are shares of."""
-    return ScanRequest.union(policy.scan_request(observed_at_ms) for policy in policies)
+def scan_request(policies: Iterable[Policy], observed_at_ms: int, *, targets: Sequence[str] = ()) -> ScanRequest:
+    """Return everything that deciding these policies needs, with what the limits are shares of.
+
+    `targets`: only of these subjects; empty: of all. Raises UsageError for a text that means none.
+    """
+    policies = list(policies)
+    if not targets:
+        return ScanRequest.union(policy.scan_request(observed_at_ms) for policy in policies)
+    addresses = find_targets(targets, policies)
+    return ScanRequest.union(
+        restrict_request(policy.scan_request(observed_at_ms), policy.address, addresses) for policy in policies
+    )
 
 
 @gc_paused()
@@ -49,6 +60,8 @@ def plan(
     subjects. `snapshot` answers `scan_request(…, snapshot.observed_at_ms)` of those inside.
     `connection_changes`: fields in which the manifests would connect elsewhere.
 
+    `targets`: full addresses, or subjects as a plan prints them.
+
     Raises WrongCluster for facts of another cluster, UsageError for a target without any decision.
     """
     if snapshot.cluster_id != cluster.spec.cluster_id:
@@ -56,9 +69,10 @@ def plan(
             f"{cluster.address} names cluster id {cluster.spec.cluster_id}, the facts are of {snapshot.cluster_id}: "
             f"nothing was planned; correct bootstrapServers or clusterId in {cluster.declared_at}"
         )
-    parsed_targets = _parse_targets(targets)
+    policies = list(policies)
+    addresses = find_targets(targets, policies)
     # What blocks the topic or the policy of a target blocks the target.
-    above = {address for target in parsed_targets for address in _and_above(target)}
+    above = {address for target in addresses for address in with_parents(target)}
     selections = sorted((policy.select(snapshot) for policy in policies), key=lambda s: s.policy.address)
     conflicts = ConflictIndex(selections)
     planned = [s for s in selections if s.policy.mode in modes and (not targets or s.policy.address in above)]
@@ -67,10 +81,10 @@ def plan(
         for selection in planned
         for decision in _decide(selection, conflicts, cluster.protection, snapshot)
         # Narrowing never changes a decision, only whether it is part of the plan.
-        if not targets or decision.address in above or not parsed_targets.isdisjoint(_and_above(decision.address))
+        if not targets or decision.address in above or not addresses.isdisjoint(with_parents(decision.address))
     )
     if targets:
-        _check_targets(parsed_targets, decisions, [s.policy.address for s in selections])
+        _check_targets(addresses, decisions)
     planned_policies = [selection.policy for selection in planned]
     return Plan(
         cluster=cluster.metadata.name,
@@ -80,8 +94,9 @@ def plan(
         decisions=decisions,
         limits=limits.verdicts(decisions, cluster, waivers, snapshot, connection_changes=connection_changes),
         source=source or Source(),
-        targets=tuple(sorted(set(targets))),
+        targets=tuple(sorted(map(str, addresses))),
         incomplete=tuple(_incomplete(planned_policies, decisions, snapshot)),
+        unmatched=tuple(warning for selection in planned if (warning := unmatched(selection, snapshot))),
         notes=tuple(
             PolicyInfo(policy=policy.address, owner=policy.metadata.owner, reason=policy.metadata.reason)
             for policy in planned_policies
@@ -133,42 +148,52 @@ def _decide(
 
 def _incomplete(policies: Sequence[Policy], decisions: Iterable[Decision], snapshot: ClusterSnapshot) -> Iterator[str]:
     """Yield sentences that say what could not be read, of what these policies rest on."""
+    yield from _silent(policies, decisions, snapshot)
     needs = frozenset[str]().union(*(policy.NEEDS for policy in policies))
     for need, text, incomplete in (
         ("topics", "The list of topics is incomplete", snapshot.topics_incomplete),
         ("groups", "The list of groups is incomplete", snapshot.groups_incomplete),
         ("consumers", "Not every group's position is known", snapshot.readers_incomplete),
     ):
-        if need in needs and incomplete is not None:
+        if need in needs and incomplete is not None and not incomplete.silent:
             yield f"{text}: {incomplete.reason}."
     unread: defaultdict[Address, list[Blocked]] = defaultdict(list)
     for decision in decisions:
-        if isinstance(decision, Blocked) and decision.unread:
+        if isinstance(decision, Blocked) and decision.unread and decision.code != SILENT:
             unread[decision.address.policy_address].append(decision)
     for address, blocked in unread.items():
         subjects = "subject" if len(blocked) == 1 else "subjects"
         yield f"{len(blocked)} {subjects} of {address} could not be read, the first because {blocked[0].reason}."
 
 
-def _parse_targets(texts: Iterable[str]) -> frozenset[Address]:
-    """Return the addresses of targets. Raises UsageError for a text that is no address."""
-    try:
-        return frozenset(map(Address.parse, texts))
-    except ValueError as error:
-        raise UsageError(f"--target: {error}") from error
+def _silent(policies: Sequence[Policy], decisions: Iterable[Decision], snapshot: ClusterSnapshot) -> Iterator[str]:
+    """Yield a sentence for each reason that names silent brokers, with what waits for their answer."""
+    blocked: defaultdict[str, list[Blocked]] = defaultdict(list)
+    for decision in decisions:
+        if isinstance(decision, Blocked) and decision.code == SILENT:
+            blocked[decision.reason].append(decision)
+    needs = frozenset[str]().union(*(policy.NEEDS for policy in policies))
+    lists = {
+        "topics": snapshot.topics_incomplete,
+        "groups": snapshot.groups_incomplete,
+        "consumers": snapshot.readers_incomplete,
+    }
+    reasons = {fact.reason for need, fact in lists.items() if need in needs and fact is not None and fact.silent}
+    for reason in sorted(reasons | blocked.keys()):
+        waiting = blocked[reason]
+        of_policies = count(len({decision.address.policy_address for decision in waiting}), "policy", "policies")
+        effect = (
+            f"{count(len(waiting), 'subject')} of {of_policies} could not be read"
+            if waiting
+            else "lists may be incomplete"
+        )
+        yield f"{reason[:1].upper()}{reason[1:]}: {effect}."
 
 
-def _check_targets(targets: Iterable[Address], decisions: Iterable[Decision], policies: Iterable[Address]) -> None:
+def _check_targets(targets: Iterable[Address], decisions: Iterable[Decision]) -> None:
     """Raise UsageError for a target without a decision: a typing error must not look in sync."""
     decided = {decision.address for decision in decisions}
-    touched = {address for subject in decided for address in _and_above(subject)}
+    touched = {address for subject in decided for address in with_parents(subject)}
     for target in sorted(targets):
-        if target not in touched and decided.isdisjoint(_and_above(target)):
-            suggestion = did_you_mean(str(target.policy_address), map(str, policies))
-            hint = f"; did you mean {suggestion}?" if suggestion else ""
-            raise UsageError(f"--target {target}: nothing is decided about it{hint}")
-
-
-def _and_above(address: Address) -> tuple[Address, ...]:
-    """The address, its topic and its policy."""
-    return address, Address(address.kind, address.policy, address.name), address.policy_address
+        if target not in touched and decided.isdisjoint(with_parents(target)):
+            raise UsageError(f"--target {format_address(target)}: nothing is decided about it")

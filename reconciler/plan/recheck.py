@@ -69,9 +69,15 @@ def recheck(
             failure = authorization.failure(action) or failure or authorization.subject_failure(action, snapshot)
         rechecked.append((action, failure))
     remaining = tuple(action for action, failure in rechecked if failure is None)
-    outcomes = (Outcome(action=a, status=failure.status, detail=failure.detail) for a, failure in rechecked if failure)
+    outcomes = (_outcome(action, failure) for action, failure in rechecked if failure is not None)
     observed = (action.as_observed(observation) for action in remaining)
     return Recheck(remaining, tuple(outcomes), limits.verdicts(observed, cluster, waivers, snapshot))
+
+
+def _outcome(action: Action, failure: RecheckFailure) -> Outcome:
+    """Return the outcome of an action of which nothing is sent, so that it cannot have failed."""
+    status = Status.NOT_ATTEMPTED if failure.status is Status.FAILED else failure.status
+    return Outcome(action=action, status=status, detail=failure.detail)
 
 
 class _Authorization:

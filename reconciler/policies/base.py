@@ -178,6 +178,8 @@ class Policy(Envelope, ABC):
     """Whether no pattern selects a name with a leading `_`."""
     NEEDS: ClassVar[frozenset[str]] = frozenset({"topics"})
     """Which lists a plan of it rests on: `topics`, `groups`, `consumers`."""
+    ABSENCE_IS_DESIRED: ClassVar[bool] = False
+    """Whether it has done its work where it selects nothing."""
     OPERATION: ClassVar[type[Operation]]
     """The operation that its actions are."""
 

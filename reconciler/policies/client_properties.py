@@ -123,7 +123,7 @@ _REFUSED = {
     **dict.fromkeys(("plugin.library.paths", "ssl.engine.location", "ssl.engine.id", "ssl.providers"), "it loads code"),
     "sasl.kerberos.kinit.cmd": "it runs a command",
 }
-"""Property → why nobody may set it, also not with EXTRA."""
+"""Property → why it is always refused, also with EXTRA."""
 _CALLBACK = re.compile(r"_cb$|^logger$|^opaque$|^(default_)?topic_conf$")
 
 EXTRA = "RECONCILER_CLIENT_EXTRA"
@@ -131,7 +131,7 @@ EXTRA = "RECONCILER_CLIENT_EXTRA"
 INSECURE = "RECONCILER_ALLOW_INSECURE"
 """The variable with which an operator allows connections without protection, as to a sandbox."""
 _PROTECTED_MECHANISMS = ("PLAIN", "OAUTHBEARER")
-"""Mechanisms that hand the secret to whoever answers."""
+"""Mechanisms that send the secret to the server, whatever server it is."""
 
 RESERVED = tuple(sorted(_REFUSED))
 
@@ -286,7 +286,7 @@ def _transport_issues(properties: Mapping[str, str | int | bool]) -> Iterator[Va
     hint = f"an operator allows it with {INSECURE}=1, where the command runs, as for a sandbox"
     mechanism = str(properties.get("sasl.mechanism", "")).upper()
     if properties.get("security.protocol") == "SASL_PLAINTEXT" and mechanism in _PROTECTED_MECHANISMS:
-        message = f"{mechanism} without TLS sends the secret to whoever answers"
+        message = f"{mechanism} without TLS sends the secret to any server that answers"
         yield ValidationIssue("M219", message, ("security.protocol",), f"SASL_SSL; {hint}")
     if str(properties.get("enable.ssl.certificate.verification", "true")).lower() == "false":
         yield ValidationIssue("M219", "no certificate is checked", ("enable.ssl.certificate.verification",), hint)

@@ -77,6 +77,7 @@ class GroupRemoval(Policy):
 
     SUBJECTS: ClassVar[str] = "groups"
     NEEDS: ClassVar[frozenset[str]] = frozenset({"groups"})
+    ABSENCE_IS_DESIRED: ClassVar[bool] = True
     OPERATION: ClassVar[type[Operation]] = DeleteGroup
 
     kind: Literal["GroupRemoval"] = Field(description="Which kind of manifest this is.", examples=["GroupRemoval"])

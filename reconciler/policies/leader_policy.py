@@ -18,7 +18,7 @@ from reconciler.operations import Operation
 from reconciler.operations.checks import Protection, listed_topic
 from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership, observe_leadership
 from reconciler.policies.base import ExactClaim, ManifestModel, Policy, Subjects, reviewed_only_schema
-from reconciler.policies.fields import TOPIC_TEXT, Partitions, Percent, TopicName, TopicSelectors
+from reconciler.policies.fields import TOPIC_TEXT, Count, Partitions, Percent, TopicName, TopicSelectors
 from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.text.formatting import broker_ids
 
@@ -44,6 +44,9 @@ class LeaderPolicySpec(ManifestModel):
     )
     except_topics: TopicSelectors | None = Field(
         default=None, examples=[["payments"]], description="Never these, also where topics matches them."
+    )
+    expect_at_most: Count | None = Field(
+        default=None, examples=[50], description="Topics selected; more is refused. 0: none is expected."
     )
     partitions: Annotated[dict[TopicName, Partitions], Field(min_length=1)] | None = Field(
         default=None,
@@ -181,7 +184,9 @@ def _preferred(observed: ObservedLeadership, alive: tuple[int, ...]) -> tuple[bo
     if preferred in alive and preferred in observed.in_sync:
         return True, f"{leader}, and broker {preferred}, the first replica, is alive and in sync"
     missing = "is not alive" if preferred not in alive else "is not in sync"
-    return False, f"{leader}; its preferred leader, broker {preferred}, {missing}"
+    # Without the number of the present leader, all that wait for one broker have the same reason.
+    others = leader if observed.leader is None else "is led by another broker"
+    return False, f"{others}; its preferred leader, broker {preferred}, {missing}"
 
 
 def _unclean(observed: ObservedLeadership, alive: tuple[int, ...]) -> tuple[bool, str]:

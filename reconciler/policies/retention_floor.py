@@ -5,7 +5,7 @@ the scan: a second rule can only keep more. Then come the consumers that would m
 clock of `every`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -34,6 +34,8 @@ from reconciler.text.formatting import count, format_duration, format_instant
 DEFAULT_EVERY_MS = 30_000
 """Kafka Streams' `repartition.purge.interval.ms`."""
 
+_HELD_BY_MAX = 20
+"""Groups that a decision names as holding a partition back. A plan of many partitions repeats them."""
 _NAME_OF_NO_GROUP = "\N{SNOWMAN} no group has this name"
 """A pattern that matches it matches every name."""
 
@@ -338,15 +340,18 @@ class FloorEvaluator:
         lowest = min(rules, key=lambda rule: rule.offset)
         if lowest.offset <= log_start:
             return Satisfied(address)
-        before_offset, accepted, clamp = self._respect_consumers(lowest.offset, facts, observed)
+        before_offset, accepted, lagging = self._respect_consumers(lowest.offset, facts, observed)
+        clamp = (f"clamped to {before_offset}, where group {quoted(lagging[0].group)} stands",) if lagging else ()
         higher = (f"{rule.name} alone: {rule.offset}" for rule in rules if rule is not lowest)
         reason = "; ".join((lowest.words, *higher, *clamp))
         if before_offset <= log_start:
-            # Only a clamp lowers the target: nothing may go until that group has read more.
+            # Only a clamp lowers the target: nothing may go until these groups have read more.
+            held_by = _names(reader for reader in lagging if reader.committed <= log_start)
             if log_start < min(rule.before for rule in rules):
                 next_step = "let it catch up, or name it in exceptGroups"
-                raise BlockReason("B204", f"{reason}, and nothing may go below that", next_step=next_step)
-            return Waiting(address=address, declared_at=policy.declared_at, reason=reason)
+                reason = f"{reason}, and nothing may go below that"
+                raise BlockReason("B204", reason, next_step=next_step, held_by=held_by)
+            return Waiting(address=address, declared_at=policy.declared_at, reason=reason, held_by=held_by)
         now_ms, every_ms = self.snapshot.observed_at_ms, self.guard.every_ms
         if wait := checks.purge_wait(partition, facts.last_purge, every_ms, now_ms):
             reason = f"{reason}; {wait[0]}"
@@ -417,8 +422,11 @@ class FloorEvaluator:
 
     def _respect_consumers(
         self, floor: int, facts: PartitionFacts, observed: ObservedPartition
-    ) -> tuple[int, tuple[AcceptedLag, ...], tuple[str, ...]]:
-        """Return target, groups that may skip records, words about a clamp. Raises BlockReason."""
+    ) -> tuple[int, tuple[AcceptedLag, ...], list[ConsumerPosition]]:
+        """Return target, groups that may skip records, groups of a clamp, the last one first.
+
+        Raises BlockReason.
+        """
         if self.unknown_consumers is not None:
             raise self.unknown_consumers.with_traceback(None)  # raised for many partitions
         readers = checks.known(facts.readers, "the groups that read", facts.partition)
@@ -429,15 +437,13 @@ class FloorEvaluator:
         positions = checks.verified_positions(readers, observed.topic_id, observed.log_start, observed.high_watermark)
         behind = checks.lagging(positions, floor, frozenset(self.guard.named))
         lagging = [reader for reader in behind if not self.is_excluded(reader.group)]
-        target, clamp = floor, tuple[str, ...]()
-        if lagging and self.guard.consumers is not LagPolicy.IGNORE:
-            last = min(lagging, key=lambda reader: (reader.committed, reader.group))
-            if self.guard.consumers is LagPolicy.BLOCK:
-                raise _lag_block(last, len(lagging) - 1, floor, observed.log_start)
-            target = last.committed
-            clamp = (f"clamped to {target}, where group {quoted(last.group)} stands",)
+        holding = [] if self.guard.consumers is LagPolicy.IGNORE else lagging
+        holding.sort(key=lambda reader: (reader.committed, reader.group))
+        if holding and self.guard.consumers is LagPolicy.BLOCK:
+            raise _lag_block(holding, floor, observed.log_start)
+        target = holding[0].committed if holding else floor
         accepted = (AcceptedLag(reader.group, reader.committed) for reader in behind if reader.committed < target)
-        return target, tuple(sorted(accepted)), clamp
+        return target, tuple(sorted(accepted)), holding
 
 
 def _offset_at(facts: PartitionFacts, instant_ms: int, end: int) -> int | None:
@@ -453,11 +459,19 @@ def _offset_at(facts: PartitionFacts, instant_ms: int, end: int) -> int | None:
     return answer
 
 
-def _lag_block(last: ConsumerPosition, more_groups: int, floor: int, log_start: int) -> BlockReason:
+def _names(readers: Iterable[ConsumerPosition]) -> tuple[str, ...]:
+    """Return the groups that hold a partition back; none where too many do to remove them all."""
+    names = sorted({reader.group for reader in readers})
+    return tuple(names) if len(names) <= _HELD_BY_MAX else ()
+
+
+def _lag_block(lagging: Sequence[ConsumerPosition], floor: int, log_start: int) -> BlockReason:
+    """Return the block of groups behind the floor, the last one first."""
+    last, more_groups = lagging[0], len(lagging) - 1
     skipped = floor - max(last.committed, log_start)
     position = "has no position here, but reads the topic," if last.implied else f"is at {last.committed}"
     if last.refuted is not None:
         position = f"has committed {last.refuted}, which is no offset of this log, so it restarts at {last.committed}"
     more = f"; {count(more_groups, 'more group')} {'is' if more_groups == 1 else 'are'} behind" if more_groups else ""
     reason = f"group {quoted(last.group)} {position} and would skip {skipped:,} records below {floor}{more}"
-    return BlockReason("B204", reason)
+    return BlockReason("B204", reason, held_by=_names(lagging))

@@ -1,4 +1,4 @@
-"""Reports of manifests, plans, comparisons, drift, results, explanations and journals.
+"""Reports of manifests, plans, comparisons, drift, results, explanations, journals and suggestions.
 
 A builder makes the tree of a document, a writer lays any tree out: `write_lines(plan_report(plan))`.
 Neither computes anything that apply would read, and neither knows the clock or the terminal.
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from reconciler.report.diff import diff_json as diff_json
     from reconciler.report.diff import diff_report as diff_report
     from reconciler.report.drift import drift_report as drift_report
+    from reconciler.report.figures import drift_figures as drift_figures
+    from reconciler.report.figures import plan_figures as plan_figures
+    from reconciler.report.figures import results_figures as results_figures
+    from reconciler.report.html import write_html as write_html
     from reconciler.report.markdown import write_markdown as write_markdown
     from reconciler.report.markdown import write_pages as write_pages
     from reconciler.report.plan import explain_report as explain_report
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from reconciler.report.restore import restore_report as restore_report
     from reconciler.report.results import journal_report as journal_report
     from reconciler.report.results import results_report as results_report
+    from reconciler.report.suggest import suggest_report as suggest_report
     from reconciler.report.terminal import write_lines as write_lines
 
 _MODULES = {
@@ -31,6 +36,10 @@ _MODULES = {
     "diff_json": "diff",
     "diff_report": "diff",
     "drift_report": "drift",
+    "drift_figures": "figures",
+    "plan_figures": "figures",
+    "results_figures": "figures",
+    "write_html": "html",
     "write_markdown": "markdown",
     "write_pages": "markdown",
     "explain_report": "plan",
@@ -39,6 +48,7 @@ _MODULES = {
     "restore_report": "restore",
     "journal_report": "results",
     "results_report": "results",
+    "suggest_report": "suggest",
     "write_lines": "terminal",
 }
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from reconciler.codec import document
 from reconciler.model.names import format_address, format_subject
-from reconciler.plan.diff import ActionDiff, Change, Comparison
+from reconciler.operations.base import Operation
+from reconciler.plan.diff import ActionDiff, Change, Comparison, Difference
 from reconciler.plan.plan_file import SavedPlan, action_row, digest
 from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal
 from reconciler.text import formatting
@@ -14,13 +15,13 @@ from reconciler.text.escape import display_name
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence
 
 _CHANGES = {
-    Change.NEW: ("+", Severity.LOSS),
-    Change.GONE: ("-", Severity.PLAIN),
-    Change.LARGER: (">", Severity.LOSS),
-    Change.SMALLER: ("<", Severity.PLAIN),
-    Change.CHANGED: ("~", Severity.CHANGE),
+    Change.NEW: Severity.LOSS,
+    Change.GONE: Severity.PLAIN,
+    Change.LARGER: Severity.LOSS,
+    Change.SMALLER: Severity.PLAIN,
+    Change.CHANGED: Severity.CHANGE,
 }
-"""Sign and severity of each change, in the order in which a topic lists them."""
+"""Severity of each change, in the order in which a topic lists them."""
 
 
 def diff_report(comparison: Comparison) -> Report:
@@ -62,11 +63,12 @@ def _items(comparison: Comparison) -> Iterator[Item]:
 def _item(same: Sequence[ActionDiff]) -> Item:
     """The item of one difference, or of many that are folded."""
     first = same[0]
-    address, details = format_address(first.address), first.details
+    address, details = format_address(first.address), [_words(first.latest, one) for one in first.differences]
     such_as: Phrase = ()
     if len(same) > 1:
         sides = ([entry.old for entry in same if entry.old], [entry.new for entry in same if entry.new])
-        losses = " -> ".join(filter(None, (type(side[0]).total_loss(side) for side in sides if side)))
+        before, after = (type(side[0]).total_loss(side) if side else "" for side in sides)
+        losses = ", before ".join(filter(None, (after, before)))
         text: Phrase = (", ".join(filter(None, (formatting.count(len(same), "partition"), losses))),)
         address = f"{format_address(first.address.policy_address)}/{display_name(first.address.name)}"
         such_as = ("such as ", escaped_name(format_subject(first.address)), ": ")
@@ -75,16 +77,28 @@ def _item(same: Sequence[ActionDiff]) -> Item:
     else:
         description = first.latest.describe()
         text = join(", ", (first.latest.TITLE,), description.change, description.loss)
-    sign, severity = _CHANGES[first.change]
     return Item(
-        sign=sign,
         label=first.change,
         subject=(escaped_name(address),),
         text=text,
-        severity=severity,
+        severity=_CHANGES[first.change],
         # The summary of a size change says what moved.
         children=() if first.size_change else tuple(Item(text=(*such_as, sentence(detail))) for detail in details),
     )
+
+
+def _words(action: Operation, difference: Difference) -> str:
+    """`topic id: kAwXdc4bS8uM, before 6J3kzQ5hTgmP`: one changed value in the words of a reviewer."""
+    path, old, new = difference
+    known = [field for field in action.FIELD_WORDS if path == field or path.startswith(f"{field}.")]
+    field = max(known, key=len, default=path)
+    words = action.FIELD_WORDS.get(field, path.rpartition(".")[2].replace("_", " "))
+    part = path.removeprefix(field).removeprefix(".")
+    if part.isdecimal():
+        part = f"no. {int(part) + 1}"
+    if path.endswith("_ms"):
+        old, new = (formatting.format_duration(int(ms)) if ms.isdecimal() else ms for ms in (old, new))
+    return f"{' '.join(filter(None, (words, part)))}: {new}, before {old}"
 
 
 def diff_json(comparison: Comparison) -> Iterator[str]:

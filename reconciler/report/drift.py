@@ -6,10 +6,10 @@ The text changes only with the subjects that drift: offsets, ages and counts are
 from collections.abc import Iterable, Iterator
 
 from reconciler import operations
-from reconciler.model.block_reason import BLOCK_CODES
+from reconciler.model.block_reason import BLOCK_CODES, SILENT
 from reconciler.model.names import format_address
 from reconciler.plan.drift import UNREAD, DriftReport, Subject
-from reconciler.report.tree import Item, Report, Section, Severity, format_subjects, group_equal
+from reconciler.report.tree import Item, Report, Section, Severity, format_subjects, group_equal, unmatched_item
 from reconciler.text import formatting
 from reconciler.text.escape import display_name
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
@@ -22,11 +22,13 @@ def drift_report(report: DriftReport) -> Report:
     """The report of one cluster, without the time of the run; in sync: without a headline."""
     cluster: Phrase = (name(report.cluster), " (", name(report.cluster_id), ")")
     marker = ("reconciler:drift", (("cluster", report.cluster), ("id", report.cluster_id)))
+    unmatched = [unmatched_item(warning) for warning in report.unmatched]
     if report.in_sync:
         satisfied = sum(tally.satisfied for tally in report.tallies)
         waiting = sum(tally.waiting + tally.pending for tally in report.tallies)
         counts = f"{satisfied:,} satisfied, {waiting:,} waiting or within their allowance"
-        return Report(summary=(*cluster, f" is in sync ({counts})."), marker=marker)
+        summary = (*cluster, f" is in sync ({counts}).")
+        return Report(summary=summary, sections=(Section(items=tuple(unmatched)),), marker=marker)
     number = formatting.count(len(report.subjects), "subject")
     oldest = formatting.format_time(min((subject.since_ms for subject in report.subjects), default=0))
     drifts = f"{number} drift{'s' if len(report.subjects) == 1 else ''}, the oldest since {oldest}"
@@ -45,7 +47,7 @@ def drift_report(report: DriftReport) -> Report:
                 severity=Severity.WARNING,
                 labelled=False,
             ),
-            Section(items=tuple(warnings)),
+            Section(items=(*warnings, *unmatched)),
         ),
         footer=(("For every subject with its numbers: ", command),),
         page_note=("This closes by itself once all is in sync.",),
@@ -61,7 +63,8 @@ def _items(subjects: Iterable[Subject], severity: Severity) -> Iterator[Item]:
         first = same[0]
         subject = format_subjects([subject.address for subject in same])
         since = formatting.format_time(min(subject.since_ms for subject in same))
-        policy = escaped_name(format_address(first.address.policy_address))
+        policies = list(dict.fromkeys(format_address(subject.address.policy_address) for subject in same))
+        policy = escaped_name(formatting.first_few(policies))
         next_step = Item(text=(f"since {since}, against ", policy, "; next: ", sentence(first.next_step)))
         code = first.code or ""
         yield Item(subject=subject, text=_state(first), severity=severity, code=code, children=(next_step,))
@@ -70,6 +73,8 @@ def _items(subjects: Iterable[Subject], severity: Severity) -> Iterator[Item]:
 
 
 def _key(subject: Subject) -> tuple[str, ...]:
+    if subject.code == SILENT:
+        return (subject.code, subject.detail)
     address = subject.address
     own = str(address) if address.partition < 0 else ""
     return (address.kind, address.policy, address.name, own, subject.sort, subject.code or "")
@@ -78,5 +83,7 @@ def _key(subject: Subject) -> tuple[str, ...]:
 def _state(subject: Subject) -> Phrase:
     if subject.code is None:
         return (strong(next(o.DRIFT_TEXT for o in operations.OPERATIONS if subject.sort == o.DRIFT_TYPE)),)
+    if subject.code == SILENT:
+        return (strong("not read"), ": ", sentence(subject.detail), " (", name(subject.code), ")")
     title = BLOCK_CODES[subject.code].title if subject.code in BLOCK_CODES else "see the code"
     return (strong(f"{'not read' if subject.sort == UNREAD else 'blocked'}: {title}"), " (", name(subject.code), ")")

@@ -151,13 +151,11 @@ def _item(item: Item, section: Section) -> Iterator[str]:
 
 
 def _phrase(phrase: Phrase) -> str:
-    return "".join(
-        part.replace("->", "→") if isinstance(part, str) else _SPANS[part.style](part.text) for part in phrase
-    )
+    return "".join(part if isinstance(part, str) else _SPANS[part.style](part.text) for part in phrase)
 
 
 _SPANS: dict[str, Callable[[str], str]] = {
     "name": markdown_code,
     "sentence": markdown_prose,
-    "strong": lambda text: f"**{text.replace('->', '→')}**",
+    "strong": lambda text: f"**{text}**",
 }

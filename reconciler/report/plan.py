@@ -1,11 +1,14 @@
 """Builds the report of a plan, and the explanation of one of its decisions.
 
-More than 20 partitions of one topic are one item. Nothing is computed here that apply reads.
+Deletions of one topic and elections of one policy are one line, blocked and waiting subjects one
+line for each cause; in full, each subject has its own. Nothing is computed here that apply reads.
 """
 
+import math
+import shlex
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from typing import Any, cast
@@ -13,13 +16,14 @@ from typing import Any, cast
 from reconciler import operations
 from reconciler.errors import UsageError
 from reconciler.model.action import Action
-from reconciler.model.block_reason import BLOCK_CODES
+from reconciler.model.block_reason import BLOCK_CODES, SILENT
 from reconciler.model.description import Fact
-from reconciler.model.names import NOWHERE, Address, format_address, format_location, format_subject
+from reconciler.model.names import GROUP_KINDS, NOWHERE, Address, format_address, format_location, format_subject
 from reconciler.model.plan import (
     Blocked,
     Change,
     Decision,
+    LimitVerdict,
     Plan,
     Rule,
     Satisfied,
@@ -28,13 +32,23 @@ from reconciler.model.plan import (
     UsedWaiver,
     Waiting,
 )
-from reconciler.operations.base import FoldableOperation, Operation
+from reconciler.operations.base import NO_LIMITS, FoldableOperation, Operation
 from reconciler.plan.plan_file import digest, section_of
-from reconciler.policies.cluster import CONNECTION
-from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal, format_subjects, group_equal
+from reconciler.policies.cluster import CONNECTION, LIMITS
+from reconciler.report.tree import (
+    Item,
+    Items,
+    Report,
+    Section,
+    Severity,
+    cause_of,
+    format_subjects,
+    group_equal,
+    unmatched_item,
+)
 from reconciler.text import formatting
-from reconciler.text.escape import display_name
-from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
+from reconciler.text.escape import display_name, escape_name, quoted
+from reconciler.text.phrase import Phrase, escaped_name, join, name, plain, sentence, strong
 from reconciler.text.suggest import did_you_mean
 
 OPEN_ITEMS = 25
@@ -44,17 +58,33 @@ _RULES_CHARS = 12_000
 """Characters of a page for each list of rules: a long one must not displace what is removed now."""
 _SETTINGS_MAX, _VALUES_MAX = 15, 5
 """Settings of one rule and values of one setting that a report shows; the plan file has all."""
+_CAUSES_MAX = 5
+"""Causes of one policy and code that are told apart; more are one item with an example."""
+_EXACT_MAX = 1e12
+"""Numbers below it are exact to a tenth."""
 _EXPLAINED_MAX = 5
 """Decisions of one topic or policy that are explained where the address covers more than one."""
 
 _UNREAD = "unread, so blocked"
 _STATES = {"satisfied": "in sync", "unread": _UNREAD}
+_HEADINGS = {"Unread": "Unread, so blocked"}
 _NOTICES = {"blocked": "Blocked", _UNREAD: "Unread", "waiting": "Waiting", "skipped": "Skipped"}
 """Label of the items of each state other than actions and in sync, in the order of the report."""
 
 
-def plan_report(plan: Plan, *, full: bool = False, saved_to: str | None = None) -> Report:
-    """The report of a plan. `full`: every partition is an item of its own."""
+def plan_report(
+    plan: Plan,
+    *,
+    full: bool = False,
+    saved_to: str | None = None,
+    with_next_step: bool = False,
+    paths: Sequence[str] = (),
+) -> Report:
+    """The report of a plan. `full`: every partition is an item of its own, with the reason.
+
+    `with_next_step`: name the next command, where a person reads the report who can type it; `paths`:
+    of the manifests, if they are named in it.
+    """
     plan_digest = digest(plan)
     fields = (("cluster", plan.cluster), ("digest", plan_digest), ("commit", plan.source.commit or ""))
     commit: Phrase = ()
@@ -62,14 +92,15 @@ def plan_report(plan: Plan, *, full: bool = False, saved_to: str | None = None) 
         commit = ("commit ", name(plan.source.commit[:7]), " and uncommitted changes" if plan.source.dirty else "")
     lifetime = formatting.approximate_duration(plan.expires_at_ms - plan.observed_at_ms)
     scanned, expires = formatting.format_time(plan.observed_at_ms), formatting.format_time(plan.expires_at_ms)
+    next_steps = tuple(_next_steps(plan, saved_to, paths)) if with_next_step else ()
     saved: Phrase = ("saved to ", name(saved_to)) if saved_to else ()
-    age = join(", ", (f"Scanned {scanned}, expires {expires} ({lifetime} after the scan)",), saved)
+    age: Phrase = (f"Scanned {scanned}, expires {expires} ({lifetime} after the scan)",)
     return Report(
         title=f"plan for {plan.cluster}",
         headline=(name(plan.cluster), ": ", _headline(plan)),
-        opening=(join(", ", ("Cluster ", name(plan.cluster), " (", name(plan.cluster_id), ")"), commit),),
-        summary=(strong("Plan:"), f" {count_decisions(plan.decisions)}"),
+        opening=(join(", ", ("Cluster ", name(plan.cluster), " (", name(plan.cluster_id), ")"), commit, saved),),
         sections=tuple(_sections(plan, full=full)),
+        next_steps=next_steps,
         footer=(("Digest ", escaped_name(plan_digest)), age),
         is_quiet=not plan.actions and not saved_to,
         marker=("reconciler-plan", (*fields, ("truncated", None))),
@@ -77,21 +108,91 @@ def plan_report(plan: Plan, *, full: bool = False, saved_to: str | None = None) 
     )
 
 
-def count_decisions(decisions: Iterable[Decision]) -> str:
-    """`1 record deletion (at most 97,213 records), 1 group removal; 1 blocked; 14 in sync.`"""
+def _next_steps(plan: Plan, saved_to: str | None, paths: Sequence[str]) -> Iterator[Phrase]:
+    """Yield what to type next: to apply the plan, or to read why nothing can be applied."""
+    words = " ".join(map(shlex.quote, (saved_to or "plan.json", *paths)))
+    apply = escaped_name(f"reconciler apply {escape_name(words)}")
+    if plan.refused:
+        yield ("nothing of this plan can be applied: do less, or add the waiver that is named above, then plan again",)
+    elif plan.actions and saved_to:
+        yield (apply,)
+    elif plan.actions:
+        yield ("the same command with ", escaped_name("--out plan.json"), ", then ", apply)
+    elif blocked := [decision for decision in plan.decisions if isinstance(decision, Blocked)]:
+        words = " ".join(filter(None, (shlex.quote(str(blocked[0].address)), saved_to and shlex.quote(saved_to))))
+        yield (escaped_name(f"reconciler explain {escape_name(words)}"),)
+
+
+def count_decisions(decisions: Sequence[Decision]) -> str:
+    """`cannot be undone: 1 group removed (12 committed offsets); in sync: 14 partitions`."""
+    counts = (f"{item.label.lower()}: {plain(item.text)}" for item in _tally(decisions))
+    return "; ".join(counts)
+
+
+def _tally(decisions: Sequence[Decision], observed: Mapping[str, float] = NO_LIMITS) -> Iterator[Item]:
+    """Yield a labelled total for each sort of decision, irreversible actions first.
+
+    `observed`: what the limits of the plan count.
+    """
     by_state = _by_state(decisions)
-    actions = []
+    actions = [decision for decision in decisions if isinstance(decision, Operation)]
+    for label, irreversible, severity in (
+        ("Cannot be undone", True, Severity.LOSS),
+        ("Can be undone", False, Severity.CHANGE),
+    ):
+        same = [action for action in actions if action.irreversible is irreversible]
+        effects = (f"{effect} ({loss})" if loss else effect for effect, loss in effects_of(same, observed))
+        if same:
+            yield Item(label=label, text=("; ".join(effects),), severity=severity)
+    if not actions:
+        yield Item(label="Changes", text=("none",))
+    blocked, waiting = [*by_state["blocked"], *by_state[_UNREAD]], by_state["waiting"]
+    if blocked:
+        unread = f" (unread: {_count_decisions(by_state[_UNREAD])})" if by_state[_UNREAD] else ""
+        yield Item(label="Blocked", text=(f"{_count_decisions(blocked)}{unread}",), severity=Severity.WARNING)
+    for label, same_state in (("Waiting", waiting), ("Skipped", by_state["skipped"])):
+        if same_state:
+            yield Item(label=label, text=(_count_decisions(same_state),))
+    if in_sync := _count_decisions(by_state["in sync"], others=[*actions, *blocked, *waiting]):
+        yield Item(label="In sync", text=(in_sync,), severity=Severity.GOOD)
+
+
+def effects_of(actions: Sequence[Operation], observed: Mapping[str, float] = NO_LIMITS) -> Iterator[tuple[str, str]]:
+    """Yield what the actions of each operation do, and what they lose at most."""
     for operation in reversed(operations.OPERATIONS):
-        if members := by_state[operation.TITLE]:
-            loss = operation.total_loss(members)
-            actions.append(formatting.count(len(members), operation.TITLE) + (f" ({loss})" if loss else ""))
-    numbers = {state: len(by_state[state]) for state in ("blocked", "waiting", "skipped", "in sync")}
-    unread = len(by_state[_UNREAD])
-    numbers["blocked"] += unread
-    counts = [f"{number:,} {state}" for state, number in numbers.items() if number]
-    if unread:
-        counts[0] += f" ({unread:,} unread)"
-    return "; ".join([", ".join(actions) or "no changes", *counts]) + "."
+        if members := [action for action in actions if type(action) is operation]:
+            addresses = [action.address for action in members]
+            yield operation.count_effects(addresses), operation.total_loss(members, observed)
+
+
+def _count_decisions(decisions: Iterable[Decision], others: Iterable[Decision] = ()) -> str:
+    return count_subjects((decision.address for decision in decisions), (decision.address for decision in others))
+
+
+def count_subjects(addresses: Iterable[Address], others: Iterable[Address] = ()) -> str:
+    """Count subjects: `7 partitions, 1 group`. Each counts once, and those of `others` never."""
+    counted, elsewhere = _subjects(addresses), _subjects(others)
+    numbers = Counter[str]()
+    for (sort, subject), partitions in counted.items():
+        numbers[sort] += len(partitions - elsewhere.get((sort, subject), set()))
+    plurals = {"partition": "partitions", "topic": "topics", "group": "groups", "policy": "whole policies"}
+    singular = {"policy": "whole policy"}
+    return ", ".join(
+        f"{numbers[sort]:,} {singular.get(sort, sort) if numbers[sort] == 1 else plural}"
+        for sort, plural in plurals.items()
+        if numbers[sort]
+    )
+
+
+def _subjects(addresses: Iterable[Address]) -> defaultdict[tuple[str, str], set[int]]:
+    """Return the partition numbers of each sort of subject by its name; of all but partitions: -1."""
+    subjects: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
+    for address in addresses:
+        sort = "partition" if address.partition >= 0 else "group" if address.kind in GROUP_KINDS else "topic"
+        if not address.name:
+            sort = "policy"
+        subjects[sort, address.name or str(address)].add(address.partition)
+    return subjects
 
 
 def _by_state(decisions: Iterable[Decision]) -> defaultdict[str, list[Any]]:
@@ -119,11 +220,9 @@ def _headline(plan: Plan) -> str:
     rules = f"; {formatting.count(changes, 'changed rule')}" if changes else ""
     if plan.refused:
         return f"refused by {formatting.count(len(plan.refused), 'limit')}{rules}"
-    irreversible = "irreversible action"
-    titles = Counter(irreversible if action.irreversible else action.TITLE for action in _operations(plan))
-    ordered = sorted(titles.items(), key=lambda title: title[0] != irreversible)
-    actions = ", ".join(formatting.count(number, title) for title, number in ordered)
-    return f"{actions or 'no changes'}{rules}"
+    by_loss = ([action for action in _operations(plan) if action.irreversible is loss] for loss in (True, False))
+    effects = (effect for actions in by_loss for effect, _loss in effects_of(actions))
+    return f"{', '.join(effects) or 'no changes'}{rules}"
 
 
 def _operations(plan: Plan) -> Sequence[Operation]:
@@ -132,6 +231,7 @@ def _operations(plan: Plan) -> Sequence[Operation]:
 
 def _sections(plan: Plan, *, full: bool) -> Iterator[Section]:
     yield Section(items=tuple(_warnings(plan)), severity=Severity.WARNING)
+    yield Section(items=tuple(_totals(plan)), are_totals=True)
     yield Section(
         heading=("Changes to the rules",),
         items=Items.of(plan.rule_changes, _rule_item),
@@ -156,20 +256,22 @@ def _sections(plan: Plan, *, full: bool) -> Iterator[Section]:
         optional=True,
         limit_chars=_RULES_CHARS,
     )
-    for heading, irreversible in (("Irreversible", True), ("Reversible", False)):
-        same = (action for action in _operations(plan) if action.irreversible is irreversible)
-        yield from _policies(plan, heading, same, full=full)
+    releases = _Releases.of(plan)
+    for irreversible in (True, False):
+        same = [action for action in _operations(plan) if action.irreversible is irreversible]
+        for operation in reversed(operations.OPERATIONS):
+            if of_operation := [action for action in same if type(action) is operation]:
+                yield from _policies(plan, of_operation, releases, full=full)
 
     by_state = _by_state(decision for decision in plan.decisions if not isinstance(decision, Action | Satisfied))
     for state, label in _NOTICES.items():
         decisions = by_state[state]
         is_blocked = label in ("Blocked", "Unread")
-        # Each blocked subject needs an answer, so few of them are listed one by one.
-        collect = fold_equal if is_blocked else group_equal
-        groups = [[decision] for decision in decisions] if full else list(collect(decisions, _notice_key))
+        groups = [[decision] for decision in decisions] if full else list(_fold_causes(decisions))
+        make = partial(_notice_item, label=label, now_ms=plan.observed_at_ms, releases=releases)
         yield Section(
-            heading=(f"{len(decisions):,} {state}",),
-            items=Items.of(groups, partial(_notice_item, label=label, now_ms=plan.observed_at_ms)),
+            heading=(f"{_HEADINGS.get(label, label)}: {_count_decisions(decisions)}",),
+            items=Items.of(groups, make),
             severity=Severity.WARNING if is_blocked else Severity.PLAIN,
             open_items=OPEN_ITEMS if is_blocked else 0,
             optional=label == "Skipped",
@@ -187,6 +289,7 @@ def _warnings(plan: Plan) -> Iterator[Item]:
         yield Item(label="REFUSED", text=(sentence(verdict.message),), severity=Severity.ERROR, code=verdict.id)
     for reason in plan.incomplete:
         yield Item(label="Incomplete", text=(sentence(reason),), severity=Severity.WARNING)
+    yield from map(unmatched_item, plan.unmatched)
     if plan.targets:
         yield Item(label="Only", text=join(", ", *((name(target),) for target in plan.targets)))
 
@@ -222,37 +325,106 @@ def _values(values: Sequence[str]) -> Phrase:
     return (*join(", ", *((name(value),) for value in values[:_VALUES_MAX])), more)
 
 
-def _policies(plan: Plan, heading: str, actions: Iterable[Operation], *, full: bool) -> Iterator[Section]:
-    for policy, of_policy in groupby(actions, key=lambda action: action.address.policy_address):
-        by_topic = fold_equal(
-            of_policy,
-            lambda action: (action.address.name, type(action)),
-            lambda action: action.is_foldable and not full,
+def _totals(plan: Plan) -> Iterator[Item]:
+    """Yield the totals of the plan, then how much of each limit it uses."""
+    counting = [verdict for verdict in plan.limits if verdict.observed is not None and verdict.observed > 0]
+    yield from _tally(plan.decisions, {verdict.id: verdict.observed or 0.0 for verdict in counting})
+    if used := [_limit_text(verdict) for verdict in counting if verdict.id != CONNECTION.id]:
+        yield Item(label="Limits used", text=(", ".join(used),))
+
+
+def _limit_text(verdict: LimitVerdict) -> str:
+    """`topics 3 of 50`, `recordsPercent 13.1 of 50 %`. Rounded up: just above a limit is not the limit."""
+    unit = " %" if any(limit.id == verdict.id and limit.is_percent for limit in LIMITS) else ""
+    observed = verdict.observed or 0.0
+    if observed < _EXACT_MAX:
+        observed = math.ceil(observed * 10) / 10
+    return f"{verdict.id} {observed:,.15g} of {verdict.limit:,.15g}{unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Releases:
+    """Which removal would free which blocked and waiting subjects.
+
+    `removed`: the groups that the plan removes. `held`: the decisions that a group alone holds back.
+    """
+
+    removed: frozenset[str]
+    held: Mapping[str, Sequence[Blocked | Waiting]]
+
+    @classmethod
+    def of(cls, plan: Plan) -> "_Releases":
+        held: defaultdict[str, list[Blocked | Waiting]] = defaultdict(list)
+        for decision in plan.decisions:
+            if isinstance(decision, Blocked | Waiting) and len(decision.held_by) == 1:
+                held[decision.held_by[0]].append(decision)
+        removed = frozenset(filter(None, (action.removed_group for action in _operations(plan))))
+        return cls(removed, held)
+
+    def by_action(self, actions: Sequence[Operation]) -> Iterator[Phrase]:
+        """Yield what the next plan could do once these groups are removed."""
+        freed = [decision for action in actions for decision in self.held.get(action.removed_group or "", ())]
+        if freed:
+            subjects = format_subjects([decision.address for decision in freed])
+            yield ("unblocks ", *subjects, ": plan again after the apply")
+
+    def by_removal(self, same: Sequence[Any]) -> Phrase:
+        """Return which removal would free subjects that the same groups hold back."""
+        held_by = same[0].held_by
+        if not held_by or any(decision.held_by != held_by for decision in same):
+            return ()
+        names = escaped_name(formatting.first_few([quoted(group) for group in held_by]))
+        subjects = _count_decisions(same)
+        if self.removed.issuperset(held_by):
+            return ("removing ", names, f", as this plan does, unblocks {subjects}: plan again after the apply")
+        return (
+            "removing ",
+            names,
+            f" would unblock {subjects}, if nothing uses {'it' if len(held_by) == 1 else 'them'}",
         )
-        entries = list(by_topic)
+
+
+def _policies(plan: Plan, actions: Sequence[Operation], releases: _Releases, *, full: bool) -> Iterator[Section]:
+    """Yield a section for each policy of the actions of one operation, the first with a heading."""
+    first = actions[0]
+    undo = "Irreversible" if first.irreversible else "Reversible"
+    heading: Phrase = (f"{undo}: {first.HEADING or f'{first.TITLE}s'}",)
+    for policy, members in groupby(actions, key=lambda action: action.address.policy_address):
+        of_policy = list(members)
+        entries = [[action] for action in of_policy] if full else list(group_equal(of_policy, _fold_key))
         yield Section(
-            heading=(heading,) if heading else (),
+            heading=heading,
             subject=(escaped_name(format_address(policy)),),
+            name=(name(policy.policy),),
             location=entries[0][0].declared_at,
             note=describe_policy(plan, policy),
-            items=Items.of(entries, _action_item),
+            items=Items.of(entries, partial(_action_item, releases=releases, full=full)),
+            severity=Severity.LOSS if first.irreversible else Severity.CHANGE,
+            labelled=False,
             open_items=OPEN_ITEMS,
         )
-        heading = ""
+        heading = ()
 
 
-def _action_item(actions: Sequence[Operation]) -> Item:
-    """The item of one action, or of many that are folded."""
+def _fold_key(action: Operation) -> Hashable:
+    """Return what actions of one line have in common: their topic, or that they are foldable at all."""
+    if not action.is_foldable or not isinstance(action, FoldableOperation):
+        return action.address
+    return "" if action.FOLDS_TOPICS else action.address.name
+
+
+def _action_item(actions: Sequence[Operation], *, releases: _Releases, full: bool) -> Item:
+    """The item of one action in full, or of all that are folded into one line."""
     first = actions[0]
-    if len(actions) > 1 and isinstance(first, FoldableOperation):
+    if not full and first.is_foldable and isinstance(first, FoldableOperation):
         description = type(first).describe_many(actions)
     else:
         description = first.describe()
-    children = [Item(text=text) for text in description.notes]
+    children = [Item(text=text) for text in description.notes if full]
     children += [Item(text=text, severity=Severity.LOSS) for text in description.risks]
     children += [Item(text=text, severity=Severity.WARNING) for text in description.unknowns]
+    children += [Item(text=text, severity=Severity.GOOD) for text in releases.by_action(actions)]
     return Item(
-        sign=description.sign,
         subject=description.subject,
         text=description.change,
         loss=description.loss,
@@ -261,19 +433,40 @@ def _action_item(actions: Sequence[Operation]) -> Item:
     )
 
 
-def _notice_key(decision: Any) -> tuple[object, ...]:
-    """Return what decisions of one item have in common. All that wait for a clock are alike."""
-    policy = decision.address.policy_address
-    match decision:
-        case Blocked():
-            return policy, decision.address.name, decision.code
-        case Waiting(until_ms=int()):
-            return policy, ""
-    return policy, decision.reason
+def _fold_causes(decisions: Iterable[Any]) -> Iterator[list[Any]]:
+    """Yield the decisions of each policy by their causes; more than a few causes of one code together."""
+    for same in group_equal(decisions, _cause_class):
+        causes = list(group_equal(same, _cause))
+        yield from causes if len(causes) <= _CAUSES_MAX else [same]
 
 
-def _notice_item(same: Sequence[Any], *, label: str, now_ms: int) -> Item:
-    """The item of decisions that say the same; the one that waits shortest stands for all."""
+def _cause_class(decision: Any) -> Hashable:
+    """Return policy, code and sort of subject. All of a policy that wait for a clock are alike.
+
+    What a silent broker blocks is alike for all policies: it needs one answer.
+    """
+    address = decision.address
+    if getattr(decision, "code", "") == SILENT:
+        return SILENT, decision.reason
+    return address.policy_address, getattr(decision, "code", ""), address.partition >= 0, _waits_for_clock(decision)
+
+
+def _cause(decision: Any) -> Hashable:
+    """Return the groups that hold a subject back, or the reason without the subject's name."""
+    held_by = getattr(decision, "held_by", ())
+    if getattr(decision, "code", "") == SILENT:
+        return SILENT
+    if held_by or _waits_for_clock(decision):
+        return held_by
+    return cause_of(decision.reason, decision.address), getattr(decision, "next_step", "")
+
+
+def _waits_for_clock(decision: Any) -> bool:
+    return getattr(decision, "until_ms", None) is not None
+
+
+def _notice_item(same: Sequence[Any], *, label: str, now_ms: int, releases: _Releases) -> Item:
+    """The item of decisions of one cause; the one that waits shortest stands for all."""
     first = min(same, key=lambda decision: getattr(decision, "until_ms", None) or 0)
     subject = format_subjects([decision.address for decision in same])
     example: Phrase = (", such as ", escaped_name(format_subject(first.address))) if len(same) > 1 else ()
@@ -287,6 +480,8 @@ def _notice_item(same: Sequence[Any], *, label: str, now_ms: int) -> Item:
             soonest, latest = (formatting.until(pick(d.until_ms for d in same), now_ms=now_ms) for pick in (min, max))
             wait = soonest if soonest == latest else f"{soonest} to {latest.removeprefix('in ')}"
             subject = (*subject, " (", strong(wait), ")", *example)
+    if isinstance(first, Blocked | Waiting):
+        text = join("; ", text, releases.by_removal(same))
     return Item(
         label=label,
         subject=subject,
@@ -313,20 +508,24 @@ def explain_report(plan: Plan, address: Address) -> Report:
         if address in (decision.address, replace(decision.address, partition=-1), decision.address.policy_address)
     ]
     subject = escaped_name(format_address(address))
-    if not decisions:
+    unmatched = [unmatched_item(warning) for warning in plan.unmatched if warning.policy == address.policy_address]
+    if not decisions and not unmatched:
         suggestion = did_you_mean(str(address), (str(decision.address) for decision in plan.decisions))
         hint = f"did you mean {display_name(suggestion)}?" if suggestion else "`show --full` lists what it decides"
         raise UsageError(f"the plan decides nothing at {subject.text}; {hint}")
     left_out = len(decisions) - _EXPLAINED_MAX
     return Report(
         headline=(subject, f": {count_decisions(decisions)}") if left_out > 0 else (),
-        sections=tuple(
-            Section(
-                heading=(escaped_name(format_address(decision.address)), f": {format_state(decision)}"),
-                items=(Item(facts=tuple(_facts(plan, decision))),),
-                labelled=False,
-            )
-            for decision in decisions[:_EXPLAINED_MAX]
+        sections=(
+            Section(items=tuple(unmatched), severity=Severity.WARNING),
+            *(
+                Section(
+                    heading=(escaped_name(format_address(decision.address)), f": {format_state(decision)}"),
+                    items=(Item(facts=tuple(_facts(plan, decision))),),
+                    labelled=False,
+                )
+                for decision in decisions[:_EXPLAINED_MAX]
+            ),
         ),
         footer=((f"and {left_out:,} more; name one of them to see it",),) if left_out > 0 else (),
     )
@@ -338,6 +537,8 @@ def _facts(plan: Plan, decision: Decision) -> Iterator[Fact]:
         yield "Declared", (escaped_name(format_location(decision.declared_at)), mode)
     if not isinstance(decision, Satisfied):
         yield "Because", (sentence(decision.reason),)
+    if isinstance(decision, Blocked | Waiting) and decision.held_by:
+        yield "Held by", join(", ", *((escaped_name(quoted(group)),) for group in decision.held_by))
     match decision:
         case Waiting(until_ms=int(until_ms)):
             until = formatting.until(until_ms, now_ms=plan.observed_at_ms)

@@ -49,9 +49,11 @@ def _opening(removal: Removal, cluster: str) -> tuple[Phrase, ...]:
 
 def _planned_item(commit: CommittedOffset, refusal: Outcome | None) -> Item:
     if refusal is None:
-        return Item(sign="+", subject=_subject(commit), text=(f"offset {commit.offset}",), severity=Severity.CHANGE)
-    text = (f"offset {commit.offset} is not written: ", sentence(refusal.detail))
-    return Item(sign="x", subject=_subject(commit), text=text, severity=Severity.WARNING)
+        return Item(
+            label="Write", subject=_subject(commit), text=(f"offset {commit.offset}",), severity=Severity.CHANGE
+        )
+    text = (f"offset {commit.offset}: ", sentence(refusal.detail))
+    return Item(label="Do not write", subject=_subject(commit), text=text, severity=Severity.WARNING)
 
 
 def _outcome_items(removal: Removal, outcomes: Mapping[TopicPartition, Outcome]) -> Iterator[Item]:
@@ -61,7 +63,7 @@ def _outcome_items(removal: Removal, outcomes: Mapping[TopicPartition, Outcome])
         code = f" ({outcome.code})" if outcome.code not in (None, "NONE") else ""
         effect = f"; now {outcome.read_back}" if outcome.read_back else ""
         yield Item(
-            sign="+" if is_written else "x",
+            label="Written" if is_written else "Not written",
             subject=_subject(commit),
             text=(f"offset {commit.offset}: {outcome.status}: ", sentence(outcome.detail), f"{code}{effect}"),
             severity=Severity.GOOD if is_written else Severity.ERROR,

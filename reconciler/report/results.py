@@ -1,16 +1,30 @@
 """Builds the reports of the outcomes of one apply, the worst first, and of the journal."""
 
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
+from reconciler import operations
+from reconciler.apply.results import ResultRow, ResultsHeader
 from reconciler.journal.entry import Event, JournalEntry
 from reconciler.journal.review import ReviewedTree
-from reconciler.model.names import format_address
+from reconciler.model.names import Address, format_address, format_subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
-from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal, format_subjects, group_equal
+from reconciler.report.plan import count_subjects
+from reconciler.report.tree import (
+    FOLD_ABOVE,
+    Item,
+    Items,
+    Report,
+    Section,
+    Severity,
+    cause_of,
+    format_subjects,
+    group_equal,
+)
 from reconciler.text import formatting
-from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
+from reconciler.text.phrase import Phrase, Span, escaped_name, join, name, sentence, strong
 
 _AGAIN = "apply the same plan again: what is done is not done twice"
 _STATUSES: dict[Status, tuple[str, Severity, str]] = {
@@ -28,11 +42,17 @@ _STATUSES: dict[Status, tuple[str, Severity, str]] = {
     Status.APPLIED: ("Applied", Severity.GOOD, ""),
 }
 """Label, severity and next step of each status, the worst first."""
+_DIGEST = re.compile("(restore of )?sha256:[0-9a-f]{1,64}")
 _RANK = {status: rank for rank, status in enumerate(_STATUSES)}
 
 
-def results_report(plan: Plan, outcomes: Sequence[Outcome]) -> Report:
-    """The report of what became of `plan`. Over 20 equal outcomes of a topic are one item."""
+def results_report(
+    plan: Plan | ResultsHeader, outcomes: Sequence[Outcome | ResultRow], *, duration_ms: int | None = None
+) -> Report:
+    """The report of what became of `plan`: what was not done by cause, the rest as counts.
+
+    Also of a results file, by its header and its rows.
+    """
     tally = Counter(outcome.status for outcome in outcomes)
     present = {status: row for status, row in _STATUSES.items() if tally[status]}
     counts = {status: f"{tally[status]:,} {label.lower()}" for status, (label, _, _) in present.items()}
@@ -40,13 +60,14 @@ def results_report(plan: Plan, outcomes: Sequence[Outcome]) -> Report:
     headline = ", ".join(undone) or ("everything is done" if present else "nothing to do")
     removed = sum(outcome.removed_max for outcome in outcomes)
     loss = f"; at most {formatting.count(removed, 'record')} removed" if removed else ""
+    took = "" if duration_ms is None else f"; took {formatting.approximate_duration(duration_ms)}"
     return Report(
         title=f"apply on {plan.cluster}",
         headline=(name(plan.cluster), f": {headline}"),
         opening=(("Cluster ", name(plan.cluster), " (", name(plan.cluster_id), ")"),),
         summary=(
             strong("Result:"),
-            f" {', '.join(reversed(counts.values())) or 'nothing to do'}{loss}.",
+            f" {', '.join(reversed(counts.values())) or 'nothing to do'}{loss}{took}.",
         ),
         sections=(Section(items=tuple(_items(outcomes)), severity=Severity.ERROR),),
         next_steps=tuple((f"{label.lower()}: {step}",) for label, _, step in present.values() if step),
@@ -54,52 +75,115 @@ def results_report(plan: Plan, outcomes: Sequence[Outcome]) -> Report:
     )
 
 
-def _items(outcomes: Sequence[Outcome]) -> Iterator[Item]:
-    ordered = sorted(outcomes, key=lambda outcome: (_RANK[outcome.status], outcome.action.address))
-    for of_topic in fold_equal(ordered, lambda o: (o.status, o.action.address.policy_address, o.action.address.name)):
-        yield from map(_item, group_equal(of_topic, lambda outcome: (outcome.code, _shared_detail(outcome))))
+def _items(outcomes: Sequence[Outcome | ResultRow]) -> Iterator[Item]:
+    """Yield the outcomes that are news, the worst first, then counts of those that are as planned."""
+    as_planned: defaultdict[tuple[Status, str], list[Address]] = defaultdict(list)
+    news = []
+    for outcome in outcomes:
+        if _is_as_planned(outcome):
+            as_planned[outcome.status, _operation_of(outcome)].append(_address_of(outcome))
+        else:
+            news.append(outcome)
+    news.sort(key=lambda outcome: (_RANK[outcome.status], _address_of(outcome)))
+    for same in group_equal(news, _cause_class):
+        causes = list(group_equal(same, lambda outcome: cause_of(outcome.detail, _address_of(outcome))))
+        yield from map(_item, causes if len(causes) <= FOLD_ABOVE else [same])
+    by_status: defaultdict[Status, list[str]] = defaultdict(list)
+    for operation in reversed(operations.OPERATIONS):
+        if satisfied := as_planned.get((Status.SATISFIED, operation.OPERATION)):
+            by_status[Status.SATISFIED].append(count_subjects(satisfied))
+        if applied := as_planned.get((Status.APPLIED, operation.OPERATION)):
+            by_status[Status.APPLIED].append(operation.count_effects(applied))
+    for status, ending in ((Status.SATISFIED, " as desired already"), (Status.APPLIED, "")):
+        if counts := by_status[status]:
+            label, severity, _step = _STATUSES[status]
+            yield Item(label=label, text=(f"{'; '.join(counts)}{ending}",), severity=severity)
 
 
-def _shared_detail(outcome: Outcome) -> str:
-    """Return what equal outcomes have in common; the details of applied ones are no news."""
-    return "" if outcome.status is Status.APPLIED else outcome.detail
+def _cause_class(outcome: Outcome | ResultRow) -> tuple[Status, str, str | None]:
+    """Return status, operation and code. What was not attempted has one cause, such as a silent broker."""
+    is_unsent = outcome.status is Status.NOT_ATTEMPTED
+    return outcome.status, "" if is_unsent else _operation_of(outcome), outcome.code
 
 
-def _item(same: Sequence[Outcome]) -> Item:
+def _address_of(outcome: Outcome | ResultRow) -> Address:
+    return outcome.action.address if isinstance(outcome, Outcome) else outcome.address
+
+
+def _operation_of(outcome: Outcome | ResultRow) -> str:
+    return outcome.action.OPERATION if isinstance(outcome, Outcome) else outcome.operation
+
+
+def _is_as_planned(outcome: Outcome | ResultRow) -> bool:
+    """Whether the outcome says no more than its status: of a success, the operation's usual words."""
+    operation = next((known for known in operations.OPERATIONS if _operation_of(outcome) == known.OPERATION), None)
+    usual = {} if operation is None else {Status.APPLIED: operation.APPLIED, Status.SATISFIED: operation.SATISFIED}
+    return outcome.status in usual and outcome.detail in ("", usual[outcome.status])
+
+
+def _item(same: Sequence[Outcome | ResultRow]) -> Item:
+    """The item of one outcome, or of many of one cause."""
     first = same[0]
+    example: Phrase = ()
     if len(same) == 1:
-        detail, effect = first.detail, f"now {first.read_back}" if first.read_back else ""
+        effect = f"now {first.read_back}" if first.read_back else ""
     else:
-        detail, removed = _shared_detail(first), sum(outcome.removed_max for outcome in same)
+        removed = sum(outcome.removed_max for outcome in same)
         effect = f"at most {formatting.count(removed, 'record')} removed" if removed else ""
-    text = "; ".join(filter(None, (detail, first.code if first.code != "NONE" else "", effect)))
+        if any(outcome.detail != first.detail for outcome in same):
+            example = (", such as ", escaped_name(format_subject(_address_of(first))))
+    text = "; ".join(filter(None, (first.detail, first.code if first.code != "NONE" else "", effect)))
     label, severity, _step = _STATUSES[first.status]
-    subject = format_subjects([outcome.action.address for outcome in same])
+    subject = (*format_subjects([_address_of(outcome) for outcome in same]), *example)
     return Item(label=label, subject=subject, text=(sentence(text),) if text else (), severity=severity)
 
 
 def journal_report(entries: Sequence[JournalEntry | ReviewedTree]) -> Report:
-    """The report of a journal: its intents, outcomes and reviewed trees, the oldest first."""
-    return Report(sections=(Section(items=Items.of(entries, _entry_item)),))
+    """The report of a journal: its runs, the oldest first, with their intents, outcomes and reviewed trees."""
+    runs = group_equal(entries, lambda entry: entry.run_id)
+    return Report(
+        sections=tuple(
+            Section(heading=_run_heading(run), items=Items.of(run, _entry_item), labelled=False) for run in runs
+        )
+    )
+
+
+def _run_heading(entries: Sequence[JournalEntry | ReviewedTree]) -> Phrase:
+    """Return id, time, plan, counts and author of a run."""
+    first, actions = entries[0], [entry for entry in entries if isinstance(entry, JournalEntry)]
+    parts: list[Phrase] = [(formatting.format_time(first.at_ms),)]
+    parts += [("plan ", _digest(digest)) for digest in dict.fromkeys(entry.plan_digest for entry in actions)]
+    if actions:
+        ended = {entry.address for entry in actions if entry.event is Event.OUTCOME}
+        open_intents = {entry.address for entry in actions} - ended
+        tally = Counter(entry.status for entry in actions if entry.event is Event.OUTCOME)
+        counts = [f"{tally[status]:,} {status.replace('_', ' ')}" for status in _STATUSES if tally[status]]
+        counts += [f"{len(open_intents):,} without an outcome"] if open_intents else []
+        parts.append((", ".join(counts) or "no outcome",))
+    origin = next(filter(None, map(_origin, entries)), ())
+    return ("Run ", name(first.run_id), ": ", *join(", ", *parts), *origin)
+
+
+def _digest(text: str) -> Span:
+    """Return a digest without the quotes that its colon would need."""
+    return escaped_name(text) if _DIGEST.fullmatch(text) else name(text)
 
 
 def _entry_item(entry: JournalEntry | ReviewedTree) -> Item:
+    head: Phrase = (f"  {formatting.format_time(entry.at_ms)}  ",)
     if isinstance(entry, ReviewedTree):
-        reviewed: Phrase = ("reviewed manifests, tree ", name(entry.tree), *_origin(entry))
         again = f", first stored {formatting.format_time(entry.reviewed_at_ms)}"
-        head: Phrase = (f"{formatting.format_time(entry.at_ms)}  ",)
         ending = again if entry.reviewed_at_ms != entry.at_ms else ""
-        return Item(text=(*head, *reviewed, ending, ", run ", name(entry.run_id)), severity=Severity.QUIET)
+        return Item(text=(*head, "reviewed manifests, tree ", name(entry.tree), ending), severity=Severity.QUIET)
     if entry.event is Event.INTENT:
         severity = Severity.QUIET
         values = [(f"{key} ", name(str(value))) for key, value in entry.request.items()]
-        event: Phrase = (f"intent: {entry.operation} (", *join(", ", *values), ")", *_origin(entry))
+        event: Phrase = (f"intent: {entry.operation} (", *join(", ", *values), ")")
     else:
         severity = _STATUSES[entry.status][1] if entry.status else Severity.PLAIN
         words = [word for word in (entry.detail, entry.code, entry.read_back) if word and word != "NONE"]
         event = join(": ", (entry.status or "outcome",), join("; ", *((sentence(word),) for word in words)))
-    head = (f"{formatting.format_time(entry.at_ms)}  ", escaped_name(format_address(entry.address)), "  ")
-    return Item(text=(*head, *event, ", run ", name(entry.run_id)), severity=severity)
+    return Item(text=(*head, escaped_name(format_address(entry.address)), "  ", *event), severity=severity)
 
 
 def _origin(entry: JournalEntry | ReviewedTree) -> Phrase:
@@ -109,3 +193,8 @@ def _origin(entry: JournalEntry | ReviewedTree) -> Phrase:
     approver: Phrase = (", approved by ", sentence(entry.approver)) if entry.approver else ()
     page: Phrase = (", see ", name(entry.run_url)) if entry.run_url else ()
     return (*author, *commit, *approver, *page)
+
+
+def severity_of(status: Status) -> Severity:
+    """Return what an outcome of this status means to its reader."""
+    return _STATUSES[status][1]

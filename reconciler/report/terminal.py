@@ -10,7 +10,7 @@ from rich.text import Text
 
 from reconciler.model.names import format_location
 from reconciler.report.tree import Item, Report, Section, Severity
-from reconciler.text.phrase import plain
+from reconciler.text.phrase import join, plain
 
 _STYLES = {
     Severity.ERROR: "bold red",
@@ -25,58 +25,65 @@ _LABEL_WIDTH = 12
 
 
 def write_lines(report: Report, *, width: int | None = None, full: bool = False) -> Iterator[Text]:
-    """The lines of a report. `width`: in cells; None: any. `full`: optional sections, too."""
+    """The lines of a report. `width`: in cells; None or 0: any. `full`: optional sections, too."""
+    width = width or None
     opening = report.opening or ((report.headline,) if report.headline else ())
-    ending = report.summary or (report.headline if report.opening else ())
+    has_totals = any(section.are_totals for section in report.sections)
+    ending = report.summary or (report.headline if report.opening and not has_totals else ())
     footer = () if report.is_quiet else report.footer
     for phrase in opening:
         yield from wrapped(plain(phrase), width=width, style="bold")
     sections = [section for section in report.sections if section.items and (full or not section.optional)]
     for number, section in enumerate(sections):
-        if opening or number:
+        continues = section.subject and not section.heading and not full
+        if (opening or number) and not continues:
             yield line("")
-        yield from _section(section, width=width)
+        yield from _section(section, width=width, full=full)
     if (opening or sections) and (ending or report.next_steps or footer):
         yield line("")
     if ending:
         yield from wrapped(plain(ending), width=width, style="bold")
-    for phrase in (*(("Next: ", *step) for step in report.next_steps), *footer):
+    for phrase in (*footer, *(("Next: ", *step) for step in report.next_steps)):
         yield from wrapped(plain(phrase), width=width)
 
 
-def _section(section: Section, *, width: int | None) -> Iterator[Text]:
-    if section.subject:
-        location = format_location(section.location)
-        yield from two_columns(f"  # {plain(section.subject)}", location, width=width, style="dim")
-    elif section.heading and not section.labelled:
+def _section(section: Section, *, width: int | None, full: bool) -> Iterator[Text]:
+    if section.heading and not section.labelled:
         yield from wrapped(plain(section.heading), width=width, style=_STYLES[section.severity] or "bold")
-    if section.note:
-        note = ": ".join(plain(value) for _label, value in section.note)
-        yield from wrapped(f"  # {note}", width=width, style="dim", indent="# ")
+    margin, of_policy = "  ", ""
+    if section.subject and full:
+        yield from two_columns(
+            f"  {plain(section.subject)}", format_location(section.location), width=width, style="dim"
+        )
+        if section.note:
+            note = ": ".join(plain(value) for _label, value in section.note)
+            yield from wrapped(f"  {note}", width=width, style="dim", indent="  ")
+        margin = "    "
+    elif section.subject and len(section.items) > 1:
+        yield from wrapped(f"  {plain(section.subject)}", width=width, style="dim")
+        margin = "    "
+    elif section.name:
+        of_policy = f" ({plain(section.name)})"
     for item in section.items:
-        yield from _item(item, width=width)
+        yield from _item(item, width=width, margin=margin, of_policy=of_policy)
 
 
-def _item(item: Item, *, width: int | None) -> Iterator[Text]:
-    subject, text, style = plain(item.subject), plain(item.text), _STYLES[item.severity]
-    loss = f"IRREVERSIBLE: {plain(item.loss)}" if item.loss else ""
-    if item.sign:
-        text = f"{item.label}: {text}" if item.label else text or loss
-        head = "   ".join(filter(None, (f"  {item.sign} {subject}", text)))
+def _item(item: Item, *, width: int | None, margin: str, of_policy: str) -> Iterator[Text]:
+    subject, text, style = plain(item.subject), plain(join(", ", item.loss, item.text)), _STYLES[item.severity]
+    if item.column:
+        head = f"{margin}{item.column} {subject}"
     elif item.label:
         head = f"{item.label}: {' — '.join(filter(None, (subject, text)))}"
     else:
-        head = f"  {subject}: {text}" if subject else text
+        head = f"{margin}{': '.join(filter(None, (f'{subject}{of_policy}', text)))}" if subject else text
     if head:
         yield from wrapped(head, width=width, style=style)
-    if loss and item.text:
-        yield from wrapped(f"      {loss}", width=width, style=style)
     for label, value in item.facts:
         # the indent counts from the leading spaces; without a label, they are as wide as the column
         indent = " " * (_LABEL_WIDTH + 1) if label else ""
         yield from wrapped(f"  {label:<{_LABEL_WIDTH}} {plain(value)}", width=width, indent=indent)
     for child in item.children:
-        yield from wrapped(f"      {plain(child.text)}", width=width, style=_STYLES[child.severity])
+        yield from wrapped(f"{margin}    {plain(child.text)}", width=width, style=_STYLES[child.severity])
 
 
 def line(text: str, style: str = "") -> Text:

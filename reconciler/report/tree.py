@@ -10,9 +10,10 @@ from enum import StrEnum
 from typing import TypeVar
 
 from reconciler.model.description import Fact
-from reconciler.model.names import NOWHERE, Address, SourceLocation, format_subject
+from reconciler.model.names import NOWHERE, Address, SourceLocation, TopicPartition, format_address, format_subject
+from reconciler.model.plan import Unmatched
 from reconciler.text import formatting
-from reconciler.text.phrase import Phrase, escaped_name
+from reconciler.text.phrase import Phrase, escaped_name, sentence
 
 FOLD_ABOVE = 20
 """Subjects of one topic that are still listed one by one."""
@@ -36,13 +37,13 @@ class Severity(StrEnum):
 class Item:
     """One statement of a report.
 
-    `sign`: a character for the margin. `label`: the sort of statement, such as `Blocked`. `text`:
-    what is said of the subject. `loss`: what cannot be undone. `code`: a stable id of the statement.
-    `end`: line and column before which the text at `location` ends; 0: unknown. `facts`: labelled
-    values, for explanations.
+    `label`: the sort of statement, such as `Blocked`. `column`: the same as a word in the margin of a
+    list. `text`: what is said of the subject. `loss`: what cannot be undone. `code`: a stable id of
+    the statement. `end`: line and column before which the text at `location` ends; 0: unknown.
+    `facts`: labelled values, for explanations.
     """
 
-    sign: str = ""
+    column: str = ""
     label: str = ""
     subject: Phrase = ()
     text: Phrase = ()
@@ -83,16 +84,19 @@ class Section:
     """Items that belong together.
 
     `heading`: a page shows it. A terminal shows it where `labelled` is False; otherwise the label
-    or sign of each item says the same, and a page leaves the labels out. `subject`, `location`,
-    `note`: the policy of the items, where it was declared, its owner and reason. `severity`: of the
-    heading; annotations look only into sections of ERROR and WARNING. `open_items`: how many a page
-    shows before the reader opens the rest, of items whose length is exact; None: all. `optional`: a
-    terminal shows the section only in full. `limit_chars`: characters that a page spends on the
-    items, so that later sections have a place, too; None: all that there are.
+    of each item says the same, and a page leaves the labels out. `subject`, `location`, `note`: the
+    policy of the items, where it was declared, its owner and reason; a terminal shows the last two
+    only in full. `name`: the policy without its kind, for the line of a single item. `severity`: of
+    the heading; annotations look only into sections of ERROR and WARNING. `open_items`: how many a
+    page shows before the reader opens the rest, of items whose length is exact; None: all.
+    `optional`: a terminal shows the section only in full. `limit_chars`: characters that a page
+    spends on the items, so that later sections have a place, too; None: all that there are.
+    `are_totals`: the items are the totals of the report, by their labels.
     """
 
     heading: Phrase = ()
     subject: Phrase = ()
+    name: Phrase = ()
     location: SourceLocation = NOWHERE
     note: tuple[Fact, ...] = ()
     items: Items | tuple[Item, ...] = ()
@@ -101,6 +105,7 @@ class Section:
     open_items: int | None = None
     optional: bool = False
     limit_chars: int | None = None
+    are_totals: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +114,9 @@ class Report:
 
     `title`: its name in an annotation, raw text. `headline`: the answer in one line; a page begins
     with it. `opening`: what the document is about; a terminal begins with it, or with the headline
-    where there is none. `summary`: the totals; a terminal ends with it, or with the headline.
-    `next_steps`: what to do now. `footer`: identity, then age of the document; a terminal leaves it
-    out where `is_quiet`, when there is nothing to do. `page_note`: what only a page says below it.
+    where there is none. `summary`: the totals, where no section has them; a terminal ends with it,
+    or with the headline. `next_steps`: what to do now, the last lines. `footer`: identity, then age
+    of the document; a terminal leaves it out where `is_quiet`, when there is nothing to do. `page_note`: what only a page says below it.
     `marker`: kind and values of a hidden line that workflows read; a value of None says whether the
     writer cut the text. `remainder`: where to read what was cut, such as `in the plan file`.
     """
@@ -148,6 +153,12 @@ def fold_equal(
             yield from ([value] for value in same)
 
 
+def cause_of(reason: str, address: Address) -> str:
+    """Return a reason without the name of its subject: the same for all subjects of one cause."""
+    name = str(TopicPartition(address.name, address.partition)) if address.partition >= 0 else address.name
+    return reason.replace(name, "…") if name else reason
+
+
 def format_subjects(addresses: Sequence[Address]) -> Phrase:
     """Return what items are about: `orders[5]`, `64 partitions of orders`, `a, b, c and 3 more`."""
     if len(addresses) == 1:
@@ -156,3 +167,16 @@ def format_subjects(addresses: Sequence[Address]) -> Phrase:
     names = escaped_name(formatting.first_few(list(topics)))
     are_partitions = all(address.partition >= 0 for address in addresses)
     return (f"{formatting.count(len(addresses), 'partition')} of ", names) if are_partitions else (names,)
+
+
+def unmatched_item(warning: Unmatched) -> Item:
+    """The item of a policy that probably means something else, in a plan and in a drift report."""
+    subject = (escaped_name(format_address(warning.policy)),)
+    end = "" if warning.reason.endswith("?") else "."
+    return Item(
+        label="Unmatched",
+        subject=subject,
+        text=(sentence(warning.reason), f"{end} Next: ", sentence(warning.next_step)),
+        severity=Severity.WARNING,
+        location=warning.declared_at,
+    )

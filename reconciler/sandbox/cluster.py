@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import reconciler
-from reconciler.errors import SandboxError
+from reconciler.errors import SandboxError, UsageError
 from reconciler.sandbox import config, data_dir, supervisor
 from reconciler.sandbox.client import visible_brokers
 from reconciler.sandbox.jars import Progress, configured_version, fetch, no_progress
@@ -33,8 +33,10 @@ from reconciler.sandbox.process import Process, read_process
 from reconciler.sandbox.security import SecureAccess, Security, create_keys, render_security
 from reconciler.text import formatting
 
-# All sandboxes share it, so that a manifest can name it. Kafka requires 16 bytes in base64.
 CLUSTER_ID = "c2FuZGJveC1zYW5kYm94MQ"
+"""The id of clusters that end with their process, so that manifests of the demo and of tests name it."""
+# 16 bytes in base64url without padding. Kafka's tools take a leading dash for an option.
+_VALID_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{20}[AQgw]")
 
 _MAX_ATTEMPTS = 3
 
@@ -93,6 +95,11 @@ class Cluster:
         """Path of the broker's output."""
         return broker_log(self.logs, broker_id)
 
+    def has_quorum(self) -> bool:
+        """Whether a majority of the controllers runs; without it no broker starts or leaves in order."""
+        controllers = [node for node, _port in self.ports[: config.CONTROLLERS]]
+        return 2 * sum(map(self.alive, controllers)) > len(controllers)
+
     def supervised(self) -> bool:
         """Whether the supervisor runs; without it no broker can start again."""
         return read_process(self.dir / supervisor.SUPERVISOR).alive()
@@ -117,7 +124,10 @@ class Cluster:
         self._end(broker_id, signal.SIGKILL, timeout_s)
 
     def restart(self, broker_id: int, *, timeout_s: float = 60) -> None:
-        """Start a stopped broker again with the same port and data, and wait until it answers."""
+        """Start a stopped broker again with the same port and data, and wait until it answers.
+
+        It does not wait without a majority of controllers, because then no broker answers.
+        """
         process = self._process(broker_id)
         if process.alive():
             raise SandboxError(f"broker {broker_id} of {self.name} still runs (pid {process.pid}): stop it first")
@@ -129,7 +139,8 @@ class Cluster:
             if time.monotonic() > deadline:
                 raise SandboxError(f"broker {broker_id} of {self.name} did not start again within {timeout_s:.0f} s")
             time.sleep(0.05)
-        wait_ready(self, [broker_id], deadline)
+        if self.has_quorum():
+            wait_ready(self, [broker_id], deadline)
 
     def _process(self, broker_id: int) -> Process:
         return read_process(supervisor.pid_file(self.dir, broker_id))
@@ -167,10 +178,14 @@ def start(
     data folder is created in `base_dir`, by default the system's temporary folder, and must be
     inside that; it is removed with the brokers. The logs stay, because error messages name them.
     `archive`: where the one broker writes its classes when it ends.
-    Raises SandboxError.
+    Raises SandboxError, UsageError for an invalid `cluster_id`.
     """
     if nodes < 1:
         raise SandboxError(f"a sandbox has at least one node, not {nodes}")
+    if _VALID_ID.fullmatch(cluster_id) is None:
+        raise UsageError(
+            f"{cluster_id!r} is no cluster id: expected 16 bytes in base64url without padding, such as {random_id()}"
+        )
     java = find_java()
     version = version or configured_version()
     jars = fetch(version, progress=progress)
@@ -208,6 +223,14 @@ def start(
             progress(f"{brokers} up: {cluster.bootstrap_servers}")
             return cluster
     raise AssertionError("the last attempt returns or raises")
+
+
+def random_id() -> str:
+    """Return a random id of a cluster or a directory as Kafka writes it: 16 bytes in base64url."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if _VALID_ID.fullmatch(text):
+            return text
 
 
 def stop(cluster: Cluster, *, timeout_s: float = 30) -> None:
@@ -332,13 +355,8 @@ def _format_storage(cluster: Cluster, java: Path, users: Iterable[str], deadline
     for node, _port in others:
         shutil.copytree(formatted, _data_dir(cluster, node))
         text = re.sub(r"(?m)^node\.id=.*$", f"node.id={node}", identity)
-        text = re.sub(r"(?m)^directory\.id=.*$", f"directory.id={_random_uuid()}", text)
+        text = re.sub(r"(?m)^directory\.id=.*$", f"directory.id={random_id()}", text)
         (_data_dir(cluster, node) / "meta.properties").write_text(text, encoding="utf-8")
-
-
-def _random_uuid() -> str:
-    """Return a random id as Kafka writes it: 16 bytes in base64, without padding."""
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 def _spawn_supervisor(cluster: Cluster, deadline: float) -> ParentPipe:

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from reconciler.errors import SandboxError
+from reconciler.text.escape import display_name
 
 PREFIX = "kafka-sandbox-"
 
@@ -24,7 +25,7 @@ def assert_sandbox_dir(folder: Path) -> Path:
     is_plain = folder.is_absolute() and ".." not in folder.parts and not folder.is_symlink()
     if not is_plain or not resolved.name.startswith(PREFIX) or temporary not in resolved.parents:
         raise SandboxError(
-            f"{str(folder)!r} is not the folder of a sandbox in {temporary}: nothing was removed; check it by hand"
+            f"{display_name(str(folder))} is not the folder of a sandbox in {temporary}: nothing was removed; check it by hand"
         )
     return resolved
 

@@ -42,6 +42,7 @@ BEFORE_4 = {
     "kafka-streams-groups": None,
 }
 """Script → class before Kafka 4, where it differs; None where the tool did not exist."""
+_SERVER_OPTIONS = ("--bootstrap-server", "--bootstrap-controller")
 
 
 def kafka_version(cluster: Cluster) -> tuple[int, ...]:
@@ -72,15 +73,24 @@ SCRIPT_FLAGS = (
 """JVM flags of kafka-run-class.sh, with which Kafka's scripts start the tools. Benches use them."""
 
 
-def tool_command(cluster: Cluster, tool: str, *args: str, as_script: bool = False) -> list[str]:
-    """Build the argv of a tool, with the sandbox's `--bootstrap-server`.
+def tool_names(cluster: Cluster) -> list[str]:
+    """Return the names of `TOOLS` that the sandbox's Kafka version has."""
+    missing = [] if kafka_version(cluster) >= (4,) else [tool for tool, name in BEFORE_4.items() if name is None]
+    return [tool for tool in TOOLS if tool not in missing]
 
-    `as_script`: with the JVM flags of Kafka's script, not with the faster ones of a sandbox.
+
+def tool_command(cluster: Cluster, tool: str, *args: str, as_script: bool = False) -> list[str]:
+    """Build the argv of a tool, with the sandbox's `--bootstrap-server` unless `args` name a server.
+
+    That is the plain listener, whose clients are super users: no tool needs a password. `as_script`:
+    with the JVM flags of Kafka's script, not with the faster ones of a sandbox.
     """
     java = find_java()
     flags = SCRIPT_FLAGS if as_script else config.jvm_flags(java, cluster.jars)
     program = [str(java), "-Xmx256m", *flags, "-cp", f"{cluster.jars}/*"]
-    return [*program, tool_class(cluster, tool), "--bootstrap-server", cluster.bootstrap_servers, *args]
+    names_server = not {word.partition("=")[0] for word in args}.isdisjoint(_SERVER_OPTIONS)
+    servers = [] if names_server else ["--bootstrap-server", cluster.bootstrap_servers]
+    return [*program, tool_class(cluster, tool), *servers, *args]
 
 
 def run_tool(

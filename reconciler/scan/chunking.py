@@ -105,9 +105,14 @@ def partition_requests(request: ScanRequest, listing: TopicListing) -> Iterator[
                 full=any(p.offsets or p.instants_ms or p.readers or p.named_groups for p in selected),
                 instants=tuple(sorted({instant for part in selected for instant in part.instants_ms})),
                 readers=any(part.readers for part in selected),
-                named=frozenset(group for part in selected for group in part.named_groups),
+                named=_union([part.named_groups for part in selected if part.named_groups]),
                 last_purge=any(part.every_ms is not None for part in selected),
             )
+
+
+def _union(groups: Sequence[frozenset[str]]) -> frozenset[str]:
+    """Return the only set itself: many topics share it."""
+    return groups[0] if len(groups) == 1 else frozenset().union(*groups)
 
 
 def topics_with_offsets(request: ScanRequest, listing: TopicListing) -> frozenset[str]:

@@ -3,7 +3,7 @@
 import queue
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import wait
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 
 from reconciler.errors import ScanFailed
@@ -104,13 +104,20 @@ def _read_inline(
         pending.put(chunk)
     answers: list[Answer] = []
 
+    def read_in_time(chunk: Chunk) -> Answer:
+        if task.patience_s >= session.timeout_s:
+            return read_chunk(session, task, chunk, isolated=True)
+        # The chunks before have waited for a silent broker, and this one does not wait as long again.
+        with closing(KafkaSession(replace(session.connection, timeout_s=task.patience_s))) as impatient:
+            return read_chunk(impatient, task, chunk, isolated=True)
+
     def read_pending() -> None:
         while True:
             try:
                 chunk = pending.get_nowait()
             except queue.Empty:
                 return
-            answers.append(read_chunk(session, task, chunk, isolated=True))
+            answers.append(read_in_time(chunk))
 
     if chunks:
         progress(f"reading {subjects}")

@@ -40,8 +40,9 @@ def find_java() -> Path:
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home) / "bin") if home else None)
     if java is None:
+        place = f"in JAVA_HOME, {home}: correct or unset JAVA_HOME, install it" if home else "on PATH: install it"
         raise ScanFailed(
-            "Java 17 or later is needed for Spark, and there is none in JAVA_HOME or on PATH: install it "
+            f"Java 17 or later is needed for Spark, and there is none {place} "
             "(`apt-get install openjdk-17-jre-headless`, `brew install openjdk@17`), use --engine inline, or --spark-remote"
         )
     return Path(java)

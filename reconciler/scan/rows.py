@@ -76,10 +76,10 @@ def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str,
         if group in named.get(topic, ()) or _matters(row, committed, group, origins.get((topic, number), ())):
             readers[topic, number].append(Position(group, committed))
     topics: dict[str, dict[str, int]] = {}
-    for topic, records, unread in _records(answers, "topics", "topic", "records", "unread"):
-        counts = topics.setdefault(topic, {"records": 0, "unread": 0})
+    for topic, records, read in _records(answers, "topics", "topic", "records", "read"):
+        counts = topics.setdefault(topic, {"records": 0, "read": 0})
         counts["records"] += records
-        counts["unread"] += unread
+        counts["read"] += read
     runs = list(_rows(answers, "runs"))
     return Rows(partitions, _groups(answers, request), topics, runs, readers, origins)
 

@@ -13,6 +13,7 @@ from reconciler.kafka import futures
 from reconciler.kafka.group_listing import GroupListing, list_groups
 from reconciler.kafka.offsets import read_ends, read_watermarks, requests_by_leader
 from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.silence import silent_brokers
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, cleanup_policies, describe_topics, list_topics
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import TopicPartition
@@ -70,6 +71,10 @@ def scan(
     with gc_paused():
         rows = combine(answers, request, task.named)
         snapshot = _snapshot(request, session, listings, rows, observed_at_ms, last_purges)
+    if snapshot_builder.lacks_answers(snapshot):
+        progress("some facts have no answer: asking each broker")
+        silent = silent_brokers(session, session.addresses)
+        snapshot = snapshot_builder.name_silent_brokers(snapshot, silent)
     read = {name: sum(row["records"] or 0 for row in rows.runs if row["name"] == name) for name in _SOURCES}
     progress(
         f"read {read['partitions']:,} partitions, {read['commits']:,} commits, {read['commit_log']:,} records of the commit log "
@@ -98,7 +103,7 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
         topics=topics,
         groups=group_listing,
         policies=policies,
-        partition_requests=tuple(chunking.partition_requests(request, topics)),
+        partition_requests=tuple(chunking.partition_requests(request.naming(group_listing.groups), topics)),
         counted=chunking.topics_to_count(request, topics),
         log=commit_log,
     )
@@ -116,8 +121,9 @@ def describe_log(session: KafkaSession, topics: TopicListing) -> CommitLog:
         return CommitLog(missing=count)
     partitions = topics.partitions[COMMIT_LOG_TOPIC]
     with_leader = [facts.partition.partition for facts in partitions if isinstance(facts.leader, int)]
-    sizes = {number: ends.size for number, ends in read_ends(session, COMMIT_LOG_TOPIC, with_leader).items()}
-    return CommitLog(partitions=count, sizes=sizes)
+    ends = read_ends(session, COMMIT_LOG_TOPIC, with_leader)
+    unanswered = {number: of.high_watermark for number, of in ends.items() if isinstance(of.high_watermark, Unknown)}
+    return CommitLog(partitions=count, sizes={number: of.size for number, of in ends.items()}, unanswered=unanswered)
 
 
 def _divide(
@@ -142,7 +148,8 @@ def _divide(
         if part.readers or part.named:
             readers.setdefault(part.topic, []).extend(facts.partition.partition for facts in part.partitions)
         if part.named:
-            named[part.topic] = named.get(part.topic, frozenset()) | part.named
+            # One set for many topics is pickled once.
+            named[part.topic] = named[part.topic] | part.named if part.topic in named else part.named
     reading_s = sum(chunk.seconds for chunk in chunks)
     log_limit_s = _LOG_START_S + session.timeout_s + sum(log_sizes.values()) / _SLOWEST_RECORDS_PER_S
     task = ScanTask(

@@ -2,16 +2,19 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.group_listing import GroupListing
+from reconciler.kafka.silence import describe_silence, is_silence
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
     NOT_ASKED,
+    ClusterSnapshot,
     ConsumerPosition,
     GroupFacts,
     GroupType,
@@ -22,7 +25,10 @@ from reconciler.model.snapshot import (
 )
 from reconciler.scan.chunking import PartitionRequest, commit_groups, select_groups
 from reconciler.scan.rows import LISTED_TYPES, Origin, PartitionRow, Position, Row, Rows
+from reconciler.text.escape import quoted
 from reconciler.text.formatting import first_few
+
+T = TypeVar("T")
 
 _NO_ANSWER = Unknown("the scan brought no answer for the partition")
 _NOT_READ = Unknown("not read")
@@ -36,7 +42,8 @@ _COMMITS = ("commits", "commit_topics", "fingerprint")
 class CommitLog:
     """What is known of the commit log. `partitions` 0: it does not exist, so there are no commits.
 
-    `missing`: why nothing is known. `sizes`: offsets of each partition with a leader. `unread`:
+    `missing`: why nothing is known. `sizes`: offsets of each partition with a leader. `unanswered`:
+    partitions whose leader did not answer for them when the groups were listed. `unread`:
     partitions that were not read to their end. `ends`: up to where the others were read. The counts
     are of records that were read.
     """
@@ -44,6 +51,7 @@ class CommitLog:
     partitions: int = 0
     missing: Unknown | None = None
     sizes: Mapping[int, int] = field(default_factory=dict)
+    unanswered: Mapping[int, Unknown] = field(default_factory=dict)
     unread: Mapping[int, Unknown] = field(default_factory=dict)
     ends: Mapping[int, int] = field(default_factory=dict)
     records: int = 0
@@ -58,6 +66,11 @@ class CommitLog:
         if len(self.sizes) < self.partitions:
             partitions = f"{self.partitions - len(self.sizes)} of {self.partitions} partitions of {COMMIT_LOG_TOPIC}"
             return Unknown(f"no broker lists the groups of {partitions}, which have no leader")
+        if self.unanswered:
+            # Once the silent leader is fenced, a listing succeeds without its groups.
+            number = min(self.unanswered)
+            reason = self.unanswered[number].reason
+            return Unknown(f"the groups of {COMMIT_LOG_TOPIC}[{number}] may not be listed: {reason}")
         return None
 
     def with_rows(self, runs: Iterable[Row]) -> "CommitLog":
@@ -165,7 +178,7 @@ def _readers(
                 topic_id = next((origin.id for origin in of_group if origin.committed == committed), NOT_ASKED)
             readers.append(ConsumerPosition(group, committed, topic_id=topic_id))
         elif isinstance(log_start, Unknown):
-            return Unknown(f"where {group!r} would start reading is unknown, {log_start.reason}")
+            return Unknown(f"where {quoted(group)} would start reading is unknown, {log_start.reason}")
         else:
             readers.append(ConsumerPosition(group, log_start, implied=True))
     return tuple(sorted(readers, key=lambda position: position.group))
@@ -179,7 +192,7 @@ def _origin(group: str, committed: int, origins: Sequence[Origin], log: CommitLo
     if len(ids) > 1:
         # With commits for an earlier topic of this name only the current one counts.
         ids = {origin.id for origin in origins if origin.committed == committed}
-    unclear = Unknown(f"the topic id that {group!r} committed for: the commit log does not say")
+    unclear = Unknown(f"the topic id that {quoted(group)} committed for: the commit log does not say")
     return ids.pop() if len(ids) == 1 else unclear
 
 
@@ -268,23 +281,21 @@ def topic_facts(
         name: replace(
             topic,
             cleanup_policy=policies.get(name, NOT_ASKED),
-            records=_records(topic, listing, rows.topics.get(name)) if name in counted else NOT_ASKED,
+            records=_records(topic, rows.topics.get(name)) if name in counted else NOT_ASKED,
             records_min=rows.topics.get(name, {}).get("records") or 0,
         )
         for name, topic in sorted(listing.topics.items())
     }
 
 
-def _records(topic: TopicFacts, listing: TopicListing, row: Row | None) -> int | Unknown:
+def _records(topic: TopicFacts, row: Row | None) -> int | Unknown:
+    """The sum over all partitions. Counted are those that were read: a chunk may lack an answer."""
     if isinstance(topic.partitions, Unknown):
         return topic.partitions
-    leaderless = sum(not isinstance(facts.leader, int) for facts in listing.partitions[topic.name])
-    unread = leaderless + (row["unread"] or 0 if row is not None else 0)
-    if unread:
-        return Unknown(f"records of {topic.name}: {unread} of {topic.partitions} partitions could not be read")
-    if row is None:
-        return Unknown(f"records of {topic.name}: the scan brought no answer") if topic.partitions else 0
-    return int(row["records"])
+    read = 0 if row is None else row["read"]
+    if read != topic.partitions:
+        return Unknown(f"records of {topic.name}: {read} of {topic.partitions} partitions were read")
+    return 0 if row is None else int(row["records"])
 
 
 def cluster_records(request: ScanRequest, topics: Iterable[TopicFacts]) -> int | Unknown:
@@ -299,3 +310,63 @@ def cluster_records(request: ScanRequest, topics: Iterable[TopicFacts]) -> int |
         for topic in topics
         if not topic.internal and isinstance(topic.cleanup_policy, frozenset) and "compact" not in topic.cleanup_policy
     )
+
+
+def lacks_answers(snapshot: ClusterSnapshot) -> bool:
+    """Return whether a fact is unknown because no answer came."""
+    of_partitions = (  # of a million partitions, so only facts that the others stand or fall with
+        fact
+        for facts in snapshot.partitions.values()
+        for fact in (facts.topic_id, facts.log_start, facts.stable_end, facts.readers)
+    )
+    others = (snapshot, *snapshot.groups.values(), *snapshot.topics.values())
+    return any(map(_is_unanswered, of_partitions)) or any(map(_unanswered, others))
+
+
+def name_silent_brokers(snapshot: ClusterSnapshot, silent: Mapping[int, Unknown]) -> ClusterSnapshot:
+    """Return the snapshot with one reason for all facts that silent brokers kept.
+
+    `silent`: the reason of each of them. The facts of a partition have the reason of its leader; a
+    leader that answers by now keeps its own reasons. Which broker kept a list, or coordinates a
+    group, is not known: any of them may.
+    """
+    if not silent:
+        return snapshot
+    any_of_them = describe_silence(silent)
+
+    def of_partition(facts: PartitionFacts) -> Unknown | None:
+        return silent.get(facts.leader) if isinstance(facts.leader, int) else any_of_them
+
+    return replace(
+        _with_reason(snapshot, any_of_them),
+        partitions={name: _with_reason(facts, of_partition(facts)) for name, facts in snapshot.partitions.items()},
+        groups={name: _with_reason(facts, any_of_them) for name, facts in snapshot.groups.items()},
+        topics={name: _with_reason(facts, any_of_them) for name, facts in snapshot.topics.items()},
+    )
+
+
+def _unanswered(facts: Any) -> list[str]:
+    """Return the fields that are unknown because no answer came."""
+    return [name for name in _names(facts.__class__) if _is_unanswered(getattr(facts, name))]
+
+
+def _with_reason(facts: T, reason: Unknown | None) -> T:
+    if reason is None:
+        return facts
+    changes: dict[str, Any] = dict.fromkeys(_unanswered(facts), reason)
+    if isinstance(facts, PartitionFacts) and any(map(_is_unanswered, facts.offsets_at.values())):
+        offsets = {at: reason if _is_unanswered(offset) else offset for at, offset in facts.offsets_at.items()}
+        changes["offsets_at"] = offsets
+    return replace(facts, **changes) if changes else facts  # type: ignore[type-var]
+
+
+def _is_unanswered(value: object) -> bool:
+    return isinstance(value, Unknown) and _is_silence(value.reason)
+
+
+_is_silence = lru_cache(maxsize=4096)(is_silence)
+
+
+@lru_cache
+def _names(noun: Any) -> tuple[str, ...]:
+    return tuple(part.name for part in fields(noun))

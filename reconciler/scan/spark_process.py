@@ -55,6 +55,8 @@ _COUNT_EVERY_S = 1.0
 _CONNECT_LIMIT_S = 10.0
 _CONNECT_PORT = 15002
 _MAX_SESSIONS = 20
+"""Of one day: the server may have closed them all. Then a command takes one for itself."""
+_DAY_S = 86_400
 _SESSION_ENDED = "INVALID_HANDLE.SESSION_"
 """How a Connect server's errors begin about a session that it has closed, and does not open again."""
 _LOG_FILE = "spark.log"
@@ -62,6 +64,7 @@ _FOLDER = "kafka-reconciler-spark-"
 _READY, _RUNNING, _ANSWERS, _FAILED = "ready", "running", "answers", "failed"
 _INTERRUPT = "interrupt"
 _SPARK_VARIABLES = ("RECONCILER_ENGINE", "RECONCILER_SPARK_MASTER", "SPARK_REMOTE", "RECONCILER_PAUSED")
+_JAVA_OPTIONS = "JAVA_TOOL_OPTIONS"
 _SUBMIT_VARIABLES = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS")
 _DRIVER_FLAGS = "spark.driver.extraJavaOptions"
 # Short runs: no second compiler, one collector thread. Both measured, see docs/scaling.md.
@@ -87,16 +90,23 @@ class SparkProcess:
         self._is_ready = False
         self.answered = False
         folder = str(self._folder)
+        # A JVM that is killed removes none of the native libraries that it has unpacked.
+        java_options = f"{os.environ.get(_JAVA_OPTIONS, '')} -Djava.io.tmpdir={shlex.quote(folder)}".strip()
         try:
             with (self._folder / _LOG_FILE).open("wb") as log:
                 self.child = Child(
                     __name__,
                     log=log,
-                    # Spark's workers would import modules of the current folder, which in CI is a checkout.
-                    environment={"TMPDIR": folder, "SPARK_LOCAL_DIRS": folder, "PYTHONSAFEPATH": "1"},
+                    environment={
+                        "TMPDIR": folder,
+                        "SPARK_LOCAL_DIRS": folder,
+                        _JAVA_OPTIONS: java_options,
+                        # Spark's workers would import modules of the current folder, which in CI is a checkout.
+                        "PYTHONSAFEPATH": "1",
+                    },
                     new_session=True,
                 )
-        except OSError:
+        except BaseException:  # Ctrl-C, too
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
         self.child.send(engine)
@@ -113,13 +123,16 @@ class SparkProcess:
         `subjects`: what is read, in words. `limit_s`: for the reading, without the start of Spark.
         """
         try:
+            started_s = time.time()
             self._wait_until_ready(progress)
+            # The patience of the tasks begins when they can: Spark may start for longer than a broker may be silent.
+            task = replace(task, until_s=task.until_s + time.time() - started_s)
             self.child.send((task, tuple(chunks)))
             answers = self._receive_answers(subjects, len(chunks), limit_s, progress)
         except BaseException:
             if self.engine.remote:  # the server would go on reading
                 self.child.send(_INTERRUPT)
-                self.child.receive(_INTERRUPT_LIMIT_S)
+                self.child.receive_after(_INTERRUPT_LIMIT_S, skip=lambda frame: frame[0] == _RUNNING)
             self.end()
             raise
         self.answered = True
@@ -171,7 +184,7 @@ class SparkProcess:
         """Kill the process with its JVM and workers, and remove its files. Can be repeated."""
         self.child.end()
         if not self._folder.name.startswith(_FOLDER):
-            raise ValueError(f"{str(self._folder)!r} is no folder of this program: not removed")
+            raise ValueError(f"{self._folder} is no folder of this program: not removed")
         for path in self._folder.glob("*") if self._keeps_log else ():  # a user may have removed it
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
@@ -185,14 +198,23 @@ _process: SparkProcess | None = None
 
 
 def start_spark(engine: Engine) -> SparkProcess:
-    """Return this process's Spark: the one that runs, or a new one, which starts in the background."""
+    """Return this process's Spark: the one that runs, or a new one, which starts in the background.
+
+    Raises ScanFailed where there can be no temporary folder or process.
+    """
     global _process  # noqa: PLW0603 - a process has one Spark
     # `auto` takes over what a `spark` has started; the references of tasks are no property of Spark.
     engine = replace(engine, name=EngineName.SPARK, executor_secrets=False)
     if _process is not None and not (_process.is_alive and _process.engine == engine):
         close()
     if _process is None:
-        _process = SparkProcess(engine)
+        try:
+            _process = SparkProcess(engine)
+        except OSError as error:
+            raise ScanFailed(
+                f"the process of Spark could not be started: {error}; see this machine's limits, and its temporary folder, "
+                "which TMPDIR names"
+            ) from None
         atexit.register(close)
     return _process
 
@@ -201,7 +223,7 @@ def start_early(words: Sequence[str], environment: Mapping[str, str]) -> None:
     """Start local Spark for a command that scans, unless a word or a variable is about Spark or engines."""
     options = ("--engine", "--spark-", "--help", "-h", "diff")
     if not any(word.startswith(options) for word in words) and not any(map(environment.get, _SPARK_VARIABLES)):
-        with contextlib.suppress(OSError):  # the scan reports it
+        with contextlib.suppress(ScanFailed):  # the scan reports it
             start_spark(Engine())
 
 
@@ -255,7 +277,7 @@ def main(descriptor: int) -> None:
 
 
 def _serve_request(spark: Spark, pipe: PipeEnd, received: "queue.SimpleQueue[Any]") -> None:
-    """Wait for a request, and answer it; meanwhile send how far it is, and hear an interruption."""
+    """Wait for a request, and answer it; meanwhile send how far it is, and obey an interruption."""
     from reconciler.kafka import futures
 
     task, chunks = received.get()
@@ -345,13 +367,13 @@ class ConnectSession:
                 return call()
             except Exception as error:
                 self._number += 1
-                if _SESSION_ENDED not in str(error) or self._number == _MAX_SESSIONS:
+                if _SESSION_ENDED not in str(error) or self._number > _MAX_SESSIONS:
                     raise
 
     def _open(self) -> "SparkSession":
         from pyspark.sql import SparkSession
 
-        remote = with_session_id(self._engine, self._archive.name, self._number)
+        remote = with_session_id(self._engine, self._archive.name, self._number, day=int(time.time() // _DAY_S))
         session = SparkSession.builder.remote(remote).config(map=dict(self._engine.conf)).create()
         session.addArtifacts(str(self._archive), pyfile=True)
         session.registerProgressHandler(self._count)
@@ -434,19 +456,25 @@ def is_local(master: str) -> bool:
     return master.startswith("local")
 
 
-def with_session_id(engine: Engine, code: str, number: int) -> str:
+def with_session_id(engine: Engine, code: str, number: int, *, day: int) -> str:
     """Return the address with the id of the session that commands of this user and code share.
 
     Without one each command would start a session: 2.7 s for its workers. `code`: the archive's name.
-    `number`: of the session, after those that the server has closed.
+    `number`: of the session, after those that the server has closed; from _MAX_SESSIONS on no command
+    shares it. `day`: since the epoch. The server remembers a thousand closed sessions, so without it
+    the numbers would run out on a server that is used once a day.
     """
     remote = str(engine.remote)
     if "session_id=" in remote:
         return remote
     conf = sorted(engine.conf.items())
-    identity = f"{getpass.getuser()} {socket.gethostname()} {code} {conf} {remote} {number}".encode()
+    identity = f"{getpass.getuser()} {socket.gethostname()} {code} {conf} {remote} {day} {number}".encode()
     session_id = uuid.UUID(bytes=hashlib.sha256(identity).digest()[:16], version=4)
-    return f"{remote.rstrip('/')}{'' if '/;' in remote else '/'};session_id={session_id}"
+    if number >= _MAX_SESSIONS:
+        session_id = uuid.uuid4()
+    # A parameter, such as a token, may end with a slash.
+    address = remote.rstrip(";") if "/;" in remote else f"{remote.rstrip('/')}/"
+    return f"{address};session_id={session_id}"
 
 
 def check_reachable(remote: str) -> None:
@@ -463,7 +491,7 @@ def check_reachable(remote: str) -> None:
         socket.create_connection((host, port), timeout=_CONNECT_LIMIT_S).close()
     except OSError as error:
         raise ScanFailed(
-            f"no Spark Connect server at {shown}: {error}; start one, correct --spark-remote, or leave it out to use local[*]"
+            f"no Spark Connect server at {shown}: {error.strerror or error}; start one, correct --spark-remote, or leave it out to use local[*]"
         ) from None
 
 

@@ -29,8 +29,8 @@ from reconciler.scan.columns import columns
 
 SCHEMAS: Mapping[str, pa.Schema] = {
     "partitions": columns("topic! partition! log_start stable_end high_watermark offsets_at error"),
-    # Records of all partitions that were read, and the number of the other ones.
-    "topics": columns("topic! records! unread!"),
+    # Records of the partitions that were read, and the number of these partitions.
+    "topics": columns("topic! records! read!"),
     "groups": columns("group! error commits commit_topics fingerprint"),
     # `committed` null: the group consumes the topic and has no commit on the partition.
     "positions": columns("group! topic! partition! committed"),
@@ -65,6 +65,14 @@ class ScanTask:
     until_s: float
     log_limit_s: float
 
+    @property
+    def patience_s(self) -> float:
+        """Seconds that a chunk that starts now waits for silent brokers.
+
+        At least a few, because the executor's clock may be ahead.
+        """
+        return min(self.connection.timeout_s, max(_LEAST_S, self.until_s - time.time()))
+
     def __reduce__(self) -> tuple[Any, ...]:
         # What grows with the cluster is unpickled once per process: each of many tasks would repeat it.
         by_topic = pickle.dumps((self.readers, self.topic_ids, self.named))
@@ -90,10 +98,8 @@ def _unpickle(data: bytes) -> Any:
 
 def read_encoded(task: ScanTask, chunk: Chunk) -> bytes:
     """Read a chunk in a task of Spark, and return its answer as bytes for `decode`."""
-    # At least a few seconds, because the executor's clock may be ahead.
-    remaining_s = min(task.connection.timeout_s, max(_LEAST_S, task.until_s - time.time()))
     try:
-        connection = replace(task.connection.resolve_here(), timeout_s=remaining_s)
+        connection = replace(task.connection.resolve_here(), timeout_s=task.patience_s)
     except UnresolvedReference as reason:
         raise ScanFailed(
             f"{reason}, on the executor {socket.gethostname()}: set it there, or leave --executor-secrets out"
@@ -142,19 +148,17 @@ def read_chunk(session: KafkaSession, task: ScanTask, chunk: Chunk, *, isolated:
 
 def _read_partitions(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> Answer:
     records: Counter[str] = Counter()
-    unread: Counter[str] = Counter()
+    read: Counter[str] = Counter()
     rows = read_offsets(session, requests)
     for row in rows:
         topic, start, end = row["topic"], row["log_start"], row["high_watermark"]
         is_known = start is not None and end is not None
         records[topic] += max(0, end - start) if is_known else 0
-        unread[topic] += not is_known
+        read[topic] += is_known
     return {
         # Partitions that are only counted have no stable end.
         "partitions": _batch("partitions", (row for row in rows if STABLE_END in row)),
-        "topics": _batch(
-            "topics", ({"topic": name, "records": records[name], "unread": unread[name]} for name in records)
-        ),
+        "topics": _batch("topics", ({"topic": name, "records": records[name], "read": read[name]} for name in records)),
         "runs": _batch("runs", [{"name": "partitions", "number": -1, "records": len(rows)}]),
     }
 

@@ -7,9 +7,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 
 
-def count(number: int, noun: str) -> str:
-    """`1 partition`, `1,200 partitions`."""
-    return f"{number:,} {noun if number == 1 else noun + 's'}"
+def count(number: int, noun: str, plural: str = "") -> str:
+    """`1 partition`, `1,200 partitions`. `plural`: where it is not the noun and an s."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def count_partitions(partitions: int, topics: int) -> str:
+    """`1 partition`, `12 partitions of 3 topics`."""
+    return count(partitions, "partition") + (f" of {count(topics, 'topic')}" if partitions > 1 else "")
 
 
 def format_duration(ms: int) -> str:
@@ -64,11 +69,6 @@ def percent(value: float) -> str:
     if 0 < value < 0.1:
         return "under 0.1 %"
     return "over 99.9 %" if 99.9 < value < 100 else f"{value:.1f} %"
-
-
-def span(low: int, high: int) -> str:
-    """`7`, or `3..7`."""
-    return str(low) if low == high else f"{low}..{high}"
 
 
 def broker_ids(ids: Iterable[int]) -> str:

@@ -7,8 +7,11 @@ _LONGEST = 249
 """Longer words are no typing mistakes, and the comparison takes quadratic time."""
 
 
-def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
-    """Return the candidate closest to `word`, or None. Case, `-`, `_` and order hardly count."""
+def did_you_mean(word: str, candidates: Iterable[str], *, cutoff: float = 0.7) -> str | None:
+    """Return the candidate closest to `word`, or None. Case, `-`, `_` and order hardly count.
+
+    `cutoff`: the least similarity of other candidates, from 0 to 1 (equal).
+    """
     if not word or len(word) > _LONGEST:
         return None
     known = sorted({candidate for candidate in candidates if candidate != word and len(candidate) <= _LONGEST})
@@ -17,4 +20,4 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
         for candidate in known:
             if form(candidate) == form(word):
                 return candidate
-    return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=0.7)), None)
+    return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=cutoff)), None)

@@ -138,8 +138,9 @@ spec: {{topics: [{scenario.topic}]}}
     )
     plan = reconciler(folder, "plan", "--out", "plan.json")
     assert plan.returncode == 0, plan.stdout + plan.stderr
-    assert f"{PARTITIONS} record deletions" in plan.stdout, plan.stdout
-    assert f"{GROUPS} group removals, {ELECTIONS} elections" in plan.stdout
+    assert f"records of {PARTITIONS} partitions of 1 topic deleted" in plan.stdout, plan.stdout
+    assert f"{GROUPS} groups removed" in plan.stdout
+    assert f"leaders of {ELECTIONS} partitions of 1 topic elected" in plan.stdout
     return scenario
 
 

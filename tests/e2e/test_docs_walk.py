@@ -113,7 +113,7 @@ def test_five_minutes_to_the_first_plan(docs_cluster: Cluster, tmp_path: Path) -
             assert result.stdout == listing
             assert CLUSTER_ID in (new_user.folder / "manifests/prod-eu/cluster.yaml").read_text()
         if arguments[1] == "plan":
-            assert "! clicks[0]   log start 0 -> 40 (end 100)" in result.stdout
+            assert "clicks[0] (clicks): at most 40 records (40.0 %), log start from 0 to 40" in result.stdout
             assert "Waiting" not in result.stdout
     assert commands_run == ["--version", "init", "validate", "doctor", "plan", "apply"]
     assert client.watermarks(docs_cluster.bootstrap_servers, "clicks", 0) == (40, 100)

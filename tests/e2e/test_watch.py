@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -13,6 +14,7 @@ from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.command import command, environment
+from tests.terminal import run_on_terminal, screen
 from tests.toolbox import log_start_offsets
 
 pytestmark = pytest.mark.brokers
@@ -81,6 +83,24 @@ def test_a_protection_holds_for_a_watch_that_began_before_it(cluster: Cluster, t
                 os.kill(process.pid, signal.SIGKILL)
     assert log_start_offsets(cluster, protected) == {0: 60}
     assert "lsat" in errors.read_text()
+
+
+def test_a_watch_on_a_terminal_leaves_no_spinner(cluster: Cluster, tmp_path: Path) -> None:
+    """The plan of a round once began behind a spinner, and nothing said when the next round is."""
+    topic = f"shown-{uuid4().hex[:8]}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
+    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
+    servers = json.dumps(cluster.bootstrap_servers.split(","))
+    write_file(tmp_path / "cluster.yaml", CLUSTER.format(id=CLUSTER_ID, servers=servers, protected="nothing"))
+    write_file(tmp_path / "floor.yaml", FLOOR.format(topics=topic, last="last"))
+    words = ("-m", "reconciler", "watch", str(tmp_path), "--every", "900s")
+    written = run_on_terminal(*words, columns=200, until="next round in")
+    shown = [line for line in screen(written) if line]
+    assert topic in written, "the plan of the round"
+    assert not [line for line in shown if re.search("[\u2800-\u28ff\u2501]", line)], shown
+    assert not [line for line in shown if "next round" in line], "the status is a line that disappears"
+    assert re.search(r"next round in \d+ s, last purge \S+ \(1 partition, at most 60 records\), 0 blocked", written)
+    assert log_start_offsets(cluster, topic) == {0: 60}
 
 
 def write_file(path: Path, text: str) -> None:

@@ -89,7 +89,7 @@ class AlterCleanup(Operation):
         return {"records_removed_max": 0}
 
     def describe(self) -> Description:
-        return Description(sign="~", subject=(name(self.topic),), change=(f"{self.seen.cleanup} -> {self.cleanup}",))
+        return Description(subject=(name(self.topic),), change=(f"{self.seen.cleanup} to {self.cleanup}",))
 
     def explain(self) -> tuple[Fact, ...]:
         return (("Request", (f"cleanup.policy={self.cleanup}",)), ("Undo", ("possible",)))

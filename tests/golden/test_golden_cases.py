@@ -67,7 +67,7 @@ def render_snapshots(plan: Plan) -> dict[str, str]:
 def replace_wording(text: str) -> dict[str, Any]:
     """Replace each of the planner's sentences by its quoted names and numbers."""
     content: dict[str, Any] = json.loads(text)
-    for section in ("limits", "actions", "waiting", "blocked", "unread", "skipped"):
+    for section in ("unmatched", "limits", "actions", "waiting", "blocked", "unread", "skipped"):
         for row in content[section]:
             for field in row.keys() & {"message", "reason", "next_step"}:
                 row[field] = names_and_numbers(row[field])

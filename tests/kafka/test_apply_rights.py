@@ -136,8 +136,9 @@ def test_an_action_without_permission_fails_and_the_others_go_on(secure_cluster:
     time.sleep(1.5)  # idleFor: 1s
     plan = as_user(tmp_path, "ci-reader", "plan", "-q", "--out", "plan.json", "--detailed-exitcode")
     assert plan.returncode == 2, plan.stdout + plan.stderr
-    assert "2 record deletions" in plan.stdout, plan.stdout
-    assert "2 group removals, 1 election" in plan.stdout, plan.stdout
+    assert "records of 2 partitions of 2 topics deleted" in plan.stdout, plan.stdout
+    assert "2 groups removed" in plan.stdout, plan.stdout
+    assert "leader of 1 partition elected" in plan.stdout, plan.stdout
 
     denied_apply = as_user(tmp_path, "ci-reader", "apply", "-q", "plan.json", "--results", "results.json")
     assert denied_apply.returncode == 1, denied_apply.stdout + denied_apply.stderr

@@ -1,13 +1,17 @@
 """The demo's data is as documented, according to Kafka's own tools, on a new cluster."""
 
+import json
 import time
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from reconciler.sandbox import client, demo_data
 from reconciler.sandbox.cluster import Cluster, start, stop
 from tests import kafka_client
+from tests.command import reconciler
 from tests.toolbox import run_kafka_tool
 
 pytestmark = pytest.mark.brokers
@@ -86,3 +90,54 @@ def positions(cluster: Cluster) -> dict[tuple[str, str, str], str]:
     output = run_kafka_tool(cluster, "kafka-consumer-groups", "--describe", "--all-groups")
     rows = [line.split() for line in output.splitlines() if line.strip() and not line.startswith("GROUP")]
     return {(row[0], row[1], row[2]): row[3] for row in rows}
+
+
+def test_two_commands_lead_from_an_address_to_a_plan(demo: tuple[Cluster, demo_data.DemoData], tmp_path: Path) -> None:
+    """`suggest --bootstrap-server … --write FILE` finds what the demo has hidden; `plan FILE` acts on
+    that and is refused by no limit. The commands change nothing.
+    """
+    cluster, data = demo
+    words = ("suggest", "--bootstrap-server", cluster.bootstrap_servers, "--idle-for", f"{demo_data.IDLE_S}s")
+    first = reconciler(tmp_path, *words, "--write", "first.yaml", "-o", "json")
+    assert first.returncode == 0, first.stderr
+    findings = {finding["id"]: finding for finding in json.loads(first.stdout)["findings"]}
+    assert "4,560 records of orders" in " ".join(findings["idle-group/old-etl"]["evidence"])
+    assert not {"idle-group/billing", "idle-group/nightly-standalone"} & findings.keys(), "both are in use"
+    displaced = {name: found["partitions"] for name, found in findings.items() if name.startswith("leader/")}
+    assert displaced == Counter(f"leader/{topic}" for topic, _number in data.non_preferred)
+    assert {name for name in findings if name.startswith("protection/")} == {
+        "protection/_schemas",
+        "protection/customers",
+    }
+    validated = reconciler(tmp_path, "validate", "first.yaml")
+    assert validated.returncode == 0, validated.stderr
+    planned = reconciler(tmp_path, "plan", "first.yaml", "-o", "json")
+    assert planned.returncode == 0, planned.stderr
+    operations = Counter(action["operation"] for action in json.loads(planned.stdout)["actions"])
+    assert operations["elect_leader"] == len(data.non_preferred)
+    removals = [found["manifest"] for name, found in findings.items() if name.startswith("idle-group/")]
+    assert operations["delete_group"] == removals.count("GroupRemoval/idle-groups") == 3, "half of the groups at once"
+
+
+def test_declared_policies_and_ignored_ids_are_left_out(
+    demo: tuple[Cluster, demo_data.DemoData], tmp_path: Path
+) -> None:
+    """With manifests, the connection is that of the Cluster. The default of idleFor is days, so every
+    group counts as a reader.
+    """
+    cluster, _data = demo
+    first = reconciler(tmp_path, "suggest", "--bootstrap-server", cluster.bootstrap_servers, "--write", "a/first.yaml")
+    assert first.returncode == 0, first.stderr
+    assert "shop-orders-repartition: delete what every group has read (high confidence)" in first.stdout
+    assert len(first.stdout.splitlines()) <= 200
+    (tmp_path / "ignored").write_text(
+        "unread-topic/orders # read by Spark\nlagging-group/audit/shop-orders-repartition\n"
+    )
+    second = reconciler(tmp_path, "suggest", "a", "--ignore", "ignored", "-o", "json", "--write", "b.yaml")
+    assert second.returncode == 0, second.stderr
+    document = json.loads(second.stdout)
+    kinds = {finding["kind"] for finding in document["findings"]}
+    assert not kinds & {"idle-group", "read-records", "leader", "protection"}
+    assert document["unmatched"] == ["unread-topic/orders"]
+    assert "lagging-group/audit/shop-orders-repartition" not in second.stdout
+    assert not (tmp_path / "b.yaml").exists(), "there is no policy to suggest"

@@ -19,6 +19,8 @@ from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.groups import NAMELESS, REBALANCING, Consumption, fetch, read_consumption
 from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.silence import silent_brokers
+from reconciler.kafka.topics import list_topics
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election
 from reconciler.model.snapshot import Unknown
@@ -81,6 +83,22 @@ def test_gateway_a_silent_leader_affects_only_its_partitions(cluster: Cluster, g
     assert isinstance(facts[silent].high_watermark, Unknown)
     if not isinstance(facts[healthy].leader, Unknown):
         assert facts[healthy].log_start == 5
+
+
+def test_a_silent_broker_is_named_with_its_address_and_the_patience(cluster: Cluster) -> None:
+    """Exactly the frozen broker, whatever the caller may do; without a frozen broker, none."""
+    addresses = {broker.id: f"127.0.0.1:{broker.port}" for broker in cluster.brokers}
+    with closing(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=30.0))) as session:
+        list_topics(session)
+        assert session.addresses == addresses
+        assert silent_brokers(session, session.addresses) == {}
+        cluster.pause(3)
+        try:
+            silent = silent_brokers(session, session.addresses)
+        finally:
+            cluster.resume(3)
+            wait_for_brokers(cluster)
+    assert silent == {3: Unknown(f"broker 3 ({addresses[3]}) did not answer within 10 s", silent=True)}
 
 
 def test_gateway_a_slow_follower_is_a_timeout_with_an_effect(cluster: Cluster, gateway: InterpretingGateway) -> None:

@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import SandboxError
+from reconciler.kafka import connect
+from reconciler.kafka.connect import Connection
 from reconciler.sandbox import client, registry
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
 from reconciler.sandbox.process import Process, identify, read_process
 from reconciler.sandbox.tools import run_tool
+from tests.command import reconciler, reconciler_process
 
 pytestmark = pytest.mark.brokers
 
@@ -35,6 +38,14 @@ def single() -> Iterator[Cluster]:
         yield cluster
     finally:
         stop(cluster)
+
+
+@pytest.fixture
+def named(single: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """`single`, as a sandbox that commands find by its name: no further broker has to start."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    registry._write(single)
+    return single
 
 
 def test_kafkas_own_tools_read_a_sandbox(single: Cluster) -> None:
@@ -79,6 +90,47 @@ def test_a_paused_broker_runs_and_does_not_respond(single: Cluster) -> None:
     finally:
         single.resume(1)
     client.wait_until(lambda: client.visible_brokers(single.bootstrap_servers) == {1}, 30, "the resumed broker answers")
+
+
+@pytest.mark.parametrize("kill", [False, True], ids=["stop", "kill"])
+def test_commands_stop_and_start_a_broker(named: Cluster, tmp_path: Path, kill: bool) -> None:
+    """`sandbox stop` ends a broker, and `sandbox start` starts it with its port and data.
+
+    A broker that is stopped or runs already is an error that names the other command.
+    """
+    topic = f"restarted-{kill}"
+    client.create_topics(named.bootstrap_servers, [client.Topic(topic)])
+    client.produce(named.bootstrap_servers, topic, {0: [client.Record(b"x")] * 3})
+    refused = reconciler(tmp_path, "sandbox", "start", "1", "--name", "single")
+    assert refused.returncode == 1
+    assert "broker 1 of sandbox single runs already; `reconciler sandbox stop 1 --name single` stops" in refused.stderr
+    stopped = reconciler(tmp_path, "sandbox", "stop", "1", "--name", "single", *["--kill"] * kill)
+    assert stopped.returncode == 0, stopped.stderr
+    assert not named.alive(1)
+    assert "broker 1   stopped" in reconciler(tmp_path, "sandbox", "status", "--name", "single").stdout
+    refused = reconciler(tmp_path, "sandbox", "stop", "1", "--name", "single")
+    assert refused.returncode == 1
+    assert "is stopped already; `reconciler sandbox start 1 --name single` starts it" in refused.stderr
+    started = reconciler(tmp_path, "sandbox", "start", "1", "--name", "single")
+    assert started.returncode == 0, started.stderr
+    assert client.watermarks(named.bootstrap_servers, topic, 0) == (0, 3)
+
+
+def test_a_command_runs_kafkas_tools_and_passes_their_output_and_exit_code(named: Cluster, tmp_path: Path) -> None:
+    """The tool needs no address, and `--` is not necessary: all words after the tool are its own."""
+    client.create_topics(named.bootstrap_servers, [client.Topic("typed")])
+    tools = ("sandbox", "tools", "--name", "single")
+    result = reconciler_process(tmp_path, *tools, "--", "kafka-get-offsets", "--topic", "typed")
+    assert (result.returncode, result.stdout) == (0, "typed:0:0\n"), result.stderr
+    failed = reconciler_process(tmp_path, *tools, "kafka-get-offsets.sh", "--topic", "untyped")
+    assert failed.returncode == 1
+    assert "Could not match any topic-partitions" in failed.stderr
+    listed = reconciler(tmp_path, *tools)
+    assert listed.returncode == 0
+    assert "kafka-topics" in listed.stdout.splitlines()
+    unknown = reconciler(tmp_path, *tools, "kafka-topic", "--list")
+    assert unknown.returncode == 64
+    assert "no tool kafka-topic: did you mean kafka-topics? It has kafka-acls, " in unknown.stderr
 
 
 def test_nothing_remains_after_a_kill_of_the_owner() -> None:
@@ -138,14 +190,19 @@ def test_the_error_of_an_invalid_configuration_has_the_cause(tmp_path: Path) -> 
 
 
 def test_a_named_sandbox_runs_until_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`up`, `status` and `down` run in different processes; a second `up` of a name is refused."""
+    """`up`, `status` and `down` run in different processes; a second `up` of a name is refused.
+
+    Its cluster id is its own, so that a plan of another sandbox does not fit.
+    """
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     up = "from reconciler.sandbox.registry import up; up('stays', 1, heap_mib=256)"
     subprocess.run([sys.executable, "-W", "error", "-c", up], check=True, timeout=120)
     try:
         cluster = registry.status("stays")
         assert cluster is not None
-        assert cluster.cluster_id == CLUSTER_ID
+        assert cluster.cluster_id != CLUSTER_ID
+        connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0)
+        assert connect.cluster_id(connection) == cluster.cluster_id
         assert client.visible_brokers(cluster.bootstrap_servers) == {1}
         broker = identify(cluster.brokers[0].pid)
         with pytest.raises(SandboxError, match="is up already"):

@@ -50,7 +50,7 @@ class ReconcilerProcess:
         self.mark = mark
         self.temporary = folder / "tmp"
         self.temporary.mkdir(exist_ok=True)
-        environment = os.environ | {MARK: mark, "TMPDIR": str(self.temporary)} | variables
+        environment = os.environ | {MARK: mark} | temporary_folder(self.temporary) | variables
         if not java:
             (folder / "bin").mkdir(exist_ok=True)
             environment |= {"PATH": str(folder / "bin")}
@@ -82,6 +82,11 @@ class ReconcilerProcess:
     def assert_nothing_left(self, *, except_named_in: str = "") -> None:
         """No process remains, shortly after the command; no file remains but those that an error names."""
         assert_nothing_left(self.temporary, self.mark, except_named_in=except_named_in)
+
+
+def temporary_folder(folder: Path) -> dict[str, str]:
+    """Return the variables for a temporary folder: Java reads another one than the rest."""
+    return {"TMPDIR": str(folder), "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={folder}"}
 
 
 def assert_nothing_left(temporary: Path, mark: str, *, except_named_in: str = "") -> None:

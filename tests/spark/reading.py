@@ -22,7 +22,7 @@ from reconciler.scan import engines, spark_process
 from reconciler.scan.chunking import Chunk
 from reconciler.scan.engine import Engine, EngineName
 from reconciler.scan.task_rows import Answer, ScanTask
-from tests.spark.processes import MARK
+from tests.spark.processes import MARK, temporary_folder
 
 REQUEST = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), offsets=True),))
 """A request that needs Spark."""
@@ -62,11 +62,14 @@ def read(
 def start(
     engine: str, servers: str = "", *conf: str, mark: str = "", temporary: Path | None = None
 ) -> Iterator["subprocess.Popen[str]"]:
-    """Run this module with a mark and a temporary folder, and without a choice of the tasks' interpreter."""
+    """Run this module with a mark, and without a choice of the tasks' interpreter.
+
+    `temporary`: the temporary folder, also of Java, which does not read TMPDIR.
+    """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
     with subprocess.Popen(
         [sys.executable, "-m", __name__, engine, servers, *conf],
-        env=environment | {MARK: mark} | ({"TMPDIR": str(temporary)} if temporary else {}),
+        env=environment | {MARK: mark} | (temporary_folder(temporary) if temporary else {}),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -85,7 +85,9 @@ def connect(tmp_path_factory: pytest.TempPathFactory, python: OtherPython) -> It
 
 @pytest.fixture(scope="module")
 def spark_cluster(tmp_path_factory: pytest.TempPathFactory, python: OtherPython) -> Iterator[StandaloneCluster]:
-    with standalone(tmp_path_factory.mktemp("standalone"), environment=python.environment) as cluster:
+    # Not its PYSPARK_PYTHON: executors run the `python3` on their PATH.
+    path = {"PATH": python.environment["PATH"]}
+    with standalone(tmp_path_factory.mktemp("standalone"), environment=path) as cluster:
         yield cluster
 
 
@@ -197,20 +199,23 @@ RELEASE = """
 import sys
 from pyspark.sql import SparkSession
 for address in sys.argv[1:]:
-    SparkSession.builder.remote(address).create().stop()
+    session = SparkSession.builder.remote(address).create()
+    session.version  # the server only closes, and remembers, what was opened
+    session.stop()
 """
-"""Ends sessions as the server does after an hour without a command."""
+"""Opens sessions, and ends them as the server does after an hour without a command."""
 
 
 def test_a_connect_session_that_ended_is_replaced(connect: ConnectServer, tmp_path: Path) -> None:
     """The server never accepts the id of a session again that has ended: the next command takes another.
 
-    The session of the first command and the one that would replace it have ended.
+    All sessions that commands share on this day have ended. A command once failed after 20 of them.
     """
     address = f"{connect.address}/;user_id=reviewer"  # not the session of the other tests
     read_in_a_command(address)
     archive = code_archive.write(tmp_path).name
-    ended = [with_session_id(Engine(remote=address), archive, number) for number in range(2)]
+    today = int(time.time() // 86_400)
+    ended = [with_session_id(Engine(remote=address), archive, number, day=today) for number in range(20)]
     subprocess.run([sys.executable, "-c", RELEASE, *ended], check=True, timeout=LIMIT_S)
     read_in_a_command(address)
 

@@ -254,6 +254,11 @@ def test_7_scan_with_a_frozen_broker(cluster_with_groups: Cluster, any_engine: E
             cluster_with_groups.resume(frozen)
     unread, readable = (snapshot.partitions[TopicPartition("spread", number)] for number in (1, 0))
     assert_unknown(unread)
+    # One reason for all that it kept, with its address: once 14 sentences, and the advice to grant a right.
+    assert frozen in snapshot.brokers, "the controller fenced the broker before the scan listed it"
+    address = next(f"127.0.0.1:{broker.port}" for broker in cluster_with_groups.brokers if broker.id == frozen)
+    kept = {unread.log_start, snapshot.groups_incomplete, snapshot.readers_incomplete}
+    assert kept == {Unknown(f"broker {frozen} ({address}) did not answer within 5 s", silent=True)}
     assert (readable.log_start, readable.stable_end, readable.high_watermark, readable.offsets_at) == (
         0,
         10,

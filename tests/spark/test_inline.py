@@ -3,16 +3,19 @@
 import re
 import signal
 import time
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from reconciler.errors import ScanFailed
-from reconciler.scan import spark_process
+from reconciler.kafka.session import KafkaSession
+from reconciler.scan import engines, spark_process
 from reconciler.scan.chunking import Chunk
 from reconciler.scan.engine import Engine, EngineName
 from tests.spark.processes import assert_nothing_left
-from tests.spark.reading import GROUP, TIMEOUT_S, read, start
+from tests.spark.reading import GROUP, REQUEST, TIMEOUT_S, read, scan_task, start
 
 pytestmark = [pytest.mark.spark]
 
@@ -36,6 +39,16 @@ def test_a_reading_has_a_limit(silent_server: str) -> None:
     with pytest.raises(ScanFailed, match="the reading of 1 groups was not done after 1 s"):
         read(INLINE, GROUP, servers=silent_server, limit_s=1.0)
     assert time.monotonic() - started_s < END_LIMIT_S
+
+
+def test_late_chunks_do_not_wait_for_a_silent_broker_again(silent_server: str) -> None:
+    """Each chunk once waited for the whole --timeout, so that many of them reached the limit of all."""
+    task = replace(scan_task(silent_server), until_s=time.time())
+    with closing(KafkaSession(task.connection)) as session:
+        limit_s = TIMEOUT_S - 5
+        (answer,) = engines.read(REQUEST, INLINE, session, task, GROUP, limit_s=limit_s, progress=lambda _message: None)
+    (group,) = answer["groups"].to_pylist()
+    assert group["error"]
 
 
 def test_ctrl_c_ends_it_at_once(tmp_path: Path, unique: str, silent_server: str) -> None:

@@ -24,6 +24,7 @@ from reconciler.model.plan import (
     Setting,
     Skipped,
     Source,
+    Unmatched,
     UsedWaiver,
     Waiting,
     sort_decisions,
@@ -187,11 +188,18 @@ addresses = st.one_of(
     st.builds(Address, st.just("GroupRemoval"), policies, group_ids),
 )
 
+held_by = st.lists(group_ids, max_size=2, unique=True).map(tuple)
+
 decisions: st.SearchStrategy[Decision] = st.one_of(
     actions,
     st.builds(Satisfied, addresses),
     st.builds(
-        Waiting, address=addresses, declared_at=locations, reason=prose, until_ms=st.none() | st.integers(-1, 2**62)
+        Waiting,
+        address=addresses,
+        declared_at=locations,
+        reason=prose,
+        until_ms=st.none() | st.integers(-1, 2**62),
+        held_by=held_by,
     ),
     st.builds(Skipped, address=addresses, reason=prose),
     st.builds(
@@ -202,6 +210,7 @@ decisions: st.SearchStrategy[Decision] = st.one_of(
         reason=prose,
         next_step=prose,
         unread=st.booleans(),
+        held_by=held_by,
     ),
 )
 
@@ -243,6 +252,9 @@ sources = st.builds(
 )
 
 
+unmatched_policies = st.builds(Unmatched, policy=policy_addresses, declared_at=locations, reason=prose, next_step=prose)
+
+
 @st.composite
 def plans(draw: st.DrawFn, *, of: st.SearchStrategy[Decision] = decisions, max_size: int = 8) -> Plan:
     """A plan with its decisions in address order and one decision per subject."""
@@ -257,6 +269,7 @@ def plans(draw: st.DrawFn, *, of: st.SearchStrategy[Decision] = decisions, max_s
         source=draw(sources),
         targets=tuple(draw(st.lists(prose, max_size=2))),
         incomplete=tuple(draw(st.lists(prose, max_size=2))),
+        unmatched=tuple(draw(st.lists(unmatched_policies, max_size=2))),
         notes=tuple(
             draw(
                 st.lists(

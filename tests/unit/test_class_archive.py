@@ -39,9 +39,9 @@ def store_one(java: Path, jars: Path, folder: Path) -> Path:
 
 
 def test_a_missing_archive_is_not_written(java: Path, jars: Path, cache: Path) -> None:
-    """Only the two `prepare` modules write one: it takes longer than a small scan."""
+    """Only the two `prepare` modules write one, and its folder: it takes longer than a small scan."""
     assert use_flags("spark", java, jars) == ()
-    assert list(cache.iterdir()) == []
+    assert not cache.exists()
 
 
 def test_a_stored_archive_is_used(java: Path, jars: Path, tmp_path: Path) -> None:
@@ -69,6 +69,34 @@ def test_only_the_most_recently_used_archives_stay(java: Path, jars: Path, cache
         os.utime(cache / name, (at, at))
     path = store_one(java, jars, tmp_path)
     assert {entry.name for entry in cache.iterdir()} == {path.name, "first.jsa", "other.txt"}
+
+
+def test_a_full_disk_leaves_no_part(java: Path, jars: Path, cache: Path, tmp_path: Path) -> None:
+    """The parts of archives that did not fit once stayed, and nothing removed them."""
+    with pytest.raises(OSError, match="written"):
+        store(tmp_path / "written.jsa", archive_path("spark", java, jars))
+    path = archive_path("spark", java, jars)
+    path.mkdir()  # where the copy cannot be moved to
+    with pytest.raises(OSError, match=path.name):
+        store_one(java, jars, tmp_path)
+    assert list(cache.iterdir()) == [path]
+
+
+def test_an_archive_of_the_current_folder_is_not_used(
+    java: Path, jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a user without HOME and entry in the list of users the cache is `~/.cache`, in the current folder.
+
+    There a checkout could bring an archive, whose code the JVM would run.
+    """
+    monkeypatch.chdir(tmp_path)
+    path = store_one(java, jars, tmp_path)
+    assert use_flags("spark", java, jars)
+    relative = path.parents[1].relative_to(tmp_path)
+    monkeypatch.setattr(platformdirs, "user_cache_path", lambda *_names, **_options: relative)
+    assert use_flags("spark", java, jars) == ()
+    with pytest.raises(OSError, match="set HOME or XDG_CACHE_HOME"):
+        archive_path("spark", java, jars)
 
 
 def test_a_cache_that_cannot_be_written_does_not_fail_the_scan(java: Path, jars: Path, cache: Path) -> None:

@@ -21,6 +21,7 @@ HEALTHY = DoctorReport(
     groups=(),
     rights=(),
     beyond=("may delete topics",),
+    silent=(),
     unseen=(),
     journal_missing=False,
     journal_risks=(),
@@ -42,6 +43,11 @@ def check(report: DoctorReport) -> ClusterCheck:
     [
         (HEALTHY, set(Role), "may delete topics"),
         (replace(HEALTHY, unseen=("the listing is incomplete",)), set(), "MISSING  the listing is incomplete"),
+        (
+            replace(HEALTHY, silent=("broker 3 (b:9092) did not answer within 10 s",)),
+            set(),
+            "SILENT   broker 3 (b:9092)",
+        ),
         (replace(HEALTHY, journal_missing=True), set(), "MISSING  the journal's topic does not exist"),
         (replace(HEALTHY, journal_risks=("retention.ms is 1",)), set(), "risk     retention.ms is 1"),
         (replace(HEALTHY, journal_risks=Unknown("no right")), set(Role), "unknown  how safe the"),

@@ -34,3 +34,18 @@ def test_it_names_each_kind_of_policy_with_its_kafka_request() -> None:
 def test_every_page_it_links_to_exists() -> None:
     for target in re.findall(r"\]\(([^)#]+)", README):
         assert (ROOT / target).exists(), target
+
+
+def test_its_commands_work_in_a_clone() -> None:
+    """It once named a command that no step before had put on PATH."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.findall(r"^    make ([a-z-]+)", README, re.MULTILINE)
+    assert targets[0] == "setup"
+    for target in targets:
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+    (venv,) = re.findall(r"^VENV +:= (\S+)$", makefile, re.MULTILINE)
+    assert README.index(f'export PATH="$PWD/{venv}/bin:$PATH"') < README.index("    reconciler init")
+    (program,) = re.findall(
+        r'^(\w+) = "reconciler\.__main__:main"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE
+    )
+    assert program == "reconciler"

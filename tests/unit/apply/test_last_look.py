@@ -222,7 +222,7 @@ def test_checks_that_are_always_slow_send_nothing(cluster: FakeCluster, tmp_path
 
     cluster.read_partitions = slow  # type: ignore[method-assign, assignment]
     applied = run(cluster, [purge(cluster, AT, 60, every_ms=30_000)], tmp_path, clock=clock)
-    assert (applied.only.status, applied.only.sends, cluster.requests) == (Status.FAILED, 0, [])
+    assert (applied.only.status, applied.only.sends, cluster.requests) == (Status.NOT_ATTEMPTED, 0, [])
     assert "took longer than 10 s, 3 times in a row: a smaller --batch may help" in applied.only.detail
     assert applied.journal.open_intents("sha256:plan") == {}  # type: ignore[attr-defined]
     assert last_purges(applied.journal) == {}
@@ -454,7 +454,7 @@ def test_a_named_group_that_cannot_be_read_stops_the_purge(cluster: FakeCluster,
     cluster.partition(AT).leader = next(broker for broker in cluster.brokers if broker != coordinator)
     silence_after_consumers(cluster, coordinator)
     outcome = run(cluster, [action], tmp_path).only
-    assert (outcome.status, outcome.sends) == (Status.FAILED, 0)
+    assert (outcome.status, outcome.sends) == (Status.NOT_ATTEMPTED, 0)
     assert "billing" in outcome.detail
     assert cluster.requests == []
 
@@ -594,7 +594,7 @@ def test_a_listed_group_without_commits_is_not_removed(cluster: FakeCluster, tmp
     action = removal(cluster, "billing")
     cluster.groups["billing"].commits = {}
     outcome = run(cluster, [action], tmp_path).only
-    assert (outcome.status, outcome.sends) == (Status.FAILED, 0)
+    assert (outcome.status, outcome.sends) == (Status.NOT_ATTEMPTED, 0)
     assert "still listed" in outcome.detail
 
 
@@ -630,7 +630,7 @@ def test_absence_without_proof_is_not_satisfied(cluster: FakeCluster, tmp_path: 
     action = removal(cluster, "billing")
     cluster.may_describe = False
     outcome = run(cluster, [action], tmp_path).only
-    assert (outcome.status, outcome.sends) == (Status.FAILED, 0)
+    assert (outcome.status, outcome.sends) == (Status.NOT_ATTEMPTED, 0)
 
 
 def test_an_absent_group_is_satisfied(cluster: FakeCluster, tmp_path: Path) -> None:
@@ -707,7 +707,7 @@ def test_the_order_is_elections_groups_records(cluster: FakeCluster, tmp_path: P
     ]
 
 
-@pytest.mark.parametrize(("age_s", "status"), [(49, Status.APPLIED), (51, Status.FAILED)])
+@pytest.mark.parametrize(("age_s", "status"), [(49, Status.APPLIED), (51, Status.NOT_ATTEMPTED)])
 def test_consumers_are_good_for_a_minute(cluster: FakeCluster, tmp_path: Path, age_s: int, status: Status) -> None:
     """Where a silent broker prevents a newer reading, the last complete one is good for a minute.
 
@@ -747,7 +747,7 @@ def test_a_minute_ends_while_a_silent_broker_is_asked(cluster: FakeCluster, tmp_
     actions = [purge(cluster, AT, 60), purge(cluster, TopicPartition("orders", 1), 60)]
     tuning = Tuning(lanes_at_once=1, attempts=2)
     outcomes = run(cluster, actions, tmp_path, clock=clock, tuning=tuning).outcomes
-    assert [outcome.status for outcome in outcomes] == [Status.APPLIED, Status.FAILED]
+    assert [outcome.status for outcome in outcomes] == [Status.APPLIED, Status.NOT_ATTEMPTED]
     assert "the list of groups is not complete" in outcomes[1].detail
 
 
@@ -823,7 +823,7 @@ def test_a_group_whose_coordinator_moves_is_not_gone(cluster: FakeCluster, tmp_p
     else:
         cluster.moving = {"billing"}
     outcome = run(cluster, [purge(cluster, AT, 60)], tmp_path, known_groups=known).only
-    assert (outcome.status, outcome.sends) == ((Status.APPLIED, 1) if gone else (Status.FAILED, 0))
+    assert (outcome.status, outcome.sends) == ((Status.APPLIED, 1) if gone else (Status.NOT_ATTEMPTED, 0))
     assert gone or mentions(outcome.detail, '"billing"', "not listed")
 
 
@@ -873,7 +873,7 @@ def test_a_group_that_gets_members_and_cannot_be_read_is_news(cluster: FakeClust
     cluster.on_request = join
     actions = [purge(cluster, AT, 60), purge(cluster, TopicPartition("orders", 1), 60)]
     outcomes = run(cluster, actions, tmp_path, clock=clock, tuning=Tuning(lanes_at_once=1, attempts=2)).outcomes
-    assert [(outcome.status, outcome.sends) for outcome in outcomes] == [(Status.APPLIED, 1), (Status.FAILED, 0)]
+    assert [(outcome.status, outcome.sends) for outcome in outcomes] == [(Status.APPLIED, 1), (Status.NOT_ATTEMPTED, 0)]
     assert mentions(outcomes[1].detail, '"late"', "rebalancing")
 
 
@@ -893,7 +893,7 @@ def test_a_commit_log_that_cannot_be_read_stops_a_removal(cluster: FakeCluster, 
     action = removal(cluster, "billing", idle_for_ms=86_400_000)
     cluster.read_commit_log = lambda starts: dict.fromkeys(starts, Unknown("lost"))  # type: ignore[method-assign]
     outcome = run(cluster, [action], tmp_path).only
-    assert (outcome.status, outcome.sends) == (Status.FAILED, 0)
+    assert (outcome.status, outcome.sends) == (Status.NOT_ATTEMPTED, 0)
     assert "lost" in outcome.detail
 
 

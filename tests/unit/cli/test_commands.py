@@ -1,12 +1,22 @@
 """The list of commands agrees with the commands, and typing one command imports only that one."""
 
+import json
+import re
 import subprocess
 import sys
+import time
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from reconciler.cli.app import COMMANDS, load_command, run
+from reconciler.cli.settings import COMMON_PANEL
 from reconciler.errors import ExitCode
+from reconciler.plan import plan_file
+from reconciler.policies.fields import instant_ms
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "01-one-of-each-kind" / "plan.json"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -53,3 +63,142 @@ def test_without_a_command_the_help_lists_all_commands(words: list[str], capsys:
     assert "error:" not in page
     assert "\\" not in page
     assert "..." not in page.split("Commands:")[1]
+
+
+PYTHON = re.compile(
+    r"<(class|list|str|int|float|path|bool|object|function|module)\b|Path\(|\bNone\b|\bTrue\b|\bFalse\b|Traceback"
+    r"|[Ii]nput should|Value error|Errno|codec|ordinal|\bdict\b|\btuple\b|Status\.|Address\(|pydantic|Enum|NoneType"
+)
+"""What only a Python programmer can read."""
+
+
+def typed_words() -> list[list[str]]:
+    """Return how each command is typed, those of groups included."""
+    words = [name.split() for name in COMMANDS]
+    groups = {name: getattr(load_command(name), "commands", {}) for name in COMMANDS}
+    return words + [[name, inner] for name, commands in groups.items() for inner in commands]
+
+
+@pytest.mark.parametrize("words", typed_words(), ids=" ".join)
+def test_a_help_page_shows_no_python_and_its_own_options_first(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--target <list[str]>` once stood between twenty options that every command has."""
+    assert run([*words, "--help"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith(f"Usage: reconciler {' '.join(words)} ")
+    assert not PYTHON.search(page), PYTHON.search(page)
+    assert "{" not in page.splitlines()[0]
+    if COMMON_PANEL in page:
+        own, common = page.split(f"{COMMON_PANEL}:")
+        assert "--help" in own
+        assert "--timeout" in common
+        assert "--timeout" not in own
+
+
+WRONG = [
+    "plan --timeout abc",
+    "plan --timeout 0",
+    "plan --engine foo",
+    "plan -o foo",
+    "plan --output-file foo",
+    "plan --spark-conf a",
+    "plan --nope",
+    "plan --expires-after 3x",
+    "plan --expires-after 9999d",
+    "plan none.yaml",
+    "plan plan.json",
+    "plan --within none.json",
+    "plan --connect-as none.yaml",
+    "plan diff a",
+    "plan diff cut.json cut.json",
+    "watch --rounds x",
+    "watch --rounds 0",
+    "watch --every 1",
+    "apply",
+    "apply --batch x",
+    "apply --operations None",
+    "apply none.json",
+    "apply cut.json",
+    "apply --reviewed-tree x",
+    "converge --tree None",
+    "show",
+    "show none.json",
+    "show cut.json",
+    "show list.json",
+    "show wrong.json",
+    "show umlaut.json",
+    "drift --previous umlaut.json none",
+    "restore-group umlaut.json g",
+    "show .",
+    "explain",
+    "explain X999",
+    "explain nothing plan.json",
+    "explain RetentionFloor/nothing plan.json",
+    "restore-group none.json g",
+    "restore-group cut.json g",
+    "drift --previous",
+    "doctor --for x",
+    "doctor --environment x",
+    "init",
+    "init --bootstrap-server x --no-workflows",
+    "scan",
+    "sandbox up --nodes x",
+    "validate none",
+    "validate wrong.yaml",
+    "nope",
+    "plam",
+]
+
+
+@pytest.mark.parametrize("typed", WRONG)
+def test_a_message_about_wrong_words_shows_no_python(
+    typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Messages of the libraries that parse words and files once came through as they were."""
+    plan = GOLDEN.read_text()
+    (tmp_path / "plan.json").write_text(plan)
+    (tmp_path / "cut.json").write_text(plan[:300])
+    (tmp_path / "list.json").write_text("[1, null, true]\n")
+    (tmp_path / "wrong.json").write_text(plan.replace('"before_offset":98213', '"before_offset":null'))
+    (tmp_path / "umlaut.json").write_text(plan.replace("prod-eu", "pröd"), encoding="latin-1")
+    (tmp_path / "wrong.yaml").write_text(
+        "apiVersion: reconciler/v1\nkind: Cluster\nmetadata: 7\nspec: {clusterId: ~}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False)
+    assert run(typed.split()) != 0
+    shown = capsys.readouterr()
+    page = shown.err + shown.out
+    wrong = typed.split()[-1]
+    found = PYTHON.search(page.replace(wrong, "") if wrong == "None" else page)
+    assert not found, page
+    assert page.strip()
+
+
+def test_a_plan_in_place_of_manifests_is_recognized(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`plan plan.json` once reported an error of a manifest for each line of the plan."""
+    (tmp_path / "plan.json").write_text(GOLDEN.read_text())
+    monkeypatch.chdir(tmp_path)
+    for words in (["plan"], ["validate"], ["drift"], ["converge"], ["clusters"]):
+        assert run([*words, "plan.json"]) == ExitCode.USAGE
+        shown = capsys.readouterr().err
+        assert "plan.json is a saved plan" in shown
+        assert "`reconciler apply plan.json`" in shown
+        assert "`reconciler show plan.json`" in shown
+
+
+def test_show_says_that_a_plan_has_expired(capsys: pytest.CaptureFixture[str]) -> None:
+    """Only `apply` once said so, after the plan had been reviewed."""
+    assert run(["show", str(GOLDEN)]) == 0
+    shown = capsys.readouterr()
+    expired = json.loads(GOLDEN.read_text())["expires_at"]
+    assert ("this plan expired at" in shown.err) == (instant_ms(expired) < time.time() * 1000)
+
+
+def test_show_says_since_when_a_plan_has_expired(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan_file.write(replace(plan_file.read(GOLDEN), expires_at_ms=instant_ms("2026-11-21T10:00:01Z")), tmp_path / "p")
+    assert run(["show", str(tmp_path / "p")]) == 0
+    assert "expired at 2026-11-21T10:00:01Z, " in capsys.readouterr().err

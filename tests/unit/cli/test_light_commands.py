@@ -16,6 +16,7 @@ sys.exit(code)
 """
 HEAVY = {
     "confluent_kafka",
+    "jinja2",
     "pandas",
     "prometheus_client",
     "pyarrow",
@@ -24,6 +25,7 @@ HEAVY = {
     "reconciler.pipeline",
     "reconciler.scan",
     "rich.console",
+    "svg",
 }
 
 

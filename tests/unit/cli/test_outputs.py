@@ -1,5 +1,6 @@
 """Output files, streams and exit codes of the command line, without a cluster."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,10 +9,16 @@ from pathlib import Path
 import pytest
 
 from reconciler import pipeline
+from reconciler.apply import results
 from reconciler.cli import apply
 from reconciler.cli.app import run
 from reconciler.errors import ClusterUnreachable, ExitCode, WrongCluster
+from reconciler.model.outcome import Outcome, Status
+from reconciler.operations.delete_records import DeleteRecords
+from tests import rendering
 from tests.command import environment
+from tests.strategies.examples import plan, purge, removal
+from tests.unit.apply.test_results import HEADER
 
 CLUSTER = """\
 apiVersion: reconciler/v1
@@ -40,6 +47,25 @@ def test_an_output_file_holds_one_cluster(verb: str, folder: Path, capsys: pytes
     assert run([verb, str(folder), "--output-file", f"md={folder / 'shown.md'}"]) == ExitCode.USAGE
     assert "--output-file" in capsys.readouterr().err
     assert not (folder / "shown.md").exists()
+
+
+def test_a_results_file_is_shown_as_apply_showed_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Text, JSON with the same rows, and an error for a file that was cut."""
+    outcomes = [
+        Outcome(action=purge(), status=Status.APPLIED, detail=DeleteRecords.APPLIED, sends=1, removed_max=97_213),
+        Outcome(action=removal(), status=Status.STALE, detail='group "old-etl" is STABLE now'),
+    ]
+    path = tmp_path / "results.json"
+    results.write(path, outcomes, HEADER)
+    assert run(["show", str(path)]) == 0
+    text = [line.plain for line in rendering.results_text(plan(), outcomes, duration_ms=1_500)]
+    assert capsys.readouterr().out.splitlines() == text
+    assert 'Stale: "old-etl" — group "old-etl" is STABLE now' in text
+    assert run(["show", str(path), "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(path.read_text())
+    path.write_text(path.read_text()[:-40])
+    assert run(["show", str(path)]) == ExitCode.PLAN_UNUSABLE
+    assert f"the results {path} are not usable" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("verb", ["plan", "drift", "converge"])
@@ -115,6 +141,35 @@ def test_a_code_is_explained_as_text(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert run(["explain", "B204", "-o", "json"]) == ExitCode.USAGE
     assert run(["explain", "B204", "--output-file", f"json={tmp_path / 'b204.txt'}"]) == ExitCode.USAGE
     assert (tmp_path / "b204.txt").read_text(), "the file is not truncated for an unsupported format"
+
+
+@pytest.mark.parametrize(
+    ("word", "title", "page"),
+    [
+        ("m112", "M112: unknown field", "docs/codes/M112.md"),
+        ("RECORDSPERCENT", "recordsPercent: share of the cluster's records removed", "docs/codes/recordsPercent.md"),
+        ("exit-3", "exit-3: refused", "docs/codes/exit-3.md"),
+        ("3", "exit-3: refused", "docs/codes/exit-3.md"),
+    ],
+)
+def test_every_sort_of_code_is_explained_with_its_page(
+    word: str, title: str, page: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With RECONCILER_DOCS_URL the page is an address of that site."""
+    monkeypatch.delenv("RECONCILER_DOCS_URL", raising=False)
+    assert run(["explain", word]) == 0
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert (first, last) == (title, f"Page: {page}")
+    monkeypatch.setenv("RECONCILER_DOCS_URL", "https://docs.example.org/kafka/")
+    assert run(["explain", word]) == 0
+    url = f"https://docs.example.org/kafka/{page.removesuffix('.md')}/"
+    assert capsys.readouterr().out.splitlines()[-1] == f"Page: {url}"
+
+
+@pytest.mark.parametrize("word", ["B999", "M000", "9"])
+def test_a_code_that_does_not_exist_is_wrong_usage(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", word]) == ExitCode.USAGE
+    assert f"no such code: {word}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("closed", [0, 1, 2])

@@ -46,6 +46,21 @@ def test_signals_that_another_thread_receives(state: str, code: int) -> None:
     assert result.stderr.count("stopping: no new request is sent") == 1
 
 
+def test_ctrl_c_during_the_imports_prints_no_traceback(tmp_path: Path) -> None:
+    """The imports take a fifth of a second, in which Ctrl-C once printed 30 lines of them."""
+    module = "import signal, time\nsignal.raise_signal(signal.SIGINT)\ntime.sleep(30)\n"
+    (tmp_path / "typer.py").write_text(module, encoding="utf-8")
+    result = subprocess.run(
+        [sys.executable, "-m", "reconciler", "validate"],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join((str(tmp_path), *sys.path))},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (130, "error: interrupted before anything was written\n")
+
+
 @pytest.mark.parametrize("signals", [1, 2])
 def test_a_stalled_reader_of_stderr_delays_nothing(signals: int) -> None:
     """Stderr is a full pipe: the second signal still ends the process, and after one the work ends

@@ -143,3 +143,14 @@ def test_a_cluster_that_was_renamed_stops_the_watch_until_it_is_back(
     shown = " ".join(capsys.readouterr().err.split())
     assert "known clusters: production" in shown
     assert "nothing is done until it is back; start watch again for another cluster" in shown
+
+
+def test_the_status_says_when_the_next_round_is(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A log of `watch` says between two rounds what it waits for; it once said nothing."""
+    watch(folder, monkeypatch, lambda: None)
+    shown = capsys.readouterr().err.splitlines()
+    assert [line for line in shown if "next round" in line] == [
+        "prod: next round in 0 s, no purge yet, this round failed"
+    ]

@@ -90,6 +90,13 @@ def test_executors_have_the_python_of_the_driver() -> None:
     assert arguments("FROM")[1] == base
 
 
+def test_executors_run_the_python_that_has_the_packages() -> None:
+    """The first `python3` on PATH: Spark reads no PYSPARK_PYTHON there, which the image once set."""
+    (folder,) = re.findall(r"python -m venv (\S+)", EXECUTOR)
+    assert f" PATH={folder}/bin:$PATH " in EXECUTOR
+    assert "PYSPARK_PYTHON=" not in EXECUTOR
+
+
 def test_executors_have_what_tasks_import() -> None:
     """The command of the image takes two packages with their hashes from the lock file, and no other."""
     (program,) = re.findall(r"awk '(.*)' /tmp/requirements.lock", EXECUTOR)

@@ -19,7 +19,7 @@ from reconciler import gitops
 from reconciler.cli.app import COMMANDS, app, load_command
 from reconciler.cli.console import texts
 from reconciler.doctor import ClusterCheck, doctor_report
-from reconciler.gitops import SCHEMA, starter_manifests
+from reconciler.gitops import IGNORE_FILE, SCHEMA, starter_manifests
 from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
 from reconciler.kafka.permissions import Permission, RequiredAccess, Role, Selection
 from reconciler.manifest.files import load
@@ -29,12 +29,15 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan, Satisfied, Source, sort_decisions
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
+from reconciler.model.snapshot import GroupState
 from reconciler.plan import drift
-from reconciler.report import write_lines
+from reconciler.report import suggest_report, write_lines
+from reconciler.suggest.rules import suggest
 from reconciler.text.formatting import format_instant
 from tests import rendering as report
+from tests.strategies import facts
 from tests.strategies.examples import purge, removal
-from tools.generate_docs import fill_sections, wrap
+from tools.generate_docs import code_tables, fill_sections, wrap
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
@@ -44,7 +47,7 @@ LINKING = sorted((*DOCS.rglob("*.md"), *ROOT.glob("*.md")))
 GOLDEN = ROOT / "tests" / "golden" / "01-one-of-each-kind"
 GENERATED = (
     ROOT / "README.md",
-    *(DOCS / name for name in ("cli.md", "commands.md", "getting-started.md", "github.md", "plan.md", "rights.md")),
+    *(DOCS / f"{name}.md" for name in ("cli", "commands", "getting-started", "github", "plan", "rights", "suggest")),
 )
 """Pages with parts that `sections` writes."""
 NOW_MS = 1_795_250_000_000
@@ -84,7 +87,7 @@ def outcomes(plan: Plan) -> list[Outcome]:
         Outcome(
             action=action,
             status=Status.APPLIED,
-            detail="sent and read back",
+            detail=action.APPLIED,  # the words of a real run
             read_back=effects[action.address.kind][0],
             sends=1,
             removed_max=effects[action.address.kind][1],
@@ -143,6 +146,7 @@ def a_checkup() -> ClusterCheck:
         groups=("billing", "old-etl", *(f"group-{number}" for number in range(10))),
         rights=tuple(rights),
         beyond=(),
+        silent=(),
         unseen=(),
         journal_missing=False,
         journal_risks=(),
@@ -150,6 +154,19 @@ def a_checkup() -> ClusterCheck:
     return ClusterCheck(
         cluster="prod-eu", bootstrap_servers=("broker-1:9093", "broker-2:9093"), required=required, report=report
     )
+
+
+def suggested() -> str:
+    """Return the first part of a report: a group that holds records back."""
+    snapshot = facts.snapshot(
+        facts.partition(
+            topic="orders", at={DAY_MS: 50}, readers=(facts.reader("billing", 90), facts.reader("old-etl", 20))
+        ),
+        facts.group("billing", idle=facts.HOUR, state=GroupState.STABLE),
+        facts.group("old-etl"),
+    )
+    lines = shown(write_lines(suggest_report(suggest(snapshot, cluster=facts.cluster())), width=100))
+    return "\n\n".join(lines.split("\n\n")[:2])
 
 
 def fenced(text: str, language: str = "text") -> str:
@@ -218,7 +235,7 @@ def command_pages() -> Iterator[str]:
 def sections(folder: Path) -> dict[str, str]:
     plan, checkup = a_plan(), a_checkup()
     starter_files = starter_manifests(CLUSTER_ID, ["broker-1:9093"], "prod-eu")
-    paths = [*starter_files, SCHEMA, *gitops.github(f"acme/reconciler@{'0' * 40}")]
+    paths = [*starter_files, SCHEMA, IGNORE_FILE, *gitops.github(f"acme/reconciler@{'0' * 40}")]
     return {
         "golden manifest": fenced((GOLDEN / "manifests" / "policy.yaml").read_text(encoding="utf-8"), "yaml"),
         "golden plan": fenced((GOLDEN / "plan.txt").read_text(encoding="utf-8")),
@@ -228,10 +245,12 @@ def sections(folder: Path) -> dict[str, str]:
         "acls": fenced("\n".join(checkup.acl_commands("User:reconciler")), "sh"),
         "init": fenced("\n".join(paths)),
         "validate": fenced(validate(starter_files, folder)),
-        "plan": fenced(shown(report.text(plan, saved_to="plan.json"))),
-        "apply": fenced(shown(report.results_text(plan, outcomes(plan)))),
+        "plan": fenced(shown(report.text(plan, saved_to="plan.json", with_next_step=True))),
+        "apply": fenced(shown(report.results_text(plan, outcomes(plan), duration_ms=4_200))),
+        "suggest": fenced(suggested()),
         "commands": "\n".join(command_pages()),
         "common": "\n".join(option_rows(common_options(), "option")) + "\n",
+        "exit codes": code_tables()["exit codes"],
     }
 
 
@@ -249,10 +268,11 @@ def typed_commands() -> Iterator[tuple[str, str]]:
     """Yield (page, command line) for every command that the docs show."""
     for page in (*MANUAL, ROOT / "README.md"):
         text = page.read_text(encoding="utf-8")
-        for block in re.findall(r"```(?:console|sh)\n(.*?)```", text, re.DOTALL):
+        for language, block in re.findall(r"```(console|sh)\n(.*?)```", text, re.DOTALL):
             for line in block.replace("\\\n", " ").splitlines():
                 command = line.strip().removeprefix("$ ")
-                if command.startswith("reconciler "):
+                output = language == "console" and not line.startswith("$ ")
+                if command.startswith("reconciler ") and not output:
                     yield page.name, command
         if page.parent == ROOT:  # the README shows commands in blocks without a language
             for command in re.findall(r"^    (reconciler .*)$", text, re.MULTILINE):

@@ -2,7 +2,6 @@
 
 import gc
 import os
-import time
 
 import pytest
 
@@ -10,10 +9,23 @@ from reconciler.kafka.child import Child, serve
 
 
 def main(descriptor: int) -> None:
-    """In the process: answer once, then wait."""
+    """In the process: send back what comes."""
     pipe, received = serve(descriptor)
-    pipe.send(received.get())
-    time.sleep(60)
+    while True:
+        pipe.send(received.get())
+
+
+def test_an_answer_comes_after_what_was_sent_before() -> None:
+    """A command that was suspended has counts of tasks in its pipe.
+
+    They once passed for the confirmation that the Connect server does not read on.
+    """
+    child = Child(__name__)
+    for value in ("running", "running", "interrupt", "running"):
+        child.send(value)
+    assert child.receive_after(30, skip=lambda value: value == "running") == "interrupt"
+    assert child.receive_after(1, skip=lambda value: value == "running") is None
+    child.end()
 
 
 @pytest.mark.parametrize("leads_group", [False, True])

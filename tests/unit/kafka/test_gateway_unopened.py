@@ -78,7 +78,7 @@ def test_a_request_that_was_never_sent_does_not_count(tmp_path: Path) -> None:
     action = purge(cluster, AT, 60, every_ms=30 * 86_400_000)
     applied = run(cluster, [action], tmp_path)
     outcome = applied.only
-    assert (outcome.status, outcome.sends, outcome.possible, outcome.removed_max) == (Status.FAILED, 0, False, 0)
+    assert (outcome.status, outcome.sends, outcome.possible, outcome.removed_max) == (Status.NOT_ATTEMPTED, 0, False, 0)
     assert LIMIT in outcome.detail
     assert last_purges(applied.journal) == {}
     assert exit_code([outcome]) == 1

@@ -153,7 +153,17 @@ def test_an_empty_folder_is_an_error(tmp_path: Path) -> None:
     assert [(diagnostic.code, diagnostic.location.path) for diagnostic in diagnostics] == [
         ("M005", str(tmp_path / "empty"))
     ]
+    assert f"the folder {tmp_path / 'empty'} holds no manifests" in diagnostics[0].message
     assert [diagnostic.code for diagnostic in refused()] == ["M005"]
+
+
+def test_files_of_comments_are_no_manifests(tmp_path: Path) -> None:
+    """The message names the files that were read: it once said "the paths"."""
+    write(tmp_path, {"m/a.yaml": "# later\n", "m/b.yaml": "# and this\n"})
+    (only,) = refused(tmp_path / "m")
+    assert only.code == "M005"
+    assert str(tmp_path / "m" / "a.yaml") in only.message
+    assert str(tmp_path / "m" / "b.yaml") in only.message
 
 
 def test_only_regular_files_are_read(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.cli.codes import ALL_CODES
 from reconciler.errors import ManifestsInvalid, SecretMissing
 from reconciler.manifest.error_codes import CODES
 from reconciler.manifest.files import load
@@ -18,6 +19,7 @@ from tools import generate_docs
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
 KIND_PAGES = sorted((DOCS / "kinds").glob("*.md"))
+TABLES = {**generate_docs.field_tables(), **generate_docs.code_tables()}
 
 
 def output_of(files: dict[str, str], folder: Path, *, code: str) -> str:
@@ -90,16 +92,26 @@ def assert_fresh(page: Path, sections: Mapping[str, str]) -> None:
     )
 
 
-def test_the_catalogue_of_errors_shows_real_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """docs/errors.md has an entry for each M code, with the output of a broken example
-    (UPDATE_DOCS=1 rewrites it).
+def test_each_code_has_a_page_with_real_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/codes has one page for each code and no other, those of M codes with the output of a broken
+    example (UPDATE_DOCS=1 writes and removes pages). Messages name the path of a page.
     """
-    assert_fresh(DOCS / "errors.md", {"errors": generate_docs.error_catalogue(broken_examples(tmp_path, monkeypatch))})
+    pages = generate_docs.code_pages(broken_examples(tmp_path, monkeypatch))
+    folder = DOCS / "codes"
+    if os.environ.get("UPDATE_DOCS"):
+        folder.mkdir(exist_ok=True)
+        for name in {page.name for page in folder.iterdir()} - set(pages):
+            (folder / name).unlink()
+        for name, text in pages.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    assert {page.name: page.read_text(encoding="utf-8") for page in folder.iterdir()} == pages
+    assert all((ROOT / entry.page).is_file() for entry in ALL_CODES.values())
 
 
-def test_the_catalogue_of_block_codes_is_up_to_date() -> None:
-    """docs/block-codes.md has an entry for each B code (UPDATE_DOCS=1 rewrites it)."""
-    assert_fresh(DOCS / "block-codes.md", {"block codes": generate_docs.block_catalogue()})
+@pytest.mark.parametrize("page", ["errors.md", "block-codes.md"])
+def test_the_tables_of_codes_are_up_to_date(page: str) -> None:
+    """The tables name every code with its page (UPDATE_DOCS=1 rewrites them)."""
+    assert_fresh(DOCS / page, TABLES)
 
 
 @pytest.mark.parametrize("page", KIND_PAGES, ids=lambda page: page.stem)
@@ -107,7 +119,7 @@ def test_the_fields_of_a_kind_are_up_to_date(page: Path) -> None:
     """Each page of docs/kinds has the table of the fields of its kind (UPDATE_DOCS=1 rewrites it)."""
     kind = page.stem.title().replace("-", "")
     assert f"<!-- generated: fields {kind} -->" in page.read_text(encoding="utf-8")
-    assert_fresh(page, generate_docs.field_tables())
+    assert_fresh(page, TABLES)
 
 
 @pytest.mark.parametrize("code", sorted(BROKEN))
@@ -142,10 +154,11 @@ def test_examples_of_the_docs_are_valid(page: Path, tmp_path: Path) -> None:
 
 
 def test_codes_without_an_example_have_their_explanation() -> None:
-    """An entry without an example holds the title and the explanation."""
+    """A page without an example holds the title, the explanation and a link to the other codes."""
     code, entry = next(iter(CODES.items()))
-    catalogue = generate_docs.error_catalogue({})
-    assert catalogue.startswith(f"## {code} {entry.title}\n\n{generate_docs.wrap(entry.explanation)}\n")
+    page = generate_docs.code_pages({})[f"{code}.md"]
+    assert page.startswith(f"# {code}: {entry.title}\n\n{generate_docs.wrap(entry.explanation)}\n")
+    assert page.endswith("[errors in manifests](../errors.md).\n")
 
 
 def test_unknown_sections_are_errors() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from reconciler.cli.app import run
 from reconciler.errors import ExitCode
-from reconciler.gitops import starter_manifests
+from reconciler.gitops import IGNORED, ignore_file, missing_ignores, starter_manifests
 from reconciler.manifest.files import load
 from reconciler.policies import POLICIES
 from tests.unit.manifest.broken import NOW_MS
@@ -66,6 +66,32 @@ def test_names_that_no_manifest_can_have(name: str, tmp_path: Path, capfd: pytes
     assert run(words) == ExitCode.USAGE
     assert ", metadata" in capfd.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_that_is_declared_is_refused_before_connecting(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing listens at the address. The Cluster counts although another manifest is invalid."""
+    written(tmp_path)
+    (tmp_path / "manifests" / "invalid.yaml").write_text("kind: Nothing\n", encoding="utf-8")
+    words = ("init", str(tmp_path), "--bootstrap-server", "127.0.0.1:1", "--no-workflows", "--name", "prod-eu")
+    assert run(words) == ExitCode.USAGE
+    path = tmp_path / "manifests" / "prod-eu" / "cluster.yaml"
+    assert f"{path}:2 declares Cluster/prod-eu already, so nothing was written" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("", IGNORED),
+        (ignore_file(), ()),
+        ("plan.json\n  /results.json \n.reconciler\n!x\n", ("/plan.html", "/drift.json")),
+        ("# /plan.json\nplan.json.old\n", IGNORED),
+    ],
+)
+def test_lines_that_a_gitignore_lacks(text: str, missing: tuple[str, ...]) -> None:
+    """A slash at either end does not matter; comments and other names do not count."""
+    assert missing_ignores(text) == list(missing)
 
 
 def test_any_cluster_id_is_written_as_text(tmp_path: Path) -> None:

@@ -42,5 +42,5 @@ def test_a_new_operation_needs_no_change_of_the_codec(tmp_path: Path, monkeypatc
     assert document["plan_digest"] == digest_by_hand(document) == plan_file.digest(example)
     jsonschema.Draft202012Validator(plan_file.schema()).validate(document)
     monkeypatch.undo()
-    with pytest.raises(PlanUnusable, match="'archive' found using 'operation' does not match any of"):
+    with pytest.raises(PlanUnusable, match="operation is 'archive', which is none of"):
         plan_file.read(path)

@@ -14,7 +14,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.model.names import Address
 from reconciler.model.plan import LimitVerdict, Satisfied
 from reconciler.plan import plan_file
-from tests.strategies.examples import plan, plan_text, purge, removal, satisfied
+from tests.strategies.examples import blocked, plan, plan_text, purge, removal, satisfied, waiting
 
 
 def test_the_file_is_private_and_has_no_draft(tmp_path: Path) -> None:
@@ -24,6 +24,24 @@ def test_the_file_is_private_and_has_no_draft(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert list(path.parent.iterdir()) == [path]
     assert plan_file.read(path) == plan(purge())
+
+
+def test_groups_that_hold_back_are_written_only_where_there_are_some(tmp_path: Path) -> None:
+    """Plans of version 2.0 have no `held_by`: they are still read, and bind the same."""
+    held = plan(
+        blocked(held_by=("a", "b")), waiting("RetentionFloor/s/t[0]", held_by=("a",)), blocked("RetentionFloor/x/y[0]")
+    )
+    path = tmp_path / "plan.json"
+    plan_file.write(held, path)
+    text = path.read_text()
+    assert text.count('"held_by":["a","b"]') == 1
+    assert text.count("held_by") == 2
+    assert plan_file.read(path) == held
+    old = plan(purge(), blocked())
+    assert "held_by" not in plan_text(old)
+    path.write_text(plan_text(old).replace('"format_version": "2.1"', '"format_version": "2.0"'))
+    assert plan_file.read(path) == old
+    assert plan_file.digest(held) == plan_file.digest(plan(blocked()))
 
 
 def test_a_failed_write_keeps_the_previous_plan(tmp_path: Path) -> None:

@@ -21,9 +21,9 @@ def test_the_example_is_the_first_golden_case() -> None:
 
 
 def test_every_code_is_listed() -> None:
-    """The catalogue of block codes has one heading for each code, with its title."""
+    """The table of block codes has one row for each code, with its title."""
     catalogue = (ROOT / "docs" / "block-codes.md").read_text(encoding="utf-8")
-    listed = dict(re.findall(r"^### (B\d{3}) (.*)$", catalogue, re.MULTILINE))
+    listed = dict(re.findall(r"^\| \[(B\d{3})\]\S+ \| (.*) \|$", catalogue, re.MULTILINE))
     assert listed == {code: reason.title for code, reason in BLOCK_CODES.items()}
 
 

@@ -450,9 +450,17 @@ def test_a_target_without_a_similar_name_has_no_hint() -> None:
         planned(floor(keep=LAST), snapshot(purgeable()), targets=["RetentionFloor/gdpr/orders[1]"])
 
 
-def test_a_target_that_is_no_address_is_wrong_usage() -> None:
-    with pytest.raises(UsageError, match="--target: not an address: 'orders'"):
-        planned(floor(keep=LAST), snapshot(purgeable()), targets=["orders"])
+def test_a_target_that_no_policy_selects_is_wrong_usage() -> None:
+    with pytest.raises(UsageError, match="--target order: nothing is decided about it; did you mean orders"):
+        planned(floor(keep=LAST), snapshot(purgeable()), targets=["order"])
+
+
+def test_a_target_may_be_what_the_plan_prints() -> None:
+    """The plan holds the full address, whatever was typed."""
+    facts = snapshot(purgeable(0), purgeable(1), group("old-etl"))
+    plan = planned([floor(keep=LAST), removal()], facts, targets=["orders[1]", '"old-etl"'])
+    assert plan.targets == ("GroupRemoval/dead/old-etl", "RetentionFloor/gdpr/orders[1]")
+    assert [str(decision.address) for decision in plan.decisions] == list(plan.targets)
 
 
 # --- what could not be read

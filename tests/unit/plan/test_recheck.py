@@ -277,32 +277,32 @@ def test_a_consumer_at_the_target_does_not_block() -> None:
         {"groups_incomplete": LOST},
     ],
 )
-def test_a_purge_with_unread_facts_fails_without_a_request(facts: dict[str, Any]) -> None:
+def test_a_purge_with_unread_facts_ends_without_a_request(facts: dict[str, Any]) -> None:
     """Nothing rests on what is not known."""
     result = ending_of_purge(**facts)
     assert result is not None
-    assert result[0] is Status.FAILED
+    assert result[0] is Status.NOT_ATTEMPTED
 
 
 def test_unread_facts_are_named() -> None:
     """The outcome has the subject and the reason, as in the plan."""
     assert ending_of_purge(readers=LOST) == (
-        Status.FAILED,
+        Status.NOT_ATTEMPTED,
         "the consumers of orders[3] could not be read: broker 2 did not answer",
     )
-    assert ending_of_purge(readers_below=5) == (Status.FAILED, "consumers were not looked for up to 98213")
+    assert ending_of_purge(readers_below=5) == (Status.NOT_ATTEMPTED, "consumers were not looked for up to 98213")
     assert ending_of_purge(log_start=LOST) == (
-        Status.FAILED,
+        Status.NOT_ATTEMPTED,
         "the log start of orders[3] could not be read: broker 2 did not answer",
     )
     assert ending_of_purge(purge(every_ms=1), last_purge=LOST) == (
-        Status.FAILED,
+        Status.NOT_ATTEMPTED,
         "when orders[3] was last purged could not be read: broker 2 did not answer",
     )
 
 
 def test_an_unread_cleanup_policy_fails_and_a_compacted_topic_is_stale() -> None:
-    assert ending_of(purge(), orders(), topic(partitions=4, cleanup_policy=LOST))[0] is Status.FAILED  # type: ignore[index]
+    assert ending_of(purge(), orders(), topic(partitions=4, cleanup_policy=LOST))[0] is Status.NOT_ATTEMPTED  # type: ignore[index]
     result = ending_of(purge(), orders(), topic(partitions=4, cleanup_policy=frozenset({"compact"})))
     assert result is not None
     assert result[0] is Status.STALE
@@ -326,7 +326,7 @@ def test_a_compacted_topic_that_only_a_pattern_selects_is_blocked() -> None:
 def test_a_missing_topic_or_partition_is_stale_only_if_the_list_is_complete() -> None:
     assert ending_of(purge()) == (Status.STALE, "topic orders is gone")
     assert ending_of(purge(), topics_incomplete=LOST) == (
-        Status.FAILED,
+        Status.NOT_ATTEMPTED,
         "topic orders is not listed, but the list is incomplete: broker 2 did not answer",
     )
     assert ending_of(purge(), topic(partitions=3)) == (Status.STALE, "orders[3] is gone: the topic has 3 partitions")
@@ -334,10 +334,10 @@ def test_a_missing_topic_or_partition_is_stale_only_if_the_list_is_complete() ->
     assert ending_of(purge(), topic(partitions=1)) == (Status.STALE, "orders[3] is gone: the topic has 1 partition")
     missing = ending_of(purge(), topic(partitions=4))
     assert missing is not None
-    assert missing[0] is Status.FAILED
+    assert missing[0] is Status.NOT_ATTEMPTED
     uncounted = ending_of(purge(), topic(partitions=LOST))
     assert uncounted is not None
-    assert uncounted[0] is Status.FAILED
+    assert uncounted[0] is Status.NOT_ATTEMPTED
 
 
 def test_present_protections_apply() -> None:
@@ -383,7 +383,7 @@ def test_no_plan_file_truncates_a_system_topic() -> None:
             Status.STALE,
             'group "billing" of unreadBy has committed 98213 for topic id',
         ),
-        ((reader("billing", 98_213, topic_id=LOST),), Status.FAILED, "for which topic"),
+        ((reader("billing", 98_213, topic_id=LOST),), Status.NOT_ATTEMPTED, "for which topic"),
     ],
 )
 def test_each_named_group_must_be_at_the_target_or_above(
@@ -434,7 +434,7 @@ def test_a_new_hidden_group_makes_the_purge_stale() -> None:
     assert result[0] is Status.STALE
     unknown = ending_of_purge(None, group("carts", type=LOST))
     assert unknown is not None
-    assert unknown[0] is Status.FAILED
+    assert unknown[0] is Status.NOT_ATTEMPTED
 
 
 def test_actions_of_one_plan_have_separate_guards() -> None:
@@ -455,7 +455,7 @@ def test_actions_of_one_plan_have_separate_guards() -> None:
         (Purge(LATER_MS - 30 * SECOND - 1), None),
         (Purge(LATER_MS - 30 * SECOND), Status.WAITING),
         (Purge(LATER_MS + SECOND), Status.WAITING),
-        (LOST, Status.FAILED),
+        (LOST, Status.NOT_ATTEMPTED),
     ],
 )
 def test_the_purge_interval_must_be_over(last_purge: Any, status: Status | None) -> None:
@@ -481,28 +481,32 @@ def test_a_removal_remains_if_all_facts_hold() -> None:
 @pytest.mark.parametrize(
     ("facts", "status", "detail"),
     [
-        ({"type": LOST}, Status.FAILED, 'the type of group "old-etl" could not be read: broker 2 did not answer'),
+        (
+            {"type": LOST},
+            Status.NOT_ATTEMPTED,
+            'the type of group "old-etl" could not be read: broker 2 did not answer',
+        ),
         ({"type": GroupType.CONSUMER}, Status.STALE, 'group "old-etl" is of type consumer now, it was classic'),
         ({"type": GroupType.SHARE}, Status.BLOCKED, 'group "old-etl" is of type share, which is never removed'),
         ({"type": GroupType.SHARE, "listed": False}, Status.STALE, '"old-etl" is a share group'),
-        ({"type": LOST, "listed": False}, Status.FAILED, 'the type of group "old-etl" could not be read'),
+        ({"type": LOST, "listed": False}, Status.NOT_ATTEMPTED, 'the type of group "old-etl" could not be read'),
         (
             {"listed": False},
-            Status.FAILED,
+            Status.NOT_ATTEMPTED,
             'group "old-etl" is not listed, but the cluster still holds something of it',
         ),
-        ({"state": LOST}, Status.FAILED, 'the state of group "old-etl" could not be read'),
-        ({"state": GroupState.UNKNOWN}, Status.FAILED, 'the state of group "old-etl" could not be read'),
+        ({"state": LOST}, Status.NOT_ATTEMPTED, 'the state of group "old-etl" could not be read'),
+        ({"state": GroupState.UNKNOWN}, Status.NOT_ATTEMPTED, 'the state of group "old-etl" could not be read'),
         ({"state": GroupState.STABLE}, Status.STALE, 'group "old-etl" is STABLE now'),
         (
             {"fingerprint": LOST},
-            Status.FAILED,
+            Status.NOT_ATTEMPTED,
             'the commits of group "old-etl" could not be read: broker 2 did not answer',
         ),
         ({"fingerprint": "cd" * 32}, Status.STALE, 'group "old-etl" has other commits than the plan saw'),
         (
             {"newest_record": LOST},
-            Status.FAILED,
+            Status.NOT_ATTEMPTED,
             'the activity of group "old-etl" could not be read: broker 2 did not answer',
         ),
         ({"newest_record": (17, 4712)}, Status.STALE, 'the commit log holds a newer record of group "old-etl"'),
@@ -527,7 +531,7 @@ def test_a_missing_group_is_satisfied_only_if_the_list_is_complete() -> None:
     assert ending_of(removal()) == (Status.SATISFIED, "it is not listed any more")
     result = ending_of(removal(), groups_incomplete=LOST)
     assert result is not None
-    assert result[0] is Status.FAILED
+    assert result[0] is Status.NOT_ATTEMPTED
 
 
 def test_a_group_that_is_protected_now_is_blocked() -> None:
@@ -563,9 +567,9 @@ def payments(**facts: Any) -> PartitionFacts:
         ({"in_sync": (2, 3)}, (1, 2, 3), Status.STALE, "broker 1 is not alive and in sync now"),
         ({}, (2, 3), Status.STALE, "broker 1 is not alive and in sync now"),
         ({"topic_id": OTHER_ID}, (1, 2, 3), Status.STALE, "the topic was deleted and created again"),
-        ({"leader": LOST}, (1, 2, 3), Status.FAILED, "the leader of payments[0] could not be read"),
-        ({"replicas": LOST}, (1, 2, 3), Status.FAILED, "the replicas of payments[0] could not be read"),
-        ({"topic_id": LOST}, (1, 2, 3), Status.FAILED, "the topic id of payments[0] could not be read"),
+        ({"leader": LOST}, (1, 2, 3), Status.NOT_ATTEMPTED, "the leader of payments[0] could not be read"),
+        ({"replicas": LOST}, (1, 2, 3), Status.NOT_ATTEMPTED, "the replicas of payments[0] could not be read"),
+        ({"topic_id": LOST}, (1, 2, 3), Status.NOT_ATTEMPTED, "the topic id of payments[0] could not be read"),
     ],
 )
 def test_a_preferred_election(

@@ -57,16 +57,18 @@ def test_a_partition_led_by_its_first_replica_is_satisfied() -> None:
 @pytest.mark.parametrize(
     ("facts", "brokers", "stated"),
     [
-        ({"in_sync": (2, 3)}, (1, 2, 3), ("2", "in sync")),
-        ({}, (2, 3), ("2", "alive")),
-        ({"in_sync": (2, 3)}, (2, 3), ("2", "alive")),
+        ({"in_sync": (2, 3)}, (1, 2, 3), ("led", "in sync")),
+        ({}, (2, 3), ("led", "alive")),
+        ({"in_sync": (2, 3)}, (2, 3), ("led", "alive")),
         ({"leader": None}, (2, 3), ("no leader", "alive")),
     ],
 )
 def test_an_unavailable_preferred_replica_is_waited_for(
     facts: dict[str, Any], brokers: tuple[int, ...], stated: tuple[str, ...]
 ) -> None:
-    """The reason names the missing broker; the wait has no time limit."""
+    """The reason names the missing broker, and not the present leader: all partitions that wait for
+    one broker have the same reason. The wait has no time limit.
+    """
     decision = decide_leader(partition(**({"leader": 2} | facts)), brokers=brokers)
     assert isinstance(decision, Waiting)
     assert (decision.declared_at, decision.until_ms) == (SourceLocation("manifests/leaders.yaml", 6, 1), None)

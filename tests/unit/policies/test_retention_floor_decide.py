@@ -435,6 +435,23 @@ def test_a_group_behind_the_floor_blocks_and_is_named() -> None:
     assert mentions(blocked({"last": 60}, partition(at={DAY: 100}, readers=all_readers)).reason, "1,002 more")
 
 
+def test_the_groups_that_hold_a_floor_back_are_data() -> None:
+    """All that are behind, by name, and under clamp those at the log start; above twenty none: a
+    report must not say that the removal of some would be enough.
+    """
+    readers = (reader("c", 39), reader("billing", 5), reader("at-the-floor", 40))
+    decision = blocked({"last": 60}, partition(at={DAY: 100}, readers=readers))
+    assert decision.held_by == ("billing", "c")
+    many = tuple(reader(f"e{number:02d}", 7) for number in range(21))
+    assert len(blocked({"last": 60}, partition(at={DAY: 100}, readers=many[:20])).held_by) == 20
+    assert blocked({"last": 60}, partition(at={DAY: 100}, readers=many)).held_by == ()
+    at_start = (reader("a", 10), reader("b", 10, implied=True), reader("c", 30))
+    held = decide_partition({"last": 60}, partition(at={DAY: 50}, log_start=10, readers=at_start), consumers="clamp")
+    overdue = blocked({"last": 60}, partition(at={DAY: 100}, log_start=10, readers=at_start), consumers="clamp")
+    assert isinstance(held, Waiting)
+    assert held.held_by == overdue.held_by == ("a", "b")
+
+
 def test_a_group_exactly_at_the_floor_is_not_behind() -> None:
     """The committed offset is the next offset that the group reads."""
     assert acted({"last": 60}, partition(at={DAY: 100}, readers=(reader("billing", 40),))).before_offset == 40

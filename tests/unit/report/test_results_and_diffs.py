@@ -12,7 +12,8 @@ from reconciler.journal.entry import Event, JournalEntry
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Source
-from reconciler.operations.delete_records import AcceptedLag, LagPolicy
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy
 from reconciler.plan import plan_file
 from reconciler.plan.diff import Change, compare
 from tests import rendering as report
@@ -42,7 +43,7 @@ def test_outcomes_are_sorted_worst_first_with_totals_and_next_steps() -> None:
             ("FAILED", "orders[3]", "the broker refused", "TOPIC_AUTHORIZATION_FAILED"),
             ("Not attempted", '"old-etl"', "the run was interrupted"),
             ("Stale", "orders[2]", "the topic was deleted and made again"),
-            ("Applied", "orders[1]", "log start 98213"),
+            ("Applied", "records of 1 partition deleted"),
         ),
         strict=True,
     ):
@@ -52,12 +53,31 @@ def test_outcomes_are_sorted_worst_first_with_totals_and_next_steps() -> None:
 
 
 def test_partitions_with_equal_outcomes_are_folded() -> None:
-    """21 applied partitions are one line with the sum; another outcome has its own line."""
-    outcomes = [outcome_of(number) for number in range(22)] + [outcome_of(30, Status.FAILED, code="X", removed_max=0)]
-    text_lines = [line.plain for line in report.results_text(plan(), outcomes)]
-    failed, applied = text_lines[2:4]
+    """All that went as planned is one line of counts, below what did not; the sum is in the total."""
+    outcomes = [
+        *(outcome_of(number, detail=DeleteRecords.APPLIED) for number in range(22)),
+        outcome_of(30, Status.FAILED, code="X", removed_max=0),
+        outcome_of(31, Status.SATISFIED, detail=DeleteRecords.SATISFIED, removed_max=0),
+        Outcome(action=removal(), status=Status.APPLIED, detail=DeleteGroup.APPLIED),
+    ]
+    text_lines = [line.plain for line in report.results_text(plan(), outcomes, duration_ms=72_500)]
+    failed, satisfied, applied, _empty, total = text_lines[2:7]
     assert mentions(failed, "FAILED", "orders[30]", "X")
-    assert mentions(applied, "Applied", "22 partitions", "orders", f"{22 * 97_213:,} records")
+    assert satisfied == "Satisfied: 1 partition as desired already"
+    assert applied == "Applied: records of 22 partitions of 1 topic deleted; 1 group removed"
+    assert total.endswith(f"1 failed; at most {22 * 97_213:,} records removed; took 1 min 12 s.")
+
+
+def test_a_success_that_is_not_as_usual_is_told_apart() -> None:
+    """The details of an outcome are left out only if they are the operation's usual words."""
+    odd = "removed; a group of that name was created since"
+    outcomes = [
+        Outcome(action=removal(), status=Status.APPLIED, detail=odd, code="NONE", read_back="listed, EMPTY"),
+        Outcome(action=removal("other"), status=Status.APPLIED, detail=DeleteGroup.APPLIED, read_back="absent"),
+    ]
+    first, second = [line.plain for line in report.results_text(plan(), outcomes)][2:4]
+    assert mentions(first, "Applied", '"old-etl"', odd, "listed, EMPTY")
+    assert second == "Applied: 1 group removed"
 
 
 def test_each_of_many_outcomes_has_its_row() -> None:
@@ -76,7 +96,7 @@ def test_each_of_many_outcomes_has_its_row() -> None:
 
 def test_a_job_summary_is_truncated_at_its_limit() -> None:
     """The limit is 60,000 characters by default: complete rows, then the note, then what to do."""
-    outcomes = [outcome_of(n, Status.STALE, detail=f"x{n}", sends=0, removed_max=0) for n in range(9000)]
+    outcomes = [outcome_of(n, Status.STALE, code=f"x{n}", sends=0, removed_max=0) for n in range(9000)]
     text = report.results_markdown(plan(), outcomes)
     assert 59_500 < len(text) <= 60_000
     *rows, empty, note, also_empty, advice = text.splitlines()[6:]
@@ -108,8 +128,7 @@ def test_results_as_markdown_and_annotations() -> None:
     assert mentions(first, "FAILED", "`orders[2]`", "refused", "POLICY_VIOLATION")
     assert mentions(advice, "failed")
     assert (
-        len(report.results_markdown(plan(), [outcome_of(n, Status.STALE, detail=f"x{n}") for n in range(9000)]))
-        <= 60_000
+        len(report.results_markdown(plan(), [outcome_of(n, Status.STALE, code=f"x{n}") for n in range(9000)])) <= 60_000
     )
     error, notice = report.results_github(plan(), outcomes).splitlines()
     assert error.startswith("::error title=FAILED::orders[2]: ")
@@ -119,28 +138,54 @@ def test_results_as_markdown_and_annotations() -> None:
 
 
 def test_annotations_are_at_the_manifest_and_at_most_ten() -> None:
-    """GitHub shows ten of a level; the others are counted."""
-    decisions = [blocked(f"RetentionFloor/p{number}/orders[1]") for number in range(12)]
+    """GitHub shows ten of a level, so the tenth counts the others; it once was an eleventh."""
+    decisions = [blocked(f"RetentionFloor/p{number}/orders[{number + 1}]") for number in range(12)]
     text_lines = report.github(plan(*decisions)).splitlines()
     assert re.match(
         r"::warning file=manifests/prod-eu/orders.yaml,line=9,col=3,title=[^:]*\(B204\)::orders\[1\]: ", text_lines[0]
     )
-    assert len([line for line in text_lines if line.startswith("::warning")]) == 11
-    assert numbers(text_lines[10]) == ["2"]
-    assert re.match("::notice title=[^:]*prod-eu::", text_lines[11])
-    assert mentions(text_lines[11], "12 blocked", plan_file.digest(plan(*decisions)))
+    assert len([line for line in text_lines if line.startswith("::warning")]) == 10
+    assert numbers(text_lines[9]) == ["3"]
+    assert re.match("::notice title=[^:]*prod-eu::", text_lines[10])
+    assert mentions(text_lines[10], "Blocked: 12 partitions", plan_file.digest(plan(*decisions)))
 
 
 def test_hidden_annotations_are_counted() -> None:
     """This holds for failures and for missing facts, too."""
-    failed = [Outcome(action=removal(f"g{n:02}"), status=Status.FAILED, detail="refused") for n in range(15)]
+    failed = [Outcome(action=removal(f"g{n:02}"), status=Status.FAILED, detail=f"refused {n}") for n in range(15)]
     text_lines = report.results_github(plan(), failed).splitlines()
-    assert len(text_lines) == 12
-    assert text_lines[10].startswith("::error ")
-    assert numbers(text_lines[10]) == ["5"]
+    assert len(text_lines) == 11
+    assert text_lines[9].startswith("::error ")
+    assert numbers(text_lines[9]) == ["6"]
     text_lines = report.github(plan(incomplete=tuple(f"fact {n}" for n in range(14)))).splitlines()
-    assert text_lines[10].startswith("::warning ")
-    assert numbers(text_lines[10]) == ["4"]
+    assert text_lines[9].startswith("::warning ")
+    assert numbers(text_lines[9]) == ["5"]
+
+
+def test_actions_are_annotated_at_the_lines_of_their_manifests() -> None:
+    """The documents once said so, and only blocked subjects had an annotation."""
+    purges = [purge(partition=number) for number in range(5)]
+    *notices, totals = report.github(plan(*purges, removal(), election())).splitlines()
+    places = {action.declared_at for action in (purges[0], removal(), election())}
+    assert len(notices) == len(places) == 3
+    for place in places:
+        assert sum(f"file={place.path},line={place.line},col={place.column}," in line for line in notices) == 1
+    assert all(line.startswith("::notice file=") for line in notices)
+    (floor,) = (line for line in notices if "RetentionFloor/orders-gdpr" in line)
+    assert mentions(floor, "irreversible", "orders", "at most 486,065 records")
+    (leaders,) = (line for line in notices if "LeaderPolicy/all" in line)
+    assert mentions(leaders, "reversible", "payments[0]")
+    assert "file=" not in totals
+
+
+def test_policies_with_actions_are_at_most_ten_notices() -> None:
+    """With the totals, which are always there."""
+    actions = [purge("clicks", 0, policy=f"p{number:02}") for number in range(14)]
+    lines = report.github(plan(*actions)).splitlines()
+    assert len(lines) == 10
+    assert numbers(lines[8]) == ["6"]
+    assert re.match("::notice title=[^:]*prod-eu::", lines[9])
+    assert len(report.github(plan(*actions[:9])).splitlines()) == 10
 
 
 def test_a_comparison_shows_new_gone_larger_smaller_changed() -> None:
@@ -156,9 +201,8 @@ def test_a_comparison_shows_new_gone_larger_smaller_changed() -> None:
     text_lines = [line.plain for line in report.diff_text(compare(old, new))]
     tally = ("1 new", "1 gone", "1 larger", "1 smaller", "1 changed")
     assert mentions(text_lines[-1], *tally)
-    for item, sign, facts in zip(
+    for item, facts in zip(
         items(text_lines[3:-2]),
-        "-+><~",
         (
             ("GroupRemoval/dead-etl/old-etl", "gone", "12"),
             ("GroupRemoval/dead-etl/other", "new", "12"),
@@ -167,14 +211,12 @@ def test_a_comparison_shows_new_gone_larger_smaller_changed() -> None:
             (
                 "RetentionFloor/orders-gdpr/orders[3]",
                 "changed",
-                "approved.topic_id",
-                "kAwXdc4bS8uMfEXAMPLE0g",
-                "another",
+                "topic id: another, before kAwXdc4bS8uMfEXAMPLE0g",
             ),
         ),
         strict=True,
     ):
-        assert item.startswith(f"  {sign} ")
+        assert item.startswith(f"{facts[1]}: ")
         assert mentions(item, *facts)
     head, *rows = report.diff_markdown(compare(old, new)).splitlines()
     assert mentions(head, *tally)
@@ -224,7 +266,7 @@ def test_a_comparison_folds_a_topic() -> None:
     new = plan(*[purge("clicks", number, before_offset=98_214) for number in range(64)])
     text_lines = [line.plain for line in report.diff_text(compare(old, new))]
     (row,) = text_lines[3:-2]
-    assert row.startswith("  > RetentionFloor/clicks-gdpr/clicks ")
+    assert row.startswith("larger: RetentionFloor/clicks-gdpr/clicks ")
     assert mentions(row, "larger", "64 partitions", f"{64 * 97_213:,}", f"{64 * 97_214:,}")
 
 
@@ -246,20 +288,22 @@ def test_a_folded_change_shows_its_values() -> None:
     text_lines = [line.plain for line in report.diff_text(compare(plan(*old), plan(*recreated, *ignored)))]
     other_topic, other_guard = items(text_lines[3:-2])
     assert mentions(
-        other_topic, "changed", "25 partitions", "orders[0]", "approved.topic_id", "kAwXdc4bS8uMfEXAMPLE0g", "another"
+        other_topic, "changed", "25 partitions", "orders[0]", "topic id", "kAwXdc4bS8uMfEXAMPLE0g", "another"
     )
     assert mentions(
         other_guard,
         "changed",
         "25 partitions",
         "orders[25]",
-        'approved.guard.accepted."billing"',
+        'accepted position of group "billing"',
+        "(consumers)",
         "5",
         "block",
         "ignore",
     )
     for row in (other_topic, other_guard):
-        assert row.startswith("  ~ RetentionFloor/orders-gdpr/orders ")
+        assert row.startswith("changed: RetentionFloor/orders-gdpr/orders ")
+        assert "approved" not in row
         assert row.count(f"{25 * 97_213:,}") == 2
 
 
@@ -269,7 +313,7 @@ def test_a_log_with_a_lower_start_is_larger() -> None:
     """
     old, new = purge(log_start=900), purge(log_start=0)
     text_lines = [line.plain for line in report.diff_text(compare(plan(old), plan(new)))]
-    assert text_lines[3].startswith("  > RetentionFloor/orders-gdpr/orders[3] ")
+    assert text_lines[3].startswith("larger: RetentionFloor/orders-gdpr/orders[3] ")
     assert mentions(text_lines[3], "larger", "0", "900", "97,313", "98,213")
     (entry,) = compare(plan(old), plan(new)).entries()
     assert entry.details == ("seen.log_start: 900 → 0",)
@@ -302,13 +346,19 @@ def test_other_decisions_are_explained() -> None:
     )
     assert mentions(explained("GroupRemoval/dead-etl/old-etl", no_evidence), "idleFor is 0s")
     elected = explained("LeaderPolicy/all/payments[0]", election())
-    assert mentions(elected, "ElectLeaders", "payments[0]", "preferred", "2 -> 1")
+    assert mentions(elected, "ElectLeaders", "payments[0]", "preferred", "from 2 to 1")
     assert "unbounded" in explained("LeaderPolicy/all/payments[0]", election(unclean=True))
     text = explained("RetentionFloor/orders-gdpr/orders[5]", blocked())
     assert mentions(text, blocked().next_step, "`reconciler explain B204`")
     text = explained("RetentionFloor/s/t[0]", waiting("RetentionFloor/s/t[0]"))
     assert mentions(text, "2026-11-21T10:00:12Z", "12 s")
     assert explained("LeaderPolicy/all/x[0]", satisfied("LeaderPolicy/all/x[0]")).startswith("LeaderPolicy/all/x[0]: ")
+
+
+def test_the_groups_that_hold_a_subject_back_are_named() -> None:
+    """All of them, also where the reason names the last one only."""
+    text = explained("RetentionFloor/orders-gdpr/orders[5]", blocked(held_by=("a", "billing")))
+    assert '  Held by      "a", "billing"' in text.splitlines()
 
 
 def test_a_topic_or_policy_explains_its_decisions() -> None:
@@ -347,11 +397,37 @@ def test_the_journal_shows_authors_requests_and_results() -> None:
     outcome = replace(
         intent, event=Event.OUTCOME, status=Status.APPLIED, detail="", code="NONE", read_back="log start 98213"
     )
-    begin, end = [line.plain for line in report.journal_text([intent, outcome])]
+    head, begin, end = [line.plain for line in report.journal_text([intent, outcome])]
+    assert head == 'Run abc: 2026-11-21T10:00:00Z, plan "sha256:x", 1 applied by ci from 4f2c9aa'
     for line in (begin, end):
-        assert line.startswith("2026-11-21T10:00:00Z  RetentionFloor/a/orders[3]  ")
-        assert mentions(line, "run abc")
-    assert mentions(
-        begin, "intent", "delete_records", "topic orders", "partition 3", "before_offset 98213", "ci", "4f2c9aa"
-    )
+        assert line.startswith("  2026-11-21T10:00:00Z  RetentionFloor/a/orders[3]  ")
+    assert mentions(begin, "intent", "delete_records", "topic orders", "partition 3", "before_offset 98213")
     assert mentions(end, "applied", "log start 98213")
+
+
+def test_the_journal_is_grouped_by_run() -> None:
+    """Runs that overlap once looked like one, and each line repeated the run."""
+    first, second = (
+        JournalEntry(
+            event=Event.INTENT,
+            at_ms=NOW_MS,
+            run_id=run_id,
+            plan_digest="sha256:" + ("1" if run_id == "one" else "2") * 64,
+            address=Address.parse("GroupRemoval/dead/old-etl"),
+            operation="delete_group",
+            request={"group": "old-etl"},
+        )
+        for run_id in ("one", "two")
+    )
+    failed = replace(first, event=Event.OUTCOME, status=Status.NOT_ATTEMPTED, detail="stopped", code="NONE")
+    lines = [line.plain for line in report.journal_text([first, second, failed])]
+    assert [line.split("Z")[0].strip() for line in lines] == [
+        "Run one: 2026-11-21T10:00:00",
+        "2026-11-21T10:00:00",
+        "2026-11-21T10:00:00",
+        "",
+        "Run two: 2026-11-21T10:00:00",
+        "2026-11-21T10:00:00",
+    ]
+    assert lines[0].endswith(f"plan sha256:{'1' * 64}, 1 not attempted")
+    assert lines[4].endswith(f"plan sha256:{'2' * 64}, 1 without an outcome")

@@ -90,8 +90,8 @@ def test_issues_of_several_clusters_share_the_space(number: int) -> None:
 def test_results_with_one_outcome_each_are_cut() -> None:
     """The pull request gets as much of the results as a comment takes."""
     outcomes = [
-        Outcome(action=removal(name), status=Status.FAILED, detail=f"the broker said {name} {'z' * 300}", code="X")
-        for name in LONG_NAMES
+        Outcome(action=removal(name), status=Status.FAILED, detail=f"the broker said {name} {'z' * 300}", code=f"X{n}")
+        for n, name in enumerate(LONG_NAMES)
     ]
     text = report.results_markdown(plan(), outcomes)
     assert_fits(text)
@@ -100,7 +100,7 @@ def test_results_with_one_outcome_each_are_cut() -> None:
 
 def test_a_plan_and_a_comparison_are_cut() -> None:
     """Irreversible actions come first, so blocked subjects are cut before them."""
-    large = plan(*map(removal, LONG_NAMES), *(blocked(f"GroupRemoval/dead/g{n}", reason="r" * 500) for n in range(500)))
+    large = plan(*map(removal, LONG_NAMES), *(blocked(f"GroupRemoval/dead{n}/g", reason="r" * 500) for n in range(500)))
     text = report.markdown(large)
     assert_fits(text)
     shown = sum(line.startswith('- `"') for line in text.splitlines())

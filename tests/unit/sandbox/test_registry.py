@@ -1,6 +1,7 @@
 """Named sandboxes: which state files count. Tests with real brokers are in tests/kafka."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from reconciler.errors import SandboxError
 from reconciler.sandbox import registry
 from reconciler.sandbox.cluster import Cluster
+from reconciler.sandbox.process import write_process
 
 
 @pytest.fixture
@@ -52,6 +54,39 @@ def test_a_file_whose_processes_are_gone_is_not_a_sandbox_and_down_clears_it(sta
     assert registry.down("stale") is False
     assert not data.exists()
     assert not (state / "stale.json").exists()
+
+
+@pytest.fixture
+def one_of_three(state: Path, tmp_path: Path) -> None:
+    """A sandbox `half` of three brokers of which only the first runs: it has the pid of this test."""
+    data = tmp_path / "kafka-sandbox-half-1"
+    data.mkdir()
+    ports = ((1, 1), (2, 2), (3, 3))
+    registry._write(Cluster("half", "127.0.0.1:1", "x", Path("/jars"), data, ports, Path("/logs")))
+    write_process(data / "node-1.json", os.getpid())
+
+
+@pytest.mark.usefixtures("one_of_three")
+def test_an_unknown_sandbox_or_broker_is_refused_with_those_that_exist() -> None:
+    """A typing mistake in a name or an id leads to the right one."""
+    with pytest.raises(SandboxError, match="no sandbox named hall is running; running sandboxes: half"):
+        registry.stop_broker(1, "hall")
+    with pytest.raises(SandboxError, match="sandbox half has no broker 4: its brokers are 1, 2, 3"):
+        registry.start_broker(4, "half")
+
+
+@pytest.mark.usefixtures("one_of_three")
+def test_a_broker_without_a_majority_of_controllers_is_only_killed() -> None:
+    """It would wait for minutes for a controller that accepts its shutdown."""
+    with pytest.raises(SandboxError, match=r"cannot leave in order.*`reconciler sandbox stop 1 --kill --name half`"):
+        registry.stop_broker(1, "half")
+
+
+@pytest.mark.usefixtures("state")
+def test_without_any_sandbox_the_error_names_the_command_that_starts_one() -> None:
+    """The default name needs no option."""
+    with pytest.raises(SandboxError, match=r"named default is running; start one with `reconciler sandbox up`$"):
+        registry.find()
 
 
 @pytest.mark.parametrize("name", ["", "../up", "A", "-x", "x" * 42, "a/b"])

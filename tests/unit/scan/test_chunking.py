@@ -45,6 +45,14 @@ def test_partition_requests_merge_what_several_parts_request() -> None:
     assert all(request.full for request in by_partition.values())
 
 
+def test_topics_share_one_set_of_named_groups() -> None:
+    """A set for each of thousands of topics would be sent to every task."""
+    needs = ScanRequest(topics=(TopicRequest(topics=selectors("*"), all_groups=True),)).naming(["g", "h"])
+    first, second = chunking.partition_requests(needs, listing(topic("a"), topic("b")))
+    assert first.named == {"g", "h"}
+    assert first.named is second.named
+
+
 def test_partition_requests_for_leadership_read_no_offsets() -> None:
     """The listing answers a request without offsets, readers or instants."""
     (request,) = chunking.partition_requests(

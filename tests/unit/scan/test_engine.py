@@ -3,13 +3,17 @@
 import socket
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from reconciler.cli.app import run
 from reconciler.errors import ScanFailed, UsageError
+from reconciler.kafka.connect import Connection
+from reconciler.scan import spark_process
 from reconciler.scan.engine import Engine
-from reconciler.scan.java import spark_home
+from reconciler.scan.java import find_java, spark_home
 from reconciler.scan.spark_process import (
     SparkProcess,
     cause_of,
@@ -17,7 +21,11 @@ from reconciler.scan.spark_process import (
     check_version,
     needs_spark_submit,
     spark_properties,
+    start_early,
+    start_spark,
+    with_session_id,
 )
+from reconciler.scan.task_rows import ScanTask
 from reconciler.text.redact import add_references
 
 TOKEN = "planted-4f2c9aa"
@@ -65,6 +73,30 @@ def test_a_connect_server_is_no_master(monkeypatch: pytest.MonkeyPatch, capsys: 
     shown = capsys.readouterr()
     assert "use --spark-remote" in shown.err
     assert TOKEN not in shown.out + shown.err
+
+
+def test_the_ids_of_shared_sessions_do_not_run_out() -> None:
+    """A server remembers a thousand closed sessions: a command a day found 20 of them, and failed for ever."""
+    engine = Engine(remote="sc://spark:15002")
+    shared = [with_session_id(engine, "code", number, day=day) for day in range(2) for number in range(20)]
+    assert len(set(shared)) == len(shared)
+    assert shared == [with_session_id(engine, "code", number, day=day) for day in range(2) for number in range(20)]
+    own = {with_session_id(engine, "code", 20, day=0) for _command in range(2)}
+    assert len(own | set(shared)) == len(shared) + 2
+
+
+@pytest.mark.parametrize(
+    ("remote", "start"),
+    [
+        ("sc://spark", "sc://spark/;session_id="),
+        ("sc://spark:1/", "sc://spark:1/;session_id="),
+        ("sc://spark:1/;user_id=a;", "sc://spark:1/;user_id=a;session_id="),
+        ("sc://spark:1/;token=ends/", "sc://spark:1/;token=ends/;session_id="),
+    ],
+)
+def test_a_session_id_changes_no_parameter(remote: str, start: str) -> None:
+    """A token that ends with a slash once lost it."""
+    assert with_session_id(Engine(remote=remote), "code", 0, day=0).startswith(start)
 
 
 @pytest.mark.parametrize(
@@ -147,6 +179,28 @@ def test_spark_submit_reads_what_is_meant_for_it(
     assert needs_spark_submit(Engine(), tmp_path)
 
 
+def test_a_wrong_java_home_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAVA_HOME comes before PATH. The error once said that there was no Java on PATH either."""
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.touch(0o755)
+    monkeypatch.setenv("PATH", str(java.parent))
+    monkeypatch.setenv("JAVA_HOME", str(java))
+    with pytest.raises(ScanFailed, match=f"none in JAVA_HOME, {java}: correct or unset JAVA_HOME"):
+        find_java()
+    monkeypatch.delenv("JAVA_HOME")
+    assert find_java() == java
+
+
+def test_a_temporary_folder_that_cannot_be_used_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk once read "standard output could not be written", and other errors "this is a bug"."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    monkeypatch.setattr(spark_process, "_process", None)  # another test may have left a warm one
+    with pytest.raises(ScanFailed, match=r"could not be started: .*nowhere.*TMPDIR"):
+        start_spark(Engine())
+    start_early([], {})  # the scan reports it
+
+
 def test_a_jvm_that_ends_at_once_names_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reason is in the log: flags that this Java does not know, or no memory."""
     java = tmp_path / "bin" / "java"
@@ -162,3 +216,19 @@ def test_a_jvm_that_ends_at_once_names_the_log(tmp_path: Path, monkeypatch: pyte
         assert "no memory" in Path(str(failed.value).rpartition("the log is ")[2]).read_text()
     finally:
         process.end()
+
+
+def test_the_patience_of_tasks_begins_when_spark_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow start of Spark once used it up, so that a task waited five seconds for its broker."""
+    sent: list[Any] = []
+    process = SparkProcess.__new__(SparkProcess)
+    process.engine, process.child = Engine(), SimpleNamespace(send=sent.append)  # type: ignore[assignment]
+    monkeypatch.setattr(SparkProcess, "_wait_until_ready", lambda _self, _progress: None)
+    monkeypatch.setattr(SparkProcess, "_receive_answers", lambda *_: [])
+    times = iter((1_000.0, 1_090.0))
+    monkeypatch.setattr(spark_process, "time", SimpleNamespace(time=lambda: next(times)))
+    connection = Connection(("127.0.0.1:9",), timeout_s=30.0)
+    task = ScanTask(connection=connection, readers={}, topic_ids={}, named={}, until_s=1_030.0, log_limit_s=1.0)
+    assert process.read(task, [], subjects="nothing", limit_s=1.0, progress=lambda _message: None) == []
+    ((sent_task, _chunks),) = sent
+    assert sent_task.until_s == 1_120.0

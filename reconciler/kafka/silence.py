@@ -1,0 +1,73 @@
+"""Finds brokers that do not answer, so that one sentence names them and no missing right is suspected.
+
+Most calls of the library do not say which broker they waited for, so each broker is asked once more.
+"""
+
+import re
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from reconciler.kafka.futures import Deadline, batched, code_of, failed_with, wait_all
+from reconciler.kafka.session import KafkaSession
+from reconciler.model.snapshot import Unknown
+from reconciler.text.formatting import first_few
+
+_SILENCE = re.compile(
+    "did not answer|no broker answered|no answer|no data for|brought no answer|the tasks of the scan read"
+    r"|[Tt]imed out|_TIMED_OUT|_TRANSPORT|_ALL_BROKERS_DOWN"
+)
+_BROKERS_AT_ONCE = 50
+_PATIENCE_MIN_S = 5.0
+"""A broker on a busy machine takes seconds for its first DescribeConfigs."""
+
+
+def is_silence(reason: str) -> bool:
+    """Return whether the reason of an unknown fact is that no answer came. A refusal is an answer."""
+    return "the right " not in reason and _SILENCE.search(reason) is not None
+
+
+def silent_brokers(session: KafkaSession, addresses: Mapping[int, str]) -> dict[int, Unknown]:
+    """Return which of these brokers do not answer now, with the reason for facts that they keep.
+
+    `addresses`: host and port by broker id. Each broker gets one DescribeConfigs request (API key 32)
+    about itself. A refusal of that is an answer, so no right is needed. Waits for a third of the
+    session's timeout, and for at least five seconds. Raises ClusterUnreachable.
+    """
+    client = session.reader()
+    patience_s = max(_PATIENCE_MIN_S, session.timeout_s / 3)
+    answers: dict[int, Future[Any]] = {}
+    for part in batched(sorted(addresses), _BROKERS_AT_ONCE):
+        sent = {broker: _send(client, broker, patience_s) for broker in part}
+        wait_all((client,), sent.values(), Deadline.after(patience_s + 1.0))
+        answers |= sent
+    return {
+        broker: Unknown(f"broker {broker} ({addresses[broker]}) did not answer within {patience_s:.0f} s", silent=True)
+        for broker, answer in answers.items()
+        if not _has_answered(answer)
+    }
+
+
+def _has_answered(answer: Future[Any]) -> bool:
+    """Return whether the broker sent something. Negative codes are the library's own: a timeout, or a
+    broker that left the metadata because the controller fenced it.
+    """
+    if not answer.done():
+        return False
+    return code_of(answer.exception()) >= 0 or failed_with(answer, {KafkaError._UNSUPPORTED_FEATURE})
+
+
+def describe_silence(silent: Mapping[int, Unknown]) -> Unknown:
+    """Return one reason for facts that any of these brokers may keep."""
+    reasons = [silent[broker].reason for broker in sorted(silent)]
+    return Unknown(first_few(reasons), silent=True)
+
+
+def _send(client: AdminClient, broker: int, patience_s: float) -> Future[Any]:
+    # One call per broker: the library refuses several of them in one call.
+    resource = ConfigResource(ResourceType.BROKER, str(broker))
+    answers: dict[ConfigResource, Future[Any]] = client.describe_configs([resource], request_timeout=patience_s)
+    return answers[resource]

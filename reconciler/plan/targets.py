@@ -1,0 +1,193 @@
+"""Resolves what people type for a subject: a full address, or the short text that a plan prints.
+
+`clicks[0]`, `clicks` and `"old-etl"` are short, `RetentionFloor/clicks/clicks[0]` is full. A full
+address always wins, so that every group has one text that means only this group.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from reconciler.errors import UsageError
+from reconciler.model.names import GROUP_KINDS, TOPIC, Address, format_address, format_subject
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
+from reconciler.model.selector import Selector
+from reconciler.policies import POLICIES, Policy
+from reconciler.text.escape import display_name, unescape_name
+from reconciler.text.formatting import first_few
+from reconciler.text.suggest import did_you_mean
+
+_CANDIDATES_MAX = 10
+
+
+def with_parents(address: Address) -> tuple[Address, ...]:
+    """Return the address, its topic and its policy."""
+    return address, Address(address.kind, address.policy, address.name), address.policy_address
+
+
+def find_targets(texts: Iterable[str], policies: Iterable[Policy]) -> frozenset[Address]:
+    """Return the addresses that these texts mean. Needs no fact of the cluster.
+
+    Raises UsageError for a text that names nothing that a policy selects, or several subjects.
+    """
+    policies = list(policies)
+    return frozenset(_find_target(text, policies) for text in texts)
+
+
+def _find_target(text: str, policies: Sequence[Policy]) -> Address:
+    by_address = {policy.address: policy for policy in policies}
+    unknown: Address | None = None
+    for reading in _readings(text):
+        if (address := _parse(reading)) is not None:
+            if address.policy_address not in by_address:
+                unknown = address
+                break
+            if not address.name or _selects(by_address[address.policy_address], address):
+                return address
+            policy_text = format_address(address.policy_address)
+            raise UsageError(f"--target {text}: nothing is decided about it, {policy_text} does not select it")
+        found = sorted({subject for policy in policies for subject in _subjects(reading, policy)})
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UsageError(f"--target {_ambiguous(text, found)}")
+    known = map(str, by_address)
+    names = (selector.name for policy in policies for selector in policy.selectors if selector.name)
+    near = did_you_mean(str(unknown.policy_address), known) if unknown else did_you_mean(text.partition("[")[0], names)
+    hint = f"; did you mean {display_name(near)}?" if near else ""
+    reason = "" if unknown or near else ", no policy selects a topic or group of this name"
+    raise UsageError(f"--target {text}: nothing is decided about it{reason}{hint}")
+
+
+def find_subject(text: str, decided: Iterable[Address]) -> Address:
+    """Return the one address that a text means, of these, their topics and their policies.
+
+    A full address is returned whether it is one of them or not. Raises UsageError.
+    """
+    readings = _readings(text)
+    if full := [address for reading in readings if (address := _parse(reading)) is not None]:
+        if len(full) > 1:  # the text has quotes or escapes: both may be meant
+            known = {parent for address in decided for parent in with_parents(address)}
+            return next((address for address in full if address in known), full[0])
+        return full[0]
+    topics = {(address.name, address.partition) for address in map(_as_topic, readings)}
+    found, names = set[Address](), set[str]()
+    for address in decided:  # a plan may have a million
+        names.add(address.name)
+        if address.kind in GROUP_KINDS:
+            if address.name in readings or ("\u2026" in text and format_subject(address) == text):
+                found.add(address)
+        elif (address.name, address.partition) in topics:
+            found.add(address)
+        elif (address.name, -1) in topics:
+            found.add(Address(address.kind, address.policy, address.name))
+    if len(found) > 1:
+        raise UsageError(_ambiguous(text, sorted(found)))
+    if found:
+        return found.pop()
+    near = did_you_mean(_as_topic(text).name, names)
+    hint = f"did you mean {display_name(near)}?" if near else "expected KIND/POLICY/SUBJECT or a subject of the plan"
+    raise UsageError(f"the plan decides nothing at {display_name(text)}; {hint}")
+
+
+def _as_topic(text: str) -> Address:
+    """Return an address with the topic and the partition that a short text would mean."""
+    return Address.parse(f"topic/of/{text}")
+
+
+def matches(text: str, address: Address) -> bool:
+    """Whether a text means the address, its topic, its policy or a prefix of it, such as its kind."""
+    if any(f"{address}/".startswith(f"{reading}/") for reading in _readings(text)):
+        return True
+    parents = with_parents(address)
+    readings = {text, *_readings(text)}
+    return any(reading in (str(parent), *_short_texts(parent)) for parent in parents for reading in readings)
+
+
+def restrict_request(request: ScanRequest, policy: Address, targets: Iterable[Address]) -> ScanRequest:
+    """Return what a policy needs to decide these targets only.
+
+    Requests for metadata stay whole: they cost nothing, and a policy may compare what they select.
+    """
+    mine = [target for target in targets if target.policy_address == policy]
+    if not mine or any(not target.name for target in mine):
+        return request if mine else ScanRequest()
+    return replace(
+        request,
+        topics=tuple(
+            narrow for part in request.topics for narrow in (_topic_requests(part, mine) if part.offsets else (part,))
+        ),
+        groups=tuple(_group_request(part, mine) for part in request.groups),
+    )
+
+
+def _topic_requests(part: TopicRequest, targets: Sequence[Address]) -> Iterator[TopicRequest]:
+    numbers: dict[str, set[int] | None] = {}
+    for target in sorted(targets):
+        before = numbers.setdefault(target.name, set())
+        numbers[target.name] = None if before is None or target.partition < 0 else before | {target.partition}
+    for topic, wanted in numbers.items():
+        selected = part.partitions
+        if wanted is not None:
+            selected = frozenset(wanted) if selected is None else selected & wanted
+        yield replace(part, topics=(_selector(topic, part.topics),), partitions=selected)
+
+
+def _group_request(part: GroupRequest, targets: Sequence[Address]) -> GroupRequest:
+    return replace(part, groups=tuple(_selector(target.name, part.groups) for target in sorted(targets)))
+
+
+def _selector(name: str, selectors: Iterable[Selector]) -> Selector:
+    """Return what selects the name alone: exactly, or as a pattern did, only where it is listed."""
+    is_exact = any(selector.name == name for selector in selectors)
+    return Selector.literal(name) if is_exact else Selector(f"regex:{re.escape(name)}")
+
+
+def _readings(text: str) -> tuple[str, ...]:
+    """Return the text as typed, and with the quotes and escapes of a report undone, the likelier first."""
+    plain = unescape_name(text)
+    if plain in (text, ""):
+        return (text,)
+    return (plain, text) if text.startswith('"') else (text, plain)
+
+
+def _parse(text: str) -> Address | None:
+    """Return the full address that a text begins like: with a kind; None: it is a short text."""
+    try:
+        address = Address.parse(text)
+    except ValueError:
+        return None
+    return address if any(address.kind == policy.__name__ for policy in POLICIES) else None
+
+
+def _subjects(text: str, policy: Policy) -> Iterator[Address]:
+    """Yield the subject of the policy that a short text means, if any: a group, a topic, a partition."""
+    address = Address.parse(f"{policy.address}/{text}")
+    if address.name and _selects(policy, address):
+        yield address
+
+
+def _selects(policy: Policy, address: Address) -> bool:
+    if address.kind not in GROUP_KINDS and not TOPIC.fullmatch(address.name):
+        return False
+    if address.name not in policy.select_among({address.name}):
+        return False
+    claimed = policy.claimed_partitions(address.name)
+    return address.partition < 0 or claimed is None or address.partition in claimed
+
+
+def _short_texts(address: Address) -> Iterator[str]:
+    """Yield the texts that mean the address in a report, without its policy."""
+    yield format_address(address)
+    if address.name:
+        yield format_subject(address)
+        yield (
+            address.name
+            if address.kind in GROUP_KINDS or address.partition < 0
+            else f"{address.name}[{address.partition}]"
+        )
+
+
+def _ambiguous(text: str, found: Sequence[Address]) -> str:
+    names = first_few([format_address(address) for address in found], limit=_CANDIDATES_MAX)
+    return f"{display_name(text)} is ambiguous; write one of these: {names}"

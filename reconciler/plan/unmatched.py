@@ -1,0 +1,133 @@
+"""Warns of policies that select nothing, and of removals that name no group but nearly one.
+
+A misspelt policy would otherwise look in sync for ever. A warning changes no decision.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
+
+from reconciler.model.plan import Unmatched
+from reconciler.model.selector import Selector, select
+from reconciler.model.snapshot import ClusterSnapshot
+from reconciler.policies.base import Selection
+from reconciler.text.escape import quoted
+from reconciler.text.formatting import count
+from reconciler.text.suggest import did_you_mean
+
+_CITED_MAX = 3
+_NAMES_MAX = 2_000
+"""Among more names there is no hint for a selector: the search would take too long."""
+_COMPARISONS_MAX = 100_000
+"""Pairs of an absent and a present group that are compared, in about a second."""
+_SIMILAR = 0.8
+"""Lowest similarity of a group's name for a warning; a hint beside an error may be bolder."""
+_LITERAL_MIN = 3
+"""Least characters of a pattern's literal part that a hint corrects."""
+_GLOB_HEAD, _GLOB_TAIL = re.compile(r"^([^*?\[]+)"), re.compile(r"([^*?\[\]]+)$")
+_REGEX_HEAD = re.compile(r"^regex:\^?((?:[\w-]|\\\W)+)")
+_REGEX_SYNTAX = re.compile(r"[.^$*+?{}\[\]|()\\]")
+
+
+def unmatched(selection: Selection, snapshot: ClusterSnapshot) -> Unmatched | None:
+    """Return the warning about one policy; None: there is none.
+
+    A removal whose groups are gone has done its work: it warns only of names like those of groups
+    that exist. Nothing is said where `expectAtMost` is 0, or where the list of names is incomplete.
+    """
+    policy = selection.policy
+    of_groups = policy.SUBJECTS == "groups"
+    incomplete = snapshot.groups_incomplete if of_groups else snapshot.topics_incomplete
+    if policy.expect_at_most == 0 or incomplete is not None:
+        return None
+    # The group "" has no address, so no policy selects it.
+    names = frozenset(snapshot.groups.keys() - {""} if of_groups else snapshot.topics.keys())
+    if policy.ABSENCE_IS_DESIRED:
+        reason, end = _misspelt(selection, names), "take out what is gone; expectAtMost: 0 says that nothing is left"
+    else:
+        reason, end = _nothing_selected(selection, names), "write expectAtMost: 0 while none is expected"
+    if not reason:
+        return None
+    next_step = f"correct {policy.SUBJECTS}, or {end}"
+    return Unmatched(policy=policy.address, declared_at=policy.declared_at, reason=reason, next_step=next_step)
+
+
+def _nothing_selected(selection: Selection, names: Collection[str]) -> str:
+    """Return why a policy selects none of the names of the cluster; empty: it selects some."""
+    policy = selection.policy
+    if selection.matched:
+        return ""
+    cited = _cite([quoted(selector.text) for selector in policy.selectors])
+    if not names:
+        return f"it selects nothing: the cluster lists no {policy.SUBJECTS}"
+    if any(selector.matches(name) for selector in policy.selectors for name in names):
+        left_out = f"except{policy.SUBJECTS.capitalize()}"
+        skipped = " or the rule that patterns select no name with a leading _" * policy.PATTERNS_SKIP_UNDERSCORE
+        return f"it selects nothing: {left_out}{skipped} leaves out all that {cited} would select"
+    hints = (_similar_selector(selector, names) for selector in policy.selectors[:_CITED_MAX])
+    meant = [quoted(hint) for hint in hints if hint]
+    hint = f"; did you mean {', '.join(meant)}?" if meant else ""
+    number = count(len(names), policy.SUBJECTS.removesuffix("s"))
+    return f"it selects nothing: of {number}, none matches {cited}{hint}"
+
+
+def _misspelt(selection: Selection, names: Collection[str]) -> str:
+    """Return which names of a removal look misspelt; empty: none. Names it selects are no hint."""
+    policy = selection.policy
+    others = frozenset(select(names, [Selector("*")], excluding=policy.excluding)) - selection.subjects.keys()
+    absent = [name for name, exact in selection.subjects.items() if exact and name not in names]
+    compared = islice(absent, _COMPARISONS_MAX // max(1, len(others)))
+    similar = [(name, near) for name in compared if (near := _similar_group(name, others))]
+    if selection.matched == 0:
+        patterns = (selector for selector in policy.selectors if selector.is_pattern)
+        similar += [(pattern.text, near) for pattern in patterns if (near := _similar_selector(pattern, others))]
+    if not similar:
+        return ""
+    cited = _cite([f"{quoted(name)} (did you mean {quoted(near)}?)" for name, near in similar])
+    return f"the cluster has no group {cited}"
+
+
+def _similar_group(name: str, others: Collection[str]) -> str | None:
+    """Return the group that a name is a misspelling of. Other numbers make another group, and no mistake."""
+    form = _without_numbers(name)
+    return did_you_mean(name, (other for other in others if _without_numbers(other) != form), cutoff=_SIMILAR)
+
+
+def _without_numbers(name: str) -> str:
+    return re.sub("[0-9]+", "0", name)
+
+
+def _similar_selector(selector: Selector, names: Collection[str]) -> str | None:
+    """Return a similar selector that selects some of the names."""
+    if len(names) > _NAMES_MAX:
+        return None
+    if not selector.is_pattern:
+        return did_you_mean(selector.text, names)
+    candidates = (_correct(match, names) for match in _literal_parts(selector.text))
+    return next((text for text in candidates if text and any(map(Selector(text).matches, names))), None)
+
+
+def _literal_parts(pattern: str) -> Iterator[re.Match[str]]:
+    """Yield the characters that every selected name begins with, and those that it ends with."""
+    expressions = [_REGEX_HEAD] if pattern.startswith("regex:") else [_GLOB_HEAD, _GLOB_TAIL]
+    return (match for expression in expressions if (match := expression.search(pattern)))
+
+
+def _correct(literal: re.Match[str], names: Iterable[str]) -> str | None:
+    """Return the pattern with its literal part replaced by the closest part of a name."""
+    pattern, (start, end) = literal.string, literal.span(1)
+    is_regex, at_end = literal.re is _REGEX_HEAD, literal.re is _GLOB_TAIL
+    word = literal[1].replace("\\", "") if is_regex else literal[1]
+    if len(word) < _LITERAL_MIN:
+        return None
+    lengths = range(len(word) - 1, len(word) + 2)
+    parts = {name[-length:] if at_end else name[:length] for name in names for length in lengths}
+    closest = did_you_mean(word, parts)
+    if closest is None or re.search(r"[*?\[\]]", closest):
+        return None
+    return pattern[:start] + (_REGEX_SYNTAX.sub(r"\\\g<0>", closest) if is_regex else closest) + pattern[end:]
+
+
+def _cite(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - _CITED_MAX:,} more" if len(texts) > _CITED_MAX else ""
+    return ", ".join(texts[:_CITED_MAX]) + more

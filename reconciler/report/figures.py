@@ -1,0 +1,725 @@
+"""Collects what the HTML report draws of a plan, of drift and of results: tiles, bars, rulers, tables.
+
+Only facts that the document holds are drawn; `intro` says what it lacks. Lists are cut, totals never:
+`rest` sums up the rows that are left out.
+"""
+
+import hashlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import starmap
+from typing import TypeVar
+
+from reconciler.apply.results import ResultRow
+from reconciler.model.block_reason import BLOCK_CODES
+from reconciler.model.description import IdleGroup, LeaderMove, OffsetMove
+from reconciler.model.garbage import gc_paused
+from reconciler.model.names import (
+    GROUP_KINDS,
+    Address,
+    format_address,
+    format_location,
+    format_subject,
+)
+from reconciler.model.outcome import Outcome
+from reconciler.model.plan import Decision, LimitVerdict, Plan
+from reconciler.operations import Operation
+from reconciler.operations.base import DAY_MS
+from reconciler.plan.drift import DriftReport, PolicyTally
+from reconciler.plan.plan_file import section_of
+from reconciler.policies.cluster import LIMITS
+from reconciler.report.drawing import Bar, Segment
+from reconciler.report.results import severity_of
+from reconciler.report.tree import Severity
+from reconciler.text import formatting
+from reconciler.text.escape import display_name, quoted
+from reconciler.text.phrase import Phrase, Span, escaped_name, join, name, sentence, strong
+
+ROWS_MAX = 300
+"""Rows of one list; the last row sums up the others."""
+RULERS_MAX = 50
+"""Partitions of one topic that are drawn one by one; of more, only the worst ones."""
+WORST = 10
+"""Partitions that are drawn of a topic with more than RULERS_MAX."""
+_SENTENCE_MAX = 300
+"""Characters of a sentence beside a figure; the details below the figures have more of it."""
+
+T = TypeVar("T")
+
+_STYLES = {"lost": "lost", "changed": "changed", "blocked": "blocked", "waiting": "waiting", "in sync": "good"}
+"""State of a partition in a plan → class of its segment; a partition counts for the first that it has."""
+_RANKS = {state: rank for rank, state in enumerate(_STYLES)}
+_STATES = {
+    "waiting": "waiting",
+    "skipped": "waiting",
+    "blocked": "blocked",
+    "unread": "blocked",
+    "satisfied": "in sync",
+}
+"""List of the plan file → state, of decisions that are no action."""
+_SEVERITIES = {
+    "lost": Severity.LOSS,
+    "changed": Severity.CHANGE,
+    "blocked": Severity.WARNING,
+    "waiting": Severity.QUIET,
+    "in sync": Severity.GOOD,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """A number that also shows only what has its severity. `detail`: such as the records lost."""
+
+    label: str
+    number: int
+    severity: Severity
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row. `cells`: one for each column; of bars: the name, and lines of numbers.
+
+    `anchor`: its id in the page. `link`: the id of what says more. `note`: a sentence below it.
+    """
+
+    cells: tuple[Phrase, ...]
+    severities: frozenset[Severity] = frozenset()
+    bars: tuple[Bar, ...] = ()
+    anchor: str = ""
+    link: str = ""
+    note: Phrase = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """Rows under one heading: with `columns` a table, without them bars.
+
+    `legend`: class → words. `footnote`: what the numbers mean, below them. `rest`: see the module.
+    """
+
+    anchor: str
+    heading: str
+    rows: tuple[Row, ...]
+    columns: tuple[str, ...] = ()
+    intro: str = ""
+    legend: tuple[tuple[str, str], ...] = ()
+    rest: str = ""
+    footnote: Phrase = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ruler:
+    """The offsets of one partition, and why they move."""
+
+    action: Operation
+    move: OffsetMove
+
+    @property
+    def subject(self) -> Phrase:
+        return (escaped_name(format_subject(self.action.address)),)
+
+    @property
+    def policy(self) -> Phrase:
+        return (escaped_name(format_address(self.action.address.policy_address)),)
+
+    @property
+    def reason(self) -> Phrase:
+        return (_short(self.action.reason),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRulers:
+    """The rulers of one topic, the worst first. `amounts`: records removed, of all its partitions."""
+
+    anchor: str
+    subject: Phrase
+    rulers: tuple[Ruler, ...]
+    amounts: tuple[int, ...]
+    severities: frozenset[Severity]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What a page shows of one document besides its report tree."""
+
+    tiles: tuple[Tile, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    topics: tuple[TopicRulers, ...] = ()
+    tables: tuple[Chart, ...] = ()
+
+
+# --- plan
+
+
+@dataclass(slots=True)
+class _Topic:
+    """What a plan decides about one topic. `states`: by partition; -1: the topic as a whole."""
+
+    states: dict[int, str] = field(default_factory=dict)
+    moves: list[tuple[Operation, OffsetMove]] = field(default_factory=list)
+
+    @property
+    def removed(self) -> int:
+        return sum(move.removed for _action, move in self.moves)
+
+    @property
+    def records(self) -> int:
+        return sum(move.records for _action, move in self.moves)
+
+    def add_state(self, partition: int, state: str) -> None:
+        before = self.states.get(partition)
+        if before is None or _RANKS[state] < _RANKS[before]:
+            self.states[partition] = state
+
+
+@gc_paused()
+def plan_figures(plan: Plan) -> Figures:
+    """Return the pictures of a plan."""
+    topics: defaultdict[str, _Topic] = defaultdict(_Topic)
+    by_policy: defaultdict[Address, Counter[str]] = defaultdict(Counter)
+    by_cause: defaultdict[tuple[str, str], list[Decision]] = defaultdict(list)
+    leaders: list[LeaderMove] = []
+    idle: list[IdleGroup] = []
+    states: Counter[str] = Counter()
+    for decision in plan.decisions:
+        state = _state(decision)
+        states[state] += 1
+        tally = by_policy[decision.address.policy_address]
+        tally[state] += 1
+        if decision.address.name and decision.address.kind not in GROUP_KINDS:
+            topics[decision.address.name].add_state(decision.address.partition, state)
+        if isinstance(decision, Operation):
+            match figure := decision.figure():
+                case OffsetMove():
+                    topics[decision.address.name].moves.append((decision, figure))
+                    tally["records"] += figure.removed
+                case LeaderMove():
+                    leaders.append(figure)
+                case IdleGroup():
+                    idle.append(figure)
+        elif state in ("blocked", "waiting"):
+            by_cause[section_of(decision), getattr(decision, "code", "") or decision.reason].append(decision)  # type: ignore[union-attr]
+    ordered = dict(sorted(topics.items(), key=lambda pair: (-pair[1].removed, -_blocked(pair[1]), pair[0])))
+    return Figures(
+        tiles=_without_zeros(_plan_tiles(plan, states, sum(tally["records"] for tally in by_policy.values()))),
+        charts=tuple(
+            chart
+            for chart in (
+                _topics_chart(plan, ordered),
+                _leaders_chart(leaders),
+                _groups_chart(idle, plan.observed_at_ms),
+                _limits_chart(plan.limits),
+            )
+            if chart.rows or chart.footnote
+        ),
+        topics=tuple(_topic_rulers(topic, entry) for topic, entry in ordered.items() if entry.moves),
+        tables=tuple(
+            table
+            for table in (_policies_table(plan, by_policy), _topics_table(ordered), _causes_table(by_cause))
+            if table.rows
+        ),
+    )
+
+
+def _state(decision: Decision) -> str:
+    if isinstance(decision, Operation):
+        return "lost" if decision.irreversible else "changed"
+    return _STATES[section_of(decision)]
+
+
+def _blocked(topic: _Topic) -> int:
+    return sum(state == "blocked" for state in topic.states.values())
+
+
+def _plan_tiles(plan: Plan, states: Counter[str], records: int) -> Iterator[Tile]:
+    if plan.refused:
+        ids = formatting.first_few([display_name(verdict.id) for verdict in plan.refused])
+        yield Tile(label="limits exceeded", number=len(plan.refused), severity=Severity.ERROR, detail=ids)
+    unbounded = sum(action.impact().get("records_removed_max", 0) is None for action in plan.actions)  # type: ignore[attr-defined]
+    loss = f"at most {formatting.count(records, 'record')}"
+    detail = f"{loss}, and {unbounded:,} without a bound" if unbounded else loss
+    yield Tile(label="cannot be undone", number=states["lost"], severity=Severity.LOSS, detail=detail)
+    yield Tile(label="can be undone", number=states["changed"], severity=Severity.CHANGE, detail="actions")
+    yield Tile(label="blocked", number=states["blocked"], severity=Severity.WARNING, detail="nothing is done")
+    yield Tile(
+        label="waiting or skipped", number=states["waiting"], severity=Severity.QUIET, detail="nothing to do now"
+    )
+    yield Tile(label="in sync", number=states["in sync"], severity=Severity.GOOD, detail="as desired")
+
+
+def _without_zeros(tiles: Iterable[Tile]) -> tuple[Tile, ...]:
+    return tuple(tile for tile in tiles if tile.number)
+
+
+def _limits_chart(verdicts: Sequence[LimitVerdict]) -> Chart:
+    shares = {limit.id for limit in LIMITS if limit.is_percent}
+
+    def row(verdict: LimitVerdict) -> Row:
+        unit = " %" if verdict.id in shares else ""
+        observed = "not known" if verdict.observed is None else f"{_number(verdict.observed)}{unit}"
+        most = max(verdict.limit, verdict.observed or 0)
+        total = 100.0 if unit else most * 1.25 or 1
+        style = "blocked" if verdict.observed is None else "good" if verdict.passed else "exceeded"
+        waived = bool(verdict.waivers)
+        severity = Severity.CHANGE if waived else Severity.PLAIN if verdict.passed else Severity.ERROR
+        text: Phrase = (sentence(verdict.message),) if waived or not verdict.passed else ()
+        return Row(
+            cells=((name(verdict.id),), (f"{observed} of {_number(verdict.limit)}{unit}",)),
+            bars=(Bar(segments=(Segment(verdict.observed or 0, style),), total=total, mark=verdict.limit),),
+            severities=frozenset({severity}),
+            anchor=f"limit-{slug(verdict.id)}",
+            note=text,
+        )
+
+    drawn = [verdict for verdict in verdicts if verdict.observed != 0 or not verdict.passed]
+    unused = join(", ", *((name(v.id), f" (limit {_number(v.limit)})") for v in verdicts if v not in drawn))
+    return Chart(
+        anchor="limits",
+        heading="Limits",
+        rows=tuple(map(row, drawn)),
+        legend=(("good", "used"), ("exceeded", "used, beyond the limit"), ("mark", "limit")),
+        footnote=("Nothing counts towards ", *unused, ".") if unused else (),
+    )
+
+
+def _topics_chart(plan: Plan, topics: dict[str, _Topic]) -> Chart:
+    share_limits = {limit.id for limit in LIMITS if limit.is_percent}
+    limits = {verdict.id: verdict.limit for verdict in plan.limits}
+
+    def row(topic: str, entry: _Topic) -> Row:
+        counts = Counter(entry.states.values())
+        bars = []
+        if entry.moves:
+            kept = Segment(entry.records - entry.removed, "kept")
+            usages = [usage for action, _move in entry.moves for usage in action.limit_usage() if usage.bucket == topic]
+            shares = [usage for usage in usages if usage.limit.id in share_limits & limits.keys()]
+            # A limit that counts only a part of what is removed says nothing about the whole.
+            is_bound = shares and sum(usage.amount for usage in shares) == entry.removed
+            mark = min(limits[usage.limit.id] for usage in shares) * entry.records / 100 if is_bound else None
+            bars.append(Bar(segments=(Segment(entry.removed, "lost"), kept), total=entry.records, mark=mark))
+        segments = tuple(Segment(counts[state], style) for state, style in _STYLES.items())
+        bars.append(Bar(segments=segments, total=len(entry.states)))
+        share = formatting.percent(100.0 * entry.removed / entry.records) if entry.records else ""
+        removed = f"{entry.removed:,} of {formatting.count(entry.records, 'record')} ({share})" if entry.moves else ""
+        return Row(
+            cells=((name(topic),), (removed,), (_partition_counts(entry),)),
+            bars=tuple(bars),
+            severities=frozenset(_SEVERITIES[state] for state in counts),
+            link=f"offsets-{slug(topic)}" if entry.moves else f"topic-{slug(topic)}",
+        )
+
+    busy = {topic: entry for topic, entry in topics.items() if set(entry.states.values()) - {"in sync"}}
+    rows = [row(topic, entry) for topic, entry in list(busy.items())[:ROWS_MAX]]
+    rest = list(busy.values())[ROWS_MAX:]
+    return Chart(
+        anchor="topics",
+        heading="Topics",
+        rows=tuple(rows),
+        intro="First bar: records. Second bar: partitions.",
+        footnote=(
+            "Records are those of the partitions that lose any; the plan does not hold the others. ",
+            "The limit counts the whole topic, of which the share is at most what the bar shows.",
+        ),
+        legend=(
+            ("lost", "removed"),
+            ("kept", "kept"),
+            ("changed", "new leader"),
+            ("blocked", "blocked"),
+            ("waiting", "waiting or skipped"),
+            ("good", "in sync"),
+            ("mark", "limit"),
+        ),
+        rest=_rest_of_topics(rest),
+    )
+
+
+def _rest_of_topics(topics: Sequence[_Topic]) -> str:
+    if not topics:
+        return ""
+    counts: Counter[str] = Counter()
+    for topic in topics:
+        counts.update(topic.states.values())
+    partitions = ", ".join(f"{counts[state]:,} {_WORDS[state]}" for state in _STYLES if counts[state])
+    removed = formatting.count(sum(topic.removed for topic in topics), "record")
+    return f"… and {formatting.count(len(topics), 'more topic')}: {removed} removed at most; partitions: {partitions}."
+
+
+_WORDS = {
+    "lost": "losing records",
+    "changed": "getting a new leader",
+    "blocked": "blocked",
+    "waiting": "waiting or skipped",
+    "in sync": "in sync",
+}
+
+
+def _partition_counts(entry: _Topic) -> str:
+    """`12 partitions: 3 lose records, 9 in sync`."""
+    counts = Counter(entry.states.values())
+    words = ", ".join(f"{counts[state]:,} {_WORDS[state]}" for state in _STYLES if counts[state])
+    if set(entry.states) == {-1}:
+        return f"the topic as a whole: {words.removeprefix('1 ')}"
+    return f"{formatting.count(len(entry.states.keys() - {-1}), 'partition')}: {words}"
+
+
+def _leaders_chart(moves: Sequence[LeaderMove]) -> Chart:
+    before, after = Counter(move.before for move in moves), Counter(move.after for move in moves)
+    most = max((*before.values(), *after.values()), default=1)
+
+    def row(label: str, number_before: int, number_after: int) -> Row:
+        return Row(
+            cells=((label,), (f"{number_before:,} → {number_after:,}",)),
+            bars=(
+                Bar(segments=(Segment(number_before, "before"),), total=most),
+                Bar(segments=(Segment(number_after, "changed"),), total=most),
+            ),
+            severities=frozenset({Severity.CHANGE}),
+        )
+
+    brokers = sorted({*before, *after} - {None}, key=lambda broker: broker or 0)
+    rows = [row(f"broker {broker}", before[broker], after[broker]) for broker in brokers]
+    rows += [row("no leader", before[None], 0)] if before[None] else []
+    rows += [row("any live replica", 0, after[None])] if after[None] else []
+    return Chart(
+        anchor="leaders",
+        heading="Leaders per broker",
+        rows=tuple(rows[:ROWS_MAX]),
+        intro=f"Of the {formatting.count(len(moves), 'partition')} whose leader is elected; the plan does not hold "
+        "the leaders of all others.",
+        legend=(("before", "before"), ("changed", "after")),
+        rest=f"… and {formatting.count(len(rows) - ROWS_MAX, 'more broker')}." if len(rows) > ROWS_MAX else "",
+    )
+
+
+def _groups_chart(groups: Sequence[IdleGroup], now_ms: int) -> Chart:
+    def idle_days(group: IdleGroup) -> float:
+        return -1 if group.idle_since_ms is None else max(0, now_ms - group.idle_since_ms) / DAY_MS
+
+    ordered = sorted(groups, key=lambda group: (-idle_days(group), group.group))
+    most = max((1.0, *map(idle_days, groups), *(group.required_ms / DAY_MS for group in groups)))
+
+    def row(group: IdleGroup) -> Row:
+        days = idle_days(group)
+        commits = formatting.count(group.commits, "committed offset")
+        idle = f"idle for {days:,.1f} days" if days >= 0 else "no evidence of being idle was asked for"
+        return Row(
+            cells=((escaped_name(quoted(group.group)),), (f"{idle}; {commits}",)),
+            bars=(Bar(segments=(Segment(max(days, 0), "lost"),), total=most, mark=group.required_ms / DAY_MS),),
+            severities=frozenset({Severity.LOSS}),
+            anchor=f"group-{slug(group.group)}",
+        )
+
+    commits = sum(group.commits for group in ordered[ROWS_MAX:])
+    more = f"… and {formatting.count(len(ordered) - ROWS_MAX, 'more group')} with {commits:,} committed offsets."
+    return Chart(
+        anchor="groups",
+        heading="Removed groups by days idle",
+        rows=tuple(map(row, ordered[:ROWS_MAX])),
+        legend=(("lost", "idle"), ("mark", "idleFor of the policy")),
+        rest=more if len(ordered) > ROWS_MAX else "",
+    )
+
+
+def _topic_rulers(topic: str, entry: _Topic) -> TopicRulers:
+    def badness(move: tuple[Operation, OffsetMove]) -> tuple[int, int, Address]:
+        return -sum(skip[2] for skip in move[1].skips), -move[1].removed, move[0].address
+
+    moves = sorted(entry.moves, key=badness)
+    if len(moves) > RULERS_MAX:
+        moves = moves[:WORST]
+    return TopicRulers(
+        anchor=f"offsets-{slug(topic)}",
+        subject=(name(topic), ": ", strong(f"{formatting.count(entry.removed, 'record')}"), " removed at most"),
+        rulers=tuple(starmap(Ruler, moves)),
+        amounts=tuple(move.removed for _action, move in entry.moves),
+        severities=frozenset({Severity.LOSS}),
+    )
+
+
+def _policies_table(plan: Plan, tallies: dict[Address, Counter[str]]) -> Chart:
+    notes = {note.policy: note for note in plan.notes}
+    places = {d.address.policy_address: d.declared_at for d in plan.decisions if hasattr(d, "declared_at")}
+
+    def row(policy: Address, tally: Counter[str]) -> Row:
+        note = notes.get(policy)
+        words = [("owner: ", _short(note.owner)) if note and note.owner else ()]
+        words += [("reason: ", _short(note.reason)) if note and note.reason else ()]
+        words += [("in ", escaped_name(format_location(places[policy]))) if policy in places else ()]
+        return Row(
+            cells=(
+                (escaped_name(format_address(policy)),),
+                (f"{tally['records']:,}" if tally["records"] else "",),
+                *_state_cells(tally),
+            ),
+            severities=frozenset(_SEVERITIES[state] for state in _STYLES if tally[state]),
+            anchor=f"policy-{slug(str(policy))}",
+            note=join("; ", *words),
+        )
+
+    return _table(
+        anchor="policies",
+        heading="By policy",
+        columns=("Policy", "Records", *_STATE_COLUMNS),
+        entries=sorted(tallies.items(), key=lambda pair: (-pair[1]["records"], pair[0])),
+        row=lambda pair: row(*pair),
+        sums=lambda pairs: [
+            (sum(tally["records"] for _policy, tally in pairs), "records"),
+            *((sum(tally[state] for _policy, tally in pairs), _COLUMN_WORDS[state]) for state in _STYLES),
+        ],
+        noun="policies",
+    )
+
+
+def _topics_table(topics: dict[str, _Topic]) -> Chart:
+    def row(topic: str, entry: _Topic) -> Row:
+        counts = Counter(entry.states.values())
+        return Row(
+            cells=((name(topic),), (f"{entry.removed:,}" if entry.moves else "",), *_state_cells(counts)),
+            severities=frozenset(_SEVERITIES[state] for state in counts),
+            anchor=f"topic-{slug(topic)}",
+            link=f"offsets-{slug(topic)}" if entry.moves else "",
+        )
+
+    return _table(
+        anchor="by-topic",
+        heading="By topic",
+        columns=("Topic", "Records", *_STATE_COLUMNS),
+        entries=list(topics.items()),
+        row=lambda pair: row(*pair),
+        sums=lambda pairs: [
+            (sum(entry.removed for _topic, entry in pairs), "records"),
+            *(
+                (
+                    sum(value == state for _topic, entry in pairs for value in entry.states.values()),
+                    _COLUMN_WORDS[state],
+                )
+                for state in _STYLES
+            ),
+        ],
+        noun="topics",
+    )
+
+
+_STATE_COLUMNS = ("Irreversible", "Reversible", "Blocked", "Waiting", "In sync")
+_COLUMN_WORDS = dict(zip(_STYLES, ("irreversible", "reversible", "blocked", "waiting", "in sync"), strict=True))
+
+
+def _state_cells(counts: Counter[str]) -> Iterator[Phrase]:
+    return ((f"{counts[state]:,}" if counts[state] else "",) for state in _STYLES)
+
+
+def _causes_table(causes: dict[tuple[str, str], list[Decision]]) -> Chart:
+    def row(cause: tuple[str, str], decisions: Sequence[Decision]) -> Row:
+        section, code = cause
+        known = code in BLOCK_CODES
+        text: Phrase = (BLOCK_CODES[code].title,) if known else (_short(code),)
+        subjects = dict.fromkeys(
+            format_subject(Address(d.address.kind, d.address.policy, d.address.name)) for d in decisions
+        )
+        example = decisions[0]
+        blocked: Phrase = ()
+        if known:
+            blocked = ("such as: ", _short(example.reason), "; next: ", _short(example.next_step))  # type: ignore[union-attr]
+        return Row(
+            cells=(
+                (*((name(code), " ") if known else ()), *text),
+                ({"unread": "blocked, unread"}.get(section, section),),
+                (f"{len(decisions):,}",),
+                (escaped_name(formatting.first_few(list(subjects))),),
+            ),
+            severities=frozenset({_SEVERITIES[_STATES[section]]}),
+            anchor=f"cause-{section}-{slug(code)}",
+            note=blocked,
+        )
+
+    return _table(
+        anchor="causes",
+        heading="By cause",
+        columns=("Cause", "State", "Subjects", "Names"),
+        entries=sorted(causes.items(), key=lambda pair: (_STATES[pair[0][0]] != "blocked", -len(pair[1]), pair[0])),
+        row=lambda pair: row(*pair),
+        sums=lambda pairs: [(sum(len(decisions) for _cause, decisions in pairs), "subjects")],
+        noun="causes",
+    )
+
+
+def _table(
+    *,
+    anchor: str,
+    heading: str,
+    columns: tuple[str, ...],
+    entries: Sequence[T],
+    row: Callable[[T], Row],
+    sums: Callable[[Sequence[T]], Iterable[tuple[int, str]]],
+    noun: str,
+) -> Chart:
+    rest = entries[ROWS_MAX:]
+    more = ", ".join(f"{number:,} {words}" for number, words in sums(rest) if number)
+    return Chart(
+        anchor=anchor,
+        heading=heading,
+        columns=columns,
+        rows=tuple(map(row, entries[:ROWS_MAX])),
+        rest=f"… and {len(rest):,} more {noun}: {more}." if rest else "",
+    )
+
+
+# --- drift and results
+
+
+def drift_figures(reports: Sequence[DriftReport]) -> list[Figures]:
+    """Return the pictures of each cluster's drift. Many clusters share the rows of one page."""
+    return [_drift(report, max(3, ROWS_MAX // len(reports))) for report in reports]
+
+
+def _drift(report: DriftReport, rows_max: int) -> Figures:
+    fields = ("drift", "unread", "pending", "waiting", "skipped", "satisfied")
+    totals = {state: sum(getattr(tally, state) for tally in report.tallies) for state in fields}
+    tiles = (
+        Tile(label="drift", number=len(report.subjects), severity=Severity.CHANGE, detail="subjects"),
+        Tile(label="could not be read", number=len(report.unread), severity=Severity.WARNING, detail="subjects"),
+        Tile(
+            label="waiting or skipped",
+            number=totals["pending"] + totals["waiting"] + totals["skipped"],
+            severity=Severity.QUIET,
+            detail="no drift",
+        ),
+        Tile(label="in sync", number=totals["satisfied"], severity=Severity.GOOD, detail="as desired"),
+    )
+
+    def row(tally: PolicyTally) -> Row:
+        counts = (
+            ("changed", tally.drift, Severity.CHANGE),
+            ("blocked", tally.unread, Severity.WARNING),
+            ("waiting", tally.pending + tally.waiting + tally.skipped, Severity.QUIET),
+            ("good", tally.satisfied, Severity.GOOD),
+        )
+        text = ", ".join(f"{getattr(tally, state):,} {state}" for state in fields if getattr(tally, state))
+        segments = tuple(Segment(number, style) for style, number, _severity in counts)
+        return Row(
+            cells=((escaped_name(format_address(tally.policy)),), (text or "no subjects",)),
+            bars=(Bar(segments=segments, total=sum(number for _style, number, _severity in counts)),),
+            severities=frozenset(severity for _style, number, severity in counts if number),
+            anchor=f"policy-{slug(str(tally.policy))}",
+        )
+
+    rest = report.tallies[rows_max:]
+    more = ", ".join(f"{sum(getattr(tally, state) for tally in rest):,} {state}" for state in fields)
+    chart = Chart(
+        anchor="policies",
+        heading="By policy",
+        rows=tuple(map(row, report.tallies[:rows_max])),
+        legend=(("changed", "drift"), ("blocked", "unread"), ("waiting", "waiting or skipped"), ("good", "in sync")),
+        rest=f"… and {len(rest):,} more policies: {more}." if rest else "",
+    )
+    return Figures(tiles=_without_zeros(tiles), charts=(chart,) if chart.rows else ())
+
+
+def results_figures(outcomes: Sequence[Outcome | ResultRow]) -> Figures:
+    """Return the pictures of what became of a plan's actions, of a run or of its results file."""
+    return Figures(
+        tiles=tuple(_results_tiles(outcomes)),
+        charts=tuple(
+            chart
+            for chart in (
+                _outcomes_chart(
+                    "policies", "By policy", outcomes, lambda o: _address_of(o).policy_address, format_address
+                ),
+                _outcomes_chart("topics", "By topic or group", outcomes, _subject_of, format_subject),
+            )
+            if chart.rows
+        ),
+    )
+
+
+def _address_of(outcome: Outcome | ResultRow) -> Address:
+    return outcome.action.address if isinstance(outcome, Outcome) else outcome.address
+
+
+def _subject_of(outcome: Outcome | ResultRow) -> Address:
+    """Return the topic, of whatever policies, or the group."""
+    address = _address_of(outcome)
+    return Address(address.kind if address.kind in GROUP_KINDS else "", "", address.name)
+
+
+def _results_tiles(outcomes: Sequence[Outcome | ResultRow]) -> Iterator[Tile]:
+    removed = sum(outcome.removed_max for outcome in outcomes)
+    for severity in Severity:
+        same = Counter(outcome.status for outcome in outcomes if severity_of(outcome.status) is severity)
+        for status, number in sorted(same.items()):
+            detail = (
+                f"at most {formatting.count(removed, 'record')} removed"
+                if severity is Severity.GOOD and removed
+                else ""
+            )
+            yield Tile(label=status.replace("_", " "), number=number, severity=severity, detail=detail)
+
+
+def _outcomes_chart(
+    anchor: str,
+    heading: str,
+    outcomes: Sequence[Outcome | ResultRow],
+    key: Callable[[Outcome | ResultRow], Address],
+    label: Callable[[Address], str],
+) -> Chart:
+    groups: defaultdict[Address, list[Outcome | ResultRow]] = defaultdict(list)
+    for outcome in outcomes:
+        groups[key(outcome)].append(outcome)
+
+    def undone(pair: tuple[Address, list[Outcome | ResultRow]]) -> tuple[int, Address]:
+        return -sum(severity_of(outcome.status) is not Severity.GOOD for outcome in pair[1]), pair[0]
+
+    def row(pair: tuple[Address, list[Outcome | ResultRow]]) -> Row:
+        address, same = pair
+        severities = Counter(severity_of(outcome.status) for outcome in same)
+        statuses = Counter(outcome.status for outcome in same)
+        removed = sum(outcome.removed_max for outcome in same)
+        text = ", ".join(f"{number:,} {status.replace('_', ' ')}" for status, number in sorted(statuses.items()))
+        records = f"; at most {formatting.count(removed, 'record')} removed" if removed else ""
+        segments = tuple(
+            Segment(severities[severity], _RESULT_STYLES.get(severity, "waiting")) for severity in Severity
+        )
+        return Row(
+            cells=((escaped_name(label(address)),), (f"{text}{records}",)),
+            bars=(Bar(segments=segments, total=len(same)),),
+            severities=frozenset(severities),
+            anchor=f"{anchor}-{slug(address.name or str(address))}",
+        )
+
+    ordered = sorted(groups.items(), key=undone)
+    rest = [outcome for _address, same in ordered[ROWS_MAX:] for outcome in same]
+    counts = Counter(outcome.status for outcome in rest)
+    more = ", ".join(f"{number:,} {status.replace('_', ' ')}" for status, number in sorted(counts.items()))
+    return Chart(
+        anchor=anchor,
+        heading=heading,
+        rows=tuple(map(row, ordered[:ROWS_MAX])),
+        legend=(("exceeded", "failed"), ("blocked", "not done"), ("waiting", "nothing was to do"), ("good", "applied")),
+        rest=f"… and {len(ordered) - ROWS_MAX:,} more: {more}." if rest else "",
+    )
+
+
+_RESULT_STYLES = {
+    Severity.ERROR: "exceeded",
+    Severity.WARNING: "blocked",
+    Severity.CHANGE: "changed",
+    Severity.GOOD: "good",
+}
+
+
+def slug(text: str) -> str:
+    """Return a name as part of an id and of a link: itself where it is plain, otherwise a hash of it."""
+    if re.fullmatch(r"[A-Za-z0-9._/-]{1,100}", text):
+        return text
+    return f"~{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
+def _short(text: str) -> Span:
+    return sentence(text if len(text) <= _SENTENCE_MAX else f"{text[: _SENTENCE_MAX - 1]}…")
+
+
+def _number(value: float) -> str:
+    return f"{value:,.1f}".removesuffix(".0")

@@ -1,0 +1,204 @@
+"""What `suggest` found on a cluster, as data, as JSON, and as ids that a file can ignore.
+
+An id depends on the kind of a finding and on its subject only: the next run gives the same one.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+from urllib.parse import quote
+
+from reconciler.codec import Codec, document
+from reconciler.model.bounds import InstantMs, NonEmpty
+from reconciler.model.names import Address
+from reconciler.policies import Policy
+
+FORMAT_VERSION = "1.0"
+_LONGEST_PART = 120
+"""Characters of a name in an id; group ids may be of any length."""
+
+
+class Kind(StrEnum):
+    """What a finding is about, in the order of a report. The values begin ids: add, never rename."""
+
+    IDLE_GROUP = "idle-group"
+    READ_RECORDS = "read-records"
+    LEADER = "leader"
+    LAGGING_GROUP = "lagging-group"
+    UNREAD_TOPIC = "unread-topic"
+    PROTECTION = "protection"
+    LIMIT = "limit"
+
+
+class Confidence(StrEnum):
+    """How well the facts support a finding; in the order of a report."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One finding about one subject.
+
+    `title`: the suggestion in a few words. `evidence`, `counter_evidence`: sentence fragments without
+    a full stop, names in them escaped. `records`: how many it would free or is about at most;
+    `partitions`: how many of them it concerns; `value`: of a limit; None: that does not apply.
+    `manifest`: the manifest that has it; None: it is a question, and no manifest follows from it.
+    """
+
+    id: NonEmpty
+    kind: Kind
+    subject: NonEmpty
+    title: str
+    confidence: Confidence
+    evidence: tuple[str, ...]
+    counter_evidence: tuple[str, ...]
+    records: int | None = None
+    partitions: int | None = None
+    value: int | None = None
+    manifest: Address | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """The findings of one kind, the best first.
+
+    `unknown`: what cannot be told, and why. `ignored`: how many findings the ids of a file left out.
+    """
+
+    kind: Kind
+    findings: tuple[Finding, ...] = ()
+    unknown: tuple[str, ...] = ()
+    ignored: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A manifest to review, and the findings that it is made of."""
+
+    policy: Policy
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How large the scanned cluster is, by what could be read."""
+
+    brokers: int
+    topics: int
+    partitions: int
+    groups: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suggestions:
+    """All findings of one scan of one cluster.
+
+    `sections`: one for each kind, in the order of `Kind`. `unmatched`: ids to ignore that no finding
+    has. `idle_for_ms`: how long a group has to be without activity.
+    """
+
+    cluster: str
+    cluster_id: str
+    observed_at_ms: int
+    idle_for_ms: int
+    size: Size
+    sections: tuple[Section, ...]
+    drafts: tuple[Draft, ...]
+    unmatched: tuple[str, ...] = ()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings, in the order of the sections."""
+        return tuple(finding for section in self.sections for finding in section.findings)
+
+    def of(self, kind: Kind) -> Section:
+        """Return the section of a kind."""
+        return next(section for section in self.sections if section.kind is kind)
+
+
+def finding_id(kind: Kind, *subject: str) -> str:
+    """Return the id of a finding: one word of ASCII without `#`, such as `idle-group/old-etl`."""
+    return "/".join((kind, *map(_part, subject)))
+
+
+def _part(name: str) -> str:
+    text = quote(name, safe="", errors="surrogatepass")
+    if len(text) <= _LONGEST_PART:
+        return text
+    # `%s` begins no escape of `quote`, so no other name has this text.
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return f"{quote(name[:20], safe='', errors='surrogatepass')}%sha256-{digest}"
+
+
+def parse_ignored(text: str) -> tuple[str, ...]:
+    """Return the ids of a file: one a line. `#` begins a comment; empty lines do not count."""
+    lines = (line.partition("#")[0].strip() for line in text.split("\n"))
+    return tuple(dict.fromkeys(line for line in lines if line))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Manifest:
+    """The text of a manifest, and the ids of the findings that it is made of."""
+
+    address: Address
+    findings: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Document:
+    """The JSON document. One finding per line, for `diff` and `grep`."""
+
+    format_version: str = FORMAT_VERSION
+    kind: Literal["Suggestions"] = "Suggestions"
+    cluster: NonEmpty
+    cluster_id: NonEmpty
+    observed_at_ms: InstantMs
+    idle_for_ms: int
+    size: Size
+    unmatched: tuple[str, ...]
+    sections: tuple["_Summary", ...]
+    findings: tuple[Finding, ...]
+    manifests: tuple[_Manifest, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Summary:
+    """A section without its findings."""
+
+    kind: Kind
+    findings: int
+    unknown: tuple[str, ...]
+    ignored: int
+
+
+_CODEC = Codec(_Document)
+
+
+def dumps(suggestions: Suggestions, manifests: Iterable[tuple[Address, Sequence[Finding], str]]) -> Iterator[str]:
+    """Yield the JSON document, piece by piece. `manifests`: address, findings and text of each."""
+    value = _Document(
+        cluster=suggestions.cluster,
+        cluster_id=suggestions.cluster_id,
+        observed_at_ms=suggestions.observed_at_ms,
+        idle_for_ms=suggestions.idle_for_ms,
+        size=suggestions.size,
+        unmatched=suggestions.unmatched,
+        sections=tuple(
+            _Summary(
+                kind=section.kind, findings=len(section.findings), unknown=section.unknown, ignored=section.ignored
+            )
+            for section in suggestions.sections
+        ),
+        findings=suggestions.findings,
+        manifests=tuple(
+            _Manifest(address=address, findings=tuple(finding.id for finding in findings), text=text)
+            for address, findings, text in manifests
+        ),
+    )
+    yield from document(_CODEC.fields(value))

@@ -1,0 +1,152 @@
+"""Progress: a bar that leaves nothing behind on a terminal, lines without long silence elsewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from reconciler.cli.progress import REPEAT_S, StepLines, count
+from reconciler.report.terminal import write_lines
+from reconciler.report.tree import Report
+from tests.terminal import run_on_terminal, screen
+
+ROOT = Path(__file__).parents[3]
+CASE = ROOT / "tests" / "golden" / "01-one-of-each-kind" / "plan.json"
+
+UNREACHABLE = """\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {name: prod}
+spec: {clusterId: id-of-prod-000000000, bootstrapServers: ["127.0.0.1:1"]}
+---
+apiVersion: reconciler/v1
+kind: LeaderPolicy
+metadata: {name: all}
+mode: continuous
+spec: {topics: ["*"]}
+"""
+
+
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def steps() -> tuple[StepLines, Clock, list[str]]:
+    clock, lines = Clock(), list[str]()
+    return StepLines(lines.append, clock), clock, lines
+
+
+def test_a_step_that_continues_is_printed_again_within_three_seconds() -> None:
+    """A scan of ten minutes once looked dead for ten seconds at a time."""
+    progress, clock, lines = steps()
+    assert REPEAT_S < 3
+    progress("reading 9 partitions (0 of 3 chunks, 0 s)")
+    progress("reading 9 partitions (1 of 3 chunks, 1 s)")
+    progress.repeat()
+    assert len(lines) == 1, "the same step, and no time has passed"
+    clock.now_s = REPEAT_S
+    progress.repeat()
+    progress.close(done=True)
+    assert lines == [
+        "[   0.0 s] reading 9 partitions (0 of 3 chunks, 0 s)",
+        "[   2.0 s] reading 9 partitions (1 of 3 chunks, 1 s)",
+        "[   2.0 s] done",
+    ]
+
+
+def test_a_status_is_printed_once_and_ends_the_step() -> None:
+    """`watch` that waits for its next round does not fill a log."""
+    progress, clock, lines = steps()
+    progress("planning")
+    progress.idle("next round in 30 s")
+    clock.now_s = 30
+    progress.idle("next round in 1 s")
+    progress.repeat()
+    progress.restart()
+    progress("planning")
+    progress.close(done=False)
+    assert lines == ["[   0.0 s] planning", "next round in 30 s", "[   0.0 s] planning"]
+
+
+@pytest.mark.parametrize(
+    ("message", "counted"),
+    [
+        ("reading 530 partitions (3 of 40 chunks, 2 s)", (3, 40)),
+        ("record deletions: 1,000 of 20,000", (1_000, 20_000)),
+        ("listing topics", None),
+        ("5 of 3", None),
+        ("0 of 0", None),
+        ("run x was interrupted: 2 actions of it", None),
+    ],
+)
+def test_messages_that_count_fill_the_bar(message: str, counted: tuple[int, int] | None) -> None:
+    assert count(message) == counted
+
+
+SHOWING = """
+import sys, time
+from reconciler.cli import console
+from reconciler.cli.settings import Settings
+with console.progress(Settings()) as progress:
+    progress("listing topics")
+    time.sleep(0.3)
+    console.write("the plan\\n")
+    with console.progress(Settings()) as inner:
+        inner("reading 9 partitions (1 of 3 chunks)")
+        time.sleep(0.3)
+    console.print_error("one error")
+    progress.idle("next round in 2 s")
+    time.sleep(0.3)
+print("the end")
+"""
+
+
+def test_a_bar_never_stays_on_a_line() -> None:
+    """The spinner once stood before the first line of the plan in `converge` and `watch`."""
+    written = run_on_terminal("-c", SHOWING)
+    assert "listing topics" in written
+    assert "1 of 3" in written
+    assert "━" in written, "the bar"
+    assert "next round in 2 s" in written
+    shown = [line for line in screen(written) if line]
+    assert shown == ["the plan", "error: one error", "the end"]
+    assert written.rindex("\x1b[?25h") > written.rindex("\x1b[?25l"), "the cursor is back"
+
+
+def test_a_terminal_without_bars_gets_lines() -> None:
+    written = run_on_terminal("-c", SHOWING.replace("import sys, time", "import os, time; os.environ['TERM'] = 'dumb'"))
+    assert "\x1b" not in written
+    assert "s] listing topics\r\nthe plan\r\n" in written
+
+
+@pytest.mark.parametrize(("columns", "variables"), [(0, {}), (80, {"COLUMNS": "0"}), (80, {"COLUMNS": "1"})])
+def test_an_unknown_width_is_no_narrow_terminal(columns: int, variables: dict[str, str]) -> None:
+    """A terminal that reports 0 columns, as in some containers, once got one word on each line."""
+    written = run_on_terminal("-m", "reconciler", "show", str(CASE), columns=columns, **variables)
+    lines = [re.sub(r"\x1b\[[\d;]*m", "", line).rstrip() for line in written.splitlines()]
+    report = [len(line) for line in lines if not line.startswith("warning: ") and str(CASE) not in line]
+    assert 40 <= max(report) <= 80
+    assert written.count("\n") < 90
+
+
+def test_no_width_breaks_no_line() -> None:
+    text = "a sentence of many words " * 10
+    (line,) = write_lines(Report(headline=(text,)), width=0)
+    assert line.plain == text
+
+
+@pytest.mark.parametrize(("words", "until"), [("converge", ""), ("watch --every 900s", "next round in")])
+def test_no_spinner_stays_where_no_broker_answers(words: str, until: str, tmp_path: Path) -> None:
+    """The error of a round stands on a line of its own; it once followed a spinner."""
+    (tmp_path / "set.yaml").write_text(UNREACHABLE)
+    name, *options = words.split()
+    arguments = (name, str(tmp_path), *options, "--timeout", "1", "--engine", "inline")
+    written = run_on_terminal("-m", "reconciler", *arguments, columns=200, expected=None, until=until)
+    assert "connecting to prod" in written
+    assert until in written
+    error, *others = [line for line in screen(written) if line]
+    assert error.startswith("error: prod: ")
+    assert [line.partition(":")[0] for line in others] == (["stopping"] if until else [])

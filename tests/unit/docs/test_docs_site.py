@@ -1,0 +1,97 @@
+"""The docs site: its navigation names every page, and the check of the built pages can fail.
+
+`make docs` builds the site, strictly; `make check` does the same.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from tools import build_docs
+from tools.generate_docs import fill_navigation
+
+ROOT = Path(__file__).parents[3]
+CONFIG = ROOT / "mkdocs.yml"
+
+
+def nav_pages(entries: list[Any]) -> list[str]:
+    """Return the paths of a navigation in their order."""
+    pages: list[str] = []
+    for entry in entries:
+        values = list(entry.values()) if isinstance(entry, dict) else [entry]
+        for value in values:
+            pages += nav_pages(value) if isinstance(value, list) else [value]
+    return pages
+
+
+def test_the_navigation_names_every_page_once() -> None:
+    """A new page needs a place in mkdocs.yml (UPDATE_DOCS=1 lists the codes), and no entry is left over."""
+    text = CONFIG.read_text(encoding="utf-8")
+    if os.environ.get("UPDATE_DOCS"):
+        CONFIG.write_text(fill_navigation(text), encoding="utf-8")
+        text = CONFIG.read_text(encoding="utf-8")
+    assert text == fill_navigation(text), f"mkdocs.yml is stale: UPDATE_DOCS=1 python -m pytest {__file__}"
+    assert sorted(nav_pages(YAML(typ="safe").load(text)["nav"])) == sorted(map(str, build_docs.pages()))
+
+
+def test_the_site_is_built_from_and_into_folders_that_git_ignores() -> None:
+    config = YAML(typ="safe").load(CONFIG.read_text(encoding="utf-8"))
+    ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
+    for name, folder in {"docs_dir": build_docs.SOURCE, "site_dir": build_docs.SITE}.items():
+        assert ROOT / config[name] == folder
+        assert f"{config[name].split('/')[0]}/" in ignored
+    assert config["theme"]["font"] is False
+
+
+def test_the_copy_has_every_page_and_what_the_pages_link_to(tmp_path: Path) -> None:
+    """So a link works on the site as it does in the repository; a folder gets an index of its files."""
+    build_docs.copy_source(tmp_path)
+    for page in build_docs.pages():
+        assert (tmp_path / page).is_file()
+        for target in build_docs.links(ROOT / page):
+            copy = tmp_path / target.relative_to(ROOT)
+            assert copy.is_file() or (copy / "index.md").is_file(), f"{page} links to {target}"
+    assert "(0001-record-decisions.md)" in (tmp_path / "docs" / "adr" / "index.md").read_text(encoding="utf-8")
+
+
+def test_a_link_that_leads_nowhere_is_an_error(tmp_path: Path) -> None:
+    root = tmp_path / "repository"
+    (root / "docs").mkdir(parents=True)
+    for name in build_docs.TOP_PAGES:
+        (root / name).write_text("[missing](docs/missing.md)\n")
+    with pytest.raises(FileNotFoundError, match="missing"):
+        build_docs.copy_source(tmp_path / "copy", root)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "address"),
+    [
+        ("index.html", '<script src="https://cdn.example/x.js"></script>', "https://cdn.example/x.js"),
+        ("index.html", '<link rel="stylesheet" href="//fonts.example/a.css">', "//fonts.example/a.css"),
+        ("index.html", '<img src="http://example/a.png">', "http://example/a.png"),
+        ("a.css", '@import "https://fonts.example/b.css";', "https://fonts.example/b.css"),
+        ("a.css", "a { background: url(https://example/c.png) }", "https://example/c.png"),
+    ],
+)
+def test_a_resource_of_another_host_is_found(name: str, text: str, address: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    assert build_docs.foreign_resources(tmp_path) == [f"{name}: {address}"]
+
+
+def test_links_that_a_reader_follows_are_no_resources(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text('<a href="https://example/">x</a><img src="a.png"><link href="b.css">')
+    (tmp_path / "a.css").write_text("a { background: url('data:image/svg+xml;x') } b { background: url(c.png) }")
+    assert build_docs.foreign_resources(tmp_path) == []
+
+
+def test_each_page_forbids_resources_of_other_hosts() -> None:
+    """A browser then refuses what a new version of the theme would load."""
+    template = (build_docs.ROOT / "tools" / "docs_theme" / "main.html").read_text(encoding="utf-8")
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', template)
+    assert policy
+    assert "default-src 'self'" in policy[1]
+    assert "http" not in policy[1]

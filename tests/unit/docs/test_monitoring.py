@@ -1,0 +1,137 @@
+"""examples/monitoring: the dashboard and the alert rules name what `drift --metrics` exports."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from ruamel.yaml import YAML
+
+from reconciler.model.names import Address
+from reconciler.plan import drift
+from reconciler.plan.drift import DriftReport, PolicyTally, Subject
+
+ROOT = Path(__file__).parents[3]
+RULES = ROOT / "examples" / "monitoring" / "alerts.yaml"
+DASHBOARD = ROOT / "examples" / "monitoring" / "dashboard.json"
+PAGE = ROOT / "docs" / "monitoring.md"
+NOW_MS = 1_795_255_200_000
+PROMQL_WORDS = {"absent", "and", "by", "sum", "time", "label_values"}
+DURATION = r"(?:\d+[smhd])+"
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """Metric → its labels, in the output of a cluster with drift."""
+    policy = Address("RetentionFloor", "orders-week")
+    subject = Subject(
+        address=replace(policy, name="orders", partition=0),
+        sort="blocked",
+        code="B204",
+        detail="a group is behind",
+        next_step="wait",
+        since_ms=NOW_MS,
+    )
+    tally = PolicyTally(policy=policy, drift=1, unread=1, pending=1, waiting=1, skipped=1, satisfied=1)
+    report = DriftReport(
+        cluster="prod-eu", cluster_id="id", observed_at_ms=NOW_MS, subjects=(subject,), tallies=(tally,)
+    )
+    path = tmp_path_factory.mktemp("metrics") / "reconciler.prom"
+    drift.write_metrics([report], path)
+    return {
+        sample.name: set(sample.labels)
+        for family in text_string_to_metric_families(path.read_text(encoding="utf-8"))
+        for sample in family.samples
+    }
+
+
+def rules() -> list[dict[str, Any]]:
+    document = YAML(typ="safe").load(RULES.read_text(encoding="utf-8"))
+    assert set(document) == {"groups"}
+    assert all(set(group) == {"name", "rules"} for group in document["groups"])
+    return [rule for group in document["groups"] for rule in group["rules"]]
+
+
+def panels() -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
+    return entries
+
+
+def expressions() -> Iterator[tuple[str, str]]:
+    """Yield (where, PromQL) for each expression of the rules and of the dashboard."""
+    for rule in rules():
+        yield rule["alert"], rule["expr"]
+    for panel in panels():
+        for target in panel["targets"]:
+            yield panel["title"], target["expr"]
+    for variable in json.loads(DASHBOARD.read_text(encoding="utf-8"))["templating"]["list"]:
+        if variable["type"] == "query":
+            yield variable["name"], variable["query"]["query"]
+
+
+def test_every_expression_names_exported_metrics_and_their_labels(exported: dict[str, set[str]]) -> None:
+    """A renamed metric or label would make an alert that never fires."""
+    for where, expression in expressions():
+        names = re.findall(r"[a-z_]+", re.sub(r'"[^"]*"', "", expression))
+        metrics = [name for name in names if name.startswith("reconciler_")]
+        assert metrics, where
+        assert set(metrics) <= set(exported), where
+        labels = set(names) - set(metrics) - PROMQL_WORDS
+        assert labels <= set.union(*(exported[metric] for metric in metrics)), f"{where}: {labels}"
+        assert expression.count("(") == expression.count(")"), where
+
+
+def test_every_exported_metric_is_in_the_dashboard_or_in_a_rule(exported: dict[str, set[str]]) -> None:
+    text = " ".join(expression for _, expression in expressions())
+    assert {metric for metric in exported if not re.search(rf"\b{metric}\b", text)} == set()
+
+
+def test_the_rules_have_the_shape_that_prometheus_reads(exported: dict[str, set[str]]) -> None:
+    """Alert, expression, optional duration, labels and annotations, whose templates name existing labels.
+
+    `promtool check rules` says the same where it is installed.
+    """
+    names = [rule["alert"] for rule in rules()]
+    assert len(set(names)) == len(names) >= 6
+    labels = set.union(*exported.values())
+    for rule in rules():
+        assert (
+            {"alert", "expr", "labels", "annotations"} <= set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
+        )
+        assert re.fullmatch(r"[A-Z]\w+", rule["alert"])
+        assert re.fullmatch(DURATION, str(rule.get("for", "1m")))
+        assert rule["labels"]["severity"] in {"warning", "critical"}
+        assert set(rule["annotations"]) == {"summary", "description"}
+        assert set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"]))) <= labels
+
+
+def test_the_page_describes_every_alert() -> None:
+    """The table of monitoring.md has a row for each alert, with its expression and duration."""
+    table = re.findall(r"^\| `(\w+)` \| `(.+?)` \| (.*?) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert table == [(rule["alert"], rule["expr"], str(rule.get("for", "at once"))) for rule in rules()]
+
+
+def test_the_panels_do_not_overlap() -> None:
+    """Grafana's grid has 24 columns; a cell belongs to one panel, and each panel has an id of its own."""
+    cells: list[tuple[int, int]] = []
+    for panel in panels():
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        cells += [
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        ]
+    assert len(set(cells)) == len(cells)
+    assert len({panel["id"] for panel in panels()}) == len(panels())
+
+
+def test_the_dashboard_asks_for_its_data_source() -> None:
+    """It names no data source of one Grafana, so it can be imported anywhere."""
+    text = DASHBOARD.read_text(encoding="utf-8")
+    assert set(re.findall(r'"uid": "([^"]+)"', text)) == {"${datasource}", "reconciler-drift"}
+    assert not re.search(r"https?://", text)

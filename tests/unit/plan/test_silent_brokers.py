@@ -1,0 +1,110 @@
+"""A broker that does not answer is one cause: named once, with what waits for it, and no missing right."""
+
+import pytest
+
+from reconciler import report
+from reconciler.kafka.silence import is_silence
+from reconciler.model.block_reason import SILENT
+from reconciler.model.outcome import Outcome, Status
+from reconciler.model.plan import Blocked, Plan
+from reconciler.model.snapshot import ClusterSnapshot, Unknown
+from reconciler.plan import drift
+from reconciler.scan.snapshot_builder import lacks_answers, name_silent_brokers
+from tests import rendering
+from tests.strategies import examples
+from tests.strategies.examples import purge
+from tests.strategies.facts import floor, group, partition, planned, removal, snapshot, topic
+
+NUMBERS = range(14)
+NO_ANSWER = Unknown("its leader did not answer within 30 s")
+LISTING = Unknown("the group listing is incomplete: Local: Timed out (_TIMED_OUT)")
+SILENT_3 = Unknown("broker 3 (kafka-3:9092) did not answer within 10 s", silent=True)
+SENTENCE = "Broker 3 (kafka-3:9092) did not answer within 10 s"
+
+
+def unanswered() -> ClusterSnapshot:
+    """Partitions of two leaders, of which broker 3 kept its facts and its groups."""
+    kept = [
+        partition(
+            number, leader=3, log_start=NO_ANSWER, stable_end=NO_ANSWER, high_watermark=NO_ANSWER, at={0: NO_ANSWER}
+        )
+        for number in NUMBERS
+    ]
+    return snapshot(*kept, topic(partitions=14), group("live"), groups_incomplete=LISTING, readers_incomplete=LISTING)
+
+
+def plan_of(facts: ClusterSnapshot) -> Plan:
+    return planned([floor("orders", keep={"last": 60}), removal("old-etl", "older-etl")], facts)
+
+
+def test_every_fact_that_it_kept_has_one_reason() -> None:
+    """Facts of its partitions, of lists and of groups; what was read stays."""
+    facts = unanswered()
+    assert lacks_answers(facts)
+    named = name_silent_brokers(facts, {3: SILENT_3})
+    assert (named.groups_incomplete, named.readers_incomplete, named.topics_incomplete) == (SILENT_3, SILENT_3, None)
+    for facts_of_partition in named.partitions.values():
+        assert facts_of_partition.log_start == facts_of_partition.high_watermark == SILENT_3
+        assert set(facts_of_partition.offsets_at.values()) == {SILENT_3}
+        assert facts_of_partition.leader == 3
+    assert not lacks_answers(snapshot(partition(), group("live")))
+
+
+def test_a_leader_that_answers_keeps_its_own_reason() -> None:
+    """Another broker is silent: it says nothing of these partitions."""
+    named = name_silent_brokers(unanswered(), {2: Unknown("broker 2 (b:1) did not answer within 10 s", silent=True)})
+    assert {facts.log_start for facts in named.partitions.values()} == {NO_ANSWER}
+    assert name_silent_brokers(unanswered(), {}) == unanswered()
+
+
+@pytest.mark.parametrize(
+    ("reason", "silence"),
+    [
+        ("no broker answered in time", True),
+        ("Failed while waiting for response from broker: Local: Timed out (_TIMED_OUT)", True),
+        ("the group's coordinator did not answer: it moves, or there is none yet", True),
+        ("no data for 30 s", True),
+        ("the right DESCRIBE on the cluster is missing", False),
+        ("Cluster authorization failed (CLUSTER_AUTHORIZATION_FAILED)", False),
+        ("the partition has no leader", False),
+    ],
+)
+def test_a_refusal_is_an_answer(reason: str, silence: bool) -> None:
+    """Only the lack of an answer is silence."""
+    assert is_silence(reason) is silence
+
+
+def test_the_plan_names_the_broker_once_and_no_right() -> None:
+    """Its partitions and removals were 14 sentences and the advice to grant DESCRIBE on the cluster."""
+    plan = plan_of(name_silent_brokers(unanswered(), {3: SILENT_3}))
+    blocked = [decision for decision in plan.decisions if isinstance(decision, Blocked)]
+    assert len(blocked) == 16
+    assert {(decision.code, decision.reason, decision.unread) for decision in blocked} == {
+        (SILENT, SILENT_3.reason, True)
+    }
+    assert plan.incomplete == (f"{SENTENCE}: 16 subjects of 2 policies could not be read.",)
+    for text in ("\n".join(line.plain for line in rendering.text(plan)), rendering.markdown(plan)):
+        assert text.count("did not answer") == 2, "the warning, and one item of all that waits for it"
+        assert "right" not in text
+        assert "grant" not in text
+        assert "B109" in text
+
+
+def test_drift_names_the_broker_once() -> None:
+    """One line of the report, whatever the number of subjects; the JSON has each of them."""
+    result = drift.report(plan_of(name_silent_brokers(unanswered(), {3: SILENT_3})))
+    assert (len(result.unread), drift.exit_code([result])) == (16, 1)
+    text = "\n".join(line.plain for line in report.write_lines(report.drift_report(result)))
+    assert text.count("did not answer") == 2
+    assert "grant" not in text
+
+
+def test_what_was_not_sent_is_one_line_of_the_results() -> None:
+    """14 actions for one silent broker: one item, with the cause, and none of them failed."""
+    actions = [purge(partition=number) for number in NUMBERS]
+    plan = examples.plan(*actions)
+    outcomes = [Outcome(action=a, status=Status.NOT_ATTEMPTED, detail=SILENT_3.reason) for a in actions]
+    text = "\n".join(line.plain for line in report.write_lines(report.results_report(plan, outcomes)))
+    assert text.count("did not answer") == 1
+    assert "14 partitions of orders" in text
+    assert "failed" not in text.lower()

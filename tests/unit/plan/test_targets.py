@@ -1,0 +1,161 @@
+"""Targets: which texts mean a subject, and how they make the scan smaller without changing a decision."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from reconciler.errors import UsageError
+from reconciler.model.names import Address, format_address, format_subject
+from reconciler.model.scan_request import ScanRequest
+from reconciler.model.selector import Selector
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot
+from reconciler.plan import planner
+from reconciler.plan.targets import find_subject, find_targets, matches
+from reconciler.scan import chunking
+from reconciler.text.escape import escape_name, quoted, unescape_name
+from tests.strategies.facts import NOW_MS, floor, leaders, removal
+from tests.strategies.planner_inputs import PlannerInput, planner_inputs
+
+LAST = {"last": 60}
+NASTY = ("a b", 'say "hi"', "tab\there", "\u202eslipped", "back\\slash", "RetentionFloor/gdpr", "orders[0]", "a/b")
+
+
+def answered(facts: ClusterSnapshot, request: ScanRequest) -> ClusterSnapshot:
+    """The facts that a scan for this request would have read, of these."""
+    topics = chunking.select_topics(request, facts.topics)
+    groups = chunking.select_groups(request.groups, facts.groups)
+    unread = {"fingerprint": NOT_ASKED, "last_activity_ms": NOT_ASKED, "commits": NOT_ASKED}
+    return replace(
+        facts,
+        topics={
+            name: topic
+            if any(part.offsets for part in topics.get(name, ()))
+            else replace(topic, cleanup_policy=NOT_ASKED)
+            for name, topic in facts.topics.items()
+        },
+        groups={name: group if name in groups else replace(group, **unread) for name, group in facts.groups.items()},
+        partitions={
+            at: partition
+            for at, partition in facts.partitions.items()
+            if any(part.partitions is None or at.partition in part.partitions for part in topics.get(at.topic, ()))
+        },
+    )
+
+
+@settings(deadline=None, max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(planner_inputs())
+def test_a_smaller_scan_changes_no_decision(given_input: PlannerInput) -> None:
+    """Whatever a target leaves out of the scan, the plan of the target stays the same."""
+    facts, policies = given_input.snapshot, given_input.policies
+    fixed = {"cluster": given_input.cluster, "policies": policies, "waivers": given_input.waivers}
+    for decision in planner.plan(**fixed, snapshot=facts).decisions[:2]:
+        targets = [str(decision.address)]
+        smaller = answered(facts, planner.scan_request(policies, NOW_MS, targets=targets))
+        expected = planner.plan(**fixed, snapshot=facts, targets=targets)
+        found = planner.plan(**fixed, snapshot=smaller, targets=targets)
+        assert found.decisions == expected.decisions
+        assert found.limits == expected.limits
+
+
+def test_a_target_makes_the_scan_smaller() -> None:
+    """One partition of a policy with a pattern: the other policies and topics are not read."""
+    policies = [floor("clicks-*", keep=LAST, expectAtMost=9), removal("old-*", expectAtMost=9), leaders("payments")]
+    request = planner.scan_request(policies, NOW_MS, targets=["clicks-1[3]"])
+    (topics,) = request.topics
+    assert [selector.text for selector in topics.topics] == ["regex:clicks\\-1"], "only where it is listed"
+    assert topics.partitions == {3}
+    assert not request.groups
+    request = planner.scan_request(policies, NOW_MS, targets=["old-etl"])
+    assert not request.topics
+    assert request.groups[0].groups == (Selector("regex:old\\-etl"),)
+    assert not request.cluster_records
+
+
+def test_targets_of_one_topic_add_up() -> None:
+    request = planner.scan_request([floor(keep=LAST)], NOW_MS, targets=["orders[3]", "orders[1]"])
+    assert [topics.partitions for topics in request.topics] == [{1, 3}]
+    whole = planner.scan_request([floor(keep=LAST)], NOW_MS, targets=["orders[3]", "orders"])
+    assert [topics.partitions for topics in whole.topics] == [None]
+
+
+def test_metadata_is_read_as_a_whole() -> None:
+    """The tolerance of a LeaderPolicy compares all leaders that it selects."""
+    policies = [leaders("orders", "payments")]
+    assert planner.scan_request(policies, NOW_MS, targets=["orders[0]"]) == planner.scan_request(policies, NOW_MS)
+
+
+def test_an_ambiguous_target_lists_the_candidates() -> None:
+    with pytest.raises(
+        UsageError, match=r"orders.*is ambiguous; write one of these: LeaderPolicy/.*RetentionFloor/gdpr"
+    ):
+        find_targets(["orders[0]"], [floor(keep=LAST), leaders("orders")])
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("orders[0", "no policy selects a topic or group of this name"),
+        ("ordres[0]", "did you mean orders?"),
+        ("RetentionFloor/gdrp", "did you mean RetentionFloor/gdpr?"),
+        ("RetentionFloor/gdpr/payments", "RetentionFloor/gdpr does not select it"),
+        ("", "no policy selects"),
+    ],
+)
+def test_a_wrong_target_fails_before_the_scan(text: str, reason: str) -> None:
+    """The scan of a large cluster once ran for minutes before the typing error was reported."""
+    with pytest.raises(UsageError) as error:
+        planner.scan_request([floor(keep=LAST)], NOW_MS, targets=[text])
+    assert reason in str(error.value)
+
+
+def test_partitions_that_a_policy_does_not_claim_are_no_targets() -> None:
+    with pytest.raises(UsageError, match="no policy selects"):
+        find_targets(["orders[1]"], [floor(keep=LAST, partitions=[0])])
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_each_group_has_a_text_that_means_only_it(name: str) -> None:
+    """Its full address, as typed and as a report prints it; mostly also its name."""
+    policies = [floor(keep=LAST), removal("*", expectAtMost=9)]
+    group = Address("GroupRemoval", "dead", name)
+    others = [Address("RetentionFloor", "gdpr", "orders", 0), Address("GroupRemoval", "dead", "other")]
+    for text in (str(group), format_address(group)):
+        assert find_targets([text], policies) == {group}
+        assert find_subject(text, [group, *others]) == group
+        assert matches(text, group)
+        assert not any(matches(text, other) for other in others)
+
+
+def test_subjects_of_a_plan_are_found_by_their_printed_text() -> None:
+    group, one = Address("GroupRemoval", "dead", "old-etl"), Address("RetentionFloor", "gdpr", "orders", 1)
+    decided = [group, one, Address("RetentionFloor", "gdpr", "orders", 2)]
+    for address in decided:
+        assert find_subject(format_subject(address), decided) == address
+    assert find_subject("old-etl", decided) == group
+    assert find_subject("orders", decided) == Address("RetentionFloor", "gdpr", "orders")
+    with pytest.raises(UsageError, match="decides nothing at order; did you mean orders"):
+        find_subject("order", decided)
+    with pytest.raises(UsageError, match=r"ambiguous; write one of these: LeaderPolicy/all/orders\[1\], Ret"):
+        find_subject("orders[1]", [*decided, Address("LeaderPolicy", "all", "orders", 1)])
+
+
+def test_a_filter_of_the_journal_takes_subjects_and_prefixes() -> None:
+    one = Address("RetentionFloor", "gdpr", "orders", 1)
+    for text in (
+        "orders[1]",
+        "orders",
+        "RetentionFloor",
+        "RetentionFloor/gdpr",
+        "RetentionFloor/gdpr/orders",
+        str(one),
+    ):
+        assert matches(text, one), text
+    for text in ("orders[10]", "order", "RetentionFloor/gd", "gdpr", ""):
+        assert not matches(text, one), text
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_reading_the_escapes_gives_a_name_back(name: str) -> None:
+    assert unescape_name(escape_name(name)) == name or name.startswith('"')
+    assert unescape_name(quoted(name)) == name

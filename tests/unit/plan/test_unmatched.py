@@ -1,0 +1,223 @@
+"""Warnings of policies that select nothing, and of removals whose names look misspelt."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from reconciler import report
+from reconciler.cli import common
+from reconciler.cli import plan as command
+from reconciler.cli.settings import Settings
+from reconciler.errors import ExitCode, UsageError
+from reconciler.manifest import files
+from reconciler.model.plan import Plan
+from reconciler.model.snapshot import Unknown
+from reconciler.plan import drift, plan_file
+from reconciler.policies import Policy
+from reconciler.report.plan import explain_report
+from tests import rendering
+from tests.strategies.examples import plan_text
+from tests.strategies.facts import CLUSTER_ID, NOW_MS, floor, group, leaders, planned, removal, snapshot, topic
+
+TOPICS = [topic(name) for name in ("orders-eu", "orders-us", "payments", "billing.v1")]
+GROUPS = [group(name) for name in ("old-etl", "console-consumer-18", "billing")]
+INCOMPLETE = Unknown("broker 2 did not answer")
+
+
+def reasons(*policies: Policy, **changes: Any) -> list[str]:
+    """Return the reason of each warning about these policies."""
+    return [warning.reason for warning in plan_of(*policies, **changes).unmatched]
+
+
+def plan_of(*policies: Policy, **changes: Any) -> Plan:
+    return planned(list(policies), snapshot(*TOPICS, *GROUPS, **changes))
+
+
+@pytest.mark.parametrize(
+    ("selector", "meant"),
+    [
+        ("odrers-*", '"orders-*"'),
+        ("order-e*", '"orders-e*"'),
+        ("*-paymnts", '"*payments"'),
+        ("*ayemnts", '"*ayments"'),
+        ("paymenst", '"payments"'),
+        ("regex:^odrers-.*", '"regex:^orders-.*"'),
+        (r"regex:biling\.v[0-9]", r'"regex:billing\\.v[0-9]"'),
+        ("x*", None),
+        ("nothing-like-it-*", None),
+    ],
+)
+def test_a_floor_that_selects_nothing_is_a_warning(selector: str, meant: str | None) -> None:
+    """It names the selector, the number of topics, and a similar selector that selects some."""
+    (reason,) = reasons(floor(selector, keep={"last": 60}))
+    assert reason.startswith("it selects nothing: of 4 topics, none matches ")
+    assert (f"did you mean {meant}?" in reason) if meant else ("did you mean" not in reason)
+
+
+def test_a_policy_that_selects_something_has_no_warning() -> None:
+    """One of two selectors is enough; the other one may be for later."""
+    assert reasons(floor("orders-*", "nothing-*", keep={"last": 60}), leaders(), removal()) == []
+
+
+def test_expecting_nothing_silences_the_warning() -> None:
+    """`expectAtMost: 0` says that nothing is meant, in each kind."""
+    policies = [
+        floor("nothing-*", keep={"last": 60}, expectAtMost=0),
+        leaders("nothing-*", expectAtMost=0),
+        removal("old-elt", expectAtMost=0),
+    ]
+    assert reasons(*policies) == []
+
+
+def test_names_that_are_excepted_are_said_to_be() -> None:
+    """The selector is right then, and no other one is suggested."""
+    (reason,) = reasons(leaders("orders-*", exceptTopics=["orders-*"]))
+    assert reason == 'it selects nothing: exceptTopics leaves out all that "orders-*" would select'
+
+
+@pytest.mark.parametrize("absent", ["old-elt", "old_etl", "Old-Etl", "old-etll"])
+def test_a_removal_of_a_misspelt_group_is_a_warning(absent: str) -> None:
+    """An absent group is in sync, so a misspelt one once was, for ever."""
+    (reason,) = reasons(removal(absent))
+    assert reason == f'the cluster has no group "{absent}" (did you mean "old-etl"?)'
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [["nightly"], ["console-consumer-17"], ["old-elt", "old-etl"], ["tmp-*"]],
+    ids=["gone", "another number", "the similar one is named, too", "a pattern whose groups are gone"],
+)
+def test_a_removal_that_has_done_its_work_has_no_warning(groups: list[str]) -> None:
+    """A schedule must stay quiet while all is well."""
+    assert reasons(removal(*groups)) == []
+
+
+def test_a_misspelt_pattern_of_a_removal_is_a_warning() -> None:
+    """A pattern that selects no group, and nearly selects some."""
+    (reason,) = reasons(removal("consloe-consumer-*"))
+    assert '"consloe-consumer-*" (did you mean "console-consumer-*"?)' in reason
+
+
+def test_an_incomplete_list_gives_no_warning() -> None:
+    """What was not listed may be there; the plan says that the list is incomplete."""
+    plan = plan_of(floor("nothing-*", keep={"last": 60}), topics_incomplete=INCOMPLETE)
+    assert plan.unmatched == ()
+    assert any("list of topics is incomplete" in sentence for sentence in plan.incomplete)
+    assert reasons(removal("old-elt"), groups_incomplete=INCOMPLETE) == []
+
+
+def test_a_warning_survives_the_plan_file_and_changes_no_digest(tmp_path: Path) -> None:
+    """An approval binds actions, and a warning is none."""
+    plan = plan_of(leaders("nothing-*"), removal("old-elt"))
+    assert [str(warning.policy).partition("/")[0] for warning in plan.unmatched] == ["GroupRemoval", "LeaderPolicy"]
+    path = tmp_path / "plan.json"
+    path.write_text(plan_text(plan))
+    assert plan_file.read(path) == plan
+    assert plan_file.digest(replace(plan, unmatched=())) == plan_file.digest(plan)
+
+
+def test_each_report_shows_the_warning() -> None:
+    """Text, Markdown, annotation and explanation, with the next step."""
+    plan = plan_of(leaders("paymnets*"))
+    (warning,) = plan.unmatched
+    explanation = [line.plain for line in report.write_lines(explain_report(plan, warning.policy))]
+    texts = [
+        "\n".join(line.plain for line in rendering.text(plan)),
+        rendering.markdown(plan),
+        rendering.github(plan),
+        "\n".join(explanation),
+    ]
+    for text in texts:
+        assert "LeaderPolicy/" in text
+        assert "paymnets" in text
+        assert "payments" in text
+        assert "expectAtMost: 0" in text
+
+
+def test_drift_shows_the_warning_and_stays_in_sync(tmp_path: Path) -> None:
+    """It is no drift, but not silent either, so that -q shows it. The metric is 0 for other policies."""
+    result = drift.report(plan_of(leaders("nothing-*", name="lost"), removal("nightly", name="found")))
+    assert (result.in_sync, result.is_silent, drift.exit_code([result])) == (True, False, 0)
+    assert drift.parse(drift.dumps([result])) == (result,)
+    text = "\n".join(line.plain for line in report.write_lines(report.drift_report(result)))
+    assert "is in sync" in text
+    assert "LeaderPolicy/lost" in text
+    drift.write_metrics([result], tmp_path / "metrics")
+    families = {family.name: family for family in text_string_to_metric_families((tmp_path / "metrics").read_text())}
+    samples = {sample.labels["policy"]: sample.value for sample in families["reconciler_unmatched"].samples}
+    assert samples["lost"] == 1
+    assert samples.get("found", 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("findings", "code", "words"),
+    [
+        ("blocked", ExitCode.REFUSED, "--fail-on blocked: 1 subject blocked, the first: absent"),
+        ("unmatched", ExitCode.REFUSED, "--fail-on unmatched: LeaderPolicy/lost, RetentionFloor/gdpr"),
+        ("unknown", ExitCode.DONE, ""),
+        ("unknown, blocked", ExitCode.REFUSED, "--fail-on blocked"),
+    ],
+)
+def test_a_plan_fails_on_what_the_caller_names(
+    findings: str, code: ExitCode, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 3, as for a limit, and a line for each finding."""
+    plan = plan_of(leaders("nothing-*", name="lost"), floor("absent", keep={"last": 60}))
+    assert command.exit_code(plan, detailed=True, fail_on=command.parse_findings(findings)) is code
+    assert words in capsys.readouterr().err
+
+
+def test_a_plan_fails_on_what_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    """An incomplete list is enough."""
+    plan = plan_of(floor("nothing-*", keep={"last": 60}), topics_incomplete=INCOMPLETE)
+    assert command.exit_code(plan, detailed=False, fail_on=["unknown"]) is ExitCode.REFUSED
+    assert "--fail-on unknown: The list of topics is incomplete" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("unmached", "--fail-on: unmached is no finding of a plan; did you mean unmatched?"),
+        ("blocked,", "--fail-on: an empty word is no finding of a plan; write blocked, unknown, unmatched"),
+        ("x\x1b", '--fail-on: "x\\u001b" is no finding'),
+    ],
+)
+def test_another_word_is_wrong_usage(text: str, words: str) -> None:
+    """The message names the word and what may be written."""
+    with pytest.raises(UsageError) as error:
+        command.parse_findings(text)
+    assert str(error.value).startswith(words)
+
+
+def test_many_absent_groups_are_compared_in_bounded_time() -> None:
+    """1,000 groups that are gone and 2,000 others are two million pairs, of which few are compared."""
+    absent = [f"gone-{number:05}-a" for number in range(1_000)]
+    plan = planned(removal(*absent), snapshot(*(group(f"here-{number:05}") for number in range(2_000))))
+    assert (len(plan.decisions), plan.unmatched) == (1_000, ())
+
+
+def test_hostile_names_are_quoted() -> None:
+    """A name may hold what a terminal obeys."""
+    plan = planned(removal("old\x1betl"), snapshot(group("old\x1belt")))
+    (warning,) = plan.unmatched
+    assert "\x1b" not in warning.reason
+    assert warning.reason.count("\\u001b") == 2
+
+
+def test_manifests_without_policies_name_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan of a Cluster alone said "no changes" only."""
+    path = tmp_path / "m" / "cluster.yaml"
+    path.parent.mkdir()
+    path.write_text(
+        "apiVersion: reconciler/v1\nkind: Cluster\nmetadata: {name: prod-eu}\n"
+        f"spec: {{clusterId: {CLUSTER_ID}, bootstrapServers: [b:1]}}\n"
+    )
+    manifests = files.load([path.parent], now_ms=NOW_MS).for_cluster()
+    common.note_missing_policies(manifests, Settings())
+    common.note_missing_policies(manifests, Settings(quiet=True))
+    assert capsys.readouterr().err == (
+        f"prod-eu: no policies in {path.parent}, so nothing is compared; write one there\n"
+    )
