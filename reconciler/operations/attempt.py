@@ -151,7 +151,7 @@ class Attempt(Generic[A]):
         if self.possible and status in (Status.STALE, Status.BLOCKED, Status.NOT_ATTEMPTED):
             detail = f"sent, and it is not known whether it was carried out; then: {detail}"
             status = Status.FAILED
-        elif status is Status.FAILED and not self.sends:
+        elif status is Status.FAILED and not (self.sends or self.possible):
             status = Status.NOT_ATTEMPTED
         return Outcome(
             action=self.action,

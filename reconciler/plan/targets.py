@@ -46,11 +46,11 @@ def _find_target(text: str, policies: Sequence[Policy]) -> Address:
                 return address
             policy_text = format_address(address.policy_address)
             raise UsageError(f"--target {text}: nothing is decided about it, {policy_text} does not select it")
-        found = sorted({subject for policy in policies for subject in _subjects(reading, policy)})
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise UsageError(f"--target {_ambiguous(text, found)}")
+        subjects = sorted({subject for policy in policies for subject in _subjects(reading, policy)})
+        if len(subjects) == 1:
+            return subjects[0]
+        if subjects:
+            raise UsageError(f"--target {_ambiguous(text, subjects)}")
     known = map(str, by_address)
     names = (selector.name for policy in policies for selector in policy.selectors if selector.name)
     near = did_you_mean(str(unknown.policy_address), known) if unknown else did_you_mean(text.partition("[")[0], names)
@@ -71,20 +71,20 @@ def find_subject(text: str, decided: Iterable[Address]) -> Address:
             return next((address for address in full if address in known), full[0])
         return full[0]
     topics = {(address.name, address.partition) for address in map(_as_topic, readings)}
-    found, names = set[Address](), set[str]()
+    subjects, names = set[Address](), set[str]()
     for address in decided:  # a plan may have a million
         names.add(address.name)
         if address.kind in GROUP_KINDS:
             if address.name in readings or ("\u2026" in text and format_subject(address) == text):
-                found.add(address)
+                subjects.add(address)
         elif (address.name, address.partition) in topics:
-            found.add(address)
+            subjects.add(address)
         elif (address.name, -1) in topics:
-            found.add(Address(address.kind, address.policy, address.name))
-    if len(found) > 1:
-        raise UsageError(_ambiguous(text, sorted(found)))
-    if found:
-        return found.pop()
+            subjects.add(Address(address.kind, address.policy, address.name))
+    if len(subjects) > 1:
+        raise UsageError(_ambiguous(text, sorted(subjects)))
+    if subjects:
+        return subjects.pop()
     near = did_you_mean(_as_topic(text).name, names)
     hint = f"did you mean {display_name(near)}?" if near else "expected KIND/POLICY/SUBJECT or a subject of the plan"
     raise UsageError(f"the plan decides nothing at {display_name(text)}; {hint}")
@@ -126,10 +126,10 @@ def _topic_requests(part: TopicRequest, targets: Sequence[Address]) -> Iterator[
     for target in sorted(targets):
         before = numbers.setdefault(target.name, set())
         numbers[target.name] = None if before is None or target.partition < 0 else before | {target.partition}
-    for topic, wanted in numbers.items():
+    for topic, partitions in numbers.items():
         selected = part.partitions
-        if wanted is not None:
-            selected = frozenset(wanted) if selected is None else selected & wanted
+        if partitions is not None:
+            selected = frozenset(partitions) if selected is None else selected & partitions
         yield replace(part, topics=(_selector(topic, part.topics),), partitions=selected)
 
 
@@ -188,6 +188,6 @@ def _short_texts(address: Address) -> Iterator[str]:
         )
 
 
-def _ambiguous(text: str, found: Sequence[Address]) -> str:
-    names = first_few([format_address(address) for address in found], limit=_CANDIDATES_MAX)
+def _ambiguous(text: str, subjects: Sequence[Address]) -> str:
+    names = first_few([format_address(address) for address in subjects], limit=_CANDIDATES_MAX)
     return f"{display_name(text)} is ambiguous; write one of these: {names}"

@@ -132,4 +132,4 @@ def _text(text: str, *, at: float, y: int, style: str = "label") -> svg.Text:
 
 def _drawing(shapes: list[svg.Element], *, height: int) -> Markup:
     drawing = svg.SVG(width=svg.Length(100, "%"), height=height, elements=shapes, extra={"aria-hidden": "true"})
-    return Markup(str(drawing))  # noqa: S704  made of numbers, our own classes and escaped text
+    return Markup(str(drawing))  # noqa: S704  only numbers, our own classes and escaped text

@@ -59,7 +59,7 @@ _RULES_CHARS = 12_000
 _SETTINGS_MAX, _VALUES_MAX = 15, 5
 """Settings of one rule and values of one setting that a report shows; the plan file has all."""
 _CAUSES_MAX = 5
-"""Causes of one policy and code that are told apart; more are one item with an example."""
+"""Causes of one policy and code that have an item each; more are one item with an example."""
 _EXACT_MAX = 1e12
 """Numbers below it are exact to a tenth."""
 _EXPLAINED_MAX = 5

@@ -1,4 +1,4 @@
-"""Builds the report of what `suggest` found: by kind, with evidence, what speaks against it, and ids."""
+"""Builds the report of the findings of `suggest`: by kind, with evidence, what speaks against it, and ids."""
 
 from collections.abc import Iterator, Sequence
 

@@ -43,7 +43,7 @@ class Position(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """A commit of the commit log with the topic id that it was made for; None: the broker wrote none."""
+    """A commit of the commit log with the topic id that it is for; None: the broker wrote none."""
 
     group: str
     committed: int
@@ -63,7 +63,7 @@ class Rows:
 
 
 def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str, frozenset[str]]) -> Rows:
-    """Return the rows of all answers. `named`: groups whose position is wanted wherever it is, by topic."""
+    """Return the rows of all answers. `named`: groups whose position is requested wherever it is, by topic."""
     partitions: defaultdict[str, dict[int, PartitionRow]] = defaultdict(dict)
     for topic, number, *offsets in _records(answers, "partitions", "topic", "partition", *PartitionRow._fields):
         partitions[topic][number] = PartitionRow(*offsets)

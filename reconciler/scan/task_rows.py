@@ -122,7 +122,7 @@ def encode(answer: Answer) -> bytes:
 
 
 def decode(data: bytes) -> Answer:
-    """Return the answer that `encode` has made these bytes of. Only for data of our own tasks."""
+    """Return the answer that `encode` wrote as these bytes. Only for data of our own tasks."""
     return {
         name: pa.ipc.open_stream(stream).read_next_batch()
         for name, stream in pickle.loads(data).items()  # noqa: S301  our own tasks, as all results of Spark

@@ -56,7 +56,7 @@ from reconciler.text.formatting import approximate_duration, count, first_few, f
 DEFAULT_IDLE_FOR_MS = 3 * DAY_MS
 """Below the seven days after which brokers remove the offsets of an empty group themselves."""
 OWNER = "TODO"
-"""The owner of each draft: the reviewer has to name one."""
+"""The owner of each draft, so that a review names one: the program cannot know it."""
 
 _NAMES_MAX = 1_000
 """Selectors of one manifest."""

@@ -1,0 +1,17 @@
+"""The outcome of an attempt says that nothing was done only where nothing can have been done."""
+
+import pytest
+
+from reconciler.model.outcome import Status
+from reconciler.operations.attempt import Attempt
+from tests.strategies.examples import purge
+
+
+@pytest.mark.parametrize("status", [Status.FAILED, Status.NOT_ATTEMPTED, Status.STALE, Status.BLOCKED])
+def test_what_may_have_been_carried_out_has_failed(status: Status) -> None:
+    assert Attempt(action=purge(), possible=True).outcome(status, "why").status is Status.FAILED
+
+
+def test_what_was_never_sent_cannot_have_failed() -> None:
+    assert Attempt(action=purge()).outcome(Status.FAILED, "why").status is Status.NOT_ATTEMPTED
+    assert Attempt(action=purge(), sends=1).outcome(Status.FAILED, "why").status is Status.FAILED
