@@ -3,11 +3,15 @@
 The tests of a file run in one process, one after the other, because they share the file's fixtures.
 The tests of a file without shared fixtures are distributed one by one. Long groups start first, so
 that no worker runs one alone at the end.
+
+Half of the workers prefer tests that use the session's brokers (`cluster` of conftest.py), and the
+other half the others: three idle brokers take a tenth of a core, and six seconds of one to start.
 """
 
 from collections.abc import Mapping
 
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 SPLIT_FILES = frozenset(
     {
@@ -22,38 +26,58 @@ SPLIT_FILES = frozenset(
 )
 """Files without shared fixtures whose tests are long enough to be distributed one by one."""
 
-SECONDS: Mapping[str, float] = {
-    "tests/faults/test_faults.py": 150,
-    "tests/e2e/test_drift_schedule.py": 120,
-    "tests/e2e/test_offline_install.py": 120,
-    "tests/e2e/test_exit_codes.py": 110,
-    "tests/kafka/test_doctor.py": 100,
-    "tests/e2e/test_restore_group.py": 110,
-    "tests/spark/test_engines.py": 90,
-    "tests/spark/test_spark_process.py": 90,
-    "tests/spark/test_sources.py": 80,
-    "tests/e2e/test_docs_walk.py": 90,
-    "tests/e2e/test_packaging.py": 90,
-    "tests/spark/test_incomplete.py": 80,
-    "tests/bench/test_benches_on_brokers.py": 70,
-    "tests/kafka/test_sandbox.py": 70,
-    "tests/kafka/test_gateway_faults.py": 70,
-    "tests/e2e/test_converge.py": 60,
-    "tests/e2e/test_interrupts.py": 50,
-    "tests/kafka/test_tls_sasl.py": 50,
-    "tests/e2e/test_workflows.py": 45,
-    "tests/e2e/test_workflow_attacks.py": 30,
-    "tests/e2e/test_two_at_once.py": 65,
-    "tests/kafka/test_apply_rights.py": 60,
-    "tests/kafka/test_demo_data.py": 40,
-    "tests/e2e/test_hostile_names.py": 40,
-    "tests/e2e/test_hidden_groups.py": 40,
-    "tests/e2e/test_recipes.py": 25,
+SECONDS_WITH_BROKERS: Mapping[str, float] = {
+    "tests/e2e/test_offline_install.py": 270,
+    "tests/spark/test_engines.py": 300,
+    "tests/spark/test_sources.py": 150,
+    "tests/bench/test_benches_on_brokers.py": 90,
+    "tests/e2e/test_exit_codes.py": 85,
+    "tests/kafka/test_gateway_faults.py": 75,
+    "tests/e2e/test_drift_schedule.py": 73,
+    "tests/e2e/test_packaging.py": 60,
+    "tests/spark/test_nothing_left.py": 50,
+    "tests/e2e/test_unseen_consumers.py": 46,
+    "tests/e2e/test_restore_group.py": 44,
+    "tests/e2e/test_connection_attacks.py": 43,
+    "tests/e2e/test_workflows.py": 40,
+    "tests/e2e/test_interrupts.py": 35,
+    "tests/e2e/test_apply_trusts_manifests.py": 33,
+    "tests/e2e/test_consumers_of_other_kinds.py": 32,
+    "tests/kafka/test_apply.py": 31,
+    "tests/spark/test_scan.py": 27,
+    "tests/e2e/test_workflow_attacks.py": 23,
+    "tests/e2e/test_two_at_once.py": 23,
+    "tests/kafka/test_apply_rows.py": 20,
+    "tests/e2e/test_other_ci.py": 20,
 }
-"""File → approximate seconds; for a file of SPLIT_FILES, those of its longest test.
+"""File → approximate seconds, of files that use the session's brokers; in SPLIT_FILES, of the longest test.
 
 A wrong number costs time only.
 """
+
+SECONDS_WITHOUT: Mapping[str, float] = {
+    "tests/spark/test_spark_process.py": 200,
+    "tests/kafka/test_sandbox.py": 160,
+    "tests/faults/test_faults.py": 140,
+    "tests/spark/test_incomplete.py": 110,
+    "tests/kafka/test_doctor.py": 100,
+    "tests/e2e/test_shares_and_waits.py": 80,
+    "tests/kafka/test_tls_sasl.py": 70,
+    "tests/e2e/test_docs_walk.py": 60,
+    "tests/e2e/test_recipes.py": 54,
+    "tests/kafka/test_apply_rights.py": 50,
+    "tests/unit/report/test_html.py": 40,
+    "tests/properties/test_references_stay_hidden.py": 38,
+    "tests/kafka/test_demo_data.py": 37,
+    "tests/kafka/test_sandbox_security.py": 29,
+    "tests/unit/report/test_renderers_are_harmless.py": 24,
+    "tests/unit/report/test_sizes.py": 21,
+    "tests/contract/test_gateway_contract.py": 21,
+    "tests/kafka/test_sandbox_jars.py": 15,
+}
+"""The same of files that start brokers of their own, or none."""
+
+_FOLDERS_WITHOUT = ("tests/unit/", "tests/properties/", "tests/golden/")
 
 
 def file_of(nodeid: str) -> str:
@@ -66,13 +90,27 @@ def group_of(nodeid: str) -> str:
     return nodeid if file in SPLIT_FILES else file
 
 
+def uses_brokers(group: str) -> bool:
+    """Whether tests of this group use the session's brokers."""
+    file = file_of(group)
+    return file not in SECONDS_WITHOUT and not file.startswith(_FOLDERS_WITHOUT)
+
+
 def sort_key(nodeid: str) -> float:
     """Sort key that puts long groups first; `sorted` keeps the order of the others."""
-    return -SECONDS.get(file_of(nodeid), 0)
+    file = file_of(nodeid)
+    return -max(SECONDS_WITH_BROKERS.get(file, 0), SECONDS_WITHOUT.get(file, 0))
 
 
 class GroupScheduling(LoadScopeScheduling):
-    """Distributes groups in the order of their collection."""
+    """Distributes groups in the order of their collection, those with brokers to the first half of the workers."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        workers = sorted(worker.gateway.id for worker in self.registered_collections)
+        with_brokers = workers.index(node.gateway.id) < (len(workers) + 1) // 2
+        preferred = (group for group in self.workqueue if uses_brokers(group) == with_brokers)
+        self.workqueue.move_to_end(next(preferred, next(iter(self.workqueue))), last=False)
+        super()._assign_work_unit(node)

@@ -110,7 +110,11 @@ class JournalTopic:
                 starts = first_offsets(self._session, self._topic, ends, since_ms)
             unread = [start.reason for start in starts.values() if isinstance(start, Unknown)]
             read_to = {number: start for number, start in starts.items() if isinstance(start, int)}
-            unread += read_records(self._session, self._topic, ends, messages.append, read_to=read_to).values()
+
+            def add(_partition: int, records: list[Message]) -> None:
+                messages.extend(records)
+
+            unread += read_records(self._session, self._topic, ends, add, read_to=read_to).values()
         except (ClusterUnreachable, KafkaException) as error:
             raise self._unavailable("read", reason_of(error)) from None
         if unread:

@@ -9,6 +9,8 @@ produced in between lie above them.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message
@@ -209,12 +211,12 @@ def read_records(
     session: KafkaSession,
     topic: str,
     ends: Mapping[int, Watermarks],
-    on_record: Callable[[Message], None],
+    on_records: Callable[[int, list[Message]], None],
     *,
     read_to: Mapping[int, int] | None = None,
     limit_s: float | None = None,
 ) -> dict[int, str]:
-    """Call `on_record` for each record; return why a partition was not read to its end.
+    """Call `on_records` with a partition's number and its next records; return why one was not read to its end.
 
     `ends`: of the partitions, by number. `read_to`: where earlier calls ended. `limit_s`: upper
     bound of the whole call, which also ends after the session's timeout without data. Raises
@@ -242,22 +244,26 @@ def read_records(
             messages = client.consume(_BATCH, _SLICE_S)
             if messages:
                 idle = session.deadline()
-            for message in messages:
-                number, offset, error = message.partition(), message.offset() or 0, message.error()
-                if number is None or number not in unfinished:
+            # Few calls for each record: a scan reads millions.
+            for number, run in groupby(messages, methodcaller("partition")):
+                if number not in unfinished:
                     continue
-                if error is None:
-                    if offset < unfinished[number]:
-                        on_record(message)
-                    finished = offset >= unfinished[number] - 1
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    # A former leader may know an earlier end and lack the last records.
-                    finished = offset >= unfinished[number]
-                else:
-                    # Errors without a partition (as of the reader's group) never get here.
-                    finished = True
-                    denied = error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-                    errors[number] = f"the right READ on {topic} is missing" if denied else reason_of(error)
+                end = unfinished[number]
+                of_partition = list(run)
+                records = [message for message in of_partition if message.error() is None]
+                failures = [m for m in of_partition if m.error() is not None] if len(records) < len(of_partition) else []
+                finished = bool(records) and (records[-1].offset() or 0) >= end - 1
+                on_records(number, [m for m in records if (m.offset() or 0) < end] if finished else records)
+                for message in () if finished else failures:
+                    error = message.error()
+                    if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                        # A former leader may know an earlier end and lack the last records.
+                        finished |= (message.offset() or 0) >= end
+                    else:
+                        # Errors without a partition (as of the reader's group) never get here.
+                        finished = True
+                        denied = error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+                        errors[number] = f"the right READ on {topic} is missing" if denied else reason_of(error)
                 if finished:
                     del unfinished[number]
                     client.pause([ClientPartition(topic, number)])

@@ -202,7 +202,9 @@ def test_records_that_a_new_leader_gets_late_are_read(cluster: Cluster, connecti
     ends = {place: Watermarks(start, start + 7)}
     with ThreadPoolExecutor(1) as executor:
         late_commits = executor.submit(lambda: (time.sleep(1.5), commit(4)))
-        errors = read_records(KafkaSession(connection), COMMIT_LOG_TOPIC, ends, records.append)
+        errors = read_records(
+            KafkaSession(connection), COMMIT_LOG_TOPIC, ends, lambda _number, messages: records.extend(messages)
+        )
         late_commits.result()
     assert errors == {}
     assert len(records) == 7
@@ -219,4 +221,4 @@ def test_a_log_partition_without_its_last_records_is_unread(
     low, high = client.watermarks(servers, COMMIT_LOG_TOPIC, place)
     session = KafkaSession(replace(connection, timeout_s=3.0))
     ends = {place: Watermarks(low, high + 1_000_000)}
-    assert read_records(session, COMMIT_LOG_TOPIC, ends, lambda _record: None) == {place: "no data for 3 s"}
+    assert read_records(session, COMMIT_LOG_TOPIC, ends, lambda _number, _messages: None) == {place: "no data for 3 s"}

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from confluent_kafka import TIMESTAMP_CREATE_TIME
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,8 +19,10 @@ COMMIT = Commit("g", "t", 0, 5, -1, "", 1_000, ID_A)
 def reduce(*records: tuple[bytes | None, bytes | None, int]) -> Reduction:
     """Records as (key, value, record timestamp), at offsets from 0."""
     reduction = Reduction()
-    for offset, (key, value, timestamp_ms) in enumerate(records):
-        reduction.add_record(key, value, timestamp_ms, offset)
+    reduction.add_records(
+        (key, value, (TIMESTAMP_CREATE_TIME, timestamp_ms), offset)
+        for offset, (key, value, timestamp_ms) in enumerate(records)
+    )
     return reduction
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Message
 
 from reconciler.kafka import offsets
 from reconciler.kafka.connect import Connection
@@ -44,9 +44,11 @@ def read(
     monkeypatch.setattr(offsets, "create", lambda *_arguments: client)
     session = KafkaSession(Connection(("127.0.0.1:9",), timeout_s=0.2))
     records: list[tuple[int, int]] = []
-    errors = read_records(
-        session, "t", ends, lambda message: records.append((message.partition() or 0, message.offset() or 0)), **options
-    )
+
+    def add(partition: int, messages: list[Message]) -> None:
+        records.extend((partition, message.offset() or 0) for message in messages)
+
+    errors = read_records(session, "t", ends, add, **options)
     return records, errors
 
 
