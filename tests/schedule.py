@@ -27,7 +27,6 @@ SPLIT_FILES = frozenset(
 """Files without shared fixtures whose tests are long enough to be distributed one by one."""
 
 SECONDS_WITH_BROKERS: Mapping[str, float] = {
-    "tests/e2e/test_offline_install.py": 270,
     "tests/spark/test_engines.py": 300,
     "tests/spark/test_sources.py": 150,
     "tests/bench/test_benches_on_brokers.py": 90,
@@ -56,6 +55,7 @@ A wrong number costs time only.
 """
 
 SECONDS_WITHOUT: Mapping[str, float] = {
+    "tests/e2e/test_offline_install.py": 215,
     "tests/spark/test_spark_process.py": 200,
     "tests/kafka/test_sandbox.py": 160,
     "tests/faults/test_faults.py": 140,

@@ -29,7 +29,7 @@ from reconciler import __version__
 from reconciler.gitops import starter_manifests
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import Cluster
+from reconciler.sandbox.cluster import Cluster, start, stop
 from tests.e2e.github import expressions
 from tests.repeats import LONG
 
@@ -56,6 +56,16 @@ def run(command: list[str | Path], folder: Path, **variables: str | Path) -> str
 def git(folder: Path, *words: str) -> str:
     identity = ("-c", "user.name=octocat", "-c", "user.email=octocat@example.org", "-c", "commit.gpgsign=false")
     return run(["git", *identity, *words], folder).strip()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A broker of this file: pip works for two minutes, and three would idle meanwhile."""
+    cluster = start(1, name="offline", heap_mib=256)
+    try:
+        yield cluster
+    finally:
+        stop(cluster)
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -532,7 +533,9 @@ def _head(sha: str, ref: str) -> dict[str, Any]:
     return {"sha": sha, "ref": name, "repo": {"full_name": REPOSITORY, "owner": {"login": owner}}}
 
 
+@lru_cache
 def _load(text: str) -> Any:
+    """The document of a workflow, which no caller changes: each event asks for each workflow again."""
     return YAML(typ="safe").load(text)
 
 
