@@ -34,8 +34,9 @@ from reconciler.model.snapshot import GroupState, GroupType
 from reconciler.operations.delete_group import DeleteGroup, ObservedGroup
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
 from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership
+from tests.repeats import repeats
 
-FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=repeats(30, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """Fewer examples for unit tests, which must be quick; properties use the number of their profile.
 """
 
