@@ -3,8 +3,9 @@
 What the lock files name is enough, and nothing else runs: beside their packages the folder has a
 newer setuptools, as a package index could serve one. It leaves a mark if anything imports it.
 
-pip takes two minutes to build and install pyspark. `make setup` has done exactly that with the same
-lock file and options, so its pyspark is used here. `make test-long` builds another one.
+pip takes two minutes to build and install pyspark and the other large packages. `make setup` has done
+exactly that with the same lock file and options, so its packages are used here. `make test-long`
+installs them again.
 """
 
 import json
@@ -35,6 +36,8 @@ from tests.repeats import LONG
 
 ROOT = Path(__file__).parents[2]
 REPOSITORY = "acme/reconciler"
+LARGE = ("numpy", "pandas", "pyarrow", "pyspark")
+"""Packages of `make setup` that a short run uses. No other package of the lock file needs one of them."""
 CLOSED = "http://127.0.0.1:9"
 """A proxy on the discard port, where nothing listens."""
 
@@ -70,11 +73,12 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def run_lock(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run lock, without pyspark unless this is a long run."""
+    """The run lock, without the large packages unless this is a long run."""
     text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     if not LONG:
-        text, count = re.subn(r"^pyspark==.*\n(?: .*\n)+", "", text, flags=re.MULTILINE)
-        assert count == 1
+        entry = re.compile(rf"^({'|'.join(LARGE)})==.*\n(?: .*\n)+", re.MULTILINE)
+        assert set(entry.findall(text)) == set(LARGE)
+        text = entry.sub("", text)
     path = tmp_path_factory.mktemp("lock") / "requirements.lock"
     path.write_text(text, encoding="utf-8")
     return path
@@ -177,8 +181,10 @@ def image(
                 raise AssertionError(f"the Dockerfile's {instruction} is new: run it here, too")
     if not LONG:
         [site] = target.glob("lib/python*/site-packages")
-        for package in Path(sysconfig.get_path("purelib")).glob("pyspark*"):
-            (site / package.name).symlink_to(package)
+        for name in LARGE:
+            for pattern in (name, f"{name}.libs", f"{name}-[0-9]*.dist-info"):
+                for package in Path(sysconfig.get_path("purelib")).glob(pattern):
+                    (site / package.name).symlink_to(package)
     return target / "bin"
 
 
