@@ -22,7 +22,6 @@ from reconciler.errors import ExitCode, GitHubUnavailable, ReconcilerError, Sand
 from reconciler.gitops.protection import UNREVIEWED, Finding, GitHub, State, check_environment, check_repository
 from reconciler.journal.entry import dump
 from reconciler.kafka.permissions import Role
-from reconciler.model.snapshot import Unknown
 from reconciler.plan import drift as drift_reports
 from reconciler.plan.drift import DriftReport
 from reconciler.sandbox.java import find_java, major_version
@@ -134,9 +133,6 @@ def _versions() -> str:
 
 
 def _json(checks: list[ClusterCheck], principal: str) -> str:
-    def plain(value: object) -> object:
-        return {"unread": value.reason} if isinstance(value, Unknown) else str(value)
-
     clusters = [
         {
             "cluster": check.cluster,
@@ -147,7 +143,7 @@ def _json(checks: list[ClusterCheck], principal: str) -> str:
         for check in checks
     ]
     document = {"format_version": "1.0", "kind": "Examination", "clusters": clusters}
-    return json.dumps(document, default=plain, indent=1) + "\n"
+    return json.dumps(document, default=str, indent=1) + "\n"
 
 
 @accepts_settings

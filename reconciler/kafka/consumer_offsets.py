@@ -10,12 +10,13 @@ GroupMetadata*, and the Consumer-, Share-, StreamsGroup*Key files).
 
 import base64
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import Any, NamedTuple
 
 from confluent_kafka import Message
 
+from reconciler.kafka.futures import error_columns
 from reconciler.kafka.offsets import read_ends, read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
@@ -112,7 +113,7 @@ def read_commit_log(
         counts = {"records": log.records, "skipped": log.skipped, "garbled": log.malformed}
         end = ends[number].high_watermark
         log_end = None if isinstance(end, Unknown) else end
-        rows.append({"log_partition": number, **counts, "error": errors.get(number), "log_offset": log_end})
+        rows.append({"log_partition": number, **counts, **error_columns(errors.get(number)), "log_offset": log_end})
         rows += ({"log_partition": number, **activity} for activity in log.activities())
         rows += log.origins(origins)
         rows += log.outdated(topic_ids or {})
@@ -126,14 +127,14 @@ def read_newest_records(session: KafkaSession, starts: Mapping[int, int]) -> dic
     a record that cannot be attributed to a group. Raises ClusterUnreachable.
     """
     newest: dict[int, dict[str, int]] = {number: {} for number in starts}
-    errors: dict[int, str] = {}
+    errors: dict[int, Unknown] = {}
 
     def add(number: int, messages: list[Message]) -> None:
         for message in messages:
             try:
                 group = decode_key(message.key() or b"").group
             except ValueError as error:
-                errors[number] = f"the record at offset {message.offset()} is malformed: {error}"
+                errors[number] = Unknown(f"the record at offset {message.offset()} is malformed: {error}")
                 continue
             if group is not None:
                 newest[number][group] = message.offset()
@@ -142,11 +143,14 @@ def read_newest_records(session: KafkaSession, starts: Mapping[int, int]) -> dic
     for number, start in starts.items():
         end = ends[number].high_watermark
         if isinstance(end, int) and end < start:
-            errors[number] = f"it ends at offset {end}, below {start}: it was cut"
+            errors[number] = Unknown(f"it ends at offset {end}, below {start}: it was cut")
     errors |= read_records(session, COMMIT_LOG_TOPIC, ends, add, read_to=starts)
     return newest | {
-        number: Unknown(f"{COMMIT_LOG_TOPIC}[{number}] was not read from offset {starts[number]} to its end: {reason}")
-        for number, reason in errors.items()
+        number: replace(
+            error,
+            reason=f"{COMMIT_LOG_TOPIC}[{number}] was not read from offset {starts[number]} to its end: {error.reason}",
+        )
+        for number, error in errors.items()
     }
 
 
