@@ -48,7 +48,13 @@ _SENTENCE_MAX = 300
 
 T = TypeVar("T")
 
-_STYLES = {"lost": "lost", "changed": "changed", "blocked": "blocked", "waiting": "waiting", "in sync": "good"}
+_STYLES = {
+    "irreversible": "deleted",
+    "reversible": "changed",
+    "blocked": "blocked",
+    "waiting": "waiting",
+    "in sync": "good",
+}
 """State of a partition in a plan → class of its segment; a partition counts for the first that it has."""
 _RANKS = {state: rank for rank, state in enumerate(_STYLES)}
 _STATES = {
@@ -60,8 +66,8 @@ _STATES = {
 }
 """List of the plan file → state, of decisions that are no action."""
 _SEVERITIES = {
-    "lost": Severity.LOSS,
-    "changed": Severity.CHANGE,
+    "irreversible": Severity.LOSS,
+    "reversible": Severity.CHANGE,
     "blocked": Severity.WARNING,
     "waiting": Severity.QUIET,
     "in sync": Severity.GOOD,
@@ -70,7 +76,7 @@ _SEVERITIES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """A number that also shows only what has its severity. `detail`: such as the records lost."""
+    """A number that also shows only what has its severity. `detail`: such as the records removed."""
 
     label: str
     number: int
@@ -226,7 +232,7 @@ def plan_figures(plan: Plan) -> Figures:
 
 def _state(decision: Decision) -> str:
     if isinstance(decision, Operation):
-        return "lost" if decision.irreversible else "changed"
+        return "irreversible" if decision.irreversible else "reversible"
     return _STATES[section_of(decision)]
 
 
@@ -241,8 +247,8 @@ def _plan_tiles(plan: Plan, states: Counter[str], records: int) -> Iterator[Tile
     unbounded = sum(action.impact().get("records_removed_max", 0) is None for action in plan.actions)  # type: ignore[attr-defined]
     loss = f"at most {formatting.count(records, 'record')}"
     detail = f"{loss}, and {unbounded:,} without a bound" if unbounded else loss
-    yield Tile(label="cannot be undone", number=states["lost"], severity=Severity.LOSS, detail=detail)
-    yield Tile(label="can be undone", number=states["changed"], severity=Severity.CHANGE, detail="actions")
+    yield Tile(label="cannot be undone", number=states["irreversible"], severity=Severity.LOSS, detail=detail)
+    yield Tile(label="can be undone", number=states["reversible"], severity=Severity.CHANGE, detail="actions")
     yield Tile(label="blocked", number=states["blocked"], severity=Severity.WARNING, detail="nothing is done")
     yield Tile(
         label="waiting or skipped", number=states["waiting"], severity=Severity.QUIET, detail="nothing to do now"
@@ -293,13 +299,13 @@ def _topics_chart(plan: Plan, topics: dict[str, _Topic]) -> Chart:
         counts = Counter(entry.states.values())
         bars = []
         if entry.moves:
-            kept = Segment(entry.records - entry.removed, "kept")
+            remaining = Segment(entry.records - entry.removed, "remaining")
             usages = [usage for action, _move in entry.moves for usage in action.limit_usage() if usage.bucket == topic]
             shares = [usage for usage in usages if usage.limit.id in share_limits & limits.keys()]
             # A limit that counts only a part of what is removed says nothing about the whole.
             is_bound = shares and sum(usage.amount for usage in shares) == entry.removed
             mark = min(limits[usage.limit.id] for usage in shares) * entry.records / 100 if is_bound else None
-            bars.append(Bar(segments=(Segment(entry.removed, "lost"), kept), total=entry.records, mark=mark))
+            bars.append(Bar(segments=(Segment(entry.removed, "deleted"), remaining), total=entry.records, mark=mark))
         segments = tuple(Segment(counts[state], style) for state, style in _STYLES.items())
         bars.append(Bar(segments=segments, total=len(entry.states)))
         share = formatting.percent(100.0 * entry.removed / entry.records) if entry.records else ""
@@ -324,8 +330,8 @@ def _topics_chart(plan: Plan, topics: dict[str, _Topic]) -> Chart:
             "The limit counts the whole topic, of which the share is at most what the bar shows.",
         ),
         legend=(
-            ("lost", "removed"),
-            ("kept", "kept"),
+            ("deleted", "removed"),
+            ("remaining", "kept"),
             ("changed", "new leader"),
             ("blocked", "blocked"),
             ("waiting", "waiting or skipped"),
@@ -348,8 +354,8 @@ def _rest_of_topics(topics: Sequence[_Topic]) -> str:
 
 
 _WORDS = {
-    "lost": "losing records",
-    "changed": "getting a new leader",
+    "irreversible": "losing records",
+    "reversible": "getting a new leader",
     "blocked": "blocked",
     "waiting": "waiting or skipped",
     "in sync": "in sync",
@@ -407,7 +413,7 @@ def _groups_chart(groups: Sequence[IdleGroup], now_ms: int) -> Chart:
         idle = f"idle for {days:,.1f} days" if days >= 0 else "no evidence of being idle was asked for"
         return Row(
             cells=((escaped_name(quoted(group.group)),), (f"{idle}; {commits}",)),
-            bars=(Bar(segments=(Segment(max(days, 0), "lost"),), total=most, mark=group.required_ms / DAY_MS),),
+            bars=(Bar(segments=(Segment(max(days, 0), "deleted"),), total=most, mark=group.required_ms / DAY_MS),),
             severities=frozenset({Severity.LOSS}),
             anchor=f"group-{slug(group.group)}",
         )
@@ -418,7 +424,7 @@ def _groups_chart(groups: Sequence[IdleGroup], now_ms: int) -> Chart:
         anchor="groups",
         heading="Removed groups by days idle",
         rows=tuple(map(row, ordered[:ROWS_MAX])),
-        legend=(("lost", "idle"), ("mark", "idleFor of the policy")),
+        legend=(("deleted", "idle"), ("mark", "idleFor of the policy")),
         rest=more if len(ordered) > ROWS_MAX else "",
     )
 
@@ -467,7 +473,7 @@ def _policies_table(plan: Plan, tallies: dict[Address, Counter[str]]) -> Chart:
         row=lambda pair: row(*pair),
         sums=lambda pairs: [
             (sum(tally["records"] for _policy, tally in pairs), "records"),
-            *((sum(tally[state] for _policy, tally in pairs), _COLUMN_WORDS[state]) for state in _STYLES),
+            *((sum(tally[state] for _policy, tally in pairs), state) for state in _STYLES),
         ],
         noun="policies",
     )
@@ -491,20 +497,13 @@ def _topics_table(topics: dict[str, _Topic]) -> Chart:
         row=lambda pair: row(*pair),
         sums=lambda pairs: [
             (sum(entry.removed for _topic, entry in pairs), "records"),
-            *(
-                (
-                    sum(value == state for _topic, entry in pairs for value in entry.states.values()),
-                    _COLUMN_WORDS[state],
-                )
-                for state in _STYLES
-            ),
+            *((sum(list(entry.states.values()).count(state) for _topic, entry in pairs), state) for state in _STYLES),
         ],
         noun="topics",
     )
 
 
-_STATE_COLUMNS = ("Irreversible", "Reversible", "Blocked", "Waiting", "In sync")
-_COLUMN_WORDS = dict(zip(_STYLES, ("irreversible", "reversible", "blocked", "waiting", "in sync"), strict=True))
+_STATE_COLUMNS = tuple(state.capitalize() for state in _STYLES)
 
 
 def _state_cells(counts: Counter[str]) -> Iterator[Phrase]:
