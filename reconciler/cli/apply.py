@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from reconciler import pipeline, report
+from reconciler import pipeline
 from reconciler.apply import results as results_file
 from reconciler.apply.context import Tuning
 from reconciler.apply.results import may_have_written
@@ -118,7 +118,7 @@ def apply(
         if results:
             with console.report_write_errors():
                 results_file.write(results, applied.outcomes, applied.header)
-        show_results(applied, settings)
+        _show_results(applied, settings)
     for message in applied.header.refused:
         console.print_error(message)
     return applied.header.exit_code
@@ -162,20 +162,11 @@ def _check_plan(plan: Plan, expect_digest: str | None) -> None:
         raise Refused("; ".join(verdict.message for verdict in plan.refused))
 
 
-def show_results(applied: ApplyResult, settings: Settings) -> None:
+def _show_results(applied: ApplyResult, settings: Settings) -> None:
     """Write the outcomes of a plan in the selected formats, or an error line."""
-    duration_ms = max(0, applied.header.finished_at_ms - applied.header.started_at_ms)
-    tree = report.results_report(applied.plan, applied.outcomes, duration_ms=duration_ms)
+    header, outcomes = applied.header, applied.outcomes
     with console.report_write_errors():
-        console.emit(
-            settings,
-            "a result",
-            text=lambda: common.lines(tree),
-            md=lambda: report.write_markdown(tree),
-            html=lambda: report.write_html([tree], [report.results_figures(applied.outcomes)]),
-            json=lambda: results_file.lines(applied.outcomes, applied.header),
-            github=lambda: report.write_annotations(tree),
-        )
+        common.show_results(settings, header, outcomes, json=lambda: results_file.lines(outcomes, header))
 
 
 @accepts_settings
@@ -341,5 +332,5 @@ def _converge_once(
     for message in applied.header.refused:
         console.print_error(message)
     if applied.outcomes:
-        show_results(applied, settings)
+        _show_results(applied, settings)
     return applied

@@ -185,17 +185,7 @@ def drift(
             )
             # The wrong cluster stays wrong until the manifest changes, and its facts mean nothing.
             wrong_cluster = wrong_cluster or isinstance(error, WrongCluster)
-    trees = [report.drift_report(entry) for entry in reports]
-    visible = [tree for tree, entry in zip(trees, reports, strict=True) if not (settings.quiet and entry.is_silent)]
-    console.emit(
-        settings,
-        "a drift report",
-        text=lambda: (line for tree in visible for line in common.lines(tree)),
-        md=lambda: report.write_pages(trees),
-        html=lambda: report.write_html(trees, report.drift_figures(reports)),
-        github=lambda: report.write_pages(trees),
-        json=lambda: drift_reports.dumps(reports),
-    )
+    common.show_drift(settings, reports)
     if metrics:
         with console.write_errors(f"--metrics {metrics}"):
             metrics.parent.mkdir(parents=True, exist_ok=True)
