@@ -19,7 +19,8 @@ from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.clock import wall_clock_ms
 from reconciler.doctor import ClusterCheck, check_cluster, cluster_needs, doctor_report
 from reconciler.errors import ExitCode, GitHubUnavailable, ReconcilerError, SandboxError, UsageError, WrongCluster
-from reconciler.gitops.protection import UNREVIEWED, Finding, GitHub, State, check_environment, check_repository
+from reconciler.gitops.github_api import GitHub
+from reconciler.gitops.protection import UNREVIEWED, Finding, State, check_environment, check_repository
 from reconciler.journal.entry import dump
 from reconciler.kafka.permissions import Role
 from reconciler.plan import drift as drift_reports
