@@ -78,7 +78,9 @@ def apply(
     operations = OPERATIONS if only is None else parse_operations(only)
     if reviewed_tree is not None:
         parse_tree("--reviewed-tree", reviewed_tree)
-        if left_out := [each.API[0] for each in OPERATIONS if each.REMOVES and each not in operations]:
+        if left_out := [
+            operation.API[0] for operation in OPERATIONS if operation.REMOVES and operation not in operations
+        ]:
             raise UsageError(
                 f"--reviewed-tree lets `converge` remove what continuous policies select, and --operations leaves out "
                 f"{', '.join(left_out)}: name them in --operations, too, or leave --reviewed-tree out"

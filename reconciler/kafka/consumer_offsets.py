@@ -269,7 +269,7 @@ class Reduction:
         for state in self._states.values():
             present_id = topic_ids.get(state.key.topic)
             for topic_id, value in state.committed.items() if present_id is not None else ():
-                if value is state.value and topic_id_text(topic_id) not in (None, present_id):
+                if value is state.value and encode_topic_id(topic_id) not in (None, present_id):
                     yield _origin(state.key, topic_id, value)
 
 
@@ -279,7 +279,7 @@ def _origin(key: RecordKey, topic_id: bytes, value: bytes) -> dict[str, Any]:
         "topic": key.topic,
         "partition": key.partition,
         "committed": decode_commit(value).offset,
-        "topic_id": topic_id_text(topic_id),
+        "topic_id": encode_topic_id(topic_id),
     }
 
 
@@ -368,8 +368,8 @@ def log_partition(group: str, partitions: int) -> int:
     return (0 if signed == -(1 << 31) else abs(signed)) % partitions
 
 
-def topic_id_text(topic_id: bytes) -> str | None:
-    """A topic id in the spelling of Kafka: base64, URL-safe, unpadded."""
+def encode_topic_id(topic_id: bytes) -> str | None:
+    """Return a topic id in the spelling of Kafka: base64, URL-safe, unpadded. None: there is none."""
     return None if topic_id == NO_TOPIC_ID else base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 

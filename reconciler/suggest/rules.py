@@ -470,7 +470,8 @@ class _Analysis:
         for (is_ordinary, names), topics in sorted(topics_of.items()):
             if len(names) > _NAMES_MAX:
                 reason = f"{len(names):,} groups read it, and unreadBy takes {_NAMES_MAX:,}"
-                collector.unknown.setdefault(reason, []).extend(topics)
+                for topic in topics:
+                    collector.cannot_tell(reason, display_name(topic))
                 continue
             base = f"read-by-{names[0]}" if is_ordinary else f"repartition-read-by-{names[0]}"
             base += f"-and-{len(names) - 1}-more" if len(names) > 1 else ""
