@@ -119,11 +119,13 @@ _SPECS: Mapping[str | int, tuple[OffsetSpec, IsolationLevel]] = {
 def read_offsets(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> list[dict[str, Any]]:
     """A row per requested partition: its offsets, and as `error` why one is None.
 
-    `offsets_at`: the offset at each of `instants`. `unanswered`: of `error_columns`. Never raises for a broker that is away.
+    `offsets_at`: the offset at each of `instants`. `unanswered`: as of `error_columns`. Never raises
+    for a broker that is away.
     """
     partitions = [(request, number) for request in requests for number in request.partitions]
     answers = _query(session, [request.query(end, number) for request, number in partitions for end in request.ends])
-    # Only now: "no record at or after" refers to the ends that were just answered (traps 2 and 12).
+    # Only now: "no record at or after" refers to the ends that were just answered, so records that
+    # are produced in between lie above them.
     by_time = [
         request.query(instant, number)
         for request, number in partitions
@@ -344,7 +346,7 @@ def _offset(future: Future[Any], lowest: int, session: KafkaSession, leader: int
     failure = failure_of(future, right="DESCRIBE on the topic")
     if failure is not None and not failure.unanswered:
         return failure
-    # The library reports success with -1001 for a partition whose broker did not answer (trap 1).
+    # The library reports success with -1001 for a partition whose broker did not answer.
     if failure is None and (offset := int(future.result().offset)) >= lowest:
         return offset
     broker, cause = "its leader", Cause.NO_ANSWER

@@ -54,7 +54,10 @@ def draw_bar(bar: Bar) -> Markup:
 
 
 def draw_ruler(move: OffsetMove) -> Markup:
-    """Draw the offsets of one partition: those that are deleted, those that remain, and what each group below the new start skips."""
+    """Draw the offsets of one partition: those deleted and those that remain.
+
+    A lane for each group that stands below the new start shows what it skips.
+    """
     new_start, bar_y, bar_px = _at(move, move.new_start), 16, 12
     skips = move.skips[:GROUPS_MAX]
     height = _RULER_PX + _LANE_PX * len(skips)

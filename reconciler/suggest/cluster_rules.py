@@ -65,7 +65,10 @@ def find_protections(cluster_facts: ClusterFacts, collector: Collector) -> None:
 
 
 def find_limits(cluster_facts: ClusterFacts, collector: Collector, actions: Sequence[Action]) -> None:
-    """Add limits that are lower than the cluster's and still allow `actions`, of the suggested manifests."""
+    """Add limits that are lower than the cluster's and still allow `actions`.
+
+    `actions`: what the suggested manifests would do now.
+    """
     cluster, snapshot = cluster_facts.cluster, cluster_facts.snapshot
     at_work = [policy for policy in cluster_facts.policies if policy.select(snapshot).matched]
     if at_work:

@@ -1,4 +1,4 @@
-"""What a snapshot says of a cluster's topics and groups, for all findings: who reads what, and how far."""
+"""What a snapshot says of topics and groups, for findings of all kinds: who reads what, how far."""
 
 import re
 from collections import Counter, defaultdict

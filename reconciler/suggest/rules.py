@@ -110,7 +110,10 @@ class _Rule:
 
 @dataclass
 class _Analysis:
-    """One run of all rules, in the order of `Kind`: later ones rest on the idle groups and on what is drafted."""
+    """One run of all rules, in the order of `Kind`.
+
+    Later rules rest on the idle groups, and on what the manifests would do.
+    """
 
     facts: ClusterFacts
     idle_for_ms: int

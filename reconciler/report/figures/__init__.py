@@ -122,7 +122,7 @@ def cut_table(
     sums: Callable[[Sequence[T]], Iterable[tuple[int, str]]],
     noun: str,
 ) -> Chart:
-    """Return a table of the first ROWS_MAX entries. `sums`: what the other ones add up to, with units."""
+    """Return a table of the first ROWS_MAX entries. `sums`: of the other ones, with units."""
     rest = entries[ROWS_MAX:]
     more = ", ".join(f"{number:,} {words}" for number, words in sums(rest) if number)
     return Chart(

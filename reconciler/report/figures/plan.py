@@ -1,4 +1,4 @@
-"""Collects the figures of a plan: topics, leaders, groups, limits, offsets of partitions, and tables."""
+"""Collects the figures of a plan: topics, leaders, groups, limits, offsets and tables."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
