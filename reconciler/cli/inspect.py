@@ -18,14 +18,15 @@ from reconciler.cli.loading import Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.clock import wall_clock_ms
 from reconciler.doctor import ClusterCheck, check_cluster, cluster_needs, doctor_report
-from reconciler.errors import ExitCode, GitHubUnavailable, ReconcilerError, SandboxError, UsageError, WrongCluster
+from reconciler.errors import ExitCode, GitHubUnavailable, ReconcilerError, ScanFailed, UsageError, WrongCluster
 from reconciler.gitops.github_api import GitHub
 from reconciler.gitops.protection import UNREVIEWED, Finding, State, check_environment, check_repository
 from reconciler.journal.entry import dump
 from reconciler.kafka.permissions import Role
 from reconciler.plan import drift as drift_reports
 from reconciler.plan.drift import DriftReport
-from reconciler.sandbox.java import find_java, major_version
+from reconciler.sandbox.java import major_version
+from reconciler.scan.java import find_java
 from reconciler.text.escape import escape_text, harmless_json
 from reconciler.text.validation import error_reason
 
@@ -125,9 +126,9 @@ def _show_findings(settings: Settings, repository: str, findings: Sequence[Findi
 
 def _versions() -> str:
     try:
-        java = f"Java {major_version(find_java())}"
-    except SandboxError:
-        java = "no Java found (only policies without offsets work)"
+        java = f"Java {major_version(find_java()) or 'of an unknown version'}"
+    except ScanFailed:
+        java = "no Java, which Spark needs (--engine inline and auto work without it)"
     return (
         f"reconciler {__version__}, Python {platform.python_version()}, PySpark {metadata.version('pyspark')}, {java}"
     )
