@@ -138,12 +138,10 @@ def failed_with(future: Future[Any], codes: Collection[int]) -> bool:
     return future.done() and code_of(future.exception()) in codes
 
 
-def failure_of(
-    future: Future[Any], *, right: str = "", prefix: str = "", unanswered: str = "no broker answered in time"
-) -> Unknown | None:
+def failure_of(future: Future[Any], *, right: str = "", prefix: str = "") -> Unknown | None:
     """Why a call gave no result; None: it gave one. `right`: what it needs."""
     if not future.done():
-        return Unknown(prefix + unanswered, Cause.NO_ANSWER)
+        return Unknown(f"{prefix}no broker answered in time", Cause.NO_ANSWER)
     error = future.exception()
     if error is None:
         return None
