@@ -44,8 +44,8 @@ class ClockSkew:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorReport:
     """All results. `silent`: sentences about brokers that do not answer or are not alive; what they
-    kept is in no other field. `unseen`: about incomplete listings. `journal_risks`: sentences on how the journal
-    topic may lose entries. `beyond`: permissions beyond planning.
+    do not answer is in no other field. `unseen`: about incomplete listings. `journal_risks`:
+    sentences on how the journal topic may lose entries. `beyond`: permissions beyond planning.
     """
 
     cluster_id: str
@@ -103,7 +103,10 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
 
 
 def _not_alive(session: KafkaSession, listing: TopicListing) -> Iterator[str]:
-    """Yield a sentence for each broker with replicas that no metadata names: the controller fences a silent one."""
+    """Yield a sentence for each broker that has replicas and that no metadata names.
+
+    The controller fences a silent broker, and metadata leaves fenced ones out.
+    """
     partitions = (facts for of_topic in listing.partitions.values() for facts in of_topic)
     holders = {broker for facts in partitions if isinstance(facts.replicas, tuple) for broker in facts.replicas}
     for broker in sorted(holders.difference(listing.brokers)):

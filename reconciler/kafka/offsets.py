@@ -231,11 +231,11 @@ def read_records(
     read_to: Mapping[int, int] | None = None,
     limit_s: float | None = None,
 ) -> dict[int, Unknown]:
-    """Call `on_records` with a partition's number and its next records; return why one was not read to its end.
+    """Call `on_records` with a partition's number and its next records, up to its end.
 
-    `ends`: of the partitions, by number. `read_to`: where earlier calls ended. `limit_s`: upper
-    bound of the whole call, which also ends after the session's timeout without data. Raises
-    ClusterUnreachable and KafkaException.
+    Returns why a partition was not read to its end, by number. `ends`: of the partitions, by number.
+    `read_to`: where earlier calls ended. `limit_s`: upper bound of the whole call, which also ends
+    after the session's timeout without data. Raises ClusterUnreachable and KafkaException.
     """
     errors: dict[int, Unknown] = {}
     assignment: list[ClientPartition] = []
