@@ -97,14 +97,7 @@ def apply(
     cluster_id = plan.cluster_id if plan else None
     manifests = loading.load_cluster(paths, settings, cluster_id=cluster_id, tree=reviewed_tree)
     if plan is None:
-        with common.open_run(settings, manifests) as run:
-            plan = pipeline.plan(run)
-        show_plan(plan, settings)
-        _check_plan(plan, expect_digest)
-        name = manifests.cluster.metadata.name
-        question = f"Type the name of the cluster ({name}) to apply this plan:"
-        if plan.actions and (answer := console.ask(question)) != name:
-            raise Refused(f"{quoted(answer)} is not {quoted(name)}: nothing was done")
+        plan = _plan_and_confirm(manifests, settings, expect_digest)
     # The results are written inside as well: a Ctrl-C at that moment must not end with "interrupted
     # before anything was written".
     with handle_signals() as signals:
@@ -148,6 +141,22 @@ def _is_paused(command: str) -> bool:
         return False
     console.print_stderr(f"paused: {PAUSED} is set, so {command} does nothing; unset it to go on")
     return True
+
+
+def _plan_and_confirm(manifests: ClusterManifests, settings: Settings, expect_digest: str | None) -> Plan:
+    """Return a new plan, after the user has seen it and typed the name of the cluster.
+
+    Raises Refused for another answer, and what `_check_plan` raises.
+    """
+    with common.open_run(settings, manifests) as run:
+        plan = pipeline.plan(run)
+    show_plan(plan, settings)
+    _check_plan(plan, expect_digest)
+    name = manifests.cluster.metadata.name
+    question = f"Type the name of the cluster ({name}) to apply this plan:"
+    if plan.actions and (answer := console.ask(question)) != name:
+        raise Refused(f"{quoted(answer)} is not {quoted(name)}: nothing was done")
+    return plan
 
 
 def _check_plan(plan: Plan, expect_digest: str | None) -> None:
