@@ -125,13 +125,16 @@ def _show_findings(settings: Settings, repository: str, findings: Sequence[Findi
 
 
 def _versions() -> str:
+    """Return the versions of this program and of what scans need, as far as it is installed."""
+    try:
+        pyspark = f"PySpark {metadata.version('pyspark')}"
+    except metadata.PackageNotFoundError:
+        pyspark = "no PySpark, as without the extra `scan`"
     try:
         java = f"Java {major_version(find_java()) or 'of an unknown version'}"
     except ScanFailed:
         java = "no Java, which Spark needs (--engine inline and auto work without it)"
-    return (
-        f"reconciler {__version__}, Python {platform.python_version()}, PySpark {metadata.version('pyspark')}, {java}"
-    )
+    return f"reconciler {__version__}, Python {platform.python_version()}, {pyspark}, {java}"
 
 
 def _json(checks: list[ClusterCheck], principal: str) -> str:

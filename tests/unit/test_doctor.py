@@ -1,6 +1,7 @@
 """The doctor's verdict and its report agree: a gap fails the purpose that needs it, and stands in the report."""
 
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,16 @@ def test_the_java_is_the_one_that_a_scan_starts(monkeypatch: pytest.MonkeyPatch,
     java.write_text("#!/bin/sh\necho 'openjdk version \"21.0.2\"' >&2\n")
     java.chmod(0o755)
     assert "Java 21" in inspect._versions()
+
+
+def test_versions_are_named_without_the_extra_of_scans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The doctor works without PySpark. Its version was asked for all the same: "this is a bug"."""
+    real = metadata.version
+
+    def version(name: str) -> str:
+        if name == "pyspark":
+            raise metadata.PackageNotFoundError(name)
+        return real(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    assert "no PySpark" in inspect._versions()
