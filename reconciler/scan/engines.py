@@ -54,14 +54,11 @@ def read(
     while True:
         process = start_spark(engine)
         is_warm = process.answered
-        deadline = futures.Deadline.after(limit_s)
         try:
             answers = process.read(task, chunks, subjects=subjects, limit_s=limit_s, progress=progress)
         except ScanFailed:
             close()
-            # Its JVM, its context or its server may have ended since the last scan. A reading that took
-            # all its time would take it again.
-            if is_warm and not deadline.passed:
+            if is_warm:  # its JVM, its context or its server may have ended since the last scan
                 continue
             raise
         except BaseException:

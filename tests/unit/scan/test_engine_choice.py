@@ -1,21 +1,16 @@
 """Which engine reads: `--engine` and RECONCILER_ENGINE, the size of the work, and whether there is Java."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from reconciler.cli.app import run
-from reconciler.errors import ScanFailed, UsageError
-from reconciler.kafka.connect import Connection
-from reconciler.kafka.session import KafkaSession
+from reconciler.errors import UsageError
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.scan import engines
 from reconciler.scan.chunking import Chunk
 from reconciler.scan.engine import Engine, EngineName
 from reconciler.scan.engines import reads_inline
-from reconciler.scan.task_rows import ScanTask
 
 OFFSETS = ScanRequest(topics=(TopicRequest(topics=(Selector("*"),), offsets=True),))
 LEADERS = ScanRequest(topics=(TopicRequest(topics=(Selector("*"),)),))
@@ -92,25 +87,3 @@ def test_an_unknown_engine_is_a_usage_error(
     error = capsys.readouterr().err
     assert "flink" in error
     assert all(name in error for name in EngineName)
-
-
-@pytest.mark.parametrize(("limit_s", "attempts"), [(60.0, 2), (0.0, 1)], ids=["at once", "after the limit"])
-def test_a_warm_spark_is_replaced_once_unless_the_time_is_up(
-    monkeypatch: pytest.MonkeyPatch, limit_s: float, attempts: int
-) -> None:
-    """Its server may have ended since the last scan. A reading that took too long was once repeated."""
-    started: list[SimpleNamespace] = []
-
-    def fail(*_arguments: object, **_options: object) -> list[bytes]:
-        raise ScanFailed("Spark gave up")
-
-    def start(_engine: Engine) -> SimpleNamespace:
-        started.append(SimpleNamespace(answered=not started, read=fail))
-        return started[-1]
-
-    monkeypatch.setattr(engines, "start_spark", start)
-    session = KafkaSession(Connection(("127.0.0.1:9",)))
-    task = ScanTask(connection=session.connection, readers={}, topic_ids={}, named={}, until_s=0.0, log_limit_s=limit_s)
-    with pytest.raises(ScanFailed):
-        engines.read(OFFSETS, Engine(), session, task, SMALL, limit_s=limit_s, progress=lambda _message: None)
-    assert len(started) == attempts
