@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-SPARK_PROCESS = "reconciler.scan.spark_driver"
+SPARK_PROCESS = "reconciler.scan.spark_process"
 """Part of the command line of the process that owns Spark."""
 
 _EVERY_S = 0.25

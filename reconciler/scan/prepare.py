@@ -18,7 +18,7 @@ from reconciler.kafka.connect import Connection
 from reconciler.scan.chunking import Chunk
 from reconciler.scan.engine import Engine
 from reconciler.scan.java import find_java, spark_home
-from reconciler.scan.spark_driver import ClassicContext
+from reconciler.scan.spark_process import ClassicContext
 from reconciler.scan.task_rows import ScanTask
 
 _LIMIT_S = 180.0

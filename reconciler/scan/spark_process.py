@@ -1,43 +1,81 @@
 """Spark in a process of its own: started first, asked for all chunks at once, and killed afterwards.
 
-This is the side of the command; `spark_driver` runs in the process, and owns pyspark and the JVM. The
-process leads a process group, so that a kill ends the JVM, too, and Ctrl-C reaches neither. Its output
-goes to a log in its temporary folder, which the command removes.
+The process owns pyspark, and with a classic master the JVM. It leads a process group, so that a kill
+ends the JVM, too, and Ctrl-C reaches neither. Its output goes to a log in its temporary folder, which
+the parent removes. A job has one stage: a result task's answer is that of one attempt, so rows of two
+readings never mix.
 """
 
 import atexit
 import contextlib
+import getpass
+import hashlib
 import os
+import pickle
+import queue
+import re
 import shlex
 import shutil
+import signal
+import socket
+import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+import traceback
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import wait
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from urllib.parse import urlsplit
 
+from reconciler import class_archive
 from reconciler.errors import ScanFailed
-from reconciler.kafka.child import Child
-from reconciler.scan.engine import Engine, EngineName, Progress
+from reconciler.kafka.child import Child, PipeEnd, serve
+from reconciler.scan import code_archive
+from reconciler.scan.engine import Engine, EngineName, Progress, without_secrets
+from reconciler.scan.java import Gateway, find_java, spark_home
 from reconciler.text.redact import add_references, redact
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from reconciler.scan.chunking import Chunk
     from reconciler.scan.task_rows import ScanTask
+
+Result = TypeVar("Result")
 
 _START_LIMIT_S = 120.0
 _INTERRUPT_LIMIT_S = 3.0
 _PROGRESS_EVERY_S = 2.0
-LOG_FILE = "spark.log"
-FOLDER = "kafka-reconciler-spark-"
-READY, RUNNING, ANSWERS, FAILED = "ready", "running", "answers", "failed"
-"""What begins a frame of the process."""
-INTERRUPT = "interrupt"
-"""What ends the reading, and how the process says that it has."""
-_DRIVER = "reconciler.scan.spark_driver"
+_COUNT_EVERY_S = 1.0
+_CONNECT_LIMIT_S = 10.0
+_CONNECT_PORT = 15002
+_MAX_SESSIONS = 20
+"""Of one day: the server may have closed them all. Then a command takes one for itself."""
+_DAY_S = 86_400
+_SESSION_ENDED = "INVALID_HANDLE.SESSION_"
+"""How a Connect server's errors begin about a session that it has closed, and does not open again."""
+_LOG_FILE = "spark.log"
+_FOLDER = "kafka-reconciler-spark-"
+_READY, _RUNNING, _ANSWERS, _FAILED = "ready", "running", "answers", "failed"
+_INTERRUPT = "interrupt"
 _SPARK_VARIABLES = ("RECONCILER_ENGINE", "RECONCILER_SPARK_MASTER", "SPARK_REMOTE", "RECONCILER_PAUSED")
 _JAVA_OPTIONS = "JAVA_TOOL_OPTIONS"
+_SUBMIT_VARIABLES = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS")
+_DRIVER_FLAGS = "spark.driver.extraJavaOptions"
+# Short runs: no second compiler, one collector thread. Both measured, see docs/scaling.md.
+_DRIVER_MEMORY = "768m"
+_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xss4m", "-XX:-UsePerfData")
+_PROPERTIES: Mapping[str, str] = {
+    "spark.app.name": "kafka-reconciler",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.speculation": "false",
+    # Large tasks go through files of the driver and of the executors, and tasks hold secrets.
+    "spark.io.encryption.enabled": "true",
+}
 
 
 class SparkProcess:
@@ -46,7 +84,7 @@ class SparkProcess:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         add_references(engine.secrets)
-        self._folder = Path(tempfile.mkdtemp(prefix=FOLDER))
+        self._folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
         self._keeps_log = False
         self._is_ready = False
         self.answered = False
@@ -54,9 +92,9 @@ class SparkProcess:
         # A JVM that is killed removes none of the native libraries that it has unpacked.
         java_options = f"{os.environ.get(_JAVA_OPTIONS, '')} -Djava.io.tmpdir={shlex.quote(folder)}".strip()
         try:
-            with (self._folder / LOG_FILE).open("wb") as log:
+            with (self._folder / _LOG_FILE).open("wb") as log:
                 self.child = Child(
-                    _DRIVER,
+                    __name__,
                     log=log,
                     environment={
                         "TMPDIR": folder,
@@ -92,8 +130,8 @@ class SparkProcess:
             answers = self._receive_answers(subjects, len(chunks), limit_s, progress)
         except BaseException:
             if self.engine.remote:  # the server would go on reading
-                self.child.send(INTERRUPT)
-                self.child.receive_after(_INTERRUPT_LIMIT_S, skip=lambda frame: frame[0] == RUNNING)
+                self.child.send(_INTERRUPT)
+                self.child.receive_after(_INTERRUPT_LIMIT_S, skip=lambda frame: frame[0] == _RUNNING)
             self.end()
             raise
         self.answered = True
@@ -116,7 +154,7 @@ class SparkProcess:
             if elapsed_s > limit_s:
                 raise ScanFailed(f"Spark had not read {subjects} after {limit_s:.0f} s{self._log_hint()}")
             frame = self._receive(min(_PROGRESS_EVERY_S, limit_s), f"Spark gave up reading {subjects}")
-            if frame is not None and frame[0] == ANSWERS:
+            if frame is not None and frame[0] == _ANSWERS:
                 answers: list[bytes] = frame[1]
                 return answers
             if frame is not None:
@@ -129,7 +167,7 @@ class SparkProcess:
         frame = self.child.receive(timeout_s)
         if frame is None and not self.is_alive:
             raise ScanFailed(f"{failure}: its process ended{self._log_hint()}")
-        if frame is not None and frame[0] == FAILED:
+        if frame is not None and frame[0] == _FAILED:
             cause, says_all = redact(frame[1]), frame[2]
             raise ScanFailed(cause if says_all else f"{failure}: {cause}{self._log_hint()}")
         return frame
@@ -139,17 +177,17 @@ class SparkProcess:
         if self.engine.remote:
             return ""
         self._keeps_log = True
-        return f"; the log is {self._folder / LOG_FILE}"
+        return f"; the log is {self._folder / _LOG_FILE}"
 
     def end(self) -> None:
         """Kill the process with its JVM and workers, and remove its files. Can be repeated."""
         self.child.end()
-        if not self._folder.name.startswith(FOLDER):
+        if not self._folder.name.startswith(_FOLDER):
             raise ValueError(f"{self._folder} is no folder of this program: not removed")
         for path in self._folder.glob("*") if self._keeps_log else ():  # a user may have removed it
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
-            elif path.name != LOG_FILE:
+            elif path.name != _LOG_FILE:
                 path.unlink(missing_ok=True)
         if not self._keeps_log:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -194,3 +232,273 @@ def close(*, unused: bool = False) -> None:
     if _process is not None and not (unused and _process.answered):
         process, _process = _process, None
         process.end()
+
+
+class Spark(Protocol):
+    """Spark in the process: a classic context, or the session of a Connect server."""
+
+    def read(self, task: "ScanTask", chunks: "Sequence[Chunk]") -> list[bytes]:
+        """Run one task per chunk."""
+        ...
+
+    def count_tasks(self) -> tuple[int, int]:
+        """Return how many tasks are done, and how many run."""
+        ...
+
+    def interrupt(self) -> None:
+        """End the reading, whatever it has read."""
+        ...
+
+
+def main(descriptor: int) -> None:
+    """In the process: start Spark, then read for each request until the parent kills the group."""
+    folder = Path(tempfile.gettempdir())  # not sent: the parent may end before its first message is read
+
+    def end_group() -> None:
+        if folder.name.startswith(_FOLDER):
+            shutil.rmtree(folder, ignore_errors=True)
+        os.killpg(0, signal.SIGKILL)
+
+    pipe, received = serve(descriptor, orphaned=end_group)
+    engine = received.get()
+    add_references(engine.secrets)
+    try:
+        spark: Spark = ConnectSession(engine, folder) if engine.remote else ClassicContext(engine, folder)
+        pipe.send((_READY,))
+        while True:
+            _serve_request(spark, pipe, received)
+    except ScanFailed as error:
+        pipe.send((_FAILED, str(error), True))
+    except Exception as error:  # noqa: BLE001 - pyspark, py4j and gRPC have their own exception trees
+        sys.stderr.write(redact("".join(traceback.format_exception(error))))
+        pipe.send((_FAILED, cause_of(error), False))
+    received.get()
+
+
+def _serve_request(spark: Spark, pipe: PipeEnd, received: "queue.SimpleQueue[Any]") -> None:
+    """Wait for a request, and answer it; meanwhile send how far it is, and obey an interruption."""
+    from reconciler.kafka import futures
+
+    task, chunks = received.get()
+    reading = futures.submit(lambda: spark.read(task, chunks))
+    while not wait([reading], _COUNT_EVERY_S).done:
+        with contextlib.suppress(queue.Empty):
+            if received.get_nowait() == _INTERRUPT:
+                spark.interrupt()
+                pipe.send((_INTERRUPT,))
+                received.get()
+        pipe.send((_RUNNING, *spark.count_tasks()))
+    pipe.send((_ANSWERS, reading.result()))
+
+
+class ClassicContext:
+    """A driver with a JVM in this process: local, or of a cluster. No SparkSession: no query is compiled."""
+
+    def __init__(self, engine: Engine, folder: Path, *, archive_flags: tuple[str, ...] | None = None) -> None:
+        java, home = find_java(), spark_home()
+        os.environ.pop("SPARK_REMOTE", None)
+        if archive_flags is None:
+            archive_flags = class_archive.use_flags("spark", java, home / "jars")
+        properties = spark_properties(engine, archive_flags)
+        gateway = None
+        if not needs_spark_submit(engine, home):
+            gateway = Gateway(java, home, [f"-Xmx{_DRIVER_MEMORY}", *_FLAGS, *archive_flags], folder)
+        from pyspark import SparkConf, SparkContext  # while the JVM starts
+
+        check_version(home)
+        # Executors of a cluster have their own interpreter; only those of a local master have ours.
+        if is_local(engine.master) or "spark.pyspark.python" in properties:
+            os.environ["PYSPARK_PYTHON"] = properties.get("spark.pyspark.python", sys.executable)
+        try:
+            if gateway is not None:
+                gateway.connect()
+            self._context = SparkContext(conf=SparkConf(loadDefaults=False).setAll(list(properties.items())))
+        except Exception:
+            log = (folder / _LOG_FILE).read_text(errors="replace")
+            if "UnsupportedClassVersionError" in log:
+                raise ScanFailed(
+                    f"Java 17 or later is needed, and {java} is older: install one, or set JAVA_HOME"
+                ) from None
+            raise
+        if not is_local(engine.master):
+            self._context.addPyFile(str(code_archive.write(folder)))
+
+    def read(self, task: "ScanTask", chunks: "Sequence[Chunk]") -> list[bytes]:
+        from reconciler.scan.task_rows import read_encoded
+
+        self._context.setJobDescription(f"kafka-reconciler: {len(chunks)} chunks")
+        # The chunks are data of the job, so each task gets its own only.
+        return list(self._context.parallelize(chunks, len(chunks)).map(partial(read_encoded, task)).collect())
+
+    def count_tasks(self) -> tuple[int, int]:
+        tracker = self._context.statusTracker()
+        stages = [info for number in tracker.getActiveStageIds() if (info := tracker.getStageInfo(number)) is not None]
+        return sum(stage.numCompletedTasks for stage in stages), sum(stage.numActiveTasks for stage in stages)
+
+    def interrupt(self) -> None:
+        self._context.cancelAllJobs()
+
+    def stop(self) -> None:
+        """End it in order: the JVM ends with this process."""
+        self._context.stop()
+
+
+class ConnectSession:
+    """A session of a Connect server. It stays there for the next command, with its workers and code.
+
+    The server closes a session that was not used for an hour, by default, and never opens one with
+    the same id again: then the next id is taken.
+    """
+
+    def __init__(self, engine: Engine, folder: Path) -> None:
+        check_reachable(str(engine.remote))
+        self._engine = engine
+        self._tag = f"reconciler-{uuid.uuid4().hex}"
+        self._counts = (0, 0)
+        self._archive = code_archive.write(folder)
+        self._number = 0
+        self._session = self._retry(self._open)
+
+    def _retry(self, call: Callable[[], Result]) -> Result:
+        """Return what the call returns; with another session each time the server has closed one."""
+        while True:
+            try:
+                return call()
+            except Exception as error:
+                self._number += 1
+                if _SESSION_ENDED not in str(error) or self._number > _MAX_SESSIONS:
+                    raise
+
+    def _open(self) -> "SparkSession":
+        from pyspark.sql import SparkSession
+
+        remote = with_session_id(self._engine, self._archive.name, self._number, day=int(time.time() // _DAY_S))
+        session = SparkSession.builder.remote(remote).config(map=dict(self._engine.conf)).create()
+        session.addArtifacts(str(self._archive), pyfile=True)
+        session.registerProgressHandler(self._count)
+        return session
+
+    def _count(self, stages: Any, inflight_tasks: int, **_more: Any) -> None:
+        self._counts = (sum(stage.num_completed_tasks for stage in stages), inflight_tasks)
+
+    def read(self, task: "ScanTask", chunks: "Sequence[Chunk]") -> list[bytes]:
+        number = self._number
+
+        def read() -> list[bytes]:
+            if self._number != number:
+                self._session = self._open()
+            return self._read(task, chunks)
+
+        return self._retry(read)
+
+    def _read(self, task: "ScanTask", chunks: "Sequence[Chunk]") -> list[bytes]:
+        import pyarrow as pa
+
+        from reconciler.scan.task_rows import read_batches
+
+        self._counts = (0, 0)  # those of the reading before would look like progress
+        # A local relation of so many rows has so many partitions: a task gets its own chunk only.
+        self._session.conf.set("spark.sql.leafNodeDefaultParallelism", str(len(chunks)))
+        self._session.addTag(self._tag)
+        rows = self._session.createDataFrame(pa.table({"chunk": [pickle.dumps(chunk) for chunk in chunks]}))
+        answers: list[bytes] = (
+            rows.mapInArrow(partial(read_batches, task), "answer binary").toArrow()["answer"].to_pylist()
+        )
+        return answers
+
+    def count_tasks(self) -> tuple[int, int]:
+        return self._counts
+
+    def interrupt(self) -> None:
+        self._session.interruptTag(self._tag)
+
+
+def spark_properties(engine: Engine, archive_flags: Sequence[str] = ()) -> dict[str, str]:
+    """Return the properties of a classic context. `archive_flags`: more flags of a local JVM."""
+    master = engine.master
+    properties = dict(_PROPERTIES)
+    if local := re.fullmatch(r"local(?:\[(\*|\d+)\])?", master):
+        # Without a second number a crashed worker fails the scan; clusters retry.
+        master = f"local[{local[1] or 1},4]"
+    if is_local(master):
+        properties |= {
+            _DRIVER_FLAGS: shlex.join([*_FLAGS, *archive_flags]),
+            "spark.driver.memory": _DRIVER_MEMORY,
+            "spark.ui.enabled": "false",
+        }
+    if re.match(r"(local|spark://(127\.|localhost))", master):
+        properties |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return properties | {"spark.master": master} | dict(engine.conf)
+
+
+def needs_spark_submit(engine: Engine, home: Path) -> bool:
+    """Whether there are other executors, or properties, variables or files that spark-submit reads."""
+    own_jvm = re.fullmatch(r"local(\[.*\])?", engine.master)
+    return not own_jvm or bool(engine.conf) or any(map(os.environ.get, _SUBMIT_VARIABLES)) or (home / "conf").exists()
+
+
+def check_version(home: Path) -> None:
+    """Raise ScanFailed unless a folder of Spark has the version of pyspark, which cannot drive another."""
+    import pyspark
+
+    jars = [path.name for path in (home / "jars").glob("spark-core_*.jar")]
+    versions = [match[1] for name in jars if (match := re.fullmatch(r"spark-core_[\d.]+-(.+)\.jar", name))]
+    if versions != [pyspark.__version__]:
+        raise ScanFailed(
+            f"SPARK_HOME, {home}, has Spark {', '.join(versions) or 'of no version'}, and pyspark is {pyspark.__version__}: "
+            "unset SPARK_HOME, or install the same version"
+        )
+
+
+def is_local(master: str) -> bool:
+    """Whether the executors run in the driver's JVM."""
+    return master.startswith("local")
+
+
+def with_session_id(engine: Engine, code: str, number: int, *, day: int) -> str:
+    """Return the address with the id of the session that commands of this user and code share.
+
+    Without one each command would start a session: 2.7 s for its workers. `code`: the archive's name.
+    `number`: of the session, after those that the server has closed; from _MAX_SESSIONS on no command
+    shares it. `day`: since the epoch. The server remembers a thousand closed sessions, so without it
+    the numbers would run out on a server that is used once a day.
+    """
+    remote = str(engine.remote)
+    if "session_id=" in remote:
+        return remote
+    conf = sorted(engine.conf.items())
+    identity = f"{getpass.getuser()} {socket.gethostname()} {code} {conf} {remote} {day} {number}".encode()
+    session_id = uuid.UUID(bytes=hashlib.sha256(identity).digest()[:16], version=4)
+    if number >= _MAX_SESSIONS:
+        session_id = uuid.uuid4()
+    # A parameter, such as a token, may end with a slash.
+    address = remote.rstrip(";") if "/;" in remote else f"{remote.rstrip('/')}/"
+    return f"{address};session_id={session_id}"
+
+
+def check_reachable(remote: str) -> None:
+    """Raise ScanFailed where no server listens. The client library would retry for minutes."""
+    try:
+        address = urlsplit(remote)
+        host, port = address.scheme == "sc" and address.hostname, address.port or _CONNECT_PORT
+    except ValueError:
+        host = None
+    shown = without_secrets(remote)
+    if not host:
+        raise ScanFailed(f"{shown} is no address of a Spark Connect server: use sc://HOST:PORT")
+    try:
+        socket.create_connection((host, port), timeout=_CONNECT_LIMIT_S).close()
+    except OSError as error:
+        raise ScanFailed(
+            f"no Spark Connect server at {shown}: {error.strerror or error}; start one, correct --spark-remote, or leave it out to use local[*]"
+        ) from None
+
+
+def cause_of(error: BaseException) -> str:
+    """Return the line of a Java or gRPC error that says why, without secrets.
+
+    It is the last one before Java's stack: that of the failed task, or that of its Python exception.
+    """
+    head = re.split(r"\n\s*at |\n\s*JVM stacktrace", str(error), maxsplit=1)[0]
+    lines = [line for line in head.splitlines() if line.strip() and not line.strip().startswith("SQLSTATE")]
+    return redact(lines[-1].strip().removeprefix(": ")) if lines else type(error).__name__

@@ -23,8 +23,7 @@ from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
 from reconciler.scan import code_archive
 from reconciler.scan.engine import Engine
-from reconciler.scan.spark_driver import with_session_id
-from reconciler.scan.spark_process import SparkProcess
+from reconciler.scan.spark_process import SparkProcess, with_session_id
 from tests.spark.processes import descendants
 from tests.spark.reading import NOTHING, next_answers, scan_task, start
 from tests.spark.servers import (

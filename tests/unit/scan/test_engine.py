@@ -14,15 +14,17 @@ from reconciler.kafka.connect import Connection
 from reconciler.scan import spark_process
 from reconciler.scan.engine import Engine
 from reconciler.scan.java import find_java, spark_home
-from reconciler.scan.spark_driver import (
+from reconciler.scan.spark_process import (
+    SparkProcess,
     cause_of,
     check_reachable,
     check_version,
     needs_spark_submit,
     spark_properties,
+    start_early,
+    start_spark,
     with_session_id,
 )
-from reconciler.scan.spark_process import SparkProcess, start_early, start_spark
 from reconciler.scan.task_rows import ScanTask
 from reconciler.text.redact import add_references
 
