@@ -18,15 +18,15 @@ from reconciler.cli.loading import Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.clock import wall_clock_ms
 from reconciler.doctor import ClusterCheck, check_cluster, cluster_needs, doctor_report
-from reconciler.errors import ExitCode, GitHubUnavailable, ReconcilerError, ScanFailed, UsageError, WrongCluster
+from reconciler.errors import ExitCode, GitHubUnavailable, ReconcilerError, SandboxError, UsageError, WrongCluster
 from reconciler.gitops.github_api import GitHub
 from reconciler.gitops.protection import UNREVIEWED, Finding, State, check_environment, check_repository
 from reconciler.journal.entry import dump
 from reconciler.kafka.permissions import Role
+from reconciler.model.snapshot import Unknown
 from reconciler.plan import drift as drift_reports
 from reconciler.plan.drift import DriftReport
-from reconciler.sandbox.java import major_version
-from reconciler.scan.java import find_java
+from reconciler.sandbox.java import find_java, major_version
 from reconciler.text.escape import escape_text, harmless_json
 from reconciler.text.validation import error_reason
 
@@ -125,19 +125,19 @@ def _show_findings(settings: Settings, repository: str, findings: Sequence[Findi
 
 
 def _versions() -> str:
-    """Return the versions of this program and of what scans need, as far as it is installed."""
     try:
-        pyspark = f"PySpark {metadata.version('pyspark')}"
-    except metadata.PackageNotFoundError:
-        pyspark = "no PySpark, as without the extra `scan`"
-    try:
-        java = f"Java {major_version(find_java()) or 'of an unknown version'}"
-    except ScanFailed:
-        java = "no Java, which Spark needs (--engine inline and auto work without it)"
-    return f"reconciler {__version__}, Python {platform.python_version()}, {pyspark}, {java}"
+        java = f"Java {major_version(find_java())}"
+    except SandboxError:
+        java = "no Java found (only policies without offsets work)"
+    return (
+        f"reconciler {__version__}, Python {platform.python_version()}, PySpark {metadata.version('pyspark')}, {java}"
+    )
 
 
 def _json(checks: list[ClusterCheck], principal: str) -> str:
+    def plain(value: object) -> object:
+        return {"unread": value.reason} if isinstance(value, Unknown) else str(value)
+
     clusters = [
         {
             "cluster": check.cluster,
@@ -148,7 +148,7 @@ def _json(checks: list[ClusterCheck], principal: str) -> str:
         for check in checks
     ]
     document = {"format_version": "1.0", "kind": "Examination", "clusters": clusters}
-    return json.dumps(document, default=str, indent=1) + "\n"
+    return json.dumps(document, default=plain, indent=1) + "\n"
 
 
 @accepts_settings

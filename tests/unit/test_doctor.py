@@ -1,12 +1,9 @@
 """The doctor's verdict and its report agree: a gap fails the purpose that needs it, and stands in the report."""
 
 from dataclasses import replace
-from importlib import metadata
-from pathlib import Path
 
 import pytest
 
-from reconciler.cli import inspect
 from reconciler.doctor import ClusterCheck, doctor_report
 from reconciler.kafka.doctor import ClockSkew, DoctorReport
 from reconciler.kafka.permissions import Permission, RequiredAccess, Role
@@ -85,28 +82,3 @@ def test_clocks_agree_only_with_a_fresh_timestamp(age_ms: int | Unknown, words: 
     report = replace(HEALTHY, clock=ClockSkew(age_ms=age_ms))
     [line] = [line.plain for line in write_lines(doctor_report(check(report), Role.PLAN)) if "clock" in line.plain]
     assert words in line
-
-
-def test_the_java_is_the_one_that_a_scan_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """With a wrong JAVA_HOME the doctor named the Java of PATH, and the scan found none."""
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert "no Java" in inspect._versions()
-    monkeypatch.delenv("JAVA_HOME")
-    monkeypatch.setenv("PATH", f"{tmp_path}")
-    java = tmp_path / "java"
-    java.write_text("#!/bin/sh\necho 'openjdk version \"21.0.2\"' >&2\n")
-    java.chmod(0o755)
-    assert "Java 21" in inspect._versions()
-
-
-def test_versions_are_named_without_the_extra_of_scans(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The doctor works without PySpark. Its version was asked for all the same: "this is a bug"."""
-    real = metadata.version
-
-    def version(name: str) -> str:
-        if name == "pyspark":
-            raise metadata.PackageNotFoundError(name)
-        return real(name)
-
-    monkeypatch.setattr(metadata, "version", version)
-    assert "no PySpark" in inspect._versions()
