@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from reconciler import pipeline, report
+from reconciler import pipeline
 from reconciler.apply import results as results_file
 from reconciler.apply.context import Tuning
 from reconciler.apply.results import may_have_written
@@ -78,7 +78,9 @@ def apply(
     operations = OPERATIONS if only is None else parse_operations(only)
     if reviewed_tree is not None:
         parse_tree("--reviewed-tree", reviewed_tree)
-        if left_out := [each.API[0] for each in OPERATIONS if each.REMOVES and each not in operations]:
+        if left_out := [
+            operation.API[0] for operation in OPERATIONS if operation.REMOVES and operation not in operations
+        ]:
             raise UsageError(
                 f"--reviewed-tree lets `converge` remove what continuous policies select, and --operations leaves out "
                 f"{', '.join(left_out)}: name them in --operations, too, or leave --reviewed-tree out"
@@ -95,14 +97,7 @@ def apply(
     cluster_id = plan.cluster_id if plan else None
     manifests = loading.load_cluster(paths, settings, cluster_id=cluster_id, tree=reviewed_tree)
     if plan is None:
-        with common.open_run(settings, manifests) as run:
-            plan = pipeline.plan(run)
-        show_plan(plan, settings)
-        _check_plan(plan, expect_digest)
-        name = manifests.cluster.metadata.name
-        question = f"Type the name of the cluster ({name}) to apply this plan:"
-        if plan.actions and (answer := console.ask(question)) != name:
-            raise Refused(f"{quoted(answer)} is not {quoted(name)}: nothing was done")
+        plan = _plan_and_confirm(manifests, settings, expect_digest)
     # The results are written inside as well: a Ctrl-C at that moment must not end with "interrupted
     # before anything was written".
     with handle_signals() as signals:
@@ -118,7 +113,7 @@ def apply(
         if results:
             with console.report_write_errors():
                 results_file.write(results, applied.outcomes, applied.header)
-        show_results(applied, settings)
+        _show_results(applied, settings)
     for message in applied.header.refused:
         console.print_error(message)
     return applied.header.exit_code
@@ -148,6 +143,22 @@ def _is_paused(command: str) -> bool:
     return True
 
 
+def _plan_and_confirm(manifests: ClusterManifests, settings: Settings, expect_digest: str | None) -> Plan:
+    """Return a new plan, after the user has seen it and typed the name of the cluster.
+
+    Raises Refused for another answer, and what `_check_plan` raises.
+    """
+    with common.open_run(settings, manifests) as run:
+        plan = pipeline.plan(run)
+    show_plan(plan, settings)
+    _check_plan(plan, expect_digest)
+    name = manifests.cluster.metadata.name
+    question = f"Type the name of the cluster ({name}) to apply this plan:"
+    if plan.actions and (answer := console.ask(question)) != name:
+        raise Refused(f"{quoted(answer)} is not {quoted(name)}: nothing was done")
+    return plan
+
+
 def _check_plan(plan: Plan, expect_digest: str | None) -> None:
     """Raise PlanUnusable for another or an expired plan, Refused for a plan beyond a limit."""
     digest = plan_file.digest(plan)
@@ -162,20 +173,11 @@ def _check_plan(plan: Plan, expect_digest: str | None) -> None:
         raise Refused("; ".join(verdict.message for verdict in plan.refused))
 
 
-def show_results(applied: ApplyResult, settings: Settings) -> None:
+def _show_results(applied: ApplyResult, settings: Settings) -> None:
     """Write the outcomes of a plan in the selected formats, or an error line."""
-    duration_ms = max(0, applied.header.finished_at_ms - applied.header.started_at_ms)
-    tree = report.results_report(applied.plan, applied.outcomes, duration_ms=duration_ms)
+    header, outcomes = applied.header, applied.outcomes
     with console.report_write_errors():
-        console.emit(
-            settings,
-            "a result",
-            text=lambda: common.lines(tree),
-            md=lambda: report.write_markdown(tree),
-            html=lambda: report.write_html([tree], [report.results_figures(applied.outcomes)]),
-            json=lambda: results_file.lines(applied.outcomes, applied.header),
-            github=lambda: report.write_annotations(tree),
-        )
+        common.show_results(settings, header, outcomes, json=lambda: results_file.lines(outcomes, header))
 
 
 @accepts_settings
@@ -341,5 +343,5 @@ def _converge_once(
     for message in applied.header.refused:
         console.print_error(message)
     if applied.outcomes:
-        show_results(applied, settings)
+        _show_results(applied, settings)
     return applied

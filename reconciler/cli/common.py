@@ -1,21 +1,24 @@
 """What several commands share: arguments, manifests, the run on a cluster, exit codes."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from rich.text import Text
 
+from reconciler import report
+from reconciler.apply.results import ResultRow, ResultsHeader
 from reconciler.cli import console, loading
 from reconciler.cli.settings import Settings
 from reconciler.cli.signals import SignalState
 from reconciler.errors import ExitCode, ReconcilerError, Refused, UsageError
 from reconciler.manifest.files import ClusterManifests
+from reconciler.model.outcome import Outcome
 from reconciler.model.plan import Plan
 from reconciler.pipeline import Run
-from reconciler.plan import plan_file
-from reconciler.report import write_lines
+from reconciler.plan import drift, plan_file
+from reconciler.plan.drift import DriftReport
 from reconciler.report.tree import Report
 from reconciler.scan.engine import Engine, EngineName
 from reconciler.text.escape import display_name
@@ -88,7 +91,49 @@ def open_run(settings: Settings, manifests: ClusterManifests, signals: SignalSta
 
 def lines(tree: Report, *, full: bool = False) -> Iterator[Text]:
     """Lay a report out for the terminal; without a terminal and COLUMNS, no line is broken."""
-    return write_lines(tree, width=console.terminal_width(), full=full)
+    return report.write_lines(tree, width=console.terminal_width(), full=full)
+
+
+def show_results(
+    settings: Settings,
+    header: ResultsHeader,
+    outcomes: Sequence[Outcome | ResultRow],
+    *,
+    json: Callable[[], console.Rendered],
+) -> None:
+    """Write what became of a plan in the selected formats. `json`: renders its results file.
+
+    Raises UsageError, OutputUnwritten and BrokenPipeError.
+    """
+    duration_ms = max(0, header.finished_at_ms - header.started_at_ms)
+    tree = report.results_report(header, outcomes, duration_ms=duration_ms)
+    console.emit(
+        settings,
+        "a result",
+        text=lambda: lines(tree),
+        md=lambda: report.write_markdown(tree),
+        html=lambda: report.write_html([tree], [report.results_figures(outcomes)]),
+        json=json,
+        github=lambda: report.write_annotations(tree),
+    )
+
+
+def show_drift(settings: Settings, reports: Sequence[DriftReport]) -> None:
+    """Write what drifts in the selected formats. With -q, the text leaves clusters in sync out.
+
+    Raises UsageError, OutputUnwritten and BrokenPipeError.
+    """
+    trees = list(map(report.drift_report, reports))
+    visible = [tree for tree, entry in zip(trees, reports, strict=True) if not (settings.quiet and entry.is_silent)]
+    console.emit(
+        settings,
+        "a drift report",
+        text=lambda: (line for tree in visible for line in lines(tree)),
+        md=lambda: report.write_pages(trees),
+        html=lambda: report.write_html(trees, report.drift_figures(reports)),
+        github=lambda: report.write_pages(trees),
+        json=lambda: drift.dumps(reports),
+    )
 
 
 @contextmanager

@@ -19,7 +19,8 @@ from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.clock import wall_clock_ms
 from reconciler.doctor import ClusterCheck, check_cluster, cluster_needs, doctor_report
 from reconciler.errors import ExitCode, GitHubUnavailable, ReconcilerError, SandboxError, UsageError, WrongCluster
-from reconciler.gitops.protection import UNREVIEWED, Finding, GitHub, State, check_environment, check_repository
+from reconciler.gitops.github_api import GitHub
+from reconciler.gitops.protection import UNREVIEWED, Finding, State, check_environment, check_repository
 from reconciler.journal.entry import dump
 from reconciler.kafka.permissions import Role
 from reconciler.model.snapshot import Unknown
@@ -189,17 +190,7 @@ def drift(
             )
             # The wrong cluster stays wrong until the manifest changes, and its facts mean nothing.
             wrong_cluster = wrong_cluster or isinstance(error, WrongCluster)
-    trees = [report.drift_report(entry) for entry in reports]
-    visible = [tree for tree, entry in zip(trees, reports, strict=True) if not (settings.quiet and entry.is_silent)]
-    console.emit(
-        settings,
-        "a drift report",
-        text=lambda: (line for tree in visible for line in common.lines(tree)),
-        md=lambda: report.write_pages(trees),
-        html=lambda: report.write_html(trees, report.drift_figures(reports)),
-        github=lambda: report.write_pages(trees),
-        json=lambda: drift_reports.dumps(reports),
-    )
+    common.show_drift(settings, reports)
     if metrics:
         with console.write_errors(f"--metrics {metrics}"):
             metrics.parent.mkdir(parents=True, exist_ok=True)

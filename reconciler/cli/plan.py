@@ -247,16 +247,7 @@ def _show_saved_results(saved: Path, settings: Settings) -> ExitCode:
         header, rows = results_file.parse(text)
     except (OSError, ValueError) as error:
         raise PlanUnusable(f"the results {saved} are not usable: {error}") from error
-    tree = report.results_report(header, rows, duration_ms=max(0, header.finished_at_ms - header.started_at_ms))
-    console.emit(
-        settings,
-        "a result",
-        text=lambda: common.lines(tree),
-        md=lambda: report.write_markdown(tree),
-        html=lambda: report.write_html([tree], [report.results_figures(rows)]),
-        json=lambda: document(json.loads(text)),
-        github=lambda: report.write_annotations(tree),
-    )
+    common.show_results(settings, header, rows, json=lambda: document(json.loads(text)))
     return ExitCode.DONE
 
 
@@ -275,15 +266,7 @@ def _show_drift_report(saved: Path, settings: Settings) -> ExitCode:
         reports = drift_reports.parse(saved.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ReconcilerError(f"the drift report {saved} is not usable: {error}") from error
-    trees = list(map(report.drift_report, reports))
-    console.emit(
-        settings,
-        "a drift report",
-        text=lambda: (line for tree in trees for line in common.lines(tree)),
-        md=lambda: report.write_pages(trees),
-        html=lambda: report.write_html(trees, report.drift_figures(reports)),
-        json=lambda: drift_reports.dumps(reports),
-    )
+    common.show_drift(settings, reports)
     return ExitCode.DONE
 
 

@@ -2,29 +2,22 @@
 branch, owners.
 
 Reads only, and decides nothing about a cluster. What a token may not see is unknown, never missing.
-The token goes to the API's host and nowhere else, and appears in no message.
 """
 
 import base64
 import binascii
-import http.client
-import ipaddress
 import json
-import os
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any
-from urllib.error import HTTPError
-from urllib.parse import quote, urlsplit
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+from urllib.parse import quote
 
-from reconciler.errors import GitHubUnavailable, UsageError
-from reconciler.text.escape import escape_sentence
+from reconciler.errors import GitHubUnavailable
+from reconciler.gitops.github_api import GitHub, Hidden
 
 UNREVIEWED = "RECONCILER_UNREVIEWED"
 """The variable with the clusters, separated by commas, to which an operator applies without
@@ -32,12 +25,8 @@ reviewers.
 """
 CHECK = "reconciler"
 """The check that a merge has to require: all others report through it."""
-_REPOSITORY = re.compile(r"[A-Za-z0-9-]{1,100}/(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}")
 _ENVIRONMENT = re.compile("reconciler-(plan|apply|elect|converge)-(.+)")
 _REVIEWED_ROLES = ("apply", "elect")
-_PAGE = 100
-_PAGES_MAX = 50
-_BYTES_MAX = 10_000_000
 _OWNERS_FILES = (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS")
 """Where GitHub looks for the file, in this order."""
 
@@ -75,156 +64,6 @@ class ClusterNeeds:
         """The names of its environments."""
         roles = ["plan", "apply", *(["elect"] if self.elects else []), *(["converge"] if self.converges else [])]
         return tuple(f"reconciler-{role}-{self.name}" for role in roles)
-
-
-class _Hidden(Exception):
-    """The token may not see it, or it does not exist; `message`: GitHub's reason."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status, self.message = status, message
-
-
-class _SameHost(HTTPRedirectHandler):
-    """Follows redirects of a renamed repository, but carries the token to no other host."""
-
-    def redirect_request(self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Request | None:
-        old, new = urlsplit(req.full_url), urlsplit(newurl)
-        if (old.scheme, old.netloc) != (new.scheme, new.netloc):
-            fp.close()
-            raise GitHubUnavailable(
-                f"{old.netloc} redirects to another host, and the token is not sent there: correct OWNER/NAME or "
-                "GITHUB_API_URL"
-            )
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-@dataclass(kw_only=True)
-class GitHub:
-    """One repository in GitHub's REST API.
-
-    Every call raises GitHubUnavailable where there is no answer.
-    """
-
-    repository: str
-    url: str
-    token: str = field(repr=False)
-    timeout_s: float = 30.0
-
-    @classmethod
-    def of(cls, repository: str, *, timeout_s: float, environment: Mapping[str, str] = os.environ) -> "GitHub":
-        """Return the repository OWNER/NAME, with the API and the token of the environment.
-
-        Raises UsageError.
-        """
-        if not _REPOSITORY.fullmatch(repository):
-            raise UsageError(f"--github {repository or 'is empty'}: expected OWNER/NAME of a repository")
-        url = (environment.get("GITHUB_API_URL") or "https://api.github.com").rstrip("/")
-        if not _is_safe(url):
-            raise UsageError(
-                "GITHUB_API_URL is no https address without a user, a query or a fragment: the token is sent over https only"
-            )
-        token = environment.get("GH_TOKEN") or environment.get("GITHUB_TOKEN") or ""
-        if not re.fullmatch("[!-~]{0,1000}", token):
-            raise UsageError("GH_TOKEN or GITHUB_TOKEN is no token: it has spaces, line ends or other characters")
-        return cls(repository=repository, url=url, token=token, timeout_s=timeout_s)
-
-    @cached_property
-    def default_branch(self) -> str:
-        """The name of the default branch."""
-        try:
-            return str(self.get("")["default_branch"])
-        except _Hidden as error:
-            hint = "" if self.token else "; set GH_TOKEN"
-            raise GitHubUnavailable(
-                f"the repository {self.repository} does not exist, or this token may not see it{hint}"
-            ) from error
-
-    def get(self, path: str) -> Any:
-        """Return the JSON of a path below the repository. Raises _Hidden for 403 and 404."""
-        headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
-        headers |= {"User-Agent": "kafka-reconciler"} | (
-            {"Authorization": f"Bearer {self.token}"} if self.token else {}
-        )
-        url = f"{self.url}/repos/{self.repository}{'/' if path else ''}{path}"
-        # A proxy of the environment would read the token of a request without TLS.
-        proxies = ProxyHandler() if url.startswith("https:") else ProxyHandler({})
-        try:
-            with build_opener(_SameHost, proxies).open(Request(url, headers=headers), timeout=self.timeout_s) as answer:  # noqa: S310  https or loopback
-                content = answer.read(_BYTES_MAX)
-            return json.loads(content)
-        except HTTPError as error:
-            with error:
-                raise self._refusal(error) from None
-        except (OSError, http.client.HTTPException) as error:
-            reason = getattr(error, "reason", error)
-            raise GitHubUnavailable(f"{self._host} could not be asked: {self._safe(str(reason))}") from None
-        except ValueError:
-            raise GitHubUnavailable(
-                f"{self._host} answered {path or 'the repository'} with something else than JSON"
-            ) from None
-
-    def get_all(self, path: str, key: str = "") -> list[Any]:
-        """Return all pages of a list.
-
-        `key`: of the object that holds it; empty: the answer is the list.
-        """
-        rows: list[Any] = []
-        for page in range(1, _PAGES_MAX + 1):
-            answer = self.get(f"{path}?per_page={_PAGE}&page={page}")
-            part = answer[key] if key else answer
-            rows += part
-            if len(part) < _PAGE:
-                return rows
-        raise GitHubUnavailable(f"{self._host} has more than {_PAGE * _PAGES_MAX:,} entries of {path}")
-
-    def call(self, method: str, path: str, *words: str) -> str:
-        """Return the `gh api` call for a path below the repository.
-
-        `words`: shell words, quoted already.
-        """
-        return " ".join(
-            [
-                "gh api",
-                *([] if method == "GET" else [f"--method {method}"]),
-                shlex.quote(f"repos/{self.repository}/{path}"),
-                *words,
-            ]
-        )
-
-    @property
-    def _host(self) -> str:
-        return urlsplit(self.url).netloc
-
-    def _safe(self, text: str) -> str:
-        return escape_sentence(text.replace(self.token, "***") if self.token else text)
-
-    def _refusal(self, error: HTTPError) -> Exception:
-        try:
-            message = self._safe(str(json.loads(error.read(_BYTES_MAX))["message"]))
-        except (ValueError, KeyError, TypeError, OSError, http.client.HTTPException):
-            message = f"HTTP {error.code}"
-        is_limited = (
-            error.code == 429 or error.headers.get("X-RateLimit-Remaining") == "0" or "Retry-After" in error.headers
-        )
-        if is_limited:
-            return GitHubUnavailable(f"{self._host} answers no more requests for now ({message}): try again later")
-        if error.code in (403, 404):
-            return _Hidden(error.code, message)
-        hint = ": the token of GH_TOKEN or GITHUB_TOKEN is not valid" if error.code == 401 else ""
-        return GitHubUnavailable(f"{self._host} answered {error.code}{hint} ({message})")
-
-
-def _is_safe(url: str) -> bool:
-    """Whether a token may go there: by https, or to this machine."""
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-        if not host or "@" in parts.netloc or parts.query or parts.fragment or not re.fullmatch("[!-~]+", url):
-            return False
-        return parts.scheme == "https" or (parts.scheme == "http" and ipaddress.ip_address(host).is_loopback)
-    except ValueError:
-        return False
 
 
 def check_environment(github: GitHub, name: str, *, unreviewed: Collection[str] = ()) -> Sequence[Finding]:
@@ -273,7 +112,7 @@ def _environment(github: GitHub, name: str, *, reviewed: bool, accepted: bool) -
     _ = github.default_branch  # of a repository that the token may not see, every path is 404
     try:
         present = github.get(path)
-    except _Hidden as error:
+    except Hidden as error:
         if error.status != 404:
             yield _unseen(subject, error)
             return
@@ -307,7 +146,7 @@ def _branch_rule(github: GitHub, subject: str, path: str, policy: Any, mend: str
         yield Finding(state=State.GAP, subject=subject, text=text, command=mend)
     try:
         rows = github.get_all(f"{path}/deployment-branch-policies", "branch_policies") if policy else []
-    except _Hidden as error:
+    except Hidden as error:
         yield _unseen(f"branch rule of {subject}", error)
         return
     names = {row["name"] for row in rows if row.get("type", "branch") == "branch"}
@@ -351,7 +190,7 @@ def _variables(github: GitHub, environment: str, names: Collection[str]) -> Iter
     path, subject = f"environments/{quote(environment, safe='')}", f"secrets of environment {environment}"
     try:
         there = {row["name"] for kind in ("secrets", "variables") for row in github.get_all(f"{path}/{kind}", kind)}
-    except _Hidden as error:
+    except Hidden as error:
         yield _unseen(subject, error)
         return
     for name in sorted(set(names) - there):
@@ -367,7 +206,7 @@ def _shared_secrets(github: GitHub, names: Collection[str]) -> Iterator[Finding]
         subject = f"secrets of the {level}"
         try:
             shared = sorted({row["name"] for row in github.get_all(path, "secrets")} & set(names))
-        except _Hidden as error:
+        except Hidden as error:
             yield _unseen(subject, error)
             continue
         for name in shared:
@@ -386,16 +225,16 @@ def _branch(github: GitHub) -> Iterator[Finding]:
     """Yield what a merge into the default branch needs, by its protection and by rulesets together."""
     branch = github.default_branch
     subject, path = f"branch {branch}", quote(branch, safe="")
-    hidden: _Hidden | None = None
+    hidden: Hidden | None = None
     protection: Mapping[str, Any] = {}
     rules: Sequence[Mapping[str, Any]] = ()
     try:
         rules = github.get_all(f"rules/branches/{path}")
-    except _Hidden as error:
+    except Hidden as error:
         hidden = error
     try:
         protection = github.get(f"branches/{path}/protection")
-    except _Hidden as error:
+    except Hidden as error:
         if error.message != "Branch not protected":  # GitHub's words to a token that may see it
             hidden = error
     reviews = protection.get("required_pull_request_reviews") or {}
@@ -437,7 +276,7 @@ def _bypass(github: GitHub, number: int) -> Finding:
     path, subject = f"rulesets/{number}", f"ruleset {number}"
     try:
         actors = github.get(path).get("bypass_actors")
-    except _Hidden as error:
+    except Hidden as error:
         return _unseen(subject, error)
     if actors is None:
         text = "who may bypass it cannot be seen with this token, which may not change the ruleset"
@@ -480,7 +319,7 @@ def _owners(github: GitHub, folder: str) -> Iterator[Finding]:
     for path in _OWNERS_FILES:
         try:
             text = base64.b64decode(github.get(f"contents/{path}")["content"]).decode("utf-8", "replace")
-        except _Hidden as error:
+        except Hidden as error:
             if error.status != 404:
                 yield _unseen(subject, error)
                 return
@@ -498,7 +337,7 @@ def _owners(github: GitHub, folder: str) -> Iterator[Finding]:
     lacking = [pattern for pattern, names in samples.items() if not all(_has_owner(text, name) for name in names)]
     try:
         listing = github.get(f"git/trees/{quote(github.default_branch, safe='')}?recursive=1")
-    except _Hidden as error:
+    except Hidden as error:
         yield _unseen(f"files of {github.default_branch}", error)
         listing = {"tree": ()}
     if listing.get("truncated"):
@@ -523,7 +362,7 @@ def _owners(github: GitHub, folder: str) -> Iterator[Finding]:
         yield Finding(state=State.OK, subject=subject, text=f"{path} covers {', '.join(samples)}")
     try:
         errors = github.get("codeowners/errors")["errors"] if text else []
-    except _Hidden as error:
+    except Hidden as error:
         yield _unseen("errors of CODEOWNERS", error)
         return
     if errors:
@@ -553,9 +392,9 @@ def _pattern(pattern: str) -> str:
     return f"{'' if anchored else '(?:.*/)?'}{expression}{below}"
 
 
-def _unseen(subject: str, error: _Hidden) -> Finding:
+def _unseen(subject: str, error: Hidden) -> Finding:
     return Finding(state=State.UNKNOWN, subject=subject, text=_reason(error))
 
 
-def _reason(error: _Hidden) -> str:
+def _reason(error: Hidden) -> str:
     return f"cannot be seen with this token ({error.message})"

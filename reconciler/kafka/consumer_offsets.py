@@ -10,12 +10,13 @@ GroupMetadata*, and the Consumer-, Share-, StreamsGroup*Key files).
 
 import base64
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import Any, NamedTuple
 
 from confluent_kafka import Message
 
+from reconciler.kafka.futures import error_columns
 from reconciler.kafka.offsets import read_ends, read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
@@ -112,7 +113,7 @@ def read_commit_log(
         counts = {"records": log.records, "skipped": log.skipped, "garbled": log.malformed}
         end = ends[number].high_watermark
         log_end = None if isinstance(end, Unknown) else end
-        rows.append({"log_partition": number, **counts, "error": errors.get(number), "log_offset": log_end})
+        rows.append({"log_partition": number, **counts, **error_columns(errors.get(number)), "log_offset": log_end})
         rows += ({"log_partition": number, **activity} for activity in log.activities())
         rows += log.origins(origins)
         rows += log.outdated(topic_ids or {})
@@ -126,14 +127,14 @@ def read_newest_records(session: KafkaSession, starts: Mapping[int, int]) -> dic
     a record that cannot be attributed to a group. Raises ClusterUnreachable.
     """
     newest: dict[int, dict[str, int]] = {number: {} for number in starts}
-    errors: dict[int, str] = {}
+    errors: dict[int, Unknown] = {}
 
     def add(number: int, messages: list[Message]) -> None:
         for message in messages:
             try:
                 group = decode_key(message.key() or b"").group
             except ValueError as error:
-                errors[number] = f"the record at offset {message.offset()} is malformed: {error}"
+                errors[number] = Unknown(f"the record at offset {message.offset()} is malformed: {error}")
                 continue
             if group is not None:
                 newest[number][group] = message.offset()
@@ -142,11 +143,14 @@ def read_newest_records(session: KafkaSession, starts: Mapping[int, int]) -> dic
     for number, start in starts.items():
         end = ends[number].high_watermark
         if isinstance(end, int) and end < start:
-            errors[number] = f"it ends at offset {end}, below {start}: it was cut"
+            errors[number] = Unknown(f"it ends at offset {end}, below {start}: it was cut")
     errors |= read_records(session, COMMIT_LOG_TOPIC, ends, add, read_to=starts)
     return newest | {
-        number: Unknown(f"{COMMIT_LOG_TOPIC}[{number}] was not read from offset {starts[number]} to its end: {reason}")
-        for number, reason in errors.items()
+        number: replace(
+            error,
+            reason=f"{COMMIT_LOG_TOPIC}[{number}] was not read from offset {starts[number]} to its end: {error.reason}",
+        )
+        for number, error in errors.items()
     }
 
 
@@ -265,7 +269,7 @@ class Reduction:
         for state in self._states.values():
             present_id = topic_ids.get(state.key.topic)
             for topic_id, value in state.committed.items() if present_id is not None else ():
-                if value is state.value and topic_id_text(topic_id) not in (None, present_id):
+                if value is state.value and encode_topic_id(topic_id) not in (None, present_id):
                     yield _origin(state.key, topic_id, value)
 
 
@@ -275,7 +279,7 @@ def _origin(key: RecordKey, topic_id: bytes, value: bytes) -> dict[str, Any]:
         "topic": key.topic,
         "partition": key.partition,
         "committed": decode_commit(value).offset,
-        "topic_id": topic_id_text(topic_id),
+        "topic_id": encode_topic_id(topic_id),
     }
 
 
@@ -364,8 +368,8 @@ def log_partition(group: str, partitions: int) -> int:
     return (0 if signed == -(1 << 31) else abs(signed)) % partitions
 
 
-def topic_id_text(topic_id: bytes) -> str | None:
-    """A topic id in the spelling of Kafka: base64, URL-safe, unpadded."""
+def encode_topic_id(topic_id: bytes) -> str | None:
+    """Return a topic id in the spelling of Kafka: base64, URL-safe, unpadded. None: there is none."""
     return None if topic_id == NO_TOPIC_ID else base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 

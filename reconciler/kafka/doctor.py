@@ -16,7 +16,7 @@ from reconciler.kafka.journal_topic import check_topic
 from reconciler.kafka.offsets import newest_timestamps
 from reconciler.kafka.permissions import Permission, RequiredAccess
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.silence import is_silence, silent_brokers
+from reconciler.kafka.silence import silent_brokers
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, describe_topics, list_topics
 from reconciler.model.snapshot import Unknown
 
@@ -44,8 +44,8 @@ class ClockSkew:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorReport:
     """All results. `silent`: sentences about brokers that do not answer or are not alive; what they
-    kept is in no other field. `unseen`: about incomplete listings. `journal_risks`: sentences on how the journal
-    topic may lose entries. `beyond`: permissions beyond planning.
+    do not answer is in no other field. `unseen`: about incomplete listings. `journal_risks`:
+    sentences on how the journal topic may lose entries. `beyond`: permissions beyond planning.
     """
 
     cluster_id: str
@@ -75,8 +75,10 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
     connection = session.connection
     debug = replace(connection, properties={**connection.properties, "debug": "feature"})
     with _capture_client_log() as log, closing(KafkaSession(debug)) as debug_session:
-        rights, beyond = permissions.check(debug_session, required, topics=names, groups=group_names)
         silent = silent_brokers(debug_session, session.addresses)
+        rights, beyond = permissions.check(
+            debug_session, required, topics=names, groups=group_names, with_unanswered=not silent
+        )
         clock = _clock_skew(debug_session, [facts.partition.partition for facts in commit_log])
         deliver_events(debug_session.reader())
     return DoctorReport(
@@ -87,13 +89,13 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
         clock=clock,
         topics=names,
         groups=group_names,
-        rights=tuple(right for right in map(_without_silence, rights) if right.total) if silent else rights,
+        rights=rights,
         beyond=beyond,
         silent=(*(silent[broker].reason for broker in sorted(silent)), *_not_alive(session, listing)),
         unseen=tuple(
             fact.reason
             for fact in (listing.incomplete, groups.incomplete)
-            if fact is not None and not (silent and is_silence(fact.reason))
+            if fact is not None and not (silent and fact.unanswered)
         ),
         journal_missing=journal is not None and journal not in listing.topics,
         journal_risks=() if journal is None else check_topic(session, journal),
@@ -101,17 +103,14 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
 
 
 def _not_alive(session: KafkaSession, listing: TopicListing) -> Iterator[str]:
-    """Yield a sentence for each broker with replicas that no metadata names: the controller fences a silent one."""
+    """Yield a sentence for each broker that has replicas and that no metadata names.
+
+    The controller fences a silent broker, and metadata leaves fenced ones out.
+    """
     partitions = (facts for of_topic in listing.partitions.values() for facts in of_topic)
     holders = {broker for facts in partitions if isinstance(facts.replicas, tuple) for broker in facts.replicas}
     for broker in sorted(holders.difference(listing.brokers)):
         yield f"{session.broker(broker)} has replicas and is not in the cluster's metadata: it is down or does not answer"
-
-
-def _without_silence(right: Permission) -> Permission:
-    """Return the permission without names of which no answer came: that says nothing of a right."""
-    unread = tuple((name, reason) for name, reason in right.unread if not is_silence(reason))
-    return replace(right, unread=unread, total=right.total - len(right.unread) + len(unread))
 
 
 def versions(lines: Sequence[str], requests: Sequence[tuple[str, int, int]]) -> tuple[BrokerVersion, ...]:

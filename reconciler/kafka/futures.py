@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from reconciler.model.snapshot import Unknown
+from reconciler.model.snapshot import Cause, Unknown
 from reconciler.text.redact import redact
 
 Item = TypeVar("Item")
@@ -28,6 +28,16 @@ DENIED = frozenset(
 GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID, KafkaError.GROUP_ID_NOT_FOUND})
 FINAL = DENIED | GONE | {KafkaError.TOPIC_EXCEPTION, KafkaError.INVALID_GROUP_ID, KafkaError._INVALID_ARG}
 """Errors of reads that a retry would not change."""
+_UNANSWERED = frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        # A broker that waited for another one in vain.
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
 _REASONS = {
     KafkaError._NOENT: "it had no leader",
     KafkaError.INVALID_GROUP_ID: "the broker says that the group's id is invalid",
@@ -105,6 +115,11 @@ def reason_of(error: BaseException | KafkaError) -> str:
     return redact(str(error)) or type(error).__name__ if inner is None else f"{text_of(inner)} ({inner.name()})"
 
 
+def cause_of(error: BaseException | KafkaError) -> Cause:
+    """Whether a failed call had an answer."""
+    return Cause.NO_ANSWER if code_of(error) in _UNANSWERED else Cause.OTHER
+
+
 def text_of(error: KafkaError) -> str:
     """The text of the broker or the library, without values of secrets."""
     return redact(raw_text_of(error))
@@ -123,18 +138,23 @@ def failed_with(future: Future[Any], codes: Collection[int]) -> bool:
     return future.done() and code_of(future.exception()) in codes
 
 
-def failure_of(
-    future: Future[Any], *, right: str = "", prefix: str = "", unanswered: str = "no broker answered in time"
-) -> Unknown | None:
+def failure_of(future: Future[Any], *, right: str = "", prefix: str = "") -> Unknown | None:
     """Why a call gave no result; None: it gave one. `right`: what it needs."""
     if not future.done():
-        return Unknown(prefix + unanswered)
+        return Unknown(f"{prefix}no broker answered in time", Cause.NO_ANSWER)
     error = future.exception()
     if error is None:
         return None
     if right and code_of(error) in DENIED:
         return Unknown(f"{prefix}the right {right} is missing")
-    return Unknown(prefix + (_REASONS.get(code_of(error)) or reason_of(error)))
+    return Unknown(prefix + (_REASONS.get(code_of(error)) or reason_of(error)), cause_of(error))
+
+
+def error_columns(failure: Unknown | None) -> dict[str, Any]:
+    """The columns of a row that say why its subject was not read; both are null if it was."""
+    if failure is None:
+        return {"error": None, "unanswered": None}
+    return {"error": failure.reason, "unanswered": failure.unanswered}
 
 
 def submit(call: Callable[[], Result]) -> Future[Result]:

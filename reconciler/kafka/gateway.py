@@ -203,9 +203,9 @@ def _commit_in_worker(
         return {group: future}
 
     answered: list[Future[Any]] = []
-    whole = _results([group], send, deadline)[group]
-    if whole.code != "NONE":
-        return {commit.at: whole for commit in offsets}
+    of_request = _results([group], send, deadline)[group]
+    if of_request.code != "NONE":
+        return {commit.at: of_request for commit in offsets}
     errors = {TopicPartition(p.topic, p.partition): p.error for p in answered[0].result().topic_partitions}
     missing = ItemResult("_TIMED_OUT", "the answer lacks this partition")
     return {commit.at: _result(errors[commit.at]) if commit.at in errors else missing for commit in offsets}

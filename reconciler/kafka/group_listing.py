@@ -13,9 +13,9 @@ from typing import Any
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType
 from confluent_kafka.admin import AclOperation, AdminClient
 
-from reconciler.kafka.futures import Deadline, failure_of, is_final, reason_of
+from reconciler.kafka.futures import Deadline, cause_of, failure_of, is_final, reason_of
 from reconciler.kafka.session import KafkaSession
-from reconciler.model.snapshot import NOT_ASKED, GroupFacts, GroupState, GroupType, Unknown
+from reconciler.model.snapshot import NOT_ASKED, Cause, GroupFacts, GroupState, GroupType, Unknown
 
 STATES = {
     ConsumerGroupState.PREPARING_REBALANCING: GroupState.PREPARING_REBALANCE,
@@ -117,7 +117,9 @@ def _listed(listing: Future[Any], cluster: Future[Any]) -> tuple[dict[str, Group
         groups[entry.group_id] = facts
     if result.errors:
         reasons = "; ".join(sorted({reason_of(failure) for failure in result.errors}))
-        return groups, Unknown(f"the group listing is incomplete: {reasons}")
+        # Whatever the other brokers say, one that is silent keeps its groups.
+        cause = Cause.NO_ANSWER if Cause.NO_ANSWER in map(cause_of, result.errors) else Cause.OTHER
+        return groups, Unknown(f"the group listing is incomplete: {reasons}", cause)
     may_lack = "the group listing may lack groups: "
     incomplete = failure_of(cluster, prefix=f"{may_lack}the caller's rights are unknown, ")
     rights = cluster.result().authorized_operations or () if incomplete is None else ()

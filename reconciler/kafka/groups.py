@@ -15,12 +15,23 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
 from reconciler.kafka.consumer_offsets import log_partition
-from reconciler.kafka.futures import Deadline, batched, failed_with, failure_of, is_final, reason_of, wait_all
+from reconciler.kafka.futures import (
+    Deadline,
+    batched,
+    cause_of,
+    error_columns,
+    failed_with,
+    failure_of,
+    is_final,
+    reason_of,
+    wait_all,
+)
 from reconciler.kafka.group_listing import STATES, list_all_groups, list_groups, with_members
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import describe
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import (
+    Cause,
     CommittedOffset,
     Consumers,
     GroupFacts,
@@ -42,7 +53,7 @@ _FullCommit = tuple[str, int, int, int | None, str | None]
 PartitionsByGroup = Mapping[str, Sequence[TopicPartition] | None]
 """Partitions of each group, never an empty list; None: every commit of the group."""
 
-NO_ANSWER = Unknown("the group's coordinator did not answer: it moves, or there is none yet")
+NO_ANSWER = Unknown("the group's coordinator did not answer: it moves, or there is none yet", Cause.NO_ANSWER)
 NAMELESS = Unknown("the client library cannot read the commits of a group without a name")
 
 REBALANCING = Unknown("the group is rebalancing, so the topics that its members will read are not known")
@@ -203,7 +214,7 @@ def spread(
 
 def commit_row(group: str, commits: Sequence[Commit] | Unknown) -> dict[str, Any]:
     """The row of a group: the counts and the fingerprint of its commits, or an error."""
-    return {"group": group, **({"error": commits.reason} if isinstance(commits, Unknown) else _summary(commits))}
+    return {"group": group, **(error_columns(commits) if isinstance(commits, Unknown) else _summary(commits))}
 
 
 def _summary(commits: Sequence[Commit]) -> dict[str, Any]:
@@ -356,7 +367,8 @@ def _positions(future: Future[Any]) -> Positions | Unknown:
     for answer in future.result().topic_partitions or ():
         offset: int | Unknown | None = answer.offset
         if answer.error is not None:
-            offset = Unknown(f"the group's commit could not be read: {reason_of(answer.error)}")
+            reason = f"the group's commit could not be read: {reason_of(answer.error)}"
+            offset = Unknown(reason, cause_of(answer.error))
         elif answer.offset < 0:
             offset = None if answer.offset in _NO_COMMIT else Unknown(f"the group's commit reads as {answer.offset}")
         read[answer.topic, answer.partition] = offset
@@ -370,7 +382,7 @@ def _commits(read: Positions | Unknown) -> list[Commit] | Unknown:
     known: list[Commit] = []
     for (topic, number), committed in read.items():
         if isinstance(committed, Unknown):
-            return Unknown(f"{topic}[{number}]: {committed.reason}")
+            return replace(committed, reason=f"{topic}[{number}]: {committed.reason}")
         if committed is not None:
             known.append((topic, number, committed))
     return known

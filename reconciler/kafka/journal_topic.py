@@ -114,7 +114,8 @@ class JournalTopic:
             def add(_partition: int, records: list[Message]) -> None:
                 messages.extend(records)
 
-            unread += read_records(self._session, self._topic, ends, add, read_to=read_to).values()
+            errors = read_records(self._session, self._topic, ends, add, read_to=read_to)
+            unread += [error.reason for error in errors.values()]
         except (ClusterUnreachable, KafkaException) as error:
             raise self._unavailable("read", reason_of(error)) from None
         if unread:

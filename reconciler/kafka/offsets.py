@@ -18,11 +18,20 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from reconciler.kafka.connect import create, read_timeouts
-from reconciler.kafka.futures import FINAL, GONE, Deadline, batched, failed_with, failure_of, reason_of
+from reconciler.kafka.futures import (
+    FINAL,
+    GONE,
+    Deadline,
+    batched,
+    cause_of,
+    error_columns,
+    failed_with,
+    failure_of,
+    reason_of,
+)
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.silence import is_silence
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import PartitionFacts, Unknown
+from reconciler.model.snapshot import Cause, PartitionFacts, Unknown
 
 NO_RECORD = -1
 """The answer to a query by timestamp if every record is older. DeleteRecords takes it for "all"."""
@@ -110,11 +119,13 @@ _SPECS: Mapping[str | int, tuple[OffsetSpec, IsolationLevel]] = {
 def read_offsets(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> list[dict[str, Any]]:
     """A row per requested partition: its offsets, and as `error` why one is None.
 
-    `offsets_at`: the offset at each of `instants`. Never raises for a broker that is away.
+    `offsets_at`: the offset at each of `instants`. `unanswered`: as of `error_columns`. Never raises
+    for a broker that is away.
     """
     partitions = [(request, number) for request in requests for number in request.partitions]
     answers = _query(session, [request.query(end, number) for request, number in partitions for end in request.ends])
-    # Only now: "no record at or after" refers to the ends that were just answered (traps 2 and 12).
+    # Only now: "no record at or after" refers to the ends that were just answered, so records that
+    # are produced in between lie above them.
     by_time = [
         request.query(instant, number)
         for request, number in partitions
@@ -127,7 +138,11 @@ def read_offsets(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> l
         ends = {end: answers[request.query(end, number)] for end in request.ends}
         at = [answers.get(request.query(instant, number)) for instant in request.instants]
         facts = (*ends.items(), *(("offset at an instant", fact) for fact in at))
-        errors = [f"{what.replace('_', ' ')}: {fact.reason}" for what, fact in facts if isinstance(fact, Unknown)]
+        errors = (
+            replace(fact, reason=f"{what.replace('_', ' ')}: {fact.reason} (leader {request.leader})")
+            for what, fact in facts
+            if isinstance(fact, Unknown)
+        )
         rows.append(
             {
                 "topic": request.topic,
@@ -135,7 +150,7 @@ def read_offsets(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> l
                 **{end: _known(fact) for end, fact in ends.items()},
                 "instants": request.instants,
                 "offsets_at": [_known(fact) for fact in at],
-                "error": f"{errors[0]} (leader {request.leader})" if errors else None,
+                **error_columns(next(errors, None)),
             }
         )
     return rows
@@ -215,21 +230,21 @@ def read_records(
     *,
     read_to: Mapping[int, int] | None = None,
     limit_s: float | None = None,
-) -> dict[int, str]:
-    """Call `on_records` with a partition's number and its next records; return why one was not read to its end.
+) -> dict[int, Unknown]:
+    """Call `on_records` with a partition's number and its next records, up to its end.
 
-    `ends`: of the partitions, by number. `read_to`: where earlier calls ended. `limit_s`: upper
-    bound of the whole call, which also ends after the session's timeout without data. Raises
-    ClusterUnreachable and KafkaException.
+    Returns why a partition was not read to its end, by number. `ends`: of the partitions, by number.
+    `read_to`: where earlier calls ended. `limit_s`: upper bound of the whole call, which also ends
+    after the session's timeout without data. Raises ClusterUnreachable and KafkaException.
     """
-    errors: dict[int, str] = {}
+    errors: dict[int, Unknown] = {}
     assignment: list[ClientPartition] = []
     unfinished: dict[int, int] = {}
     for number, (start, end) in ends.items():
         if isinstance(start, Unknown):
-            errors[number] = f"log start: {start.reason}"
+            errors[number] = replace(start, reason=f"log start: {start.reason}")
         elif isinstance(end, Unknown):
-            errors[number] = f"high watermark: {end.reason}"
+            errors[number] = replace(end, reason=f"high watermark: {end.reason}")
         elif (start := max(start, (read_to or {}).get(number, 0))) < end:
             assignment.append(ClientPartition(topic, number, start))
             unfinished[number] = end
@@ -265,16 +280,17 @@ def read_records(
                         # Errors without a partition (as of the reader's group) never get here.
                         finished = True
                         denied = error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-                        errors[number] = f"the right READ on {topic} is missing" if denied else reason_of(error)
+                        reason = f"the right READ on {topic} is missing" if denied else reason_of(error)
+                        errors[number] = Unknown(reason, cause_of(error))
                 if finished:
                     del unfinished[number]
                     client.pause([ClientPartition(topic, number)])
     finally:
         client.close()
-    reason = f"no data for {session.timeout_s:.0f} s"
+    unread = Unknown(f"no data for {session.timeout_s:.0f} s", Cause.NO_ANSWER)
     if limit_s is not None and not idle.passed:
-        reason = f"not done after {limit_s:.0f} s"
-    return errors | dict.fromkeys(unfinished, reason)
+        unread = Unknown(f"not done after {limit_s:.0f} s")
+    return errors | dict.fromkeys(unfinished, unread)
 
 
 def newest_timestamps(session: KafkaSession, topic: str, partitions: Sequence[int]) -> list[int]:
@@ -328,10 +344,12 @@ def _is_final(lowest: int) -> Callable[[Future[Any]], bool]:
 
 def _offset(future: Future[Any], lowest: int, session: KafkaSession, leader: int) -> int | Unknown:
     failure = failure_of(future, right="DESCRIBE on the topic")
-    if failure is not None and not is_silence(failure.reason):
+    if failure is not None and not failure.unanswered:
         return failure
-    # The library reports success with -1001 for a partition whose broker did not answer (trap 1).
+    # The library reports success with -1001 for a partition whose broker did not answer.
     if failure is None and (offset := int(future.result().offset)) >= lowest:
         return offset
-    broker = "its leader" if leader == UNKNOWN_LEADER else session.broker(leader)
-    return Unknown(f"{broker} did not answer within {session.timeout_s:.0f} s", silent=leader != UNKNOWN_LEADER)
+    broker, cause = "its leader", Cause.NO_ANSWER
+    if leader != UNKNOWN_LEADER:
+        broker, cause = session.broker(leader), Cause.SILENT_BROKER
+    return Unknown(f"{broker} did not answer within {session.timeout_s:.0f} s", cause)

@@ -147,9 +147,18 @@ Operations = Mapping[str, frozenset[str] | Unknown]
 
 
 def check(
-    session: KafkaSession, required: RequiredAccess, *, topics: Sequence[str], groups: Sequence[str]
+    session: KafkaSession,
+    required: RequiredAccess,
+    *,
+    topics: Sequence[str],
+    groups: Sequence[str],
+    with_unanswered: bool = True,
 ) -> tuple[tuple[Permission, ...], tuple[str, ...]]:
-    """Each required permission on the visible names, and sentences about all beyond planning."""
+    """Return each required permission on the visible names, and sentences about all beyond planning.
+
+    `with_unanswered` False: without names of which no answer came, where a silent broker is known:
+    its silence says nothing of a right. Raises ClusterUnreachable.
+    """
     visible = {"cluster": [""], "topic": topics, "group": groups}
     rows = [(permission, permission.names(visible[permission.resource])) for permission in requirements(required)]
     names: dict[str, set[str]] = {resource: set() for resource in visible}
@@ -164,6 +173,8 @@ def check(
     for permission, selected in rows:
         operations = by_resource[permission.resource]
         existing = [(name, operations[name]) for name in selected if name in operations]
+        if not with_unanswered:
+            existing = [(name, fact) for name, fact in existing if not (isinstance(fact, Unknown) and fact.unanswered)]
         unread = tuple((name, fact.reason) for name, fact in existing if isinstance(fact, Unknown))
         missing = (
             name for name, fact in existing if not isinstance(fact, Unknown) and permission.operation not in fact

@@ -3,7 +3,6 @@
 Most calls of the library do not say which broker they waited for, so each broker is asked once more.
 """
 
-import re
 from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
@@ -13,21 +12,12 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from reconciler.kafka.futures import Deadline, batched, code_of, failed_with, wait_all
 from reconciler.kafka.session import KafkaSession
-from reconciler.model.snapshot import Unknown
+from reconciler.model.snapshot import Cause, Unknown
 from reconciler.text.formatting import first_few
 
-_SILENCE = re.compile(
-    "did not answer|no broker answered|no answer|no data for|brought no answer|the tasks of the scan read"
-    r"|[Tt]imed out|_TIMED_OUT|_TRANSPORT|_ALL_BROKERS_DOWN"
-)
 _BROKERS_AT_ONCE = 50
 _PATIENCE_MIN_S = 5.0
 """A broker on a busy machine takes seconds for its first DescribeConfigs."""
-
-
-def is_silence(reason: str) -> bool:
-    """Return whether the reason of an unknown fact is that no answer came. A refusal is an answer."""
-    return "the right " not in reason and _SILENCE.search(reason) is not None
 
 
 def silent_brokers(session: KafkaSession, addresses: Mapping[int, str]) -> dict[int, Unknown]:
@@ -45,7 +35,9 @@ def silent_brokers(session: KafkaSession, addresses: Mapping[int, str]) -> dict[
         wait_all((client,), sent.values(), Deadline.after(patience_s + 1.0))
         answers |= sent
     return {
-        broker: Unknown(f"broker {broker} ({addresses[broker]}) did not answer within {patience_s:.0f} s", silent=True)
+        broker: Unknown(
+            f"broker {broker} ({addresses[broker]}) did not answer within {patience_s:.0f} s", Cause.SILENT_BROKER
+        )
         for broker, answer in answers.items()
         if not _has_answered(answer)
     }
@@ -63,7 +55,7 @@ def _has_answered(answer: Future[Any]) -> bool:
 def describe_silence(silent: Mapping[int, Unknown]) -> Unknown:
     """Return one reason for facts that any of these brokers may keep."""
     reasons = [silent[broker].reason for broker in sorted(silent)]
-    return Unknown(first_few(reasons), silent=True)
+    return Unknown(first_few(reasons), Cause.SILENT_BROKER)
 
 
 def _send(client: AdminClient, broker: int, patience_s: float) -> Future[Any]:

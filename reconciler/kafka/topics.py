@@ -18,7 +18,7 @@ from reconciler.errors import ClusterUnreachable
 from reconciler.kafka.futures import GONE, Deadline, failed_with, failure_of, text_of
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import NOT_ASKED, PartitionFacts, TopicFacts, Unknown
+from reconciler.model.snapshot import NOT_ASKED, Cause, PartitionFacts, TopicFacts, Unknown
 from reconciler.text.formatting import first_few
 
 COMMIT_LOG_TOPIC = "__consumer_offsets"
@@ -105,21 +105,24 @@ def describe(
 def describe_topics(session: KafkaSession, listing: TopicListing, names: Iterable[str]) -> TopicListing:
     """The listing with current facts of `names`, also of missing ones: they may be hidden."""
     topics, partitions = dict(listing.topics), dict(listing.partitions)
-    refused: list[str] = []
+    unknown: dict[str, Unknown] = {}
     for name, answer in describe(session, names, partitions=partitions).items():
         match answer:
             case Unknown(reason):
-                refused.append(f"{name} ({reason})")
+                unknown[name] = answer
                 if name in topics:
-                    topics[name] = replace(topics[name], topic_id=Unknown(f"topic id: {reason}"))
+                    topics[name] = replace(topics[name], topic_id=replace(answer, reason=f"topic id: {reason}"))
             case None:
                 topics.pop(name, None)
                 partitions.pop(name, None)
             case (topic, topic_partitions):
                 topics[name], partitions[name] = topic, topic_partitions
     incomplete = listing.incomplete
-    if refused and incomplete is None:
-        incomplete = Unknown(f"could not describe {first_few(sorted(refused))}")
+    if unknown and incomplete is None:
+        reasons = [f"{name} ({fact.reason})" for name, fact in sorted(unknown.items())]
+        # A refusal among them is a missing right, and no broker's silence may hide it.
+        cause = Cause.NO_ANSWER if all(fact.unanswered for fact in unknown.values()) else Cause.OTHER
+        incomplete = Unknown(f"could not describe {first_few(reasons)}", cause)
     return replace(listing, topics=topics, partitions=partitions, incomplete=incomplete)
 
 
@@ -132,7 +135,7 @@ def read_partitions(
         if isinstance(answer, tuple):
             facts.update((partition.partition, partition) for partition in answer[1] if partition.partition in facts)
         elif isinstance(answer, Unknown):
-            reason = Unknown(f"the topic could not be described: {answer.reason}")
+            reason = replace(answer, reason=f"the topic could not be described: {answer.reason}")
             facts.update((p, unknown_partition(p, reason)) for p in requested if p.topic == topic)
     return facts
 
@@ -194,7 +197,7 @@ def cleanup_policies(session: KafkaSession, names: Iterable[str]) -> dict[str, f
 
     def policy(configs: Mapping[str, str] | Unknown) -> frozenset[str] | Unknown:
         if isinstance(configs, Unknown):
-            return Unknown(f"cleanup.policy: {configs.reason}")
+            return replace(configs, reason=f"cleanup.policy: {configs.reason}")
         if "cleanup.policy" not in configs:
             return Unknown("cleanup.policy: not among the topic's configs")
         return frozenset(filter(None, map(str.strip, configs["cleanup.policy"].split(","))))

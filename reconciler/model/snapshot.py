@@ -10,15 +10,38 @@ from reconciler.model.bounds import Int32, Int64, NonEmpty
 from reconciler.model.names import TopicPartition
 
 
+class Cause(StrEnum):
+    """Whether an answer came for a fact. A refusal is an answer.
+
+    NO_ANSWER: none came, and the reason does not say which broker owes it. SILENT_BROKER: the reason
+    names the broker that does not answer.
+    """
+
+    OTHER = "other"
+    NO_ANSWER = "no answer"
+    SILENT_BROKER = "silent broker"
+
+
 @dataclass(frozen=True, slots=True)
 class Unknown:
     """A fact that was not read. `reason`: a sentence fragment without a full stop.
 
-    `silent`: the reason names a broker that does not answer; no right is missing.
+    `cause`: set where the answer is missed, so that no caller compares texts. A fact with another
+    reason for the same cause: `dataclasses.replace`.
     """
 
     reason: str
-    silent: bool = False
+    cause: Cause = Cause.OTHER
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether no answer came: that says nothing of rights."""
+        return self.cause is not Cause.OTHER
+
+    @property
+    def silent(self) -> bool:
+        """Whether the reason names a broker that does not answer."""
+        return self.cause is Cause.SILENT_BROKER
 
     def __bool__(self) -> bool:
         raise TypeError(f"an unknown fact has no truth value ({self.reason}): test with isinstance(fact, Unknown)")

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from reconciler.report.diff import diff_json as diff_json
     from reconciler.report.diff import diff_report as diff_report
     from reconciler.report.drift import drift_report as drift_report
-    from reconciler.report.figures import drift_figures as drift_figures
-    from reconciler.report.figures import plan_figures as plan_figures
-    from reconciler.report.figures import results_figures as results_figures
+    from reconciler.report.figures.drift import drift_figures as drift_figures
+    from reconciler.report.figures.plan import plan_figures as plan_figures
+    from reconciler.report.figures.results import results_figures as results_figures
     from reconciler.report.html import write_html as write_html
     from reconciler.report.markdown import write_markdown as write_markdown
     from reconciler.report.markdown import write_pages as write_pages
@@ -36,9 +36,9 @@ _MODULES = {
     "diff_json": "diff",
     "diff_report": "diff",
     "drift_report": "drift",
-    "drift_figures": "figures",
-    "plan_figures": "figures",
-    "results_figures": "figures",
+    "drift_figures": "figures.drift",
+    "plan_figures": "figures.plan",
+    "results_figures": "figures.results",
     "write_html": "html",
     "write_markdown": "markdown",
     "write_pages": "markdown",

@@ -63,7 +63,10 @@ def _items(comparison: Comparison) -> Iterator[Item]:
 def _item(same: Sequence[ActionDiff]) -> Item:
     """The item of one difference, or of many that are folded."""
     first = same[0]
-    address, details = format_address(first.address), [_words(first.latest, one) for one in first.differences]
+    address, details = (
+        format_address(first.address),
+        [_words(first.latest, difference) for difference in first.differences],
+    )
     such_as: Phrase = ()
     if len(same) > 1:
         sides = ([entry.old for entry in same if entry.old], [entry.new for entry in same if entry.new])

@@ -54,13 +54,16 @@ def draw_bar(bar: Bar) -> Markup:
 
 
 def draw_ruler(move: OffsetMove) -> Markup:
-    """Draw the offsets of one partition: removed, kept, and what each group below the new start skips."""
+    """Draw the offsets of one partition: those deleted and those that remain.
+
+    A lane for each group that stands below the new start shows what it skips.
+    """
     new_start, bar_y, bar_px = _at(move, move.new_start), 16, 12
     skips = move.skips[:GROUPS_MAX]
     height = _RULER_PX + _LANE_PX * len(skips)
     shapes: list[svg.Element] = [
-        _rect(0, max(new_start, _LEAST), y=bar_y, height=bar_px, style="lost"),
-        _rect(new_start, 100 - new_start, y=bar_y, height=bar_px, style="kept"),
+        _rect(0, max(new_start, _LEAST), y=bar_y, height=bar_px, style="deleted"),
+        _rect(new_start, 100 - new_start, y=bar_y, height=bar_px, style="remaining"),
         _line(new_start, bar_y - 3, height if skips else bar_y + bar_px + 3, "mark"),
         _text(f"new start {move.new_start:,}", at=new_start, y=11),
         _text(f"{move.log_start:,}", at=0, y=_RULER_PX - 4, style="quiet"),
@@ -85,8 +88,8 @@ def draw_spread(amounts: Sequence[int]) -> Markup:
     least, low, middle, high, _most = (_share(ordered[(len(ordered) - 1) * part // 4], most) for part in range(5))
     shapes: list[svg.Element] = [
         _rect(0, 100, y=2, height=_BAR_PX - 4, style="track"),
-        _rect(least, 100 - least, y=_BAR_PX // 2 - 1, height=2, style="lost"),
-        _rect(low, max(high - low, _LEAST), y=2, height=_BAR_PX - 4, style="lost"),
+        _rect(least, 100 - least, y=_BAR_PX // 2 - 1, height=2, style="deleted"),
+        _rect(low, max(high - low, _LEAST), y=2, height=_BAR_PX - 4, style="deleted"),
         _line(middle, 0, _BAR_PX, "mark"),
     ]
     return _drawing(shapes, height=_BAR_PX)

@@ -81,12 +81,12 @@ def _items(outcomes: Sequence[Outcome | ResultRow]) -> Iterator[Item]:
     news = []
     for outcome in outcomes:
         if _is_as_planned(outcome):
-            as_planned[outcome.status, _operation_of(outcome)].append(_address_of(outcome))
+            as_planned[outcome.status, _operation_of(outcome)].append(address_of(outcome))
         else:
             news.append(outcome)
-    news.sort(key=lambda outcome: (_RANK[outcome.status], _address_of(outcome)))
+    news.sort(key=lambda outcome: (_RANK[outcome.status], address_of(outcome)))
     for same in group_equal(news, _cause_class):
-        causes = list(group_equal(same, lambda outcome: cause_of(outcome.detail, _address_of(outcome))))
+        causes = list(group_equal(same, lambda outcome: cause_of(outcome.detail, address_of(outcome))))
         yield from map(_item, causes if len(causes) <= FOLD_ABOVE else [same])
     by_status: defaultdict[Status, list[str]] = defaultdict(list)
     for operation in reversed(operations.OPERATIONS):
@@ -106,7 +106,8 @@ def _cause_class(outcome: Outcome | ResultRow) -> tuple[Status, str, str | None]
     return outcome.status, "" if is_unsent else _operation_of(outcome), outcome.code
 
 
-def _address_of(outcome: Outcome | ResultRow) -> Address:
+def address_of(outcome: Outcome | ResultRow) -> Address:
+    """Return the address of an outcome's action, of a run or of its results file."""
     return outcome.action.address if isinstance(outcome, Outcome) else outcome.address
 
 
@@ -131,10 +132,10 @@ def _item(same: Sequence[Outcome | ResultRow]) -> Item:
         removed = sum(outcome.removed_max for outcome in same)
         effect = f"at most {formatting.count(removed, 'record')} removed" if removed else ""
         if any(outcome.detail != first.detail for outcome in same):
-            example = (", such as ", escaped_name(format_subject(_address_of(first))))
+            example = (", such as ", escaped_name(format_subject(address_of(first))))
     text = "; ".join(filter(None, (first.detail, first.code if first.code != "NONE" else "", effect)))
     label, severity, _step = _STATUSES[first.status]
-    subject = (*format_subjects([_address_of(outcome) for outcome in same]), *example)
+    subject = (*format_subjects([address_of(outcome) for outcome in same]), *example)
     return Item(label=label, subject=subject, text=(sentence(text),) if text else (), severity=severity)
 
 

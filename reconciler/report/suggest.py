@@ -60,9 +60,9 @@ def _section(section: findings.Section, suggestions: Suggestions, items_max: int
     heading = _HEADINGS[section.kind].format(idle_for=format_duration(suggestions.idle_for_ms))
     manifests = sorted({format_address(f.manifest) for f in section.findings if f.manifest is not None})
     number = "cannot tell" if section.unknown and not section.findings else f"{len(section.findings):,}"
-    where: Phrase = (", in ", escaped_name(first_few(manifests))) if manifests else ()
+    location: Phrase = (", in ", escaped_name(first_few(manifests))) if manifests else ()
     return Section(
-        heading=(f"{heading}: {number}", *where),
+        heading=(f"{heading}: {number}", *location),
         items=tuple(_items(section, items_max)),
         severity=Severity.PLAIN,
         labelled=False,
@@ -127,15 +127,15 @@ def _folded(same: Sequence[Finding], shared: Sequence[str]) -> Item:
     size = f"{count(known, 'partition')} of " if first.kind is Kind.LEADER else ""
     names = first_few([_subject(finding) for finding in same], limit=_NAMES_MAX)
     evidence = first.evidence if len(same) == 1 or first.kind is Kind.PROTECTION else ()
-    each = [f"{_subject(finding)}: {'; '.join(finding.evidence)}" for finding in same] if not evidence else []
+    details = [] if evidence else [f"{_subject(finding)}: {'; '.join(finding.evidence)}" for finding in same]
     return Item(
         subject=(size, escaped_name(names)),
         text=(sentence(first.title), " (", strong(f"{first.confidence} confidence"), ")"),
         severity=Severity.CHANGE,
         code=first.id,
         facts=(
-            *_labelled("Because", evidence or each[:_UNKNOWN_MAX]),
-            *((("", (f"and {len(each) - _UNKNOWN_MAX:,} more topics",)),) if len(each) > _UNKNOWN_MAX else ()),
+            *_labelled("Because", evidence or details[:_UNKNOWN_MAX]),
+            *((("", (f"and {len(details) - _UNKNOWN_MAX:,} more topics",)),) if len(details) > _UNKNOWN_MAX else ()),
             *_labelled("But", [text for text in first.counter_evidence if text not in shared]),
             ("Ids" if len(same) > 1 else "Id", (escaped_name(first_few([finding.id for finding in same])),)),
         ),

@@ -116,9 +116,10 @@ class Report:
     with it. `opening`: what the document is about; a terminal begins with it, or with the headline
     where there is none. `summary`: the totals, where no section has them; a terminal ends with it,
     or with the headline. `next_steps`: what to do now, the last lines. `footer`: identity, then age
-    of the document; a terminal leaves it out where `is_quiet`, when there is nothing to do. `page_note`: what only a page says below it.
-    `marker`: kind and values of a hidden line that workflows read; a value of None says whether the
-    writer cut the text. `remainder`: where to read what was cut, such as `in the plan file`.
+    of the document; a terminal leaves it out where `is_quiet`, when there is nothing to do.
+    `page_note`: what only a page says below it. `marker`: kind and values of a hidden line that
+    workflows read; a value of None says whether the writer cut the text. `remainder`: where to read
+    what was cut, such as `in the plan file`.
     """
 
     title: str = ""

@@ -1,7 +1,7 @@
 """Finds the Java, version 17 or later, that runs the brokers.
 
-The Java of JAVA_HOME comes before the first one on PATH. The same Java runs Spark, so a machine
-that can scan can also run a sandbox.
+The Java of JAVA_HOME comes before the first one on PATH. A JAVA_HOME without a Java is passed over:
+brokers on this machine are for trying. A scan refuses it (`scan/java.py`).
 """
 
 import os

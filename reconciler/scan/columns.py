@@ -9,7 +9,7 @@ _TYPES = {
         (pa.int32(), "partition partitions leader commits commit_topics commit_keys log_partition subject number"),
         (pa.int64(), "log_start stable_end high_watermark committed log_offset last_activity_ms"),
         (pa.int64(), "records skipped garbled read"),
-        (pa.bool_(), "internal listed live implied named needed"),
+        (pa.bool_(), "internal listed live implied unanswered"),
         (pa.list_(pa.string()), "cleanup_policy"),
         (pa.list_(pa.int32()), "replicas in_sync"),
         (pa.list_(pa.int64()), "instants offsets_at"),

@@ -1,7 +1,7 @@
 """The engines of a scan: each reads all chunks with the same code and returns their answers."""
 
 import queue
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
@@ -11,12 +11,10 @@ from reconciler.kafka import futures
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import ScanRequest
 from reconciler.scan.chunking import Chunk
-from reconciler.scan.engine import Engine, EngineName
+from reconciler.scan.engine import Engine, EngineName, Progress
 from reconciler.scan.java import find_java
 from reconciler.scan.spark_process import close, start_spark
 from reconciler.scan.task_rows import Answer, ScanTask, decode, read_chunk
-
-Progress = Callable[[str], None]
 
 _THREADS = 4
 _INLINE_MAX_S = 10.0

@@ -33,6 +33,7 @@ class PartitionRow(NamedTuple):
     high_watermark: int | None = None
     offsets_at: Sequence[int | None] | None = None
     error: str | None = None
+    unanswered: bool | None = None
 
 
 class Position(NamedTuple):

@@ -5,7 +5,7 @@ This process lists topics and groups while Spark starts. Tasks read the other fa
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
@@ -21,12 +21,10 @@ from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Purge, Unknown
 from reconciler.scan import chunking, engines, snapshot_builder
 from reconciler.scan.chunking import Chunk, PartitionRequest
-from reconciler.scan.engine import Engine
+from reconciler.scan.engine import Engine, Progress
 from reconciler.scan.rows import Rows, combine
 from reconciler.scan.snapshot_builder import CommitLog
 from reconciler.scan.task_rows import ScanTask
-
-Progress = Callable[[str], None]
 
 _LOG = logging.getLogger(__name__)
 

@@ -8,12 +8,13 @@ from typing import Any, TypeVar
 
 from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.group_listing import GroupListing
-from reconciler.kafka.silence import describe_silence, is_silence
+from reconciler.kafka.silence import describe_silence
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
     NOT_ASKED,
+    Cause,
     ClusterSnapshot,
     ConsumerPosition,
     GroupFacts,
@@ -30,7 +31,8 @@ from reconciler.text.formatting import first_few
 
 T = TypeVar("T")
 
-_NO_ANSWER = Unknown("the scan brought no answer for the partition")
+_NO_ANSWER = Unknown("the scan brought no answer for the partition", Cause.NO_ANSWER)
+_NO_COMMITS = Unknown("the scan brought no answer for the group's commits", Cause.NO_ANSWER)
 _NOT_READ = Unknown("not read")
 _LOG_ONLY = Unknown("state: only the commit log knows this group")
 _NO_COMMIT_YET = Unknown("it is a Streams group without a commit, and its members cannot be described")
@@ -62,22 +64,26 @@ class CommitLog:
     def hides_groups(self) -> Unknown | None:
         """Why the listing may lack groups: a broker lists those of log partitions that it leads."""
         if self.missing is not None and self.missing is not NOT_ASKED:
-            return Unknown(f"whether every group is listed is unknown: {self.missing.reason}")
+            return replace(self.missing, reason=f"whether every group is listed is unknown: {self.missing.reason}")
         if len(self.sizes) < self.partitions:
             partitions = f"{self.partitions - len(self.sizes)} of {self.partitions} partitions of {COMMIT_LOG_TOPIC}"
             return Unknown(f"no broker lists the groups of {partitions}, which have no leader")
         if self.unanswered:
             # Once the silent leader is fenced, a listing succeeds without its groups.
             number = min(self.unanswered)
-            reason = self.unanswered[number].reason
-            return Unknown(f"the groups of {COMMIT_LOG_TOPIC}[{number}] may not be listed: {reason}")
+            unanswered = self.unanswered[number]
+            reason = f"the groups of {COMMIT_LOG_TOPIC}[{number}] may not be listed: {unanswered.reason}"
+            return replace(unanswered, reason=reason)
         return None
 
     def with_rows(self, runs: Iterable[Row]) -> "CommitLog":
         """The log after its reading. A partition without a row of its own was not read."""
         rows = {row["number"]: row for row in runs if row["name"] == "commit_log"}
         unread = {
-            number: Unknown(f"{COMMIT_LOG_TOPIC}[{number}] was not read to its end: {rows[number]['error']}")
+            number: _unread(
+                f"{COMMIT_LOG_TOPIC}[{number}] was not read to its end: {rows[number]['error']}",
+                rows[number].get("unanswered"),
+            )
             if number in rows
             else Unknown(f"{COMMIT_LOG_TOPIC}[{number}] was not read: it has no leader")
             for number in range(self.partitions)
@@ -144,7 +150,12 @@ def _unread_reason(listed: PartitionFacts, row: PartitionRow | None) -> Unknown:
         return Unknown("the partition has no leader")
     if row is None:
         return _NO_ANSWER
-    return _NOT_READ if row.error is None else Unknown(row.error)
+    return _NOT_READ if row.error is None else _unread(row.error, row.unanswered)
+
+
+def _unread(reason: str, unanswered: bool | None) -> Unknown:
+    """Return why a subject was not read. `unanswered`: of its row, as of `error_columns`."""
+    return Unknown(reason, Cause.NO_ANSWER if unanswered else Cause.OTHER)
 
 
 def _values(row: Row, columns: Iterable[str], unread: Unknown) -> Iterator[Any]:
@@ -178,7 +189,8 @@ def _readers(
                 topic_id = next((origin.id for origin in of_group if origin.committed == committed), NOT_ASKED)
             readers.append(ConsumerPosition(group, committed, topic_id=topic_id))
         elif isinstance(log_start, Unknown):
-            return Unknown(f"where {quoted(group)} would start reading is unknown, {log_start.reason}")
+            reason = f"where {quoted(group)} would start reading is unknown, {log_start.reason}"
+            return replace(log_start, reason=reason)
         else:
             readers.append(ConsumerPosition(group, log_start, implied=True))
     return tuple(sorted(readers, key=lambda position: position.group))
@@ -213,7 +225,7 @@ def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: Co
         if name in read:
             # A group that was read and not requested has no row here.
             error = row.get("error")
-            unread = None if error is None else Unknown(error)
+            unread = None if error is None else _unread(error, row.get("unanswered"))
             if unread is None and facts.type is GroupType.STREAMS and not row.get("commits"):
                 unread = _NO_COMMIT_YET
             facts = replace(facts, consumption_unread=unread)
@@ -224,7 +236,7 @@ def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: Co
 
 
 def _with_commits(facts: GroupFacts, row: Row) -> GroupFacts:
-    unread = Unknown(row.get("error") or "the scan brought no answer for the group's commits")
+    unread = _unread(row["error"], row.get("unanswered")) if row.get("error") else _NO_COMMITS
     if not facts.listed:
         unread = Unknown("commits of a group that no list call names cannot be read")
     elif row.get("commits") is not None and row.get("commit_keys") is not None and row["commit_keys"] > row["commits"]:
@@ -267,7 +279,9 @@ def readers_incomplete(request: ScanRequest, listing: GroupListing, rows: Rows, 
     if groups and log.partitions == 0:
         return Unknown(f"commits of {first_few(sorted(groups))}: the commit log does not exist yet")
     read = 0 if log.partitions == 0 else sum(row["records"] or 0 for row in rows.runs if row["name"] == "groups")
-    return None if read == len(groups) else Unknown(f"the tasks of the scan read {read} of {len(groups)} groups")
+    if read == len(groups):
+        return None
+    return Unknown(f"the tasks of the scan read {read} of {len(groups)} groups", Cause.NO_ANSWER)
 
 
 def topic_facts(
@@ -361,10 +375,7 @@ def _with_reason(facts: T, reason: Unknown | None) -> T:
 
 
 def _is_unanswered(value: object) -> bool:
-    return isinstance(value, Unknown) and _is_silence(value.reason)
-
-
-_is_silence = lru_cache(maxsize=4096)(is_silence)
+    return isinstance(value, Unknown) and value.unanswered
 
 
 @lru_cache

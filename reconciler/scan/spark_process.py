@@ -35,7 +35,7 @@ from reconciler import class_archive
 from reconciler.errors import ScanFailed
 from reconciler.kafka.child import Child, PipeEnd, serve
 from reconciler.scan import code_archive
-from reconciler.scan.engine import Engine, EngineName, without_secrets
+from reconciler.scan.engine import Engine, EngineName, Progress, without_secrets
 from reconciler.scan.java import Gateway, find_java, spark_home
 from reconciler.text.redact import add_references, redact
 
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from reconciler.scan.chunking import Chunk
     from reconciler.scan.task_rows import ScanTask
 
-Progress = Callable[[str], None]
 Result = TypeVar("Result")
 
 _START_LIMIT_S = 120.0

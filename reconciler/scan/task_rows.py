@@ -19,6 +19,7 @@ import pyarrow as pa
 from reconciler.errors import ScanFailed
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_commit_log
+from reconciler.kafka.futures import error_columns
 from reconciler.kafka.groups import commit_row, read_consumption
 from reconciler.kafka.offsets import STABLE_END, OffsetsRequest, read_offsets
 from reconciler.kafka.session import KafkaSession
@@ -28,17 +29,17 @@ from reconciler.scan.chunking import Chunk
 from reconciler.scan.columns import columns
 
 SCHEMAS: Mapping[str, pa.Schema] = {
-    "partitions": columns("topic! partition! log_start stable_end high_watermark offsets_at error"),
+    "partitions": columns("topic! partition! log_start stable_end high_watermark offsets_at error unanswered"),
     # Records of the partitions that were read, and the number of these partitions.
     "topics": columns("topic! records! read!"),
-    "groups": columns("group! error commits commit_topics fingerprint"),
+    "groups": columns("group! error unanswered commits commit_topics fingerprint"),
     # `committed` null: the group consumes the topic and has no commit on the partition.
     "positions": columns("group! topic! partition! committed"),
     # Of the commit log: the newest record and activity of a group, and commits with their topic ids.
     "activity": columns("group! last_activity_ms log_partition! log_offset seems live commit_keys"),
     "origins": columns("topic! partition! group! committed id"),
     # What was read: partitions, groups and commits in numbers, partitions of the commit log one by one.
-    "runs": columns("name! number! error records skipped garbled log_offset"),
+    "runs": columns("name! number! error unanswered records skipped garbled log_offset"),
 }
 """The tables of an answer."""
 
@@ -169,7 +170,7 @@ def _read_commits(session: KafkaSession, task: ScanTask, chunk: Chunk, *, isolat
     for part in read_consumption(session, chunk.groups, with_members=chunk.with_members, isolated=isolated):
         for group, consumption in part.items():
             row = commit_row(group, consumption.commits)
-            groups.append(row if consumption.unread is None else {**row, "error": consumption.unread.reason})
+            groups.append(row if consumption.unread is None else row | error_columns(consumption.unread))
             for topic in sorted(consumption.topics.intersection(task.readers)):
                 committed, requested = consumption.of_topic(topic), task.readers[topic]
                 positions["group"] += [group] * len(requested)

@@ -1,4 +1,5 @@
 """Suggests first policies for a cluster: findings of one scan, ranked, with manifests to review.
 
-`rules` finds, `findings` holds what was found, `drafts` writes manifests. All of it is pure.
+`facts` says who reads what, `rules` and `cluster_rules` find, `findings` holds the findings, and
+`drafts` writes manifests. All of it is pure.
 """

@@ -4,18 +4,21 @@ An id depends on the kind of a finding and on its subject only: the next run giv
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import quote
 
 from reconciler.codec import Codec, document
 from reconciler.model.bounds import InstantMs, NonEmpty
 from reconciler.model.names import Address
 from reconciler.policies import Policy
+from reconciler.text.formatting import first_few
 
 FORMAT_VERSION = "1.0"
+NAMES_MAX = 1_000
+"""Topics or groups that one manifest names."""
 _LONGEST_PART = 120
 """Characters of a name in an id; group ids may be of any length."""
 
@@ -119,6 +122,55 @@ class Suggestions:
     def of(self, kind: Kind) -> Section:
         """Return the section of a kind."""
         return next(section for section in self.sections if section.kind is kind)
+
+
+@dataclass(slots=True)
+class Collector:
+    """Findings of one kind, and what cannot be told: by reason, the subjects."""
+
+    kind: Kind
+    ignored_ids: frozenset[str]
+    findings: list[Finding] = field(default_factory=list)
+    unknown: dict[str, list[str]] = field(default_factory=dict)
+    ignored: set[str] = field(default_factory=set)
+
+    def is_ignored(self, *subject: str) -> bool:
+        """Whether a file leaves this finding out. Remembers that there is one."""
+        identifier = finding_id(self.kind, *subject)
+        if identifier not in self.ignored_ids:
+            return False
+        self.ignored.add(identifier)
+        return True
+
+    def add(self, *subject: str, title: str, confidence: Confidence, **facts: Any) -> str:
+        """Add a finding and return its id."""
+        identifier, name = finding_id(self.kind, *subject), subject[0]
+        self.findings.append(
+            Finding(id=identifier, kind=self.kind, subject=name, title=title, confidence=confidence, **facts)
+        )
+        return identifier
+
+    def cannot_tell(self, reason: str, subject: str = "") -> None:
+        """Say why there is no finding about a subject; empty: about any."""
+        subjects = self.unknown.setdefault(reason, [])
+        if subject:
+            subjects.append(subject)
+
+    def ranked(self) -> list[Finding]:
+        """Return the findings, the best first."""
+        order = list(Confidence)
+        return sorted(
+            self.findings, key=lambda f: (order.index(f.confidence), -(f.records or 0), -(f.partitions or 0), f.id)
+        )
+
+    def section(self, manifests: Mapping[str, Address]) -> Section:
+        """Return the section, with the manifest of each finding id."""
+        ranked = [replace(finding, manifest=manifests.get(finding.id)) for finding in self.ranked()]
+        unknown = tuple(
+            f"{first_few(sorted(subjects))}: {reason}" if subjects else reason
+            for reason, subjects in sorted(self.unknown.items())
+        )
+        return Section(kind=self.kind, findings=tuple(ranked), unknown=unknown, ignored=len(self.ignored))
 
 
 def finding_id(kind: Kind, *subject: str) -> str:

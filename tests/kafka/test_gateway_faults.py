@@ -23,7 +23,7 @@ from reconciler.kafka.silence import silent_brokers
 from reconciler.kafka.topics import list_topics
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election
-from reconciler.model.snapshot import Unknown
+from reconciler.model.snapshot import Cause, Unknown
 from reconciler.operations.attempt import Response, ResponseAction
 from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
@@ -98,7 +98,7 @@ def test_a_silent_broker_is_named_with_its_address_and_the_patience(cluster: Clu
         finally:
             cluster.resume(3)
             wait_for_brokers(cluster)
-    assert silent == {3: Unknown(f"broker 3 ({addresses[3]}) did not answer within 10 s", silent=True)}
+    assert silent == {3: Unknown(f"broker 3 ({addresses[3]}) did not answer within 10 s", Cause.SILENT_BROKER)}
 
 
 def test_gateway_a_slow_follower_is_a_timeout_with_an_effect(cluster: Cluster, gateway: InterpretingGateway) -> None:

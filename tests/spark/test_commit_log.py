@@ -16,6 +16,7 @@ from reconciler.kafka.consumer_offsets import log_partition, read_commit_log
 from reconciler.kafka.offsets import Watermarks, read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
+from reconciler.model.snapshot import Cause, Unknown
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
@@ -221,4 +222,5 @@ def test_a_log_partition_without_its_last_records_is_unread(
     low, high = client.watermarks(servers, COMMIT_LOG_TOPIC, place)
     session = KafkaSession(replace(connection, timeout_s=3.0))
     ends = {place: Watermarks(low, high + 1_000_000)}
-    assert read_records(session, COMMIT_LOG_TOPIC, ends, lambda _number, _messages: None) == {place: "no data for 3 s"}
+    errors = read_records(session, COMMIT_LOG_TOPIC, ends, lambda _number, _messages: None)
+    assert errors == {place: Unknown("no data for 3 s", Cause.NO_ANSWER)}

@@ -18,7 +18,7 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import ClusterSnapshot, ConsumerPosition, PartitionFacts, Unknown
+from reconciler.model.snapshot import Cause, ClusterSnapshot, ConsumerPosition, PartitionFacts, Unknown
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster, start, stop
@@ -258,7 +258,7 @@ def test_7_scan_with_a_frozen_broker(cluster_with_groups: Cluster, any_engine: E
     assert frozen in snapshot.brokers, "the controller fenced the broker before the scan listed it"
     address = next(f"127.0.0.1:{broker.port}" for broker in cluster_with_groups.brokers if broker.id == frozen)
     kept = {unread.log_start, snapshot.groups_incomplete, snapshot.readers_incomplete}
-    assert kept == {Unknown(f"broker {frozen} ({address}) did not answer within 5 s", silent=True)}
+    assert kept == {Unknown(f"broker {frozen} ({address}) did not answer within 5 s", Cause.SILENT_BROKER)}
     assert (readable.log_start, readable.stable_end, readable.high_watermark, readable.offsets_at) == (
         0,
         10,

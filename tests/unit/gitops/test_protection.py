@@ -18,10 +18,10 @@ import pytest
 
 from reconciler.cli.app import run
 from reconciler.errors import ExitCode, GitHubUnavailable, UsageError
+from reconciler.gitops.github_api import GitHub
 from reconciler.gitops.protection import (
     ClusterNeeds,
     Finding,
-    GitHub,
     State,
     _has_owner,
     check_environment,

@@ -15,7 +15,7 @@ from reconciler.kafka.consumer_offsets import (
     decode_commit,
     decode_key,
     decode_protocol_type,
-    topic_id_text,
+    encode_topic_id,
 )
 from reconciler.model.snapshot import GroupType
 from tests.strategies.commit_log import Commit, commit_key, commit_value, commits, group_key, group_value, names
@@ -105,8 +105,8 @@ def test_decoder_reads_the_protocol_type_of_a_classic_group(version: int, protoc
 @given(st.binary(min_size=16, max_size=16).filter(any))
 def test_topic_ids_read_as_kafka_prints_them(raw: bytes) -> None:
     """Kafka prints URL-safe base64 without padding; no id at all is None."""
-    text = topic_id_text(raw)
+    text = encode_topic_id(raw)
     assert text is not None
     assert len(text) == 22
     assert base64.urlsafe_b64decode(text + "==") == raw
-    assert topic_id_text(NO_TOPIC_ID) is None
+    assert encode_topic_id(NO_TOPIC_ID) is None

@@ -39,7 +39,7 @@ class FakeConsumer:
 
 def read(
     monkeypatch: pytest.MonkeyPatch, client: FakeConsumer, ends: dict[int, Watermarks], **options: Any
-) -> tuple[list[tuple[int, int]], dict[int, str]]:
+) -> tuple[list[tuple[int, int]], dict[int, Unknown]]:
     """The records of a topic as (partition, offset), and the errors by partition."""
     monkeypatch.setattr(offsets, "create", lambda *_arguments: client)
     session = KafkaSession(Connection(("127.0.0.1:9",), timeout_s=0.2))
@@ -66,7 +66,7 @@ def test_an_early_end_of_a_partition_is_not_its_end(monkeypatch: pytest.MonkeyPa
     records, errors = read(monkeypatch, client, {0: Watermarks(0, 5)})
     assert records == [(0, 3)]
     assert list(errors) == [0]
-    assert mentions(errors[0], "no data")
+    assert mentions(errors[0].reason, "no data")
 
 
 def test_an_error_without_a_partition_is_of_no_partition(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +79,7 @@ def test_an_error_without_a_partition_is_of_no_partition(monkeypatch: pytest.Mon
     records, errors = read(monkeypatch, client, {0: Watermarks(0, 1), 1: Watermarks(0, 1)})
     assert records == [(0, 0)]
     assert list(errors) == [1]
-    assert mentions(errors[1], "the right READ")
+    assert mentions(errors[1].reason, "the right READ")
 
 
 def test_a_partition_without_known_ends_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,5 +88,5 @@ def test_a_partition_without_known_ends_is_not_read(monkeypatch: pytest.MonkeyPa
     ends = {0: Watermarks(lost, 5), 1: Watermarks(0, lost)}
     assert read(monkeypatch, FakeConsumer(), ends) == (
         [],
-        {0: "log start: no answer", 1: "high watermark: no answer"},
+        {0: Unknown("log start: no answer"), 1: Unknown("high watermark: no answer")},
     )

@@ -1,13 +1,16 @@
 """A broker that does not answer is one cause: named once, with what waits for it, and no missing right."""
 
+from concurrent.futures import Future
+
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from reconciler import report
-from reconciler.kafka.silence import is_silence
+from reconciler.kafka.futures import failure_of
 from reconciler.model.block_reason import SILENT
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Blocked, Plan
-from reconciler.model.snapshot import ClusterSnapshot, Unknown
+from reconciler.model.snapshot import Cause, ClusterSnapshot, Unknown
 from reconciler.plan import drift
 from reconciler.scan.snapshot_builder import lacks_answers, name_silent_brokers
 from tests import rendering
@@ -16,9 +19,9 @@ from tests.strategies.examples import purge
 from tests.strategies.facts import floor, group, partition, planned, removal, snapshot, topic
 
 NUMBERS = range(14)
-NO_ANSWER = Unknown("its leader did not answer within 30 s")
-LISTING = Unknown("the group listing is incomplete: Local: Timed out (_TIMED_OUT)")
-SILENT_3 = Unknown("broker 3 (kafka-3:9092) did not answer within 10 s", silent=True)
+NO_ANSWER = Unknown("its leader did not answer within 30 s", Cause.NO_ANSWER)
+LISTING = Unknown("the group listing is incomplete: Local: Timed out (_TIMED_OUT)", Cause.NO_ANSWER)
+SILENT_3 = Unknown("broker 3 (kafka-3:9092) did not answer within 10 s", Cause.SILENT_BROKER)
 SENTENCE = "Broker 3 (kafka-3:9092) did not answer within 10 s"
 
 
@@ -52,26 +55,37 @@ def test_every_fact_that_it_kept_has_one_reason() -> None:
 
 def test_a_leader_that_answers_keeps_its_own_reason() -> None:
     """Another broker is silent: it says nothing of these partitions."""
-    named = name_silent_brokers(unanswered(), {2: Unknown("broker 2 (b:1) did not answer within 10 s", silent=True)})
+    silent = Unknown("broker 2 (b:1) did not answer within 10 s", Cause.SILENT_BROKER)
+    named = name_silent_brokers(unanswered(), {2: silent})
     assert {facts.log_start for facts in named.partitions.values()} == {NO_ANSWER}
     assert name_silent_brokers(unanswered(), {}) == unanswered()
 
 
 @pytest.mark.parametrize(
-    ("reason", "silence"),
+    ("code", "text", "unanswered"),
     [
-        ("no broker answered in time", True),
-        ("Failed while waiting for response from broker: Local: Timed out (_TIMED_OUT)", True),
-        ("the group's coordinator did not answer: it moves, or there is none yet", True),
-        ("no data for 30 s", True),
-        ("the right DESCRIBE on the cluster is missing", False),
-        ("Cluster authorization failed (CLUSTER_AUTHORIZATION_FAILED)", False),
-        ("the partition has no leader", False),
+        (KafkaError._TIMED_OUT, "Failed while waiting for response from broker: Local: Timed out", True),
+        (KafkaError._TRANSPORT, "Local: Broker transport failure", True),
+        (KafkaError._ALL_BROKERS_DOWN, "Local: All broker connections are down", True),
+        (KafkaError.REQUEST_TIMED_OUT, "Broker: Request timed out", True),
+        (KafkaError.CLUSTER_AUTHORIZATION_FAILED, "Broker: Cluster authorization failed", False),
+        (KafkaError.INVALID_GROUP_ID, "the group Timed out did not answer", False),
     ],
 )
-def test_a_refusal_is_an_answer(reason: str, silence: bool) -> None:
-    """Only the lack of an answer is silence."""
-    assert is_silence(reason) is silence
+def test_a_refusal_is_an_answer(code: int, text: str, unanswered: bool) -> None:
+    """Only the lack of an answer is silence, by its code: a name in the text once looked like it."""
+    future: Future[object] = Future()
+    future.set_exception(KafkaException(KafkaError(code, text)))
+    failure = failure_of(future, right="DESCRIBE on the cluster")
+    assert failure is not None
+    assert failure.unanswered is unanswered
+
+
+def test_a_call_without_a_result_has_no_answer() -> None:
+    """The caller gave up waiting."""
+    failure = failure_of(Future())
+    assert failure is not None
+    assert failure.unanswered
 
 
 def test_the_plan_names_the_broker_once_and_no_right() -> None:

@@ -285,10 +285,10 @@ def test_bars_have_the_numbers_of_the_plan() -> None:
     figures = plan_figures(pages.ordinary())
     charts = {chart.anchor: chart for chart in figures.charts}
     (clicks, orders, _counts, payments) = charts["topics"].rows
-    assert [(s.style, s.amount) for s in orders.bars[0].segments] == [("lost", 259_513), ("kept", 374_487)]
-    assert {s.style: s.amount for s in orders.bars[1].segments if s.amount} == {"lost": 3, "blocked": 3}
+    assert [(s.style, s.amount) for s in orders.bars[0].segments] == [("deleted", 259_513), ("remaining", 374_487)]
+    assert {s.style: s.amount for s in orders.bars[1].segments if s.amount} == {"deleted": 3, "blocked": 3}
     assert orders.bars[0].mark == pytest.approx(0.9 * 634_000)
-    assert {s.style: s.amount for s in clicks.bars[1].segments if s.amount} == {"lost": 6}
+    assert {s.style: s.amount for s in clicks.bars[1].segments if s.amount} == {"deleted": 6}
     assert len(payments.bars) == 1, "no partition of it loses records"
     assert [row.cells[1] for row in charts["leaders"].rows] == [("0 → 7",), ("7 → 0",), ("3 → 3",)]
     groups = [(row.bars[0].segments[0].amount, row.bars[0].mark) for row in charts["groups"].rows]

@@ -11,7 +11,16 @@ from reconciler.kafka.group_listing import GroupListing
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import NOT_ASKED, ConsumerPosition, GroupState, GroupType, PartitionFacts, Purge, Unknown
+from reconciler.model.snapshot import (
+    NOT_ASKED,
+    Cause,
+    ConsumerPosition,
+    GroupState,
+    GroupType,
+    PartitionFacts,
+    Purge,
+    Unknown,
+)
 from reconciler.scan import snapshot_builder
 from reconciler.scan.chunking import PartitionRequest
 from reconciler.scan.rows import Origin, PartitionRow, Position, Row, Rows, combine
@@ -485,13 +494,18 @@ def test_rows_keep_every_column_of_the_facts() -> None:
         answer(
             partitions=[
                 {"topic": "t", "partition": 0, **partition_row(offsets_at=[6, -1])},
-                {"topic": "t", "partition": 1, "error": "no answer"},
+                {"topic": "t", "partition": 1, "error": "no answer", "unanswered": True},
             ],
             topics=[{"topic": "t", "records": 2, "read": 1}],
         ),
         answer(topics=[{"topic": "t", "records": 3, "read": 0}]),
         answer(
-            groups=[{"group": "g", **commits}, {"group": "h", **commits}, {"group": "f", "error": "timed out"}],
+            groups=[
+                {"group": "g", **commits},
+                {"group": "h", **commits},
+                {"group": "f", "error": "timed out", "unanswered": True},
+                {"group": "e", "error": "no right", "unanswered": False},
+            ],
             positions=[{"group": "g", "topic": "t", "partition": 0, "committed": 7}],
         ),
         answer(
@@ -501,16 +515,17 @@ def test_rows_keep_every_column_of_the_facts() -> None:
                 {"group": "s", **share},
             ],
             origins=[{"topic": "t", "partition": 0, "group": "g", "committed": 7, "id": "id"}],
-            runs=[run_row(0, error="lost")],
+            runs=[run_row(0, error="lost") | {"unanswered": True}],
         ),
     ]
     rows = combine(answers, everything, {"t": frozenset({"g"})})
 
-    result = snapshot_builder.group_facts(everything, groups("f", "g", "h"), rows, READ)
+    result = snapshot_builder.group_facts(everything, groups("e", "f", "g", "h"), rows, READ)
     assert result["g"] == group_facts(group_row())
     assert (result["s"].listed, result["s"].type) == (False, GroupType.SHARE)
     assert "3 commits of the group" in reason(result["h"].commits)
-    assert reason(result["f"].commits) == "timed out"
+    assert result["f"].commits == Unknown("timed out", Cause.NO_ANSWER)
+    assert result["e"].commits == Unknown("no right")
     read, unread = snapshot_builder.partition_facts(
         [
             partition_request(instants=(7, 9), named=frozenset({"g"})),
@@ -522,10 +537,11 @@ def test_rows_keep_every_column_of_the_facts() -> None:
     ).values()
     assert (read.log_start, read.stable_end, read.high_watermark) == (5, 20, 30)
     assert (read.offsets_at, read.readers) == ({7: 6, 9: None}, (ConsumerPosition("g", 7, topic_id="id"),))
-    assert reason(unread.high_watermark) == "no answer"
+    assert unread.high_watermark == Unknown("no answer", Cause.NO_ANSWER)
     complete = topic("t")
     (expected,) = snapshot_builder.topic_facts(topics(complete), {}, rows, frozenset({"t"})).values()
     assert expected.records == 5
     log = CommitLog(partitions=1).with_rows(rows.runs)
     assert (log.records, log.skipped, log.malformed) == (4, 1, 2)
     assert "lost" in log.unread[0].reason
+    assert log.unread[0].unanswered

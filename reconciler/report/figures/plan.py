@@ -1,54 +1,46 @@
-"""Collects what the HTML report draws of a plan, of drift and of results: tiles, bars, rulers, tables.
+"""Collects the figures of a plan: topics, leaders, groups, limits, offsets and tables."""
 
-Only facts that the document holds are drawn; `intro` says what it lacks. Lists are cut, totals never:
-`rest` sums up the rows that are left out.
-"""
-
-import hashlib
-import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
-from typing import TypeVar
 
-from reconciler.apply.results import ResultRow
 from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.model.description import IdleGroup, LeaderMove, OffsetMove
 from reconciler.model.garbage import gc_paused
-from reconciler.model.names import (
-    GROUP_KINDS,
-    Address,
-    format_address,
-    format_location,
-    format_subject,
-)
-from reconciler.model.outcome import Outcome
+from reconciler.model.names import GROUP_KINDS, Address, format_address, format_location, format_subject
 from reconciler.model.plan import Decision, LimitVerdict, Plan
 from reconciler.operations import Operation
 from reconciler.operations.base import DAY_MS
-from reconciler.plan.drift import DriftReport, PolicyTally
 from reconciler.plan.plan_file import section_of
 from reconciler.policies.cluster import LIMITS
 from reconciler.report.drawing import Bar, Segment
-from reconciler.report.results import severity_of
+from reconciler.report.figures import (
+    ROWS_MAX,
+    RULERS_MAX,
+    WORST,
+    Chart,
+    Figures,
+    Row,
+    Ruler,
+    Tile,
+    TopicRulers,
+    cut_table,
+    shorten,
+    slug,
+)
 from reconciler.report.tree import Severity
 from reconciler.text import formatting
 from reconciler.text.escape import display_name, quoted
-from reconciler.text.phrase import Phrase, Span, escaped_name, join, name, sentence, strong
+from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
 
-ROWS_MAX = 300
-"""Rows of one list; the last row sums up the others."""
-RULERS_MAX = 50
-"""Partitions of one topic that are drawn one by one; of more, only the worst ones."""
-WORST = 10
-"""Partitions that are drawn of a topic with more than RULERS_MAX."""
-_SENTENCE_MAX = 300
-"""Characters of a sentence beside a figure; the details below the figures have more of it."""
-
-T = TypeVar("T")
-
-_STYLES = {"lost": "lost", "changed": "changed", "blocked": "blocked", "waiting": "waiting", "in sync": "good"}
+_STYLES = {
+    "irreversible": "deleted",
+    "reversible": "changed",
+    "blocked": "blocked",
+    "waiting": "waiting",
+    "in sync": "good",
+}
 """State of a partition in a plan → class of its segment; a partition counts for the first that it has."""
 _RANKS = {state: rank for rank, state in enumerate(_STYLES)}
 _STATES = {
@@ -60,98 +52,12 @@ _STATES = {
 }
 """List of the plan file → state, of decisions that are no action."""
 _SEVERITIES = {
-    "lost": Severity.LOSS,
-    "changed": Severity.CHANGE,
+    "irreversible": Severity.LOSS,
+    "reversible": Severity.CHANGE,
     "blocked": Severity.WARNING,
     "waiting": Severity.QUIET,
     "in sync": Severity.GOOD,
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tile:
-    """A number that also shows only what has its severity. `detail`: such as the records lost."""
-
-    label: str
-    number: int
-    severity: Severity
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One row. `cells`: one for each column; of bars: the name, and lines of numbers.
-
-    `anchor`: its id in the page. `link`: the id of what says more. `note`: a sentence below it.
-    """
-
-    cells: tuple[Phrase, ...]
-    severities: frozenset[Severity] = frozenset()
-    bars: tuple[Bar, ...] = ()
-    anchor: str = ""
-    link: str = ""
-    note: Phrase = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chart:
-    """Rows under one heading: with `columns` a table, without them bars.
-
-    `legend`: class → words. `footnote`: what the numbers mean, below them. `rest`: see the module.
-    """
-
-    anchor: str
-    heading: str
-    rows: tuple[Row, ...]
-    columns: tuple[str, ...] = ()
-    intro: str = ""
-    legend: tuple[tuple[str, str], ...] = ()
-    rest: str = ""
-    footnote: Phrase = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Ruler:
-    """The offsets of one partition, and why they move."""
-
-    action: Operation
-    move: OffsetMove
-
-    @property
-    def subject(self) -> Phrase:
-        return (escaped_name(format_subject(self.action.address)),)
-
-    @property
-    def policy(self) -> Phrase:
-        return (escaped_name(format_address(self.action.address.policy_address)),)
-
-    @property
-    def reason(self) -> Phrase:
-        return (_short(self.action.reason),)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicRulers:
-    """The rulers of one topic, the worst first. `amounts`: records removed, of all its partitions."""
-
-    anchor: str
-    subject: Phrase
-    rulers: tuple[Ruler, ...]
-    amounts: tuple[int, ...]
-    severities: frozenset[Severity]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
-    """What a page shows of one document besides its report tree."""
-
-    tiles: tuple[Tile, ...] = ()
-    charts: tuple[Chart, ...] = ()
-    topics: tuple[TopicRulers, ...] = ()
-    tables: tuple[Chart, ...] = ()
-
-
-# --- plan
 
 
 @dataclass(slots=True)
@@ -203,8 +109,9 @@ def plan_figures(plan: Plan) -> Figures:
         elif state in ("blocked", "waiting"):
             by_cause[section_of(decision), getattr(decision, "code", "") or decision.reason].append(decision)  # type: ignore[union-attr]
     ordered = dict(sorted(topics.items(), key=lambda pair: (-pair[1].removed, -_blocked(pair[1]), pair[0])))
+    records = sum(tally["records"] for tally in by_policy.values())
     return Figures(
-        tiles=_without_zeros(_plan_tiles(plan, states, sum(tally["records"] for tally in by_policy.values()))),
+        tiles=tuple(tile for tile in _plan_tiles(plan, states, records) if tile.number),
         charts=tuple(
             chart
             for chart in (
@@ -226,7 +133,7 @@ def plan_figures(plan: Plan) -> Figures:
 
 def _state(decision: Decision) -> str:
     if isinstance(decision, Operation):
-        return "lost" if decision.irreversible else "changed"
+        return "irreversible" if decision.irreversible else "reversible"
     return _STATES[section_of(decision)]
 
 
@@ -241,17 +148,13 @@ def _plan_tiles(plan: Plan, states: Counter[str], records: int) -> Iterator[Tile
     unbounded = sum(action.impact().get("records_removed_max", 0) is None for action in plan.actions)  # type: ignore[attr-defined]
     loss = f"at most {formatting.count(records, 'record')}"
     detail = f"{loss}, and {unbounded:,} without a bound" if unbounded else loss
-    yield Tile(label="cannot be undone", number=states["lost"], severity=Severity.LOSS, detail=detail)
-    yield Tile(label="can be undone", number=states["changed"], severity=Severity.CHANGE, detail="actions")
+    yield Tile(label="cannot be undone", number=states["irreversible"], severity=Severity.LOSS, detail=detail)
+    yield Tile(label="can be undone", number=states["reversible"], severity=Severity.CHANGE, detail="actions")
     yield Tile(label="blocked", number=states["blocked"], severity=Severity.WARNING, detail="nothing is done")
     yield Tile(
         label="waiting or skipped", number=states["waiting"], severity=Severity.QUIET, detail="nothing to do now"
     )
     yield Tile(label="in sync", number=states["in sync"], severity=Severity.GOOD, detail="as desired")
-
-
-def _without_zeros(tiles: Iterable[Tile]) -> tuple[Tile, ...]:
-    return tuple(tile for tile in tiles if tile.number)
 
 
 def _limits_chart(verdicts: Sequence[LimitVerdict]) -> Chart:
@@ -293,13 +196,13 @@ def _topics_chart(plan: Plan, topics: dict[str, _Topic]) -> Chart:
         counts = Counter(entry.states.values())
         bars = []
         if entry.moves:
-            kept = Segment(entry.records - entry.removed, "kept")
+            remaining = Segment(entry.records - entry.removed, "remaining")
             usages = [usage for action, _move in entry.moves for usage in action.limit_usage() if usage.bucket == topic]
             shares = [usage for usage in usages if usage.limit.id in share_limits & limits.keys()]
             # A limit that counts only a part of what is removed says nothing about the whole.
             is_bound = shares and sum(usage.amount for usage in shares) == entry.removed
             mark = min(limits[usage.limit.id] for usage in shares) * entry.records / 100 if is_bound else None
-            bars.append(Bar(segments=(Segment(entry.removed, "lost"), kept), total=entry.records, mark=mark))
+            bars.append(Bar(segments=(Segment(entry.removed, "deleted"), remaining), total=entry.records, mark=mark))
         segments = tuple(Segment(counts[state], style) for state, style in _STYLES.items())
         bars.append(Bar(segments=segments, total=len(entry.states)))
         share = formatting.percent(100.0 * entry.removed / entry.records) if entry.records else ""
@@ -324,8 +227,8 @@ def _topics_chart(plan: Plan, topics: dict[str, _Topic]) -> Chart:
             "The limit counts the whole topic, of which the share is at most what the bar shows.",
         ),
         legend=(
-            ("lost", "removed"),
-            ("kept", "kept"),
+            ("deleted", "removed"),
+            ("remaining", "kept"),
             ("changed", "new leader"),
             ("blocked", "blocked"),
             ("waiting", "waiting or skipped"),
@@ -348,8 +251,8 @@ def _rest_of_topics(topics: Sequence[_Topic]) -> str:
 
 
 _WORDS = {
-    "lost": "losing records",
-    "changed": "getting a new leader",
+    "irreversible": "losing records",
+    "reversible": "getting a new leader",
     "blocked": "blocked",
     "waiting": "waiting or skipped",
     "in sync": "in sync",
@@ -407,7 +310,7 @@ def _groups_chart(groups: Sequence[IdleGroup], now_ms: int) -> Chart:
         idle = f"idle for {days:,.1f} days" if days >= 0 else "no evidence of being idle was asked for"
         return Row(
             cells=((escaped_name(quoted(group.group)),), (f"{idle}; {commits}",)),
-            bars=(Bar(segments=(Segment(max(days, 0), "lost"),), total=most, mark=group.required_ms / DAY_MS),),
+            bars=(Bar(segments=(Segment(max(days, 0), "deleted"),), total=most, mark=group.required_ms / DAY_MS),),
             severities=frozenset({Severity.LOSS}),
             anchor=f"group-{slug(group.group)}",
         )
@@ -418,7 +321,7 @@ def _groups_chart(groups: Sequence[IdleGroup], now_ms: int) -> Chart:
         anchor="groups",
         heading="Removed groups by days idle",
         rows=tuple(map(row, ordered[:ROWS_MAX])),
-        legend=(("lost", "idle"), ("mark", "idleFor of the policy")),
+        legend=(("deleted", "idle"), ("mark", "idleFor of the policy")),
         rest=more if len(ordered) > ROWS_MAX else "",
     )
 
@@ -445,8 +348,8 @@ def _policies_table(plan: Plan, tallies: dict[Address, Counter[str]]) -> Chart:
 
     def row(policy: Address, tally: Counter[str]) -> Row:
         note = notes.get(policy)
-        words = [("owner: ", _short(note.owner)) if note and note.owner else ()]
-        words += [("reason: ", _short(note.reason)) if note and note.reason else ()]
+        words = [("owner: ", shorten(note.owner)) if note and note.owner else ()]
+        words += [("reason: ", shorten(note.reason)) if note and note.reason else ()]
         words += [("in ", escaped_name(format_location(places[policy]))) if policy in places else ()]
         return Row(
             cells=(
@@ -459,7 +362,7 @@ def _policies_table(plan: Plan, tallies: dict[Address, Counter[str]]) -> Chart:
             note=join("; ", *words),
         )
 
-    return _table(
+    return cut_table(
         anchor="policies",
         heading="By policy",
         columns=("Policy", "Records", *_STATE_COLUMNS),
@@ -467,7 +370,7 @@ def _policies_table(plan: Plan, tallies: dict[Address, Counter[str]]) -> Chart:
         row=lambda pair: row(*pair),
         sums=lambda pairs: [
             (sum(tally["records"] for _policy, tally in pairs), "records"),
-            *((sum(tally[state] for _policy, tally in pairs), _COLUMN_WORDS[state]) for state in _STYLES),
+            *((sum(tally[state] for _policy, tally in pairs), state) for state in _STYLES),
         ],
         noun="policies",
     )
@@ -483,7 +386,7 @@ def _topics_table(topics: dict[str, _Topic]) -> Chart:
             link=f"offsets-{slug(topic)}" if entry.moves else "",
         )
 
-    return _table(
+    return cut_table(
         anchor="by-topic",
         heading="By topic",
         columns=("Topic", "Records", *_STATE_COLUMNS),
@@ -491,20 +394,13 @@ def _topics_table(topics: dict[str, _Topic]) -> Chart:
         row=lambda pair: row(*pair),
         sums=lambda pairs: [
             (sum(entry.removed for _topic, entry in pairs), "records"),
-            *(
-                (
-                    sum(value == state for _topic, entry in pairs for value in entry.states.values()),
-                    _COLUMN_WORDS[state],
-                )
-                for state in _STYLES
-            ),
+            *((sum(list(entry.states.values()).count(state) for _topic, entry in pairs), state) for state in _STYLES),
         ],
         noun="topics",
     )
 
 
-_STATE_COLUMNS = ("Irreversible", "Reversible", "Blocked", "Waiting", "In sync")
-_COLUMN_WORDS = dict(zip(_STYLES, ("irreversible", "reversible", "blocked", "waiting", "in sync"), strict=True))
+_STATE_COLUMNS = tuple(state.capitalize() for state in _STYLES)
 
 
 def _state_cells(counts: Counter[str]) -> Iterator[Phrase]:
@@ -515,14 +411,14 @@ def _causes_table(causes: dict[tuple[str, str], list[Decision]]) -> Chart:
     def row(cause: tuple[str, str], decisions: Sequence[Decision]) -> Row:
         section, code = cause
         known = code in BLOCK_CODES
-        text: Phrase = (BLOCK_CODES[code].title,) if known else (_short(code),)
+        text: Phrase = (BLOCK_CODES[code].title,) if known else (shorten(code),)
         subjects = dict.fromkeys(
             format_subject(Address(d.address.kind, d.address.policy, d.address.name)) for d in decisions
         )
         example = decisions[0]
         blocked: Phrase = ()
         if known:
-            blocked = ("such as: ", _short(example.reason), "; next: ", _short(example.next_step))  # type: ignore[union-attr]
+            blocked = ("such as: ", shorten(example.reason), "; next: ", shorten(example.next_step))  # type: ignore[union-attr]
         return Row(
             cells=(
                 (*((name(code), " ") if known else ()), *text),
@@ -535,7 +431,7 @@ def _causes_table(causes: dict[tuple[str, str], list[Decision]]) -> Chart:
             note=blocked,
         )
 
-    return _table(
+    return cut_table(
         anchor="causes",
         heading="By cause",
         columns=("Cause", "State", "Subjects", "Names"),
@@ -544,181 +440,6 @@ def _causes_table(causes: dict[tuple[str, str], list[Decision]]) -> Chart:
         sums=lambda pairs: [(sum(len(decisions) for _cause, decisions in pairs), "subjects")],
         noun="causes",
     )
-
-
-def _table(
-    *,
-    anchor: str,
-    heading: str,
-    columns: tuple[str, ...],
-    entries: Sequence[T],
-    row: Callable[[T], Row],
-    sums: Callable[[Sequence[T]], Iterable[tuple[int, str]]],
-    noun: str,
-) -> Chart:
-    rest = entries[ROWS_MAX:]
-    more = ", ".join(f"{number:,} {words}" for number, words in sums(rest) if number)
-    return Chart(
-        anchor=anchor,
-        heading=heading,
-        columns=columns,
-        rows=tuple(map(row, entries[:ROWS_MAX])),
-        rest=f"… and {len(rest):,} more {noun}: {more}." if rest else "",
-    )
-
-
-# --- drift and results
-
-
-def drift_figures(reports: Sequence[DriftReport]) -> list[Figures]:
-    """Return the pictures of each cluster's drift. Many clusters share the rows of one page."""
-    return [_drift(report, max(3, ROWS_MAX // len(reports))) for report in reports]
-
-
-def _drift(report: DriftReport, rows_max: int) -> Figures:
-    fields = ("drift", "unread", "pending", "waiting", "skipped", "satisfied")
-    totals = {state: sum(getattr(tally, state) for tally in report.tallies) for state in fields}
-    tiles = (
-        Tile(label="drift", number=len(report.subjects), severity=Severity.CHANGE, detail="subjects"),
-        Tile(label="could not be read", number=len(report.unread), severity=Severity.WARNING, detail="subjects"),
-        Tile(
-            label="waiting or skipped",
-            number=totals["pending"] + totals["waiting"] + totals["skipped"],
-            severity=Severity.QUIET,
-            detail="no drift",
-        ),
-        Tile(label="in sync", number=totals["satisfied"], severity=Severity.GOOD, detail="as desired"),
-    )
-
-    def row(tally: PolicyTally) -> Row:
-        counts = (
-            ("changed", tally.drift, Severity.CHANGE),
-            ("blocked", tally.unread, Severity.WARNING),
-            ("waiting", tally.pending + tally.waiting + tally.skipped, Severity.QUIET),
-            ("good", tally.satisfied, Severity.GOOD),
-        )
-        text = ", ".join(f"{getattr(tally, state):,} {state}" for state in fields if getattr(tally, state))
-        segments = tuple(Segment(number, style) for style, number, _severity in counts)
-        return Row(
-            cells=((escaped_name(format_address(tally.policy)),), (text or "no subjects",)),
-            bars=(Bar(segments=segments, total=sum(number for _style, number, _severity in counts)),),
-            severities=frozenset(severity for _style, number, severity in counts if number),
-            anchor=f"policy-{slug(str(tally.policy))}",
-        )
-
-    rest = report.tallies[rows_max:]
-    more = ", ".join(f"{sum(getattr(tally, state) for tally in rest):,} {state}" for state in fields)
-    chart = Chart(
-        anchor="policies",
-        heading="By policy",
-        rows=tuple(map(row, report.tallies[:rows_max])),
-        legend=(("changed", "drift"), ("blocked", "unread"), ("waiting", "waiting or skipped"), ("good", "in sync")),
-        rest=f"… and {len(rest):,} more policies: {more}." if rest else "",
-    )
-    return Figures(tiles=_without_zeros(tiles), charts=(chart,) if chart.rows else ())
-
-
-def results_figures(outcomes: Sequence[Outcome | ResultRow]) -> Figures:
-    """Return the pictures of what became of a plan's actions, of a run or of its results file."""
-    return Figures(
-        tiles=tuple(_results_tiles(outcomes)),
-        charts=tuple(
-            chart
-            for chart in (
-                _outcomes_chart(
-                    "policies", "By policy", outcomes, lambda o: _address_of(o).policy_address, format_address
-                ),
-                _outcomes_chart("topics", "By topic or group", outcomes, _subject_of, format_subject),
-            )
-            if chart.rows
-        ),
-    )
-
-
-def _address_of(outcome: Outcome | ResultRow) -> Address:
-    return outcome.action.address if isinstance(outcome, Outcome) else outcome.address
-
-
-def _subject_of(outcome: Outcome | ResultRow) -> Address:
-    """Return the topic, of whatever policies, or the group."""
-    address = _address_of(outcome)
-    return Address(address.kind if address.kind in GROUP_KINDS else "", "", address.name)
-
-
-def _results_tiles(outcomes: Sequence[Outcome | ResultRow]) -> Iterator[Tile]:
-    removed = sum(outcome.removed_max for outcome in outcomes)
-    for severity in Severity:
-        same = Counter(outcome.status for outcome in outcomes if severity_of(outcome.status) is severity)
-        for status, number in sorted(same.items()):
-            detail = (
-                f"at most {formatting.count(removed, 'record')} removed"
-                if severity is Severity.GOOD and removed
-                else ""
-            )
-            yield Tile(label=status.replace("_", " "), number=number, severity=severity, detail=detail)
-
-
-def _outcomes_chart(
-    anchor: str,
-    heading: str,
-    outcomes: Sequence[Outcome | ResultRow],
-    key: Callable[[Outcome | ResultRow], Address],
-    label: Callable[[Address], str],
-) -> Chart:
-    groups: defaultdict[Address, list[Outcome | ResultRow]] = defaultdict(list)
-    for outcome in outcomes:
-        groups[key(outcome)].append(outcome)
-
-    def undone(pair: tuple[Address, list[Outcome | ResultRow]]) -> tuple[int, Address]:
-        return -sum(severity_of(outcome.status) is not Severity.GOOD for outcome in pair[1]), pair[0]
-
-    def row(pair: tuple[Address, list[Outcome | ResultRow]]) -> Row:
-        address, same = pair
-        severities = Counter(severity_of(outcome.status) for outcome in same)
-        statuses = Counter(outcome.status for outcome in same)
-        removed = sum(outcome.removed_max for outcome in same)
-        text = ", ".join(f"{number:,} {status.replace('_', ' ')}" for status, number in sorted(statuses.items()))
-        records = f"; at most {formatting.count(removed, 'record')} removed" if removed else ""
-        segments = tuple(
-            Segment(severities[severity], _RESULT_STYLES.get(severity, "waiting")) for severity in Severity
-        )
-        return Row(
-            cells=((escaped_name(label(address)),), (f"{text}{records}",)),
-            bars=(Bar(segments=segments, total=len(same)),),
-            severities=frozenset(severities),
-            anchor=f"{anchor}-{slug(address.name or str(address))}",
-        )
-
-    ordered = sorted(groups.items(), key=undone)
-    rest = [outcome for _address, same in ordered[ROWS_MAX:] for outcome in same]
-    counts = Counter(outcome.status for outcome in rest)
-    more = ", ".join(f"{number:,} {status.replace('_', ' ')}" for status, number in sorted(counts.items()))
-    return Chart(
-        anchor=anchor,
-        heading=heading,
-        rows=tuple(map(row, ordered[:ROWS_MAX])),
-        legend=(("exceeded", "failed"), ("blocked", "not done"), ("waiting", "nothing was to do"), ("good", "applied")),
-        rest=f"… and {len(ordered) - ROWS_MAX:,} more: {more}." if rest else "",
-    )
-
-
-_RESULT_STYLES = {
-    Severity.ERROR: "exceeded",
-    Severity.WARNING: "blocked",
-    Severity.CHANGE: "changed",
-    Severity.GOOD: "good",
-}
-
-
-def slug(text: str) -> str:
-    """Return a name as part of an id and of a link: itself where it is plain, otherwise a hash of it."""
-    if re.fullmatch(r"[A-Za-z0-9._/-]{1,100}", text):
-        return text
-    return f"~{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
-
-
-def _short(text: str) -> Span:
-    return sentence(text if len(text) <= _SENTENCE_MAX else f"{text[: _SENTENCE_MAX - 1]}…")
 
 
 def _number(value: float) -> str:

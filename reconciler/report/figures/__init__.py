@@ -1,0 +1,146 @@
+"""What the HTML report draws of a document: tiles, bars, rulers and tables.
+
+Only facts that the document holds are drawn; `intro` says what it lacks. Lists are cut, totals never:
+`rest` sums up the rows that are left out. A module of this package for each document collects them.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from reconciler.model.description import OffsetMove
+from reconciler.model.names import format_address, format_subject
+from reconciler.operations import Operation
+from reconciler.report.drawing import Bar
+from reconciler.report.tree import Severity
+from reconciler.text.phrase import Phrase, Span, escaped_name, sentence
+
+ROWS_MAX = 300
+"""Rows of one list; the last row sums up the others."""
+RULERS_MAX = 50
+"""Partitions of one topic that are drawn one by one; of more, only the worst ones."""
+WORST = 10
+"""Partitions that are drawn of a topic with more than RULERS_MAX."""
+_SENTENCE_MAX = 300
+"""Characters of a sentence beside a figure; the details below the figures have more of it."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """A number that also shows only what has its severity. `detail`: such as the records removed."""
+
+    label: str
+    number: int
+    severity: Severity
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row. `cells`: one for each column; of bars: the name, and lines of numbers.
+
+    `anchor`: its id in the page. `link`: the id of what says more. `note`: a sentence below it.
+    """
+
+    cells: tuple[Phrase, ...]
+    severities: frozenset[Severity] = frozenset()
+    bars: tuple[Bar, ...] = ()
+    anchor: str = ""
+    link: str = ""
+    note: Phrase = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """Rows under one heading: with `columns` a table, without them bars.
+
+    `legend`: class → words. `footnote`: what the numbers mean, below them. `rest`: see the module.
+    """
+
+    anchor: str
+    heading: str
+    rows: tuple[Row, ...]
+    columns: tuple[str, ...] = ()
+    intro: str = ""
+    legend: tuple[tuple[str, str], ...] = ()
+    rest: str = ""
+    footnote: Phrase = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ruler:
+    """The offsets of one partition, and why they move."""
+
+    action: Operation
+    move: OffsetMove
+
+    @property
+    def subject(self) -> Phrase:
+        return (escaped_name(format_subject(self.action.address)),)
+
+    @property
+    def policy(self) -> Phrase:
+        return (escaped_name(format_address(self.action.address.policy_address)),)
+
+    @property
+    def reason(self) -> Phrase:
+        return (shorten(self.action.reason),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRulers:
+    """The rulers of one topic, the worst first. `amounts`: records removed, of all its partitions."""
+
+    anchor: str
+    subject: Phrase
+    rulers: tuple[Ruler, ...]
+    amounts: tuple[int, ...]
+    severities: frozenset[Severity]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What a page shows of one document besides its report tree."""
+
+    tiles: tuple[Tile, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    topics: tuple[TopicRulers, ...] = ()
+    tables: tuple[Chart, ...] = ()
+
+
+def cut_table(
+    *,
+    anchor: str,
+    heading: str,
+    columns: tuple[str, ...],
+    entries: Sequence[T],
+    row: Callable[[T], Row],
+    sums: Callable[[Sequence[T]], Iterable[tuple[int, str]]],
+    noun: str,
+) -> Chart:
+    """Return a table of the first ROWS_MAX entries. `sums`: of the other ones, with units."""
+    rest = entries[ROWS_MAX:]
+    more = ", ".join(f"{number:,} {words}" for number, words in sums(rest) if number)
+    return Chart(
+        anchor=anchor,
+        heading=heading,
+        columns=columns,
+        rows=tuple(map(row, entries[:ROWS_MAX])),
+        rest=f"… and {len(rest):,} more {noun}: {more}." if rest else "",
+    )
+
+
+def slug(text: str) -> str:
+    """Return a name as part of an id and of a link: itself where it is plain, otherwise a hash of it."""
+    if re.fullmatch(r"[A-Za-z0-9._/-]{1,100}", text):
+        return text
+    return f"~{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
+def shorten(text: str) -> Span:
+    """Return a sentence beside a figure, which is cut if it is long."""
+    return sentence(text if len(text) <= _SENTENCE_MAX else f"{text[: _SENTENCE_MAX - 1]}…")

@@ -1,0 +1,159 @@
+"""What a snapshot says of topics and groups, for findings of all kinds: who reads what, how far."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from reconciler.model.block_reason import BlockReason
+from reconciler.model.names import TopicPartition
+from reconciler.model.snapshot import (
+    ClusterSnapshot,
+    ConsumerPosition,
+    GroupFacts,
+    GroupState,
+    PartitionFacts,
+    TopicFacts,
+    Unknown,
+)
+from reconciler.operations import checks
+from reconciler.policies import Policy
+from reconciler.policies.cluster import Cluster
+from reconciler.policies.fields import TOPIC_TEXT
+from reconciler.text.escape import display_name
+
+
+@dataclass
+class ClusterFacts:
+    """One snapshot, with what findings of several kinds need of it. `policies`: those of the cluster."""
+
+    snapshot: ClusterSnapshot
+    cluster: Cluster
+    policies: Sequence[Policy]
+
+    @cached_property
+    def covered(self) -> Mapping[type[Policy], frozenset[str]]:
+        """The names that policies of each kind select already."""
+        names: defaultdict[type[Policy], set[str]] = defaultdict(set)
+        for policy in self.policies:
+            names[type(policy)].update(policy.select(self.snapshot).subjects)
+        return {kind: frozenset(selected) for kind, selected in names.items()}
+
+    def is_covered(self, kind: type[Policy], name: str) -> bool:
+        """Whether a policy of this kind selects the topic or group already."""
+        return name in self.covered.get(kind, ())
+
+    @cached_property
+    def unknown_consumers(self) -> str | None:
+        """Why it is not known which groups read which topics; None: it is known."""
+        block = checks.unknown_consumers(self.snapshot, lambda _group: False)
+        return None if block is None else block.reason
+
+    @cached_property
+    def purgeable(self) -> Mapping[str, TopicFacts | BlockReason]:
+        """The topics of which a policy could delete records; or why that is not known."""
+        topics: dict[str, TopicFacts | BlockReason] = {}
+        for name, facts in sorted(self.snapshot.topics.items()):
+            if name.startswith("_") or not re.fullmatch(TOPIC_TEXT, name) or self.cluster.protection.of_topic(name):
+                continue
+            try:
+                checks.check_records_deletable(facts, exact=False)
+                checks.known(facts.partitions, "the number of partitions of", name)
+                checks.known(facts.records, "the number of records of", name)
+            except BlockReason as error:
+                if error.unread:
+                    topics[name] = error
+            else:
+                topics[name] = facts
+        return topics
+
+    @cached_property
+    def positions(self) -> Mapping[TopicPartition, Sequence[ConsumerPosition]]:
+        """Where each group stands on the partitions of purgeable topics, as far as all of it is known."""
+        positions = {}
+        for partition, facts in sorted(self.snapshot.partitions.items()):
+            values = _offsets_and_readers(facts)
+            if partition.topic not in self.purgeable or any(isinstance(value, Unknown) for value in values):
+                continue
+            readers, log_start, _stable_end, high_watermark, topic_id = values
+            positions[partition] = tuple(checks.verified_positions(readers, topic_id, log_start, high_watermark))
+        return positions
+
+    @cached_property
+    def readers(self) -> Mapping[str, frozenset[str] | Unknown]:
+        """The groups that read each purgeable topic."""
+        readers: dict[str, frozenset[str] | Unknown] = {}
+        for name, topic in self.purgeable.items():
+            if isinstance(topic, BlockReason):
+                readers[name] = Unknown(topic.reason)
+                continue
+            assert isinstance(topic.partitions, int)
+            partitions = [TopicPartition(name, number) for number in range(topic.partitions)]
+            unread = [partition for partition in partitions if partition not in self.positions]
+            if unread:
+                readers[name] = Unknown(f"not all offsets and groups could be read{self._reason(unread[0])}")
+            else:
+                readers[name] = frozenset(reader.group for p in partitions for reader in self.positions[p])
+        return readers
+
+    @cached_property
+    def all_read(self) -> bool:
+        """Whether it is known of each purgeable topic what every group has read of it."""
+        is_unknown = (isinstance(readers, Unknown) for readers in self.readers.values())
+        return self.unknown_consumers is None and not any(is_unknown)
+
+    @cached_property
+    def only_readers(self) -> Mapping[str, list[str]]:
+        """The topics that a group alone reads, by group."""
+        topics: defaultdict[str, list[str]] = defaultdict(list)
+        for topic, readers in self.readers.items():
+            if not isinstance(readers, Unknown) and len(readers) == 1:
+                topics[min(readers)].append(display_name(topic))
+        return topics
+
+    def _reason(self, partition: TopicPartition) -> str:
+        facts = self.snapshot.partitions.get(partition)
+        values = () if facts is None else _offsets_and_readers(facts)
+        return next((f": {value.reason}" for value in values if isinstance(value, Unknown)), "")
+
+    def held(self, idle: Collection[str]) -> Mapping[str, Counter[str]]:
+        """Return the records that a group has not read and all others have, by group and topic.
+
+        Groups of `idle` do not count among the others.
+        """
+        held: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for partition, positions in self.positions.items():
+            facts = self.snapshot.partitions[partition]
+            if not isinstance(facts.log_start, int) or not isinstance(facts.stable_end, int):
+                continue
+            counting = sorted((p.committed, p.group) for p in positions if p.group not in idle)
+            for reader in positions:
+                # The first or the second: two positions are enough to leave the reader itself out.
+                least = next((committed for committed, group in counting[:2] if group != reader.group), None)
+                if least is not None:
+                    records = min(least, facts.stable_end) - max(reader.committed, facts.log_start)
+                    held[reader.group][partition.topic] += max(0, records)
+        return {group: Counter({t: n for t, n in by_topic.items() if n}) for group, by_topic in held.items()}
+
+    def works(self, group: str) -> bool:
+        """Whether the group has members now, as far as that is known."""
+        facts = self.snapshot.groups.get(group)
+        without = (GroupState.EMPTY, GroupState.DEAD, GroupState.UNKNOWN)
+        return facts is not None and isinstance(facts.state, GroupState) and facts.state not in without
+
+    def state(self, group: str) -> str:
+        """The state of a group in words."""
+        facts: GroupFacts | None = self.snapshot.groups.get(group)
+        return "in an unknown state" if facts is None or isinstance(facts.state, Unknown) else str(facts.state)
+
+
+def _offsets_and_readers(facts: PartitionFacts) -> tuple[Any, ...]:
+    """Return the facts of a partition that say what its groups have read; some may be Unknown."""
+    return facts.readers, facts.log_start, facts.stable_end, facts.high_watermark, facts.topic_id
+
+
+def is_changelog(topic: str) -> bool:
+    """Whether the name is that of a changelog of Kafka Streams, from which it restores state."""
+    return topic.endswith("-changelog")
