@@ -22,6 +22,7 @@ from reconciler.errors import ExitCode, GitHubUnavailable, ReconcilerError, Sand
 from reconciler.gitops.protection import UNREVIEWED, Finding, GitHub, State, check_environment, check_repository
 from reconciler.journal.entry import dump
 from reconciler.kafka.permissions import Role
+from reconciler.manifest.files import DEFAULT_FOLDER
 from reconciler.model.snapshot import Unknown
 from reconciler.plan import drift as drift_reports
 from reconciler.plan.drift import DriftReport
@@ -90,7 +91,7 @@ def _check_github(settings: Settings, paths: Sequence[Path] | None, repository: 
     unreviewed = {name.strip() for name in os.environ.get(UNREVIEWED, "").split(",")} - {""}
     if environment is None:
         clusters = [cluster_needs(manifests) for manifests in loading.load_clusters(paths, settings)]
-        folder = (paths or [Path("manifests")])[0]
+        folder = (paths or [DEFAULT_FOLDER])[0]
         name = "manifests" if folder.is_absolute() or not folder.name else folder.as_posix()
         findings = check_repository(api, clusters, unreviewed=unreviewed, folder=name)
         _show_findings(settings, repository, findings)

@@ -12,7 +12,7 @@ import typer
 from reconciler import pipeline, report
 from reconciler.apply import results as results_file
 from reconciler.cli import common, console, loading
-from reconciler.cli.codes import find_code
+from reconciler.cli.codes import ALL_CODES, find_code
 from reconciler.cli.loading import Paths, PlanAndPaths
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.clock import wall_clock_ms
@@ -144,8 +144,9 @@ def plan(
     """
     findings = frozenset[str]() if fail_on is None else parse_findings(fail_on)
     expires_after_ms = parse_duration("--expires-after", expires_after)
-    if expires_after_ms > LONGEST_EXPIRY_MS:
-        raise UsageError(f"--expires-after {expires_after}: at most {format_duration(LONGEST_EXPIRY_MS)}")
+    if not 0 < expires_after_ms <= LONGEST_EXPIRY_MS:
+        longest = format_duration(LONGEST_EXPIRY_MS)
+        raise UsageError(f"--expires-after {expires_after}: expected more than 0s, and at most {longest}")
     reviewed = plan_file.open_plan(within) if within else None
     clusters = loading.load_clusters(paths, settings)
     trusted = loading.load_trusted(connect_as, settings) if connect_as else None
@@ -307,9 +308,9 @@ def explain(
     """
     if entry := find_code(subject):
         text: console.Rendered = f"{entry.code}: {entry.title}\n\n{entry.explanation}\n\nPage: {entry.page}\n"
-    elif re.fullmatch("[A-Za-z]?[0-9]+", subject):
+    elif re.fullmatch("[A-Za-z]?[0-9]+|exit-[0-9]+", subject):
         raise UsageError(
-            f"no such code: {subject.upper()}; codes of manifests begin with M, codes of blocked subjects with B,"
+            f"no such code: {subject}; codes of manifests begin with M, codes of blocked subjects with B,"
             " and a number is an exit code"
         )
     else:
@@ -322,5 +323,10 @@ def _explain_decision(subject: str, words: PlanAndPaths, settings: Settings) -> 
     if plan is None:
         with common.open_run(settings, loading.load_cluster(paths, settings)) as run:
             plan = pipeline.plan(run)
-    address = find_subject(subject, (decision.address for decision in plan.decisions))
+    try:
+        address = find_subject(subject, (decision.address for decision in plan.decisions))
+    except UsageError as error:
+        if (code := did_you_mean(subject, ALL_CODES)) is None:
+            raise
+        raise UsageError(f"{error}, or the code {code}") from None
     return list(common.lines(report.explain_report(plan, address)))
