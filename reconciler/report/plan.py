@@ -4,7 +4,6 @@ Deletions of one topic and elections of one policy are one line, blocked and wai
 line for each cause; in full, each subject has its own. Nothing is computed here that apply reads.
 """
 
-import math
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -338,7 +337,7 @@ def _limit_text(verdict: LimitVerdict) -> str:
     unit = " %" if any(limit.id == verdict.id and limit.is_percent for limit in LIMITS) else ""
     observed = verdict.observed or 0.0
     if observed < _EXACT_MAX:
-        observed = math.ceil(observed * 10) / 10
+        observed = formatting.round_up(observed)
     return f"{verdict.id} {observed:,.15g} of {verdict.limit:,.15g}{unit}"
 
 

@@ -150,7 +150,7 @@ def test_the_totals_name_shares_and_count_subjects_and_not_decisions() -> None:
         blocked("RetentionFloor/typo/odrers", code="B101"),
         limits=LIMITS_USED,
     )
-    shares = "up to 39.0 % of the topic and 12.3 % of the cluster"
+    shares = "up to 39.1 % of the topic and 12.3 % of the cluster"
     deleted = f"records of 1 partition deleted (at most 97,213 records: {shares})"
     used = "topics 10 of 50, recordsPercentPerTopic 39.1 of 90 %, recordsPercent 12.3 of 50 %"
     assert lines(example)[2:7] == [
