@@ -3,7 +3,7 @@
 import json
 import os
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
@@ -66,9 +66,16 @@ def doctor(
     if environment is not None:
         raise UsageError("--environment NAME is an environment on GitHub: add --github OWNER/NAME")
     checks = []
+    errors: dict[str, str] = {}
+    codes: set[int] = set()
     for manifests in loading.load_clusters(paths, settings):
-        with common.open_run(settings, manifests) as run:
-            checks.append(check_cluster(run, elections_only=purpose is Role.ELECTIONS and not show_acls))
+        try:
+            with common.open_run(settings, manifests) as run:
+                checks.append(check_cluster(run, elections_only=purpose is Role.ELECTIONS and not show_acls))
+        except ReconcilerError as error:  # the other clusters must still be checked
+            errors[manifests.cluster.metadata.name] = str(error)
+            console.print_error(f"{manifests.cluster.metadata.name}: {error}")
+            codes.add(error.exit_code)
 
     def text() -> Iterator[str | Text]:
         if show_acls:
@@ -79,8 +86,10 @@ def doctor(
             yield "\n"
             yield from common.lines(doctor_report(check, purpose))
 
-    console.emit(settings, "doctor", text=text, json=lambda: _json(checks, principal))
-    return ExitCode.DONE if show_acls or all(check.passes(purpose) for check in checks) else ExitCode.ERROR
+    console.emit(settings, "doctor", text=text, json=lambda: _json(checks, errors, principal))
+    if not show_acls and not all(check.passes(purpose) for check in checks):
+        codes.add(ExitCode.ERROR)
+    return common.worst_exit_code(codes)
 
 
 def _check_github(settings: Settings, paths: Sequence[Path] | None, repository: str, environment: str | None) -> int:
@@ -128,13 +137,15 @@ def _versions() -> str:
     try:
         java = f"Java {major_version(find_java())}"
     except SandboxError:
-        java = "no Java found (only policies without offsets work)"
-    return (
-        f"reconciler {__version__}, Python {platform.python_version()}, PySpark {metadata.version('pyspark')}, {java}"
-    )
+        java = "no Java 17 or newer (--engine inline needs none)"
+    try:
+        spark = f"PySpark {metadata.version('pyspark')}"
+    except metadata.PackageNotFoundError:
+        spark = "no PySpark (scans need the extra `scan`)"
+    return f"reconciler {__version__}, Python {platform.python_version()}, {spark}, {java}"
 
 
-def _json(checks: list[ClusterCheck], principal: str) -> str:
+def _json(checks: list[ClusterCheck], errors: Mapping[str, str], principal: str) -> str:
     def plain(value: object) -> object:
         return {"unread": value.reason} if isinstance(value, Unknown) else str(value)
 
@@ -147,7 +158,7 @@ def _json(checks: list[ClusterCheck], principal: str) -> str:
         }
         for check in checks
     ]
-    document = {"format_version": "1.0", "kind": "Examination", "clusters": clusters}
+    document = {"format_version": "1.0", "kind": "Examination", "clusters": clusters, "errors": errors}
     return json.dumps(document, default=plain, indent=1) + "\n"
 
 
