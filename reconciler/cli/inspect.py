@@ -27,7 +27,7 @@ from reconciler.model.snapshot import Unknown
 from reconciler.plan import drift as drift_reports
 from reconciler.plan.drift import DriftReport
 from reconciler.sandbox.java import find_java, major_version
-from reconciler.text.escape import escape_text, harmless_json
+from reconciler.text.escape import display_name, escape_text, harmless_json
 from reconciler.text.validation import error_reason
 
 
@@ -258,6 +258,9 @@ def journal(
     """Print the intents and outcomes of all runs, oldest first."""
     with common.open_run(settings, loading.load_cluster(paths, settings)) as run:
         entries = list(pipeline.journal_entries(run, address=address))
+    if not entries and not settings.quiet:
+        subject = f" about {display_name(address)}" if address else ""
+        console.print_stderr(f"the journal of {run.manifests.cluster.address} has no entry{subject}")
     console.emit(
         settings,
         "the journal",

@@ -24,7 +24,7 @@ from reconciler.model.plan import Blocked, Plan
 from reconciler.plan import drift as drift_reports
 from reconciler.plan import limits, plan_file
 from reconciler.plan.diff import compare
-from reconciler.plan.targets import find_subject
+from reconciler.plan.targets import find_subjects
 from reconciler.policies.fields import duration_ms
 from reconciler.text.escape import display_name
 from reconciler.text.formatting import count, format_duration, format_time, until
@@ -324,9 +324,10 @@ def _explain_decision(subject: str, words: PlanAndPaths, settings: Settings) -> 
         with common.open_run(settings, loading.load_cluster(paths, settings)) as run:
             plan = pipeline.plan(run)
     try:
-        address = find_subject(subject, (decision.address for decision in plan.decisions))
+        addresses = find_subjects(subject, (decision.address for decision in plan.decisions))
     except UsageError as error:
         if (code := did_you_mean(subject, ALL_CODES)) is None:
             raise
         raise UsageError(f"{error}, or the code {code}") from None
-    return list(common.lines(report.explain_report(plan, address)))
+    texts = [list(common.lines(report.explain_report(plan, address))) for address in addresses]
+    return [line for number, text in enumerate(texts) for line in (["\n"] if number else []) + text]
