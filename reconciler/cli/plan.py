@@ -232,8 +232,9 @@ def show(
     if _is_drift_report(saved):
         return _show_drift_report(saved, settings)
     planned = plan_file.read(saved)
-    show_plan(planned, settings, full=full, saved_to=saved, with_next_step=True)
-    if (now_ms := wall_clock_ms()) > planned.expires_at_ms:
+    has_expired = (now_ms := wall_clock_ms()) > planned.expires_at_ms
+    show_plan(planned, settings, full=full, saved_to=saved, with_next_step=not has_expired)
+    if has_expired:
         console.print_stderr(
             f"warning: this plan expired at {format_time(planned.expires_at_ms)}, "
             f"{until(planned.expires_at_ms, now_ms=now_ms)}: apply refuses it; plan again"

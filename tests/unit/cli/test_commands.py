@@ -204,7 +204,21 @@ def test_show_says_that_a_plan_has_expired(capsys: pytest.CaptureFixture[str]) -
 def test_show_says_since_when_a_plan_has_expired(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan_file.write(replace(plan_file.read(GOLDEN), expires_at_ms=instant_ms("2026-11-21T10:00:01Z")), tmp_path / "p")
     assert run(["show", str(tmp_path / "p")]) == 0
-    assert "expired at 2026-11-21T10:00:01Z, " in capsys.readouterr().err
+    shown = capsys.readouterr()
+    assert "expired at 2026-11-21T10:00:01Z, " in shown.err
+    assert "reconciler apply" not in shown.out, "it was the next step of a plan that apply refuses"
+
+
+def test_a_comparison_says_that_limits_refuse_one_of_the_plans(capsys: pytest.CaptureFixture[str]) -> None:
+    """A refused plan and one with a waiver were once the same: nothing differs but the verdict."""
+    refused, allowed = (
+        str(GOLDEN.parents[1] / case / "plan.json") for case in ("43-a-limit-refuses", "44-a-waiver-allows")
+    )
+    assert run(["plan", "diff", refused, allowed]) == 0
+    old, new, _blank, headline = capsys.readouterr().out.splitlines()
+    assert "refused by 1 limit" in old
+    assert "refused" not in new
+    assert headline == "No differences in the actions, but limits refuse one of the plans."
 
 
 @pytest.mark.parametrize(
