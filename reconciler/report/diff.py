@@ -50,7 +50,7 @@ def _identification(plan: SavedPlan) -> Phrase:
     refused: Phrase = (
         (strong(f"refused by {formatting.count(number, 'limit')}"),) if (number := _refusals(plan)) else ()
     )
-    return join(", ", (name(plan.cluster),), (scanned,), commit, (escaped_name(digest(plan)),), refused)
+    return join(", ", (name(plan.cluster),), (scanned,), commit, refused, (escaped_name(digest(plan)),))
 
 
 def _refusals(plan: SavedPlan) -> int:
