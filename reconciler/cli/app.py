@@ -119,6 +119,18 @@ class LazyGroup(TyperGroup):
             command = self.commands[name] = load_command(name)
         return name, command, remaining
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. Says that Ctrl-C ended it: typer would end without a word."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            return _interrupted()
+
+
+def _interrupted() -> ExitCode:
+    console.print_error("interrupted before anything was written")
+    return ExitCode.INTERRUPTED
+
 
 app = Application(
     name="reconciler",
@@ -180,8 +192,7 @@ def run(arguments: Sequence[str]) -> int:
             console.print_error(str(error))
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        console.print_error("interrupted before anything was written")
-        return ExitCode.INTERRUPTED
+        return _interrupted()
     except BrokenPipeError:  # the end of the process discards the rest
         return ExitCode.ERROR
     except Exception as error:  # noqa: BLE001  the last line of defence: users get a message, not a traceback
