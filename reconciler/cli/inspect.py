@@ -202,11 +202,12 @@ def drift(
             # The wrong cluster stays wrong until the manifest changes, and its facts mean nothing.
             wrong_cluster = wrong_cluster or isinstance(error, WrongCluster)
     trees = [report.drift_report(entry) for entry in reports]
-    visible = [tree for tree, entry in zip(trees, reports, strict=True) if not (settings.quiet and entry.is_silent)]
+    visible = [entry for entry in reports if not (settings.quiet and entry.is_silent)]
+    names = [str(path) for path in paths or ()]
     console.emit(
         settings,
         "a drift report",
-        text=lambda: (line for tree in visible for line in common.lines(tree)),
+        text=lambda: (line for entry in visible for line in common.lines(report.drift_report(entry, paths=names))),
         md=lambda: report.write_pages(trees),
         html=lambda: report.write_html(trees, report.drift_figures(reports)),
         github=lambda: report.write_pages(trees),

@@ -118,7 +118,7 @@ def _next_steps(plan: Plan, saved_to: str | None, paths: Sequence[str]) -> Itera
     elif plan.actions:
         yield ("the same command with ", escaped_name("--out plan.json"), ", then ", apply)
     elif blocked := [decision for decision in plan.decisions if isinstance(decision, Blocked)]:
-        words = " ".join(filter(None, (shlex.quote(str(blocked[0].address)), saved_to and shlex.quote(saved_to))))
+        words = " ".join(map(shlex.quote, (str(blocked[0].address), *([saved_to] if saved_to else paths))))
         yield (escaped_name(f"reconciler explain {escape_name(words)}"),)
 
 

@@ -203,6 +203,11 @@ def test_the_last_line_names_the_next_command() -> None:
             "Next: the same command with --out plan.json, then reconciler apply plan.json here",
         ),
         (plan(blocked()), {}, "Next: reconciler explain 'RetentionFloor/orders-gdpr/orders[5]'"),
+        (
+            plan(blocked()),
+            {"paths": ["here"]},
+            "Next: reconciler explain 'RetentionFloor/orders-gdpr/orders[5]' here",
+        ),
         (plan(removal(), limits=(refused,)), {}, "Next: nothing of this plan can be applied: "),
     ):
         assert lines(example, with_next_step=True, **how)[-1].startswith(command)
