@@ -304,8 +304,8 @@ def explain(
 ) -> None:
     """Explain one decision of a plan, or a code.
 
-    Without a saved plan, the command makes a plan of the manifests first. The last line for a code
-    names its page of the documentation.
+    A subject of several policies is explained for each. Without a saved plan, the command makes a
+    plan of the manifests first. The last line for a code names its page of the documentation.
     """
     if entry := find_code(subject):
         text: console.Rendered = f"{entry.code}: {entry.title}\n\n{entry.explanation}\n\nPage: {entry.page}\n"
