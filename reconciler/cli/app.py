@@ -119,6 +119,18 @@ class LazyGroup(TyperGroup):
             command = self.commands[name] = load_command(name)
         return name, command, remaining
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. Says that Ctrl-C ended it: typer would end without a word."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            return _interrupted()
+
+
+def _interrupted() -> ExitCode:
+    console.print_error("interrupted before anything was written")
+    return ExitCode.INTERRUPTED
+
 
 app = Application(
     name="reconciler",
@@ -157,6 +169,13 @@ def _describe(error: TyperException) -> str:
     return error.format_message() if hasattr(error, "format_message") else str(error)
 
 
+def _command_path(error: TyperException, arguments: Sequence[str]) -> str:
+    """Return the command whose help the error needs. An option without its value names no command."""
+    if context := getattr(error, "ctx", None):
+        return str(context.command_path)
+    return " ".join(("reconciler", *(name for name in arguments[:1] if name in COMMANDS)))
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code. Never raises; -v shows the traceback of a bug."""
     try:
@@ -166,16 +185,14 @@ def run(arguments: Sequence[str]) -> int:
         if message.startswith("Usage: "):  # a group of commands without one of them
             console.print_stderr(message)
         elif message:
-            context = getattr(error, "ctx", None)
-            console.print_error(f"{message} (see {context.command_path if context else 'reconciler'} --help)")
+            console.print_error(f"{message.removesuffix('.')} (see {_command_path(error, arguments)} --help)")
         return ExitCode.USAGE
     except ReconcilerError as error:
         if not isinstance(error, ManifestsInvalid):  # the command has printed the diagnostics
             console.print_error(str(error))
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        console.print_error("interrupted before anything was written")
-        return ExitCode.INTERRUPTED
+        return _interrupted()
     except BrokenPipeError:  # the end of the process discards the rest
         return ExitCode.ERROR
     except Exception as error:  # noqa: BLE001  the last line of defence: users get a message, not a traceback

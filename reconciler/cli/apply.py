@@ -238,9 +238,11 @@ def watch(
     """
     if _is_paused("watch"):
         return ExitCode.DONE
+    fixed_ms = None if every is None else parse_duration("--every", every)
+    if fixed_ms == 0:
+        raise UsageError(f"--every {every}: expected more than 0s, such as 30s")
     valid = loading.load_cluster(paths, settings)
     console.prepare(settings)
-    fixed_ms = parse_duration("--every", every) if every else None
     completed = 0
     codes: set[int] = set()
     last_purge = "no purge yet"

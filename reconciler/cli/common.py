@@ -118,17 +118,17 @@ def show_results(
     )
 
 
-def show_drift(settings: Settings, reports: Sequence[DriftReport]) -> None:
+def show_drift(settings: Settings, reports: Sequence[DriftReport], *, paths: Sequence[str] = ()) -> None:
     """Write what drifts in the selected formats. With -q, the text leaves clusters in sync out.
 
-    Raises UsageError, OutputUnwritten and BrokenPipeError.
+    `paths`: of the manifests, for the next command. Raises UsageError, OutputUnwritten and BrokenPipeError.
     """
     trees = list(map(report.drift_report, reports))
-    visible = [tree for tree, entry in zip(trees, reports, strict=True) if not (settings.quiet and entry.is_silent)]
+    visible = [entry for entry in reports if not (settings.quiet and entry.is_silent)]
     console.emit(
         settings,
         "a drift report",
-        text=lambda: (line for tree in visible for line in lines(tree)),
+        text=lambda: (line for entry in visible for line in lines(report.drift_report(entry, paths=paths))),
         md=lambda: report.write_pages(trees),
         html=lambda: report.write_html(trees, report.drift_figures(reports)),
         github=lambda: report.write_pages(trees),

@@ -7,7 +7,7 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -96,12 +96,17 @@ def emit(settings: Settings, subject: str, **renderers: Callable[[], Rendered]) 
     `renderers`: one for each format that the result has. Raises UsageError for another format, in a
     sentence about `subject`, OutputUnwritten and BrokenPipeError.
     """
-    for output in (*(file.output for file in settings.output_file or ()), settings.output):
-        if output not in renderers:
-            raise UsageError(f"-o {output}: {subject} has the formats {', '.join(renderers)}")
+    check_formats(settings, subject, renderers)
     write_files(settings, renderers)
     for text in texts(renderers[settings.output](), color=use_color(settings, sys.stdout)):
         write(text)
+
+
+def check_formats(settings: Settings, subject: str, formats: Collection[str]) -> None:
+    """Raise UsageError for a format that a result does not have, in a sentence about `subject`."""
+    for output in (*(file.output for file in settings.output_file or ()), settings.output):
+        if output not in formats:
+            raise UsageError(f"-o {output}: {subject} has the formats {', '.join(formats)}")
 
 
 def write_files(settings: Settings, renderers: Mapping[str, Callable[[], Rendered]]) -> None:

@@ -3,7 +3,7 @@
 import json
 import os
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
@@ -23,11 +23,12 @@ from reconciler.gitops.github_api import GitHub
 from reconciler.gitops.protection import UNREVIEWED, Finding, State, check_environment, check_repository
 from reconciler.journal.entry import dump
 from reconciler.kafka.permissions import Role
+from reconciler.manifest.files import DEFAULT_FOLDER
 from reconciler.model.snapshot import Unknown
 from reconciler.plan import drift as drift_reports
 from reconciler.plan.drift import DriftReport
 from reconciler.sandbox.java import find_java, major_version
-from reconciler.text.escape import escape_text, harmless_json
+from reconciler.text.escape import display_name, escape_text, harmless_json
 from reconciler.text.validation import error_reason
 
 
@@ -66,9 +67,16 @@ def doctor(
     if environment is not None:
         raise UsageError("--environment NAME is an environment on GitHub: add --github OWNER/NAME")
     checks = []
+    errors: dict[str, str] = {}
+    codes: set[int] = set()
     for manifests in loading.load_clusters(paths, settings):
-        with common.open_run(settings, manifests) as run:
-            checks.append(check_cluster(run, elections_only=purpose is Role.ELECTIONS and not show_acls))
+        try:
+            with common.open_run(settings, manifests) as run:
+                checks.append(check_cluster(run, elections_only=purpose is Role.ELECTIONS and not show_acls))
+        except ReconcilerError as error:  # the other clusters must still be checked
+            errors[manifests.cluster.metadata.name] = str(error)
+            console.print_error(f"{manifests.cluster.metadata.name}: {error}")
+            codes.add(error.exit_code)
 
     def text() -> Iterator[str | Text]:
         if show_acls:
@@ -79,8 +87,10 @@ def doctor(
             yield "\n"
             yield from common.lines(doctor_report(check, purpose))
 
-    console.emit(settings, "doctor", text=text, json=lambda: _json(checks, principal))
-    return ExitCode.DONE if show_acls or all(check.passes(purpose) for check in checks) else ExitCode.ERROR
+    console.emit(settings, "doctor", text=text, json=lambda: _json(checks, errors, principal))
+    if not show_acls and not all(check.passes(purpose) for check in checks):
+        codes.add(ExitCode.ERROR)
+    return common.worst_exit_code(codes)
 
 
 def _check_github(settings: Settings, paths: Sequence[Path] | None, repository: str, environment: str | None) -> int:
@@ -91,7 +101,7 @@ def _check_github(settings: Settings, paths: Sequence[Path] | None, repository: 
     unreviewed = {name.strip() for name in os.environ.get(UNREVIEWED, "").split(",")} - {""}
     if environment is None:
         clusters = [cluster_needs(manifests) for manifests in loading.load_clusters(paths, settings)]
-        folder = (paths or [Path("manifests")])[0]
+        folder = (paths or [DEFAULT_FOLDER])[0]
         name = "manifests" if folder.is_absolute() or not folder.name else folder.as_posix()
         findings = check_repository(api, clusters, unreviewed=unreviewed, folder=name)
         _show_findings(settings, repository, findings)
@@ -128,13 +138,15 @@ def _versions() -> str:
     try:
         java = f"Java {major_version(find_java())}"
     except SandboxError:
-        java = "no Java found (only policies without offsets work)"
-    return (
-        f"reconciler {__version__}, Python {platform.python_version()}, PySpark {metadata.version('pyspark')}, {java}"
-    )
+        java = "no Java 17 or newer (--engine inline needs none)"
+    try:
+        spark = f"PySpark {metadata.version('pyspark')}"
+    except metadata.PackageNotFoundError:
+        spark = "no PySpark (scans need the extra `scan`)"
+    return f"reconciler {__version__}, Python {platform.python_version()}, {spark}, {java}"
 
 
-def _json(checks: list[ClusterCheck], principal: str) -> str:
+def _json(checks: list[ClusterCheck], errors: Mapping[str, str], principal: str) -> str:
     def plain(value: object) -> object:
         return {"unread": value.reason} if isinstance(value, Unknown) else str(value)
 
@@ -147,7 +159,7 @@ def _json(checks: list[ClusterCheck], principal: str) -> str:
         }
         for check in checks
     ]
-    document = {"format_version": "1.0", "kind": "Examination", "clusters": clusters}
+    document = {"format_version": "1.0", "kind": "Examination", "clusters": clusters, "errors": errors}
     return json.dumps(document, default=plain, indent=1) + "\n"
 
 
@@ -190,7 +202,7 @@ def drift(
             )
             # The wrong cluster stays wrong until the manifest changes, and its facts mean nothing.
             wrong_cluster = wrong_cluster or isinstance(error, WrongCluster)
-    common.show_drift(settings, reports)
+    common.show_drift(settings, reports, paths=[str(path) for path in paths or ()])
     if metrics:
         with console.write_errors(f"--metrics {metrics}"):
             metrics.parent.mkdir(parents=True, exist_ok=True)
@@ -237,6 +249,9 @@ def journal(
     """Print the intents and outcomes of all runs, oldest first."""
     with common.open_run(settings, loading.load_cluster(paths, settings)) as run:
         entries = list(pipeline.journal_entries(run, address=address))
+    if not entries and not settings.quiet:
+        subject = f" about {display_name(address)}" if address else ""
+        console.print_stderr(f"the journal of {run.manifests.cluster.address} has no entry{subject}")
     console.emit(
         settings,
         "the journal",

@@ -45,7 +45,7 @@ def load(paths: Sequence[Path] | None, settings: Settings, *, tree: str | None =
     `tree`: the git tree of the one folder of manifests; raises PlanUnusable for other content.
     """
     console.start_logging(settings)
-    paths = paths or [Path("manifests")]
+    paths = paths or [files.DEFAULT_FOLDER]
     if tree is not None and (len(paths) != 1 or not paths[0].is_dir()):
         raise UsageError(f"the tree {tree} is that of one folder of manifests: name one folder, and no file")
     for path in paths:
@@ -55,7 +55,7 @@ def load(paths: Sequence[Path] | None, settings: Settings, *, tree: str | None =
     except ManifestsInvalid as error:
         writers = {form: partial(write, error.diagnostics) for form, write in DIAGNOSTICS_WRITERS.items()}
         console.write_files(settings, writers)
-        if settings.output in (Format.TEXT, Format.MD):
+        if settings.output is Format.TEXT or settings.output not in writers:
             console.print_stderr(writers["text"]().rstrip("\n"))
         else:
             console.write(writers[settings.output]())

@@ -257,7 +257,8 @@ def schema(
     }
     if check:
         for path in outdated:
-            console.print_error(f"{path} is outdated: run `make schemas` and commit the file")
+            state = "outdated" if path.is_file() else "missing"
+            console.print_error(f"{path} is {state}: run `reconciler schema {directory}` and commit the file")
         return ExitCode.ERROR if outdated else ExitCode.DONE
     directory.mkdir(parents=True, exist_ok=True)
     for path, text in outdated.items():

@@ -12,7 +12,7 @@ import typer
 from reconciler import pipeline, report
 from reconciler.apply import results as results_file
 from reconciler.cli import common, console, loading
-from reconciler.cli.codes import find_code
+from reconciler.cli.codes import ALL_CODES, find_code
 from reconciler.cli.loading import Paths, PlanAndPaths
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.clock import wall_clock_ms
@@ -24,7 +24,7 @@ from reconciler.model.plan import Blocked, Plan
 from reconciler.plan import drift as drift_reports
 from reconciler.plan import limits, plan_file
 from reconciler.plan.diff import compare
-from reconciler.plan.targets import find_subject
+from reconciler.plan.targets import find_subjects
 from reconciler.policies.fields import duration_ms
 from reconciler.text.escape import display_name
 from reconciler.text.formatting import count, format_duration, format_time, until
@@ -144,8 +144,9 @@ def plan(
     """
     findings = frozenset[str]() if fail_on is None else parse_findings(fail_on)
     expires_after_ms = parse_duration("--expires-after", expires_after)
-    if expires_after_ms > LONGEST_EXPIRY_MS:
-        raise UsageError(f"--expires-after {expires_after}: at most {format_duration(LONGEST_EXPIRY_MS)}")
+    if not 0 < expires_after_ms <= LONGEST_EXPIRY_MS:
+        longest = format_duration(LONGEST_EXPIRY_MS)
+        raise UsageError(f"--expires-after {expires_after}: expected more than 0s, and at most {longest}")
     reviewed = plan_file.open_plan(within) if within else None
     clusters = loading.load_clusters(paths, settings)
     trusted = loading.load_trusted(connect_as, settings) if connect_as else None
@@ -231,8 +232,9 @@ def show(
     if _is_drift_report(saved):
         return _show_drift_report(saved, settings)
     planned = plan_file.read(saved)
-    show_plan(planned, settings, full=full, saved_to=saved, with_next_step=True)
-    if (now_ms := wall_clock_ms()) > planned.expires_at_ms:
+    has_expired = (now_ms := wall_clock_ms()) > planned.expires_at_ms
+    show_plan(planned, settings, full=full, saved_to=saved, with_next_step=not has_expired)
+    if has_expired:
         console.print_stderr(
             f"warning: this plan expired at {format_time(planned.expires_at_ms)}, "
             f"{until(planned.expires_at_ms, now_ms=now_ms)}: apply refuses it; plan again"
@@ -285,14 +287,14 @@ def explain(
 ) -> None:
     """Explain one decision of a plan, or a code.
 
-    Without a saved plan, the command makes a plan of the manifests first. The last line for a code
-    names its page of the documentation.
+    A subject of several policies is explained for each. Without a saved plan, the command makes a
+    plan of the manifests first. The last line for a code names its page of the documentation.
     """
     if entry := find_code(subject):
         text: console.Rendered = f"{entry.code}: {entry.title}\n\n{entry.explanation}\n\nPage: {entry.page}\n"
-    elif re.fullmatch("[A-Za-z]?[0-9]+", subject):
+    elif re.fullmatch("[A-Za-z]?[0-9]+|exit-[0-9]+", subject):
         raise UsageError(
-            f"no such code: {subject.upper()}; codes of manifests begin with M, codes of blocked subjects with B,"
+            f"no such code: {subject}; codes of manifests begin with M, codes of blocked subjects with B,"
             " and a number is an exit code"
         )
     else:
@@ -305,5 +307,11 @@ def _explain_decision(subject: str, words: PlanAndPaths, settings: Settings) -> 
     if plan is None:
         with common.open_run(settings, loading.load_cluster(paths, settings)) as run:
             plan = pipeline.plan(run)
-    address = find_subject(subject, (decision.address for decision in plan.decisions))
-    return list(common.lines(report.explain_report(plan, address)))
+    try:
+        addresses = find_subjects(subject, (decision.address for decision in plan.decisions))
+    except UsageError as error:
+        if (code := did_you_mean(subject, ALL_CODES)) is None:
+            raise
+        raise UsageError(f"{error}, or the code {code}") from None
+    texts = [list(common.lines(report.explain_report(plan, address))) for address in addresses]
+    return [line for number, text in enumerate(texts) for line in (["\n"] if number else []) + text]

@@ -1,10 +1,10 @@
 """`reconciler suggest`: reads a cluster and suggests its first policies."""
 
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +20,7 @@ from reconciler.cli.settings import KeyValue, Settings, accepts_settings, parse_
 from reconciler.errors import UsageError
 from reconciler.kafka import connect
 from reconciler.manifest import secrets
-from reconciler.manifest.files import ClusterManifests
+from reconciler.manifest.files import DEFAULT_FOLDER, ClusterManifests
 from reconciler.pipeline import Run
 from reconciler.report.suggest import ITEMS_MAX
 from reconciler.suggest import drafts, findings
@@ -33,6 +33,7 @@ from reconciler.text.formatting import format_duration
 LINES_MAX = 200
 """Lines that the command prints to stdout as text."""
 _DIRECTORY = Path()
+_FORMATS = ("text", "md", "html", "json")
 
 
 @accepts_settings
@@ -75,12 +76,13 @@ def suggest(
     policies cover. docs/suggest.md describes the findings.
     """
     console.start_logging(settings)
-    console.prepare(settings)
+    console.check_formats(settings, "suggest", _FORMATS)
     idle_for_ms, ignored = parse_duration("--idle-for", idle_for), _read_ignored(ignore)
     if idle_for_ms == 0:
         raise UsageError(f"--idle-for {idle_for}: would need no evidence that a group is idle; such as 3d")
     if write is not None and os.path.lexists(write):
         raise UsageError(f"--write {write}: the file exists, and suggest overwrites no file: name another one")
+    console.prepare(settings, write)
     with _open_run(settings, paths, bootstrap_server, name, dict(client or ())) as run:
         suggestions = pipeline.find_suggestions(run, idle_for_ms=idle_for_ms, ignored=ignored)
         cluster = run.manifests.cluster
@@ -99,11 +101,10 @@ def suggest(
         _write(write, suggestions, texts)
     next_steps = tuple(_next_steps(suggestions, write, texts, paths, bootstrap_server))
     tree = report.suggest_report(suggestions, next_steps=next_steps)
-    width = shutil.get_terminal_size((0, 0)).columns or None
     console.emit(
         settings,
         "suggest",
-        text=lambda: fitting_lines(suggestions, next_steps, width=width),
+        text=lambda: fitting_lines(suggestions, next_steps, width=console.terminal_width()),
         md=lambda: report.write_markdown(tree),
         html=lambda: report.write_html([tree]),
         json=lambda: findings.dumps(suggestions, texts),
@@ -125,24 +126,27 @@ def _open_run(
     settings: Settings, paths: Paths, bootstrap_server: str | None, name: str, client: dict[str, str]
 ) -> Iterator[Run]:
     """Set up a run on the cluster of the manifests, or on that of the addresses alone."""
+    settings = replace(settings, engine=settings.engine or "auto")
     if bootstrap_server is None:
-        if not paths and not Path("manifests").exists():
+        if not paths and not DEFAULT_FOLDER.exists():
             raise UsageError(
                 "there is no folder manifests/ here: name manifests, or add --bootstrap-server HOST:PORT, which needs none"
             )
-        manifests = loading.load_cluster(paths, settings)
-    elif paths:
+        with common.open_run(settings, loading.load_cluster(paths, settings)) as run:
+            yield run
+        return
+    if paths:
         raise UsageError("--bootstrap-server is for a cluster without manifests: leave it out, or leave the paths out")
-    else:
-        servers = parse_servers(bootstrap_server)
-        manifests = _undeclared(servers, name, client, cluster_id="unknown")
-        connection = secrets.resolve(manifests.cluster, timeout_s=settings.timeout)
-        manifests = _undeclared(servers, name, client, cluster_id=connect.cluster_id(connection))
-    with common.open_run(replace(settings, engine=settings.engine or "auto"), manifests) as run:
-        yield run
+    servers = parse_servers(bootstrap_server)
+    undeclared = partial(_undeclared, servers, name, client)
+    connection = secrets.resolve(undeclared("unknown").cluster, timeout_s=settings.timeout)
+    with console.progress(settings) as progress:
+        progress(f"reading the cluster id from {', '.join(servers)}")
+        with common.open_run(settings, undeclared(connect.cluster_id(connection))) as run:
+            yield run
 
 
-def _undeclared(servers: Sequence[str], name: str, client: dict[str, str], *, cluster_id: str) -> ClusterManifests:
+def _undeclared(servers: Sequence[str], name: str, client: dict[str, str], cluster_id: str) -> ClusterManifests:
     """Return the manifests of a cluster that has none yet: a Cluster without policies. Raises UsageError."""
     text = gitops.cluster_manifest(cluster_id, servers, name, client=client)
     cluster = validate_cluster({"/cluster.yaml": text}, _DIRECTORY)
@@ -173,7 +177,7 @@ def _next_steps(
     bootstrap_server: str | None,
 ) -> Iterator[str]:
     """Yield what to type now; a file alone is enough where it has the Cluster."""
-    words = [display_name(str(path)) for path in paths or ([] if bootstrap_server else [Path("manifests")])]
+    words = [display_name(str(path)) for path in paths or ([] if bootstrap_server else [DEFAULT_FOLDER])]
     if written_to is None or not texts:
         if suggestions.drafts:
             source = f"--bootstrap-server {display_name(bootstrap_server)}" if bootstrap_server else " ".join(words)

@@ -11,6 +11,7 @@ from reconciler.cli.loading import Paths
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.model.action import Mode
 from reconciler.report.diagnostics import DIAGNOSTICS_WRITERS
+from reconciler.text.formatting import count
 
 
 @accepts_settings
@@ -18,7 +19,8 @@ def validate(settings: Settings, paths: Paths = None) -> None:
     """Check manifests without a cluster. Exit 1 if a manifest is invalid."""
     manifests = loading.load(paths, settings)
     names = ", ".join(cluster.metadata.name for cluster in manifests.clusters) or "no cluster"
-    summary = f"valid: {len(manifests.policies)} policies for {names} in {len(manifests.files)} files\n"
+    policies = count(len(manifests.policies), "policy", "policies")
+    summary = f"valid: {policies} for {names} in {count(len(manifests.files), 'file')}\n"
     writers = {form: partial(write, manifests.warnings) for form, write in DIAGNOSTICS_WRITERS.items()}
     console.emit(settings, "a validation", **writers | {"text": lambda: writers["text"]() + summary})
 

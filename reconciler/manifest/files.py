@@ -23,6 +23,8 @@ from reconciler.policies.waiver import Waiver
 from reconciler.text.escape import display_name
 from reconciler.text.suggest import did_you_mean
 
+DEFAULT_FOLDER = Path("manifests")
+"""Where commands look for manifests that no path names."""
 LARGEST_BYTES = 1_048_576
 _SUFFIXES = (".yaml", ".yml")
 _CITED_MAX = 3
@@ -279,7 +281,8 @@ def _path_hint(path: Path) -> str:
     with suppress(OSError):
         if closest := did_you_mean(path.name, (entry.name for entry in path.parent.iterdir())):
             return f"did you mean `{path.parent / closest}`?"
-    return "check the path; it is relative to the current folder"
+    hint = "check the path; it is relative to the current folder"
+    return f"{hint}. `reconciler init` writes the first manifests" if path == DEFAULT_FOLDER else hint
 
 
 def _file_error(code: str, path: str, message: str, hint: str) -> Diagnostic:

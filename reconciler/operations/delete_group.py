@@ -49,16 +49,18 @@ def check_absence(group: str, facts: GroupFacts | None, snapshot: ClusterSnapsho
 
     Missing rights hide groups, and the commit log or the old list call may still know one.
     """
+    incomplete = snapshot.groups_incomplete
     if facts is not None:
         check_type(group, facts, REMOVABLE)
+    if incomplete is not None and incomplete.silent:
+        raise unknown_fact("the list of groups", incomplete)
+    if facts is not None:
         state = "is not listed, but the cluster still holds something of it"
-    elif snapshot.groups_incomplete is None:
+    elif incomplete is None:
         return
-    elif snapshot.groups_incomplete.silent:
-        raise unknown_fact("the list of groups", snapshot.groups_incomplete)
     else:
         hint = suggestion(group, snapshot.groups)
-        state = f"is not listed, but the list is incomplete: {snapshot.groups_incomplete.reason}{hint}"
+        state = f"is not listed, but the list is incomplete: {incomplete.reason}{hint}"
     raise BlockReason("B301", f"group {quoted(group)} {state}", unread=True)
 
 

@@ -35,7 +35,15 @@ from reconciler.operations.base import (
 from reconciler.operations.elect_leader import observe_leadership
 from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers, check_unprotected
 from reconciler.text.escape import quoted
-from reconciler.text.formatting import approximate_duration, broker_ids, count, count_partitions, first_few, percent
+from reconciler.text.formatting import (
+    approximate_duration,
+    broker_ids,
+    count,
+    count_partitions,
+    first_few,
+    percent,
+    percent_at_most,
+)
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
 
 _SKIPPING_MAX = 10
@@ -329,7 +337,7 @@ class DeleteRecords(FoldableOperation):
                 (RECORDS_PERCENT_PER_TOPIC, "of the topic" if one else "of one topic"),
                 (RECORDS_PERCENT, "of the cluster"),
             )
-            shares = [f"{percent(observed[limit.id])} {whole}" for limit, whole in of if observed.get(limit.id)]
+            shares = [f"{percent_at_most(observed[limit.id])} {whole}" for limit, whole in of if observed.get(limit.id)]
         up_to = f": up to {' and '.join(shares)}" if shares else ""
         return f"at most {count(sum(action.records_max for action in actions), 'record')}{up_to}"
 

@@ -4,7 +4,6 @@ A limit never removes an action: it refuses the plan. Operations define the limi
 action counts towards each, the Cluster sets their values, and the caller ends the run.
 """
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,7 @@ from reconciler.operations import Operation
 from reconciler.operations.base import Limit
 from reconciler.policies.cluster import CONNECTION, LIMITS, Cluster
 from reconciler.policies.waiver import Waiver
-from reconciler.text.formatting import approximate_duration, format_instant
+from reconciler.text.formatting import approximate_duration, format_instant, round_up
 
 _CLAUSES_MAX = 3
 
@@ -151,7 +150,7 @@ def _verdict(
         worst = cause.by_amount(policies)[0]
         place = f" ({cause.name})" if cause.name else ""
         # Rounded up: a share just above a limit must not read as the limit itself.
-        message = f"{limit.words}{place}: {_number(_ceil(cause.value(policies)))}{unit}, the limit is {bound}"
+        message = f"{limit.words}{place}: {_number(round_up(cause.value(policies)))}{unit}, the limit is {bound}"
         if refused:
             message += f"; most of it by {worst} ({places[worst]}): {_advice(limit, most, refused)}"
     used_waivers = tuple(used[policy] for policy in sorted(used))
@@ -203,7 +202,7 @@ def _advice(limit: Limit, most: float, refused: Iterable[tuple[_Bucket, list[Add
         for policy in ordered[: max(1, count)]:
             # The first waiver has to leave room for the policies without one.
             amount = bucket.value([policy, *ordered[max(1, count) :]] if policy == ordered[0] else [policy])
-            needed[policy] = max(needed.get(policy, 0.0), _ceil(amount))
+            needed[policy] = max(needed.get(policy, 0.0), round_up(amount))
     specs = " and ".join(
         f"{{policy: {policy}, limit: {limit.id}, value: {_number(value)}, expires: …}}"
         for policy, value in list(needed.items())[:_CLAUSES_MAX]
@@ -221,8 +220,3 @@ def _join_first(clauses: Sequence[str], noun: str) -> str:
 def _number(value: float) -> str:
     """Return all digits: the number, copied into a waiver, has to pass the limit."""
     return f"{value:.15g}"
-
-
-def _ceil(percent: float) -> float:
-    """Round up to a tenth; a count stays as it is."""
-    return math.ceil(percent * 10) / 10

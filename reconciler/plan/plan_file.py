@@ -341,7 +341,9 @@ def _opened(path: Path) -> Iterator[tuple[Header, Iterator[Decision]]]:
             header, newer = _header(numbered)
             yield header, _decisions(numbered, header, newer=newer)
     except OSError as error:
-        raise PlanUnusable(f"cannot read the plan {path}: {error.strerror or error}; nothing was done") from error
+        next_step = f", `reconciler plan --out {path}` saves a plan" if isinstance(error, FileNotFoundError) else ""
+        reason = error.strerror or error
+        raise PlanUnusable(f"cannot read the plan {path}: {reason}; nothing was done{next_step}") from error
     except ValueError as error:
         raise PlanUnusable(
             f"the plan {path} is not usable: {error_reason(error)}; nothing was done, plan again"
@@ -366,6 +368,8 @@ def _header(numbered: _Lines) -> tuple[Header, bool]:
     text, newer = "", False
     for number, line in numbered:
         text += line + "\n"
+        if number == 1 and line not in ("", "{"):
+            raise ValueError(f"line 1 is {shorten(line)}, which is no beginning of a plan ({_HINT})")
         if number == 3:
             start = re.fullmatch(r'\{\n"format_version": "([0-9]+\.[0-9]+)",\n"kind": "Plan",\n', text)
             if not start:

@@ -7,7 +7,7 @@ from reconciler.errors import UsageError, WrongCluster
 from reconciler.model.action import Mode
 from reconciler.model.block_reason import SILENT, BlockReason
 from reconciler.model.garbage import gc_paused
-from reconciler.model.names import Address, format_address
+from reconciler.model.names import GROUP_KINDS, Address, format_address
 from reconciler.model.plan import Blocked, Decision, Plan, PolicyInfo, Skipped, Source, sort_decisions
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot
@@ -21,7 +21,9 @@ from reconciler.policies import Policy
 from reconciler.policies.base import Selection
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.waiver import Waiver
+from reconciler.text.escape import display_name
 from reconciler.text.formatting import count
+from reconciler.text.suggest import did_you_mean
 
 DAY_MS = 86_400_000
 ALL_MODES = frozenset(Mode)
@@ -84,7 +86,7 @@ def plan(
         if not targets or decision.address in above or not addresses.isdisjoint(with_parents(decision.address))
     )
     if targets:
-        _check_targets(addresses, decisions)
+        _check_targets(addresses, decisions, snapshot)
     planned_policies = [selection.policy for selection in planned]
     return Plan(
         cluster=cluster.metadata.name,
@@ -190,10 +192,13 @@ def _silent(policies: Sequence[Policy], decisions: Iterable[Decision], snapshot:
         yield f"{reason[:1].upper()}{reason[1:]}: {effect}."
 
 
-def _check_targets(targets: Iterable[Address], decisions: Iterable[Decision]) -> None:
+def _check_targets(targets: Iterable[Address], decisions: Iterable[Decision], snapshot: ClusterSnapshot) -> None:
     """Raise UsageError for a target without a decision: a typing error must not look in sync."""
     decided = {decision.address for decision in decisions}
     touched = {address for subject in decided for address in with_parents(subject)}
     for target in sorted(targets):
         if target not in touched and decided.isdisjoint(with_parents(target)):
-            raise UsageError(f"--target {format_address(target)}: nothing is decided about it")
+            names: Collection[str] = snapshot.groups if target.kind in GROUP_KINDS else snapshot.topics
+            near = None if target.name in names else did_you_mean(target.name, names)
+            hint = f"; did you mean {display_name(near)}?" if near else ""
+            raise UsageError(f"--target {format_address(target)}: nothing is decided about it{hint}")

@@ -59,17 +59,18 @@ def _find_target(text: str, policies: Sequence[Policy]) -> Address:
     raise UsageError(f"--target {text}: nothing is decided about it{reason}{hint}")
 
 
-def find_subject(text: str, decided: Iterable[Address]) -> Address:
-    """Return the one address that a text means, of these, their topics and their policies.
+def find_subjects(text: str, decided: Iterable[Address]) -> list[Address]:
+    """Return the addresses that a text means, of these, their topics and their policies, in order.
 
-    A full address is returned whether it is one of them or not. Raises UsageError.
+    A short text means the subject in each policy that decides about it. A full address is returned
+    whether it is one of them or not. Raises UsageError for a text that means none, or too many.
     """
     readings = _readings(text)
     if full := [address for reading in readings if (address := _parse(reading)) is not None]:
         if len(full) > 1:  # the text has quotes or escapes: both may be meant
             known = {parent for address in decided for parent in with_parents(address)}
-            return next((address for address in full if address in known), full[0])
-        return full[0]
+            return [next((address for address in full if address in known), full[0])]
+        return full
     topics = {(address.name, address.partition) for address in map(_as_topic, readings)}
     subjects, names = set[Address](), set[str]()
     for address in decided:  # a plan may have a million
@@ -81,10 +82,10 @@ def find_subject(text: str, decided: Iterable[Address]) -> Address:
             subjects.add(address)
         elif (address.name, -1) in topics:
             subjects.add(Address(address.kind, address.policy, address.name))
-    if len(subjects) > 1:
+    if len(subjects) > _CANDIDATES_MAX:
         raise UsageError(_ambiguous(text, sorted(subjects)))
     if subjects:
-        return subjects.pop()
+        return sorted(subjects)
     near = did_you_mean(_as_topic(text).name, names)
     hint = f"did you mean {display_name(near)}?" if near else "expected KIND/POLICY/SUBJECT or a subject of the plan"
     raise UsageError(f"the plan decides nothing at {display_name(text)}; {hint}")

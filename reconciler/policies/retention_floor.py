@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from reconciler.model.block_reason import BlockReason, contradiction, unknown_fact
+from reconciler.model.block_reason import SILENT, BlockReason, contradiction, unknown_fact
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Decision, Satisfied, Waiting
 from reconciler.model.scan_request import ScanRequest, TopicRequest
@@ -412,6 +412,9 @@ class FloorEvaluator:
             known_readers = checks.known(facts.readers, "the groups that read", facts.partition)
             readers = {reader.group: reader for reader in known_readers}
             topic_id, high_watermark = observed.topic_id, observed.high_watermark
+            silence = self.unknown_consumers
+            if silence is not None and silence.code == SILENT and not readers.keys() >= set(keep.unread_by):
+                raise silence.with_traceback(None)  # a silent broker may know the position that is missing
             position, group = min(
                 (checks.verified_offset(group, readers.get(group), facts, topic_id, high_watermark), group)
                 for group in keep.unread_by

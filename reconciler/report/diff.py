@@ -12,7 +12,7 @@ from reconciler.plan.plan_file import SavedPlan, action_row, digest
 from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal
 from reconciler.text import formatting
 from reconciler.text.escape import display_name
-from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence
+from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
 
 _CHANGES = {
     Change.NEW: Severity.LOSS,
@@ -33,8 +33,11 @@ def diff_report(comparison: Comparison) -> Report:
         ids = ("the plans are of ", name(old.cluster_id), " and ", name(new.cluster_id), "; neither bounds the other")
         clusters = (Item(label="Two clusters", text=ids, severity=Severity.ERROR),)
     differences = Items(sum(comparison.tally.values()), lambda: _items(comparison), exact=False)
+    same = "what would be done"
+    if bool(_refusals(old)) != bool(_refusals(new)):
+        same = "the actions, but limits refuse one of the plans"
     return Report(
-        headline=(f"Differences: {', '.join(counts)}." if counts else "No differences in what would be done.",),
+        headline=(f"Differences: {', '.join(counts)}." if counts else f"No differences in {same}.",),
         opening=(("Old ", *_identification(old)), ("New ", *_identification(new))),
         sections=(Section(items=clusters), Section(items=differences)),
         remainder=("with ", escaped_name("reconciler plan diff")),
@@ -44,7 +47,14 @@ def diff_report(comparison: Comparison) -> Report:
 def _identification(plan: SavedPlan) -> Phrase:
     scanned = f"scanned {formatting.format_time(plan.observed_at_ms)}"
     commit: Phrase = ("commit ", name(plan.source.commit[:7])) if plan.source.commit else ()
-    return join(", ", (name(plan.cluster),), (scanned,), commit, (escaped_name(digest(plan)),))
+    refused: Phrase = (
+        (strong(f"refused by {formatting.count(number, 'limit')}"),) if (number := _refusals(plan)) else ()
+    )
+    return join(", ", (name(plan.cluster),), (scanned,), commit, refused, (escaped_name(digest(plan)),))
+
+
+def _refusals(plan: SavedPlan) -> int:
+    return sum(not verdict.passed for verdict in plan.limits)
 
 
 def _items(comparison: Comparison) -> Iterator[Item]:

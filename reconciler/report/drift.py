@@ -3,6 +3,7 @@
 The text changes only with the subjects that drift: offsets, ages and counts are in the JSON.
 """
 
+import shlex
 from collections.abc import Iterable, Iterator
 
 from reconciler import operations
@@ -11,15 +12,18 @@ from reconciler.model.names import format_address
 from reconciler.plan.drift import UNREAD, DriftReport, Subject
 from reconciler.report.tree import Item, Report, Section, Severity, format_subjects, group_equal, unmatched_item
 from reconciler.text import formatting
-from reconciler.text.escape import display_name
+from reconciler.text.escape import escape_name
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
 
 ROWS_MAX = 40
 """Items of one list; the others are counted. An issue is read on a phone."""
 
 
-def drift_report(report: DriftReport) -> Report:
-    """The report of one cluster, without the time of the run; in sync: without a headline."""
+def drift_report(report: DriftReport, *, paths: Iterable[str] = ()) -> Report:
+    """The report of one cluster, without the time of the run; in sync: without a headline.
+
+    `paths`: of the manifests, for the command that a person types; empty: the default folder.
+    """
     cluster: Phrase = (name(report.cluster), " (", name(report.cluster_id), ")")
     marker = ("reconciler:drift", (("cluster", report.cluster), ("id", report.cluster_id)))
     unmatched = [unmatched_item(warning) for warning in report.unmatched]
@@ -32,7 +36,8 @@ def drift_report(report: DriftReport) -> Report:
     number = formatting.count(len(report.subjects), "subject")
     oldest = formatting.format_time(min((subject.since_ms for subject in report.subjects), default=0))
     drifts = f"{number} drift{'s' if len(report.subjects) == 1 else ''}, the oldest since {oldest}"
-    command = escaped_name(f"reconciler plan --cluster {display_name(report.cluster)}")
+    words = " ".join(map(shlex.quote, ("--cluster", report.cluster, *paths)))
+    command = escaped_name(f"reconciler plan {escape_name(words)}")
     warnings = [Item(label="Incomplete", text=(sentence(r),), severity=Severity.WARNING) for r in report.incomplete]
     if report.refused:
         limits = join(", ", *((name(limit),) for limit in report.refused))

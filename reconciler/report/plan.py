@@ -4,7 +4,6 @@ Deletions of one topic and elections of one policy are one line, blocked and wai
 line for each cause; in full, each subject has its own. Nothing is computed here that apply reads.
 """
 
-import math
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -119,7 +118,7 @@ def _next_steps(plan: Plan, saved_to: str | None, paths: Sequence[str]) -> Itera
     elif plan.actions:
         yield ("the same command with ", escaped_name("--out plan.json"), ", then ", apply)
     elif blocked := [decision for decision in plan.decisions if isinstance(decision, Blocked)]:
-        words = " ".join(filter(None, (shlex.quote(str(blocked[0].address)), saved_to and shlex.quote(saved_to))))
+        words = " ".join(map(shlex.quote, (str(blocked[0].address), *([saved_to] if saved_to else paths))))
         yield (escaped_name(f"reconciler explain {escape_name(words)}"),)
 
 
@@ -338,7 +337,7 @@ def _limit_text(verdict: LimitVerdict) -> str:
     unit = " %" if any(limit.id == verdict.id and limit.is_percent for limit in LIMITS) else ""
     observed = verdict.observed or 0.0
     if observed < _EXACT_MAX:
-        observed = math.ceil(observed * 10) / 10
+        observed = formatting.round_up(observed)
     return f"{verdict.id} {observed:,.15g} of {verdict.limit:,.15g}{unit}"
 
 

@@ -1,5 +1,6 @@
 """Formats numbers, times and counted nouns for people. The caller gives the present time."""
 
+import math
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
@@ -69,6 +70,16 @@ def percent(value: float) -> str:
     if 0 < value < 0.1:
         return "under 0.1 %"
     return "over 99.9 %" if 99.9 < value < 100 else f"{value:.1f} %"
+
+
+def percent_at_most(value: float) -> str:
+    """`percent` of a share that is an upper bound: never less than the share, and as limits show it."""
+    return percent(round_up(value)) if 0.1 <= value <= 99.9 else percent(value)
+
+
+def round_up(value: float) -> float:
+    """Round up to a tenth: what is just above a limit is not the limit."""
+    return math.ceil(value * 10) / 10
 
 
 def broker_ids(ids: Iterable[int]) -> str:

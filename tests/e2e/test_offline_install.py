@@ -291,7 +291,7 @@ spec: {{topics: [{topic}], keep: {{last: 10}}}}
 """
     )
     program = released / "reconciler"
-    assert run([program, "validate"], tmp_path, **offline).startswith("valid: 1 policies for local")
+    assert run([program, "validate"], tmp_path, **offline).startswith("valid: 1 policy for local")
     plan = run([program, "plan", "--spark-master", "local[1]"], tmp_path, **offline)
     assert f"{topic}[0] (floor): at most 1 record (9.1 %), log start from 0 to 1" in plan
 

@@ -105,7 +105,9 @@ WRONG = [
     "plan --spark-conf a",
     "plan --nope",
     "plan --expires-after 3x",
+    "plan --expires-after 0s",
     "plan --expires-after 9999d",
+    "plan wrong.yaml -o html",
     "plan none.yaml",
     "plan plan.json",
     "plan --within none.json",
@@ -115,6 +117,7 @@ WRONG = [
     "watch --rounds x",
     "watch --rounds 0",
     "watch --every 1",
+    "watch --every 0s",
     "apply",
     "apply --batch x",
     "apply --operations None",
@@ -201,4 +204,58 @@ def test_show_says_that_a_plan_has_expired(capsys: pytest.CaptureFixture[str]) -
 def test_show_says_since_when_a_plan_has_expired(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan_file.write(replace(plan_file.read(GOLDEN), expires_at_ms=instant_ms("2026-11-21T10:00:01Z")), tmp_path / "p")
     assert run(["show", str(tmp_path / "p")]) == 0
-    assert "expired at 2026-11-21T10:00:01Z, " in capsys.readouterr().err
+    shown = capsys.readouterr()
+    assert "expired at 2026-11-21T10:00:01Z, " in shown.err
+    assert "reconciler apply" not in shown.out, "it was the next step of a plan that apply refuses"
+
+
+def test_a_comparison_says_that_limits_refuse_one_of_the_plans(capsys: pytest.CaptureFixture[str]) -> None:
+    """A refused plan and one with a waiver were once the same: nothing differs but the verdict."""
+    refused, allowed = (
+        str(GOLDEN.parents[1] / case / "plan.json") for case in ("43-a-limit-refuses", "44-a-waiver-allows")
+    )
+    assert run(["plan", "diff", refused, allowed]) == 0
+    old, new, _blank, headline = capsys.readouterr().out.splitlines()
+    assert "refused by 1 limit" in old
+    assert "refused" not in new
+    assert headline == "No differences in the actions, but limits refuse one of the plans."
+
+
+@pytest.mark.parametrize(
+    ("typed", "code", "message"),
+    [
+        ("plan wrong.yaml -o html", 1, "error[M114]: expected a mapping"),
+        ("validate", 1, "`reconciler init` writes the first manifests"),
+        ("plan --expires-after 0s", 64, "--expires-after 0s: expected more than 0s"),
+        ("watch --every 0s", 64, "--every 0s: expected more than 0s"),
+        ("apply none.json", 4, "`reconciler plan --out none.json` saves a plan"),
+        ("show hello.txt", 4, "line 1 is 'hello', which is no beginning of a plan"),
+        ("plan --out", 64, "'--out' requires an argument (see reconciler plan --help)"),
+        ("explain exit-9", 64, "no such code: exit-9"),
+        ("explain recordPercent plan.json", 64, "or the code recordsPercent"),
+    ],
+)
+def test_a_message_names_the_subject_and_the_next_step(
+    typed: str,
+    code: int,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`-o html` of invalid manifests was once a bug, and an interval of 0 s meant the default."""
+    (tmp_path / "wrong.yaml").write_text("apiVersion: reconciler/v1\nkind: Cluster\nmetadata: 7\n")
+    (tmp_path / "hello.txt").write_text("hello\n")
+    (tmp_path / "plan.json").write_text(GOLDEN.read_text())
+    monkeypatch.chdir(tmp_path)
+    assert run(typed.split()) == code
+    assert message in capsys.readouterr().err
+
+
+def test_one_manifest_is_no_plural(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "cluster.yaml").write_text(
+        "{apiVersion: reconciler/v1, kind: Cluster, metadata: {name: one},"
+        ' spec: {clusterId: id-of-one-000000000000, bootstrapServers: ["127.0.0.1:1"]}}\n'
+    )
+    assert run(["validate", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.endswith("\nvalid: 0 policies for one in 1 file\n")

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,25 @@ def test_drift_distinguishes_a_wrong_from_an_unavailable_cluster(
     captured = capsys.readouterr()
     assert captured.err.count(str(failure)) == 2
     assert captured.out.count("too little could be ") == 2
+
+
+def test_doctor_checks_the_other_clusters_of_one_that_is_away(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It once ended at the first cluster that did not answer. It also works without the extra `scan`."""
+
+    def version(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    assert run(["doctor", str(folder), "--timeout", "1", "-q"]) == 1
+    captured = capsys.readouterr()
+    assert "no PySpark (scans need the extra `scan`)" in captured.out
+    errors = captured.err.splitlines()
+    assert [error.partition(" no broker")[0] for error in errors] == ["error: one:", "error: two:"]
+    assert run(["doctor", str(folder), "--timeout", "1", "-q", "-o", "json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert (document["clusters"], list(document["errors"])) == ([], ["one", "two"])
 
 
 @pytest.mark.parametrize(

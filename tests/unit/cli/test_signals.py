@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.cli import app, loading
 from reconciler.cli.signals import handle_signals
 from reconciler.errors import ExitCode
 
@@ -110,3 +111,16 @@ def test_the_previous_handlers_are_restored(capfd: pytest.CaptureFixture[str]) -
 
 def _open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_command_that_ctrl_c_ends_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """typer once made an exit code of it without a word."""
+
+    def interrupt(*_arguments: object, **_options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loading, "load", interrupt)
+    assert app.run(["clusters"]) == ExitCode.INTERRUPTED
+    assert capsys.readouterr().err == "error: interrupted before anything was written\n"

@@ -33,6 +33,12 @@ def test_validate_passes_on_it(tmp_path: Path) -> None:
     assert [policy.address.kind for policy in part.policies] == sorted(kind.__name__ for kind in POLICIES)
 
 
+def test_the_first_plan_has_no_warning_about_the_examples(tmp_path: Path) -> None:
+    """The example of a LeaderPolicy once made each plan say that it selects nothing."""
+    part = load([written(tmp_path)], now_ms=NOW_MS).for_cluster("prod-eu")
+    assert [policy.expect_at_most for policy in part.policies] == [0, 0, 0]
+
+
 def test_limits_that_it_shows_are_the_defaults(tmp_path: Path) -> None:
     """The limits in the first Cluster are the defaults."""
     limits = load([written(tmp_path)], now_ms=NOW_MS).for_cluster().cluster.spec.limits

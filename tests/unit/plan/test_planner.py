@@ -450,6 +450,12 @@ def test_a_target_without_a_similar_name_has_no_hint() -> None:
         planned(floor(keep=LAST), snapshot(purgeable()), targets=["RetentionFloor/gdpr/orders[1]"])
 
 
+def test_a_misspelt_target_of_a_pattern_gets_the_name_of_the_cluster() -> None:
+    """Before the scan, a policy of all topics may select any name."""
+    with pytest.raises(UsageError, match=r"--target RetentionFloor/gdpr/ordres: nothing .*; did you mean orders\?$"):
+        planned(floor("*", keep=LAST, expectAtMost=1), snapshot(purgeable()), targets=["ordres"])
+
+
 def test_a_target_that_no_policy_selects_is_wrong_usage() -> None:
     with pytest.raises(UsageError, match="--target order: nothing is decided about it; did you mean orders"):
         planned(floor(keep=LAST), snapshot(purgeable()), targets=["order"])

@@ -104,6 +104,16 @@ def test_the_plan_names_the_broker_once_and_no_right() -> None:
         assert "B109" in text
 
 
+def test_what_it_may_know_of_a_group_waits_for_its_answer() -> None:
+    """The plan once said that the group has no committed position, and to grant DESCRIBE on the group."""
+    facts = snapshot(
+        partition(readers=()), group("old-etl", listed=False), groups_incomplete=SILENT_3, readers_incomplete=SILENT_3
+    )
+    plan = planned([floor("orders", keep={"unreadBy": ["billing"]}), removal("old-etl")], facts)
+    blocked = [decision for decision in plan.decisions if isinstance(decision, Blocked)]
+    assert [(decision.code, decision.reason) for decision in blocked] == [(SILENT, SILENT_3.reason)] * 2
+
+
 def test_drift_names_the_broker_once() -> None:
     """One line of the report, whatever the number of subjects; the JSON has each of them."""
     result = drift.report(plan_of(name_silent_brokers(unanswered(), {3: SILENT_3})))

@@ -11,7 +11,7 @@ from reconciler.model.scan_request import ScanRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot
 from reconciler.plan import planner
-from reconciler.plan.targets import find_subject, find_targets, matches
+from reconciler.plan.targets import find_subjects, find_targets, matches
 from reconciler.scan import chunking
 from reconciler.text.escape import escape_name, quoted, unescape_name
 from tests.strategies.facts import NOW_MS, floor, leaders, removal
@@ -122,7 +122,7 @@ def test_each_group_has_a_text_that_means_only_it(name: str) -> None:
     others = [Address("RetentionFloor", "gdpr", "orders", 0), Address("GroupRemoval", "dead", "other")]
     for text in (str(group), format_address(group)):
         assert find_targets([text], policies) == {group}
-        assert find_subject(text, [group, *others]) == group
+        assert find_subjects(text, [group, *others]) == [group]
         assert matches(text, group)
         assert not any(matches(text, other) for other in others)
 
@@ -131,13 +131,19 @@ def test_subjects_of_a_plan_are_found_by_their_printed_text() -> None:
     group, one = Address("GroupRemoval", "dead", "old-etl"), Address("RetentionFloor", "gdpr", "orders", 1)
     decided = [group, one, Address("RetentionFloor", "gdpr", "orders", 2)]
     for address in decided:
-        assert find_subject(format_subject(address), decided) == address
-    assert find_subject("old-etl", decided) == group
-    assert find_subject("orders", decided) == Address("RetentionFloor", "gdpr", "orders")
+        assert find_subjects(format_subject(address), decided) == [address]
+    assert find_subjects("old-etl", decided) == [group]
+    assert find_subjects("orders", decided) == [Address("RetentionFloor", "gdpr", "orders")]
     with pytest.raises(UsageError, match="decides nothing at order; did you mean orders"):
-        find_subject("order", decided)
-    with pytest.raises(UsageError, match=r"ambiguous; write one of these: LeaderPolicy/all/orders\[1\], Ret"):
-        find_subject("orders[1]", [*decided, Address("LeaderPolicy", "all", "orders", 1)])
+        find_subjects("order", decided)
+
+
+def test_a_subject_of_several_policies_is_explained_for_each() -> None:
+    """A plan prints `orders[1]`, and `explain 'orders[1]'` once asked which policy is meant."""
+    decided = [Address("LeaderPolicy", f"leaders-{n}", "orders", 1) for n in range(11)]
+    assert find_subjects("orders[1]", decided[:2]) == decided[:2]
+    with pytest.raises(UsageError, match=r"ambiguous; write one of these: LeaderPolicy/leaders-0/orders\[1\], Lead"):
+        find_subjects("orders[1]", decided)
 
 
 def test_a_filter_of_the_journal_takes_subjects_and_prefixes() -> None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.model.names import Address
 from reconciler.plan.drift import BLOCKED, UNREAD, DriftReport, PolicyTally, Subject
-from reconciler.report.drift import ROWS_MAX
+from reconciler.report import write_lines
+from reconciler.report.drift import ROWS_MAX, drift_report
 from tests.golden.wording import mentions
 from tests.rendering import drift_markdown, drift_text
 
@@ -66,6 +67,12 @@ def test_partitions_of_one_topic_are_one_row_with_since_and_next_step() -> None:
     markdown = drift_markdown(report_of(partitions(1000)))
     assert "1,000 partitions of `orders`" in markdown
     assert mentions(markdown.splitlines()[1], "1,000 subjects", "2026-09-21T14:13:20Z")
+
+
+def test_the_command_names_the_manifests() -> None:
+    """It once read `manifests/`, whatever the drift was found with."""
+    text = write_lines(drift_report(report_of(partitions(1)), paths=["my folder"]))
+    assert [line.plain for line in text][-1].endswith(": reconciler plan --cluster prod-eu 'my folder'")
 
 
 def test_the_text_of_an_unchanged_drift_has_no_offsets_and_no_times() -> None:

@@ -150,7 +150,7 @@ def test_the_totals_name_shares_and_count_subjects_and_not_decisions() -> None:
         blocked("RetentionFloor/typo/odrers", code="B101"),
         limits=LIMITS_USED,
     )
-    shares = "up to 39.0 % of the topic and 12.3 % of the cluster"
+    shares = "up to 39.1 % of the topic and 12.3 % of the cluster"
     deleted = f"records of 1 partition deleted (at most 97,213 records: {shares})"
     used = "topics 10 of 50, recordsPercentPerTopic 39.1 of 90 %, recordsPercent 12.3 of 50 %"
     assert lines(example)[2:7] == [
@@ -203,6 +203,11 @@ def test_the_last_line_names_the_next_command() -> None:
             "Next: the same command with --out plan.json, then reconciler apply plan.json here",
         ),
         (plan(blocked()), {}, "Next: reconciler explain 'RetentionFloor/orders-gdpr/orders[5]'"),
+        (
+            plan(blocked()),
+            {"paths": ["here"]},
+            "Next: reconciler explain 'RetentionFloor/orders-gdpr/orders[5]' here",
+        ),
         (plan(removal(), limits=(refused,)), {}, "Next: nothing of this plan can be applied: "),
     ):
         assert lines(example, with_next_step=True, **how)[-1].startswith(command)

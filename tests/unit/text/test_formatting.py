@@ -32,6 +32,15 @@ def test_a_share_is_not_rounded_to_nothing_or_to_all(value: float, expected: str
 
 
 @pytest.mark.parametrize(
+    ("value", "expected"),
+    [(0.04, "under 0.1 %"), (12.14, "12.2 %"), (26.25, "26.3 %"), (40, "40.0 %"), (99.96, "over 99.9 %")],
+)
+def test_an_upper_bound_is_never_rounded_down(value: float, expected: str) -> None:
+    """A plan once said `up to 26.2 % of the cluster` of 26.25 %, and `recordsPercent 26.3` below."""
+    assert formatting.percent_at_most(value) == expected
+
+
+@pytest.mark.parametrize(
     ("ms", "text"),
     [(0, "0s"), (1_500, "1.5s"), (90_000, "90s"), (120_000, "2m"), (7 * 86_400_000, "7d"), (1_234_567_000, "1234567s")],
 )
