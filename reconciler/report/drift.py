@@ -12,11 +12,13 @@ from reconciler.model.names import format_address
 from reconciler.plan.drift import UNREAD, DriftReport, Subject
 from reconciler.report.tree import Item, Report, Section, Severity, format_subjects, group_equal, unmatched_item
 from reconciler.text import formatting
-from reconciler.text.escape import escape_name
+from reconciler.text.escape import escape_name, truncate
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
 
 ROWS_MAX = 40
 """Items of one list; the others are counted. An issue is read on a phone."""
+_COMMAND_MAX = 500
+"""Characters of the names in a command: a name from a report of someone else may be of any length."""
 
 
 def drift_report(report: DriftReport, *, paths: Iterable[str] = ()) -> Report:
@@ -37,7 +39,7 @@ def drift_report(report: DriftReport, *, paths: Iterable[str] = ()) -> Report:
     oldest = formatting.format_time(min((subject.since_ms for subject in report.subjects), default=0))
     drifts = f"{number} drift{'s' if len(report.subjects) == 1 else ''}, the oldest since {oldest}"
     words = " ".join(map(shlex.quote, ("--cluster", report.cluster, *paths)))
-    command = escaped_name(f"reconciler plan {escape_name(words)}")
+    command = escaped_name(f"reconciler plan {truncate(words, escape_name(words), _COMMAND_MAX)}")
     warnings = [Item(label="Incomplete", text=(sentence(r),), severity=Severity.WARNING) for r in report.incomplete]
     if report.refused:
         limits = join(", ", *((name(limit),) for limit in report.refused))

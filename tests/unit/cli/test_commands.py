@@ -209,8 +209,11 @@ def test_show_says_since_when_a_plan_has_expired(tmp_path: Path, capsys: pytest.
     assert "reconciler apply" not in shown.out, "it was the next step of a plan that apply refuses"
 
 
-def test_a_comparison_says_that_limits_refuse_one_of_the_plans(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_comparison_says_that_limits_refuse_one_of_the_plans(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A refused plan and one with a waiver were once the same: nothing differs but the verdict."""
+    monkeypatch.setenv("COLUMNS", "200")
     refused, allowed = (
         str(GOLDEN.parents[1] / case / "plan.json") for case in ("43-a-limit-refuses", "44-a-waiver-allows")
     )
