@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from bench import results
 from bench.scan_cluster import COMMITS_PER_GROUP
+from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.scan import chunking
 from reconciler.scan.task_rows import SCHEMAS
 
@@ -128,11 +129,16 @@ def _column(unit: UnitCosts, target: ClusterSize, cores: Sequence[int]) -> dict[
         "commits": unit.commit_us / 1e6 * commits,
         "log": unit.record_us / 1e6 * target.records,
     }
-    log_tasks = len(
-        chunking.log_chunks(dict.fromkeys(range(target.log_partitions), target.records // target.log_partitions))
-    )
+    leaders = {number: number % target.brokers for number in range(target.log_partitions)}
+    log_tasks = len(chunking.log_chunks(dict.fromkeys(leaders, target.records // target.log_partitions), leaders))
     chunks = math.ceil(target.partitions / target.brokers / PER_CHUNK) * target.brokers
-    tasks = (chunks, len(chunking.commit_chunks(map(str, range(target.groups)))), log_tasks)
+    commit_tasks = len(
+        chunking.commit_chunks(
+            map(str, range(target.groups)),
+            coordinator_of=lambda group: leaders[log_partition(group, target.log_partitions)],
+        )
+    )
+    tasks = (chunks, commit_tasks, log_tasks)
     list_offsets = OFFSETS_PER_PARTITION * math.ceil(target.partitions / target.brokers / PER_REQUEST)
     offset_fetches = math.ceil(target.groups / target.brokers)
     column = {

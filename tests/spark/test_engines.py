@@ -254,9 +254,18 @@ def read_nothing(process: SparkProcess, *, limit_s: float) -> None:
 
 
 def test_a_context_that_was_stopped_is_replaced(spark_cluster: StandaloneCluster) -> None:
-    """Spark stops its context on its own, for example if the application is killed on the master's page."""
-    with start(spark_cluster.address, "", *EXECUTORS, "spark.cores.max=1") as process:
+    """Spark stops its context on its own, for example if the application is killed on the master's page.
+
+    Its properties were once in the command line of spark-submit, which every user of the machine reads.
+    """
+    secret = "spark.hadoop.test.password=planted-77d0"
+    with start(spark_cluster.address, "", *EXECUTORS, "spark.cores.max=1", secret) as process:
         first = next_answers(process, is_first=True)
+        (driver,) = [line for line in descendants(process.pid).values() if "SparkSubmit" in line]
+        assert QUICK_START in driver  # spark-submit has read them
+        others = [line for pid, line in descendants(os.getpid()).items() if pid != process.pid]
+        assert len(others) > len(descendants(process.pid))  # the workers with their executors, too
+        assert not any("planted-77d0" in line for line in others)
         (application,) = spark_cluster.applications()
         spark_cluster.kill(application)
         client.wait_until(lambda: application not in spark_cluster.applications(), 60, "the end of the application")
