@@ -176,10 +176,11 @@ def request_metadata(client: AdminClient, connection: Connection, *, deadline: D
     Of clients whose first call was ListOffsets, one in twenty waited for one or three seconds. Waiting
     for the cluster's id does not help. The call creates no topic, because `create` forbids it.
     """
-    limit_s = min(_METADATA_MAX_S, connection.timeout_s / 10, *(() if deadline is None else (deadline.remaining_s,)))
-    if limit_s == 0.0:
-        return
-    wait([submit(lambda: client.list_topics(_INTERNAL_TOPIC, timeout=limit_s))], timeout=limit_s)
+    limit_s = min(_METADATA_MAX_S, connection.timeout_s / 10)
+    if deadline is not None:
+        limit_s = min(limit_s, deadline.remaining_s)
+    if limit_s > 0:
+        wait([submit(lambda: client.list_topics(_INTERNAL_TOPIC, timeout=limit_s))], timeout=limit_s)
 
 
 def _diagnose_certificate(connection: Connection) -> tuple[str, str] | None:
