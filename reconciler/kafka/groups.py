@@ -424,8 +424,6 @@ def _read_isolated(session: KafkaSession, groups: Sequence[str], members: Sequen
     while parts and not deadline.passed:
         by_coordinator: dict[int, list[str]] = {}
         for part in parts:
-            if deadline.remaining_s == 0.0:  # each of many parts would take its least time
-                break
             limit_s = max(0.1, min(deadline.remaining_s, session.timeout_s / 3))
             request = ([group for group in part if group in topics], dict.fromkeys(part))
             described, fetched = session.call_worker(_ask_coordinators, request, timeout_s=limit_s, tries=_TRIES) or (

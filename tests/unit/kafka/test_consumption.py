@@ -113,35 +113,3 @@ def test_members_without_partitions_consume_nothing_only_in_a_settled_group(
     """A group of the new protocol that had not assigned yet counted as one that reads nothing."""
     monkeypatch.setattr(groups, "_REBALANCE_S", 0)
     assert read(StubClient(state, []), isolated=True).unread == unread
-
-
-class CountedDeadline:
-    """A deadline that passes after some requests."""
-
-    def __init__(self, requests: int) -> None:
-        self.requests = requests
-
-    @property
-    def remaining_s(self) -> float:
-        return 0.1 * self.requests
-
-    @property
-    def passed(self) -> bool:
-        return self.requests == 0
-
-
-def test_no_request_follows_the_deadline() -> None:
-    """Groups that had no answer were asked again for each partition of the log, 50 times after the deadline."""
-    deadline = CountedDeadline(3)
-    asked: list[list[str]] = []
-
-    def call_worker(_work: object, request: Any, **_options: object) -> None:
-        asked.append(list(request[1]))
-        deadline.requests -= 1
-
-    session = SimpleNamespace(deadline=lambda: deadline, call_worker=call_worker, timeout_s=1.0)
-    names = [f"group-{number}" for number in range(100)]
-    (answers,) = read_consumption(session, names, with_members=[], isolated=True)  # type: ignore[arg-type]
-    assert asked[0] == names
-    assert len(asked) == 3
-    assert all(consumption.unread is not None for consumption in answers.values())
