@@ -202,7 +202,10 @@ class KafkaSession:
         """Drop all clients and workers: the library has no other way to forget moved leaders."""
         with self._lock:
             workers, self._idle_workers = self._idle_workers, []
-            self._clients.clear()
+            clients, self._clients = self._clients, {}
+        if clients:
+            # In a thread: a client with requests to a silent broker takes minutes to end.
+            submit(clients.clear)
         for worker in workers:
             worker.end()
 

@@ -7,6 +7,8 @@ trips as there are groups, so the clients of these tests answer when they have a
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from queue import SimpleQueue
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -147,3 +149,19 @@ def test_a_passed_deadline_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) ->
     assert max(session.metadata_limits_s) == 0
     assert not session.first_calls
     request_metadata(None, session.connection, deadline=Deadline.after(0))  # type: ignore[arg-type]
+
+
+def test_a_session_does_not_wait_for_the_end_of_its_clients() -> None:
+    """The library takes minutes for it while a broker is silent, so that a scan once reached its limit."""
+    is_closed = Event()
+    ends: SimpleQueue[bool] = SimpleQueue()
+
+    class SlowClient:
+        def __del__(self) -> None:
+            ends.put(is_closed.wait(10))
+
+    session = KafkaSession(Connection(("127.0.0.1:9",)))
+    session._clients["reads"] = SlowClient()  # type: ignore[assignment]
+    session.close()
+    is_closed.set()
+    assert ends.get(timeout=20)
