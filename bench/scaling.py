@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from bench import results
 from bench.scan_cluster import COMMITS_PER_GROUP
+from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.scan import chunking
 from reconciler.scan.task_rows import SCHEMAS
 
@@ -24,6 +25,10 @@ FIGURES = Path(__file__).with_name("scan.json")
 OFFSETS_PER_PARTITION = 4
 """Log start offset, last stable offset, high watermark, and one offset by timestamp."""
 PER_REQUEST, PER_CHUNK = 1_000, 2_000
+OFFSET_BYTES, COMMIT_BYTES, RECORD_BYTES = 27, 20, 90
+"""In responses of the brokers, without names: an offset (ListOffsets), a commit (OffsetFetch), and a
+record of the commit log with names of 15 to 20 characters and its part of a batch."""
+PROGRAM, RECKONED, MEASURED = "program", "reckoned", "measured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,7 @@ class ClusterSize:
 TARGETS = (
     ClusterSize(30_000, 5_000, 5_000_000, 3),
     ClusterSize(200_000, 20_000, 20_000_000, 12),
-    ClusterSize(1_000_000, 100_000, 100_000_000, 60),
+    ClusterSize(1_000_000, 100_000, 1_000_000_000, 60),
 )
 
 
@@ -102,13 +107,15 @@ def estimate_table(unit: UnitCosts, cores: Sequence[int] = (2, 16, 64)) -> list[
     columns = [_column(unit, target, cores) for target in TARGETS]
     head = (
         "",
+        "basis",
         *(
             f"{target.partitions:,} partitions, {target.groups:,} groups × {COMMITS_PER_GROUP}, "
             f"{target.records / 1e6:,.0f} M records, {target.brokers} brokers"
             for target in TARGETS
         ),
     )
-    return results.table(head, [(name, *(column[name] for column in columns)) for name in columns[0]])
+    rows = [(name, basis, *(column[name, basis] for column in columns)) for name, basis in columns[0]]
+    return results.table(head, rows)
 
 
 def row_bytes() -> int:
@@ -121,33 +128,47 @@ def row_bytes() -> int:
     return round(sum(int(batch.nbytes) for batch in batches) / 1_000)
 
 
-def _column(unit: UnitCosts, target: ClusterSize, cores: Sequence[int]) -> dict[str, str]:
+def _column(unit: UnitCosts, target: ClusterSize, cores: Sequence[int]) -> dict[tuple[str, str], str]:
+    """Each figure by its name and basis."""
     commits = target.groups * COMMITS_PER_GROUP
     cpu_s = {
         "partitions": unit.partition_us / 1e6 * target.partitions,
         "commits": unit.commit_us / 1e6 * commits,
         "log": unit.record_us / 1e6 * target.records,
     }
-    log_tasks = len(
-        chunking.log_chunks(dict.fromkeys(range(target.log_partitions), target.records // target.log_partitions))
-    )
+    leaders = {number: number % target.brokers for number in range(target.log_partitions)}
+    log_tasks = len(chunking.log_chunks(dict.fromkeys(leaders, target.records // target.log_partitions), leaders))
     chunks = math.ceil(target.partitions / target.brokers / PER_CHUNK) * target.brokers
-    tasks = (chunks, len(chunking.commit_chunks(map(str, range(target.groups)))), log_tasks)
+    commit_tasks = len(
+        chunking.commit_chunks(
+            map(str, range(target.groups)),
+            coordinator_of=lambda group: leaders[log_partition(group, target.log_partitions)],
+        )
+    )
+    tasks = (chunks, commit_tasks, log_tasks)
     list_offsets = OFFSETS_PER_PARTITION * math.ceil(target.partitions / target.brokers / PER_REQUEST)
     offset_fetches = math.ceil(target.groups / target.brokers)
+    response_bytes = (
+        OFFSET_BYTES * OFFSETS_PER_PARTITION * target.partitions,
+        COMMIT_BYTES * commits,
+        RECORD_BYTES * target.records,
+    )
     column = {
-        "tasks: partitions, commits, log": ", ".join(f"{count:,}" for count in tasks),
-        "requests per broker: ListOffsets": f"{list_offsets:,}",
-        "requests per broker: OffsetFetch, and as many FindCoordinator": f"{offset_fetches:,}",
-        "CPU seconds: partitions, commits, log": ", ".join(f"{seconds:,.0f}" for seconds in cpu_s.values()),
+        ("tasks: partitions, commits, log", PROGRAM): ", ".join(f"{count:,}" for count in tasks),
+        ("requests per broker: ListOffsets", RECKONED): f"{list_offsets:,}",
+        ("requests per broker: OffsetFetch, and as many FindCoordinator", RECKONED): f"{offset_fetches:,}",
+        ("MB from the brokers: partitions, commits, log", RECKONED): ", ".join(
+            f"{size / 1e6:,.0f}" for size in response_bytes
+        ),
+        ("CPU seconds: partitions, commits, log", MEASURED): ", ".join(f"{seconds:,.0f}" for seconds in cpu_s.values()),
     }
     for count in cores:
         # At most one task reads each partition of the log, so the longest task is a lower bound.
         longest_s = unit.record_us / 1e6 * target.records / log_tasks
         seconds = max(sum(cpu_s.values()) / count, longest_s)
-        column[f"seconds of reading on {count} cores"] = f"{seconds:,.0f}"
-    column["answers of the tasks, not compressed"] = f"{row_bytes() * target.partitions / 2**20:,.0f} MiB"
-    column["driver's memory, with the plan"] = f"{unit.driver_kib * target.partitions / 2**20:,.1f} GiB"
+        column[f"seconds of reading on {count} cores", MEASURED] = f"{seconds:,.0f}"
+    column["answers of the tasks, not compressed", PROGRAM] = f"{row_bytes() * target.partitions / 2**20:,.0f} MiB"
+    column["driver's memory, with the plan", MEASURED] = f"{unit.driver_kib * target.partitions / 2**20:,.1f} GiB"
     return column
 
 

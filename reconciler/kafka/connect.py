@@ -170,14 +170,17 @@ def open_client(connection: Connection) -> tuple[AdminClient, str]:
     raise ClusterUnreachable(f"no broker of {connection.servers} answered in {waited_s:.0f} s: {reason}; {next_step}")
 
 
-def request_metadata(client: AdminClient, connection: Connection) -> None:
+def request_metadata(client: AdminClient, connection: Connection, *, deadline: Deadline | None = None) -> None:
     """Make the first call of a new client one for metadata, and wait for its answer, if any comes soon.
 
     Of clients whose first call was ListOffsets, one in twenty waited for one or three seconds. Waiting
     for the cluster's id does not help. The call creates no topic, because `create` forbids it.
     """
     limit_s = min(_METADATA_MAX_S, connection.timeout_s / 10)
-    wait([submit(lambda: client.list_topics(_INTERNAL_TOPIC, timeout=limit_s))], timeout=limit_s)
+    if deadline is not None:
+        limit_s = min(limit_s, deadline.remaining_s)
+    if limit_s > 0:
+        wait([submit(lambda: client.list_topics(_INTERNAL_TOPIC, timeout=limit_s))], timeout=limit_s)
 
 
 def _diagnose_certificate(connection: Connection) -> tuple[str, str] | None:

@@ -163,7 +163,7 @@ class KafkaGateway:
 def _delete_in_worker(session: KafkaSession, groups: Sequence[str], deadline: Deadline) -> dict[str, ItemResult]:
     """Send a request per group; a coordinator answers it when its followers have the tombstones."""
     # All clients first: what is already sent must not count as unsent.
-    parts = spread(session, "removals", groups, clients=_REMOVING_CLIENTS)
+    parts = spread(session, "removals", groups, clients=_REMOVING_CLIENTS, deadline=deadline)
 
     def send() -> Mapping[Any, Future[Any]]:
         futures: dict[Any, Future[Any]] = {}

@@ -199,17 +199,18 @@ def read_consumption(
 
 
 def spread(
-    session: KafkaSession, purpose: str, groups: Collection[str], *, clients: int
+    session: KafkaSession, purpose: str, groups: Collection[str], *, clients: int, deadline: Deadline
 ) -> list[tuple[AdminClient, list[str]]]:
     """Distribute groups over several clients of one purpose.
 
     The library sends a request per group, and a broker answers those of one connection one after the
     other. Groups of one partition of the commit log go out side by side: their coordinator stores
-    their removals in one batch.
+    their removals in one batch. `deadline`: of the requests.
     """
     in_order = sorted(groups, key=lambda group: log_partition(group, _LOG_PARTITIONS))
     count = min(clients, -(-len(in_order) // _GROUPS_PER_CLIENT))
-    return [(client, in_order[at::count]) for at, client in enumerate(session.clients(purpose, count))]
+    opened = session.clients(purpose, count, deadline=deadline)
+    return [(client, in_order[at::count]) for at, client in enumerate(opened)]
 
 
 def commit_row(group: str, commits: Sequence[Commit] | Unknown) -> dict[str, Any]:
@@ -257,13 +258,13 @@ def _call_coordinators(
     session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
 ) -> tuple[dict[str, _Members], dict[str, Future[Any]]]:
     uncertain, requested = groups
-    readers = spread(session, "coordinators", uncertain, clients=_READING_CLIENTS)
+    readers = spread(session, "coordinators", uncertain, clients=_READING_CLIENTS, deadline=deadline)
     described: dict[str, Future[Any]] = {}
     for client, part in readers:
         described |= client.describe_consumer_groups(part, request_timeout=deadline.request_timeout_s)
     # Members first: one that leaves in between has committed before the commits are read.
     wait_all([client for client, _ in readers], described.values(), Deadline.after(deadline.remaining_s / 2))
-    readers = spread(session, "coordinators", requested, clients=_READING_CLIENTS)
+    readers = spread(session, "coordinators", requested, clients=_READING_CLIENTS, deadline=deadline)
     fetched: dict[str, Future[Any]] = {}
     for client, part in readers:
         partitions = {group: requested[group] for group in part}

@@ -81,35 +81,46 @@ class KafkaSession:
         """The client for reads."""
         return self.client(_READS, connect.read_timeouts(self.connection))
 
-    def client(self, purpose: str, settings: connect.Settings | None = None) -> AdminClient:
-        """The client for one purpose. Its requests wait for the answers to the ones before."""
+    def client(
+        self, purpose: str, settings: connect.Settings | None = None, *, deadline: Deadline | None = None
+    ) -> AdminClient:
+        """The client for one purpose. Its requests wait for the answers to the ones before.
+
+        `deadline`: until when a new client waits for its first answer.
+        """
         with self._lock:
             client = self._clients.get(purpose)
             is_new = client is None
             if client is None:
                 client = self._clients[purpose] = connect.create(AdminClient, self.connection, settings)
         if is_new:
-            connect.request_metadata(client, self.connection)
+            connect.request_metadata(client, self.connection, deadline=deadline)
         deliver_events(client)
         return client
 
-    def clients(self, purpose: str, count: int) -> list[AdminClient]:
+    def clients(self, purpose: str, count: int, *, deadline: Deadline) -> list[AdminClient]:
         """Several clients for one purpose, with a connection to every broker that answers at once.
 
         A new client that gets many requests for coordinators looks all of them up again with each
-        connection that opens: three lookups for each request.
+        connection that opens: three lookups for each request. Waits for silent brokers for at most a
+        third of the time until the deadline, which is that of the requests.
         """
         names = [f"{purpose} {number}" for number in range(count)]
+        connected = Deadline.after(min(_CONNECT_S, deadline.remaining_s / 3))
         with self._lock:
             new = [name for name in names if name not in self._clients]
-        opened = {name: submit(partial(self.client, name)) for name in names}  # each waits for metadata
+        # Each waits for metadata.
+        opened = {name: submit(partial(self.client, name, deadline=connected)) for name in names}
         clients = {name: future.result() for name, future in opened.items()}
-        # No group is in this state, and every broker has to answer.
-        listings = [
-            clients[name].list_consumer_groups(states={ConsumerGroupState.DEAD}, request_timeout=_CONNECT_S)
-            for name in new
-        ]
-        wait(listings, timeout=_CONNECT_S)
+        if not connected.passed:
+            # No group is in this state, and every broker has to answer.
+            listings = [
+                clients[name].list_consumer_groups(
+                    states={ConsumerGroupState.DEAD}, request_timeout=connected.request_timeout_s
+                )
+                for name in new
+            ]
+            wait(listings, timeout=connected.remaining_s)
         return list(clients.values())
 
     def read(
@@ -191,7 +202,10 @@ class KafkaSession:
         """Drop all clients and workers: the library has no other way to forget moved leaders."""
         with self._lock:
             workers, self._idle_workers = self._idle_workers, []
-            self._clients.clear()
+            clients, self._clients = self._clients, {}
+        if clients:
+            # In a thread: a client with requests to a silent broker takes minutes to end.
+            submit(clients.clear)
         for worker in workers:
             worker.end()
 

@@ -1,9 +1,10 @@
 """Resolves a scan request against listings into chunks. Pure; kafka/ decides how to read them."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby, zip_longest
 from operator import attrgetter, itemgetter
+from typing import TypeVar
 
 from reconciler.kafka.futures import batched
 from reconciler.kafka.group_listing import GroupListing, with_members
@@ -12,6 +13,8 @@ from reconciler.kafka.topics import TopicListing
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import select
 from reconciler.model.snapshot import PartitionFacts
+
+Item = TypeVar("Item")
 
 _PARTITIONS_PER_CHUNK = 2_000
 # One task reads so few partitions sooner than several tasks start.
@@ -163,30 +166,90 @@ def partition_chunks(
     offsets.sort(key=attrgetter("leader"))
     if 0 < sum(len(request.partitions) for request in offsets) <= _SMALL:
         return [Chunk(requests=tuple(offsets))]
-    chunks = []
+    by_leader: list[list[Chunk]] = []
     for _, of_leader in groupby(offsets, attrgetter("leader")):
         pairs = [(request, number) for request in of_leader for number in request.partitions]
+        chunks = []
         for part in batched(pairs, _PARTITIONS_PER_CHUNK):
             by_request = groupby(part, itemgetter(0))
             cut = (replace(request, partitions=[number for _, number in same]) for request, same in by_request)
             chunks.append(Chunk(requests=tuple(cut)))
-    return chunks
+        by_leader.append(chunks)
+    return list(_in_turns(by_leader))
 
 
-def commit_chunks(groups: Iterable[str], with_members: Collection[str] = ()) -> list[Chunk]:
-    """Groups whose commits are read, a few hundred per task, and those whose members are read."""
+def commit_chunks(
+    groups: Iterable[str],
+    with_members: Collection[str] = (),
+    *,
+    coordinator_of: Callable[[str], int | None] = lambda _group: None,
+) -> list[Chunk]:
+    """Groups whose commits are read, up to 500 per chunk, and those whose members are read.
+
+    A chunk has groups of one coordinator, so that a silent one delays only its own; remainders of
+    several share a chunk. `coordinator_of`: the broker id; None: not known.
+    """
+    parts = (batched(of_one, _GROUPS_PER_CHUNK) for of_one in _by_broker(sorted(groups), coordinator_of))
     return [
         Chunk(groups=tuple(part), with_members=tuple(group for group in part if group in with_members))
-        for part in batched(sorted(groups), _GROUPS_PER_CHUNK)
+        for part in _join_small(_in_turns(parts), _GROUPS_PER_CHUNK, size_of=lambda _group: 1)
     ]
 
 
-def log_chunks(sizes: Mapping[int, int]) -> list[Chunk]:
-    """Partitions of the commit log: the largest first, each to the lightest chunk."""
+def log_chunks(sizes: Mapping[int, int], leaders: Mapping[int, int] | None = None) -> list[Chunk]:
+    """Partitions of the commit log, by leader: the largest first, each to the lightest chunk of it.
+
+    `sizes`: records by partition. `leaders`: broker ids by partition, as far as they are known.
+    Leaders with few records share a chunk.
+    """
     total = sum(sizes.values())
     count = max(1 if total < _LOG_SMALL else 2, -(-total // _LOG_RECORDS_PER_CHUNK))
-    chunks = [Chunk()] * min(count, len(sizes))
-    for number, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):
-        chunk = min(chunks, key=attrgetter("log_records"))
-        chunks[chunks.index(chunk)] = Chunk(log=(*chunk.log, number), log_records=chunk.log_records + size)
-    return [chunk for chunk in chunks if chunk.log]
+    largest = -(-total // count)
+    by_leader = _by_broker(sorted(sizes, key=lambda number: (-sizes[number], number)), (leaders or {}).get)
+    parts = _in_turns(_split_evenly(numbers, largest, sizes) for numbers in by_leader)
+    return [
+        Chunk(log=tuple(part), log_records=sum(sizes[number] for number in part))
+        for part in _join_small(parts, largest, size_of=sizes.__getitem__)
+    ]
+
+
+def _by_broker(items: Iterable[Item], broker_of: Callable[[Item], int | None]) -> list[list[Item]]:
+    """The items of each broker, in their order; those of an unknown broker together."""
+    by_broker: dict[int | None, list[Item]] = {}
+    for item in items:
+        by_broker.setdefault(broker_of(item), []).append(item)
+    return list(by_broker.values())
+
+
+def _split_evenly(numbers: Sequence[int], largest: int, sizes: Mapping[int, int]) -> list[list[int]]:
+    """Partitions, the largest first, in so many parts that each has about `largest` records."""
+    total = sum(sizes[number] for number in numbers)
+    count = -(-total // largest) if total else 1
+    parts: list[list[int]] = [[] for _ in range(min(count, len(numbers)))]
+    records = [0] * len(parts)
+    for number in numbers:
+        lightest = records.index(min(records))
+        parts[lightest].append(number)
+        records[lightest] += sizes[number]
+    return [part for part in parts if part]
+
+
+def _in_turns(by_broker: Iterable[Iterable[Item]]) -> Iterator[Item]:
+    """The first item of each broker, then the second of each: tasks that run together ask different brokers."""
+    rounds = chain.from_iterable(zip_longest(*by_broker))
+    return (item for item in rounds if item is not None)
+
+
+def _join_small(parts: Iterable[Sequence[Item]], largest: int, size_of: Callable[[Item], int]) -> list[list[Item]]:
+    """The parts; neighbours that are not larger than `largest` together are one, as each task opens clients."""
+    joined: list[list[Item]] = []
+    room = 0
+    for part in parts:
+        size = sum(map(size_of, part))
+        if joined and size <= room:
+            joined[-1] += part
+        else:
+            joined.append(list(part))
+            room = largest
+        room -= size
+    return joined

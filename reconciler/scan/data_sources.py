@@ -182,7 +182,7 @@ class KafkaCommitLog(KafkaSource):
         if log.missing is not None:
             raise ScanFailed(f"{COMMIT_LOG_TOPIC} could not be read: {log.missing.reason}")
         # The reader of a leaderless partition says so in the partition's row.
-        return chunking.log_chunks(dict.fromkeys(range(log.partitions), 0) | dict(log.sizes))
+        return chunking.log_chunks(dict.fromkeys(range(log.partitions), 0) | dict(log.sizes), log.leaders)
 
     def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
         yield read_commit_log(session, chunk.log)

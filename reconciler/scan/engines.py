@@ -46,7 +46,10 @@ def read(
     limit_s: float,
     progress: Progress,
 ) -> list[Answer]:
-    """Return the answers of all chunks. Raises ScanFailed. Ctrl-C ends Spark, too."""
+    """Return the answers of all chunks. Raises ScanFailed. Ctrl-C ends Spark, too.
+
+    `limit_s`: for the reading, without the start of Spark. A second attempt has what the first left.
+    """
     subjects = describe(chunks)
     task = replace(task, connection=session.connection.for_tasks(with_secrets=not engine.executor_secrets))
     if not chunks or reads_inline(request, engine, chunks):
@@ -54,11 +57,13 @@ def read(
     while True:
         process = start_spark(engine)
         is_warm = process.answered
+        deadline = futures.Deadline.after(limit_s)
         try:
             answers = process.read(task, chunks, subjects=subjects, limit_s=limit_s, progress=progress)
         except ScanFailed:
             close()
-            if is_warm:  # its JVM, its context or its server may have ended since the last scan
+            limit_s = deadline.remaining_s
+            if is_warm and limit_s > 0:  # its JVM, its context or its server may have ended since the last scan
                 continue
             raise
         except BaseException:

@@ -1,4 +1,4 @@
-"""Finds Java and Spark on this machine, and starts Spark's JVM without its launcher.
+"""Finds Java and Spark on this machine, and starts Spark's JVM, without `spark-submit` where it can.
 
 `spark-submit` starts a JVM of its own that prints the command of the second one. Without it the JVM
 starts 0.3 s earlier, while this process imports pyspark. Without SPARK_HOME in its environment the
@@ -7,17 +7,23 @@ Python workers import pyspark from its folder; otherwise they compile it from a 
 
 import importlib.util
 import os
+import re
+import shlex
 import shutil
 import struct
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from reconciler.errors import ScanFailed
 
 _POLL_S = 0.01
 _INFO_FILE = "gateway"
+_PROPERTIES_FILE = "spark.properties"
+_FILE = "--properties-file"
+_ESCAPES = {"\n": "\\n", "\r": "\\r"}
+_MAIN_CLASS = "org.apache.spark.api.python.PythonGatewayServer"
 _OPENED = (
     *(f"java.base/java.{name}" for name in ("lang", "lang.invoke", "lang.reflect", "io", "net", "nio", "util")),
     *(f"java.base/java.util.{name}" for name in ("concurrent", "concurrent.atomic")),
@@ -58,26 +64,53 @@ def spark_home() -> Path:
     return Path(spec.origin).parent
 
 
+def start_java(java: Path, home: Path, flags: Sequence[str], folder: Path) -> "Gateway":
+    """Start the JVM directly, with the class path of Spark's launcher: an archive of classes fits one only."""
+    jars = home / "jars"
+    class_path = [home / "conf", *sorted(jars.glob("slf4j-api-*.jar")), jars / "*"]
+    command = [str(java), "-cp", os.pathsep.join(map(str, class_path)), *_FLAGS, *flags, _MAIN_CLASS]
+    return Gateway(command, {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}, folder)
+
+
+def start_submit(home: Path, properties: Mapping[str, str], folder: Path) -> "Gateway":
+    """Start the JVM with spark-submit, and its properties in a file until it listens.
+
+    Other users can read a command line, but not this file. PYSPARK_SUBMIT_ARGS counts, too.
+    """
+    words = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+    words = [part for word in words for part in (word.split("=", 1) if word.startswith(f"{_FILE}=") else [word])]
+    defaults, before = ["--load-spark-defaults"], b""
+    if _FILE in words[:-1]:  # spark-submit reads one file only, and then not spark-defaults.conf
+        at = words.index(_FILE)
+        defaults, before = [], Path(words[at + 1]).read_bytes() + b"\n"
+        del words[at : at + 2]
+    file = folder / _PROPERTIES_FILE
+    file.touch(mode=0o600)
+    file.write_bytes(before + format_properties(properties))
+    command = [str(home / "bin" / "spark-submit"), _FILE, str(file), *defaults, *words]
+    return Gateway(command, os.environ | {"SPARK_HOME": str(home), "SPARK_CONNECT_MODE": "0"}, folder)
+
+
+def format_properties(properties: Mapping[str, str]) -> bytes:
+    """Return the content of a file for java.util.Properties, in UTF-8, as Spark reads it."""
+
+    def escape(text: str) -> str:
+        return re.sub(r"[\\\s:=#!]", lambda match: _ESCAPES.get(match[0], f"\\{match[0]}"), text)
+
+    lines = (f"{escape(name)}={escape(value)}\n" for name, value in properties.items())
+    return "".join(lines).encode(errors="surrogateescape")
+
+
 class Gateway:
     """A JVM for pyspark. It ends when its standard input is closed, as with this process."""
 
-    def __init__(self, java: Path, home: Path, flags: Sequence[str], folder: Path) -> None:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
         self._info = folder / _INFO_FILE
-        # The class path of Spark's launcher: an archive of classes fits one class path only.
-        jars = home / "jars"
-        class_path = [home / "conf", *sorted(jars.glob("slf4j-api-*.jar")), jars / "*"]
-        environment = {name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "SPARK_REMOTE")}
+        self._properties = folder / _PROPERTIES_FILE
         self._process = subprocess.Popen(
-            [
-                str(java),
-                "-cp",
-                os.pathsep.join(map(str, class_path)),
-                *_FLAGS,
-                *flags,
-                "org.apache.spark.api.python.PythonGatewayServer",
-            ],
+            command,
             stdin=subprocess.PIPE,
-            env=environment | {"_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._info)},
+            env={**environment, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._info)},
         )
 
     def connect(self) -> None:
@@ -86,6 +119,7 @@ class Gateway:
             if self._process.poll() is not None:
                 raise RuntimeError(f"Spark's JVM ended at its start with exit code {self._process.returncode}")
             time.sleep(_POLL_S)
+        self._properties.unlink(missing_ok=True)
         info = self._info.read_bytes()
         self._info.unlink()
         port, length = struct.unpack_from(">ii", info)

@@ -118,10 +118,11 @@ def describe_log(session: KafkaSession, topics: TopicListing) -> CommitLog:
     if isinstance(count, Unknown):
         return CommitLog(missing=count)
     partitions = topics.partitions[COMMIT_LOG_TOPIC]
-    with_leader = [facts.partition.partition for facts in partitions if isinstance(facts.leader, int)]
-    ends = read_ends(session, COMMIT_LOG_TOPIC, with_leader)
+    leaders = {facts.partition.partition: facts.leader for facts in partitions if isinstance(facts.leader, int)}
+    ends = read_ends(session, COMMIT_LOG_TOPIC, list(leaders))
     unanswered = {number: of.high_watermark for number, of in ends.items() if isinstance(of.high_watermark, Unknown)}
-    return CommitLog(partitions=count, sizes={number: of.size for number, of in ends.items()}, unanswered=unanswered)
+    sizes = {number: of.size for number, of in ends.items()}
+    return CommitLog(partitions=count, leaders=leaders, sizes=sizes, unanswered=unanswered)
 
 
 def _divide(
@@ -133,11 +134,12 @@ def _divide(
     log_sizes = listings.log.sizes if request.commit_log else {}
     # The slow chunks first, so that no single task ends late.
     chunks: tuple[Chunk, ...] = (
-        *chunking.log_chunks(log_sizes),
+        *chunking.log_chunks(log_sizes, listings.log.leaders),
         *chunking.partition_chunks(listings.partition_requests, listings.counted, listings.topics),
         *chunking.commit_chunks(
             () if no_commits else chunking.commit_groups(request, listings.groups),
             chunking.groups_with_members(request, listings.groups),
+            coordinator_of=listings.log.coordinator_of,
         ),
     )
     readers: dict[str, list[int]] = {}

@@ -44,14 +44,15 @@ _COMMITS = ("commits", "commit_topics", "fingerprint")
 class CommitLog:
     """What is known of the commit log. `partitions` 0: it does not exist, so there are no commits.
 
-    `missing`: why nothing is known. `sizes`: offsets of each partition with a leader. `unanswered`:
-    partitions whose leader did not answer for them when the groups were listed. `unread`:
-    partitions that were not read to their end. `ends`: up to where the others were read. The counts
-    are of records that were read.
+    `missing`: why nothing is known. `leaders`: the broker of each partition with a leader. `sizes`:
+    offsets of these partitions. `unanswered`: partitions whose leader did not answer for them when
+    the groups were listed. `unread`: partitions that were not read to their end. `ends`: up to where
+    the others were read. The counts are of records that were read.
     """
 
     partitions: int = 0
     missing: Unknown | None = None
+    leaders: Mapping[int, int] = field(default_factory=dict)
     sizes: Mapping[int, int] = field(default_factory=dict)
     unanswered: Mapping[int, Unknown] = field(default_factory=dict)
     unread: Mapping[int, Unknown] = field(default_factory=dict)
@@ -100,6 +101,10 @@ class CommitLog:
         if self.missing is not None or not self.partitions:
             return self.missing
         return self.unread.get(log_partition(group, self.partitions))
+
+    def coordinator_of(self, group: str) -> int | None:
+        """The broker that coordinates the group, by id: the leader of its partition. None: not known."""
+        return self.leaders.get(log_partition(group, self.partitions)) if self.leaders else None
 
 
 def partition_facts(

@@ -36,7 +36,7 @@ from reconciler.errors import ScanFailed
 from reconciler.kafka.child import Child, PipeEnd, serve
 from reconciler.scan import code_archive
 from reconciler.scan.engine import Engine, EngineName, Progress, without_secrets
-from reconciler.scan.java import Gateway, find_java, spark_home
+from reconciler.scan.java import find_java, spark_home, start_java, start_submit
 from reconciler.text.redact import add_references, redact
 
 if TYPE_CHECKING:
@@ -148,7 +148,8 @@ class SparkProcess:
 
     def _receive_answers(self, subjects: str, total: int, limit_s: float, progress: Progress) -> list[bytes]:
         progress(f"reading {subjects}")
-        started_s, done, running = time.monotonic(), 0, 1
+        started_s, done = time.monotonic(), 0
+        state = self._waiting_state(total)
         while True:
             elapsed_s = time.monotonic() - started_s
             if elapsed_s > limit_s:
@@ -158,9 +159,17 @@ class SparkProcess:
                 answers: list[bytes] = frame[1]
                 return answers
             if frame is not None:
-                _name, done, running = frame
-            state = f"{done} of {total} tasks" if done or running else "no executor yet"
+                _name, done_now, running = frame
+                done = max(done, done_now)  # no stage is active after the last task
+                if done or running:
+                    state = f"{done} of {total} tasks"
             progress(f"reading {subjects} ({state}, {elapsed_s:.0f} s)")
+
+    def _waiting_state(self, total: int) -> str:
+        """What to say until a task runs: a local master is its own executor, and a Connect server may be."""
+        if self.engine.remote:
+            return "no task runs yet"
+        return f"0 of {total} tasks" if is_local(self.engine.master) else "no executor yet"
 
     def _receive(self, timeout_s: float, failure: str) -> Any:
         """Return the next frame; None: none in time. Raises ScanFailed if the process failed."""
@@ -245,10 +254,6 @@ class Spark(Protocol):
         """Return how many tasks are done, and how many run."""
         ...
 
-    def interrupt(self) -> None:
-        """End the reading, whatever it has read."""
-        ...
-
 
 def main(descriptor: int) -> None:
     """In the process: start Spark, then read for each request until the parent kills the group."""
@@ -283,7 +288,7 @@ def _serve_request(spark: Spark, pipe: PipeEnd, received: "queue.SimpleQueue[Any
     reading = futures.submit(lambda: spark.read(task, chunks))
     while not wait([reading], _COUNT_EVERY_S).done:
         with contextlib.suppress(queue.Empty):
-            if received.get_nowait() == _INTERRUPT:
+            if received.get_nowait() == _INTERRUPT and isinstance(spark, ConnectSession):
                 spark.interrupt()
                 pipe.send((_INTERRUPT,))
                 received.get()
@@ -300,18 +305,18 @@ class ClassicContext:
         if archive_flags is None:
             archive_flags = class_archive.use_flags("spark", java, home / "jars")
         properties = spark_properties(engine, archive_flags)
-        gateway = None
-        if not needs_spark_submit(engine, home):
-            gateway = Gateway(java, home, [f"-Xmx{_DRIVER_MEMORY}", *_FLAGS, *archive_flags], folder)
-        from pyspark import SparkConf, SparkContext  # while the JVM starts
-
-        check_version(home)
         # Executors of a cluster have their own interpreter; only those of a local master have ours.
         if is_local(engine.master) or "spark.pyspark.python" in properties:
             os.environ["PYSPARK_PYTHON"] = properties.get("spark.pyspark.python", sys.executable)
+        if needs_spark_submit(engine, home):
+            check_version(home)
+            self._gateway = start_submit(home, properties, folder)
+        else:
+            self._gateway = start_java(java, home, [f"-Xmx{_DRIVER_MEMORY}", *_FLAGS, *archive_flags], folder)
+        from pyspark import SparkConf, SparkContext  # while the JVM starts
+
         try:
-            if gateway is not None:
-                gateway.connect()
+            self._gateway.connect()
             self._context = SparkContext(conf=SparkConf(loadDefaults=False).setAll(list(properties.items())))
         except Exception:
             log = (folder / _LOG_FILE).read_text(errors="replace")
@@ -334,9 +339,6 @@ class ClassicContext:
         tracker = self._context.statusTracker()
         stages = [info for number in tracker.getActiveStageIds() if (info := tracker.getStageInfo(number)) is not None]
         return sum(stage.numCompletedTasks for stage in stages), sum(stage.numActiveTasks for stage in stages)
-
-    def interrupt(self) -> None:
-        self._context.cancelAllJobs()
 
     def stop(self) -> None:
         """End it in order: the JVM ends with this process."""
@@ -410,6 +412,7 @@ class ConnectSession:
         return self._counts
 
     def interrupt(self) -> None:
+        """End the reading, whatever it has read. A classic context ends with its process."""
         self._session.interruptTag(self._tag)
 
 

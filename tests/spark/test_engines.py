@@ -151,16 +151,22 @@ def assert_code_was_sent(imports: list[WorkerImport], python: OtherPython) -> No
 
 
 def test_a_local_master_reads_each_source_once(
-    cluster: Cluster, topic: str, expected: list[str], tmp_path: Path
+    cluster: Cluster, topic: str, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The scan is one job of one stage with one task per chunk, and gives the snapshot of `inline`.
 
-    A join of two sources once read one of them twice, silently.
+    A join of two sources once read one of them twice, silently. The user's spark-defaults.conf counts.
     """
-    events = ("enabled=true", f"dir={tmp_path.as_uri()}", "compress=false", "rolling.enabled=false")
-    assert scan_with(cluster, topic, "local[2]", *(f"spark.eventLog.{event}" for event in events)) == expected
-    (log,) = tmp_path.iterdir()
-    jobs = [event for event in map(json.loads, log.read_text().splitlines()) if event["Event"].endswith("JobStart")]
+    (folder := tmp_path / "events").mkdir()
+    (tmp_path / "spark-defaults.conf").write_text("spark.test.default yes\nspark.eventLog.enabled false\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    properties = ("enabled=true", f"dir={folder.as_uri()}", "compress=false", "rolling.enabled=false")
+    assert scan_with(cluster, topic, "local[2]", *(f"spark.eventLog.{text}" for text in properties)) == expected
+    (log,) = folder.iterdir()
+    events = list(map(json.loads, log.read_text().splitlines()))
+    (environment,) = [event for event in events if event["Event"].endswith("EnvironmentUpdate")]
+    assert environment["Spark Properties"]["spark.test.default"] == "yes"
+    jobs = [event for event in events if event["Event"].endswith("JobStart")]
     # Few partitions, groups and records of the commit log: each source is one chunk.
     assert [[stage["Number of Tasks"] for stage in job["Stage Infos"]] for job in jobs] == [[3]]
 
@@ -254,9 +260,18 @@ def read_nothing(process: SparkProcess, *, limit_s: float) -> None:
 
 
 def test_a_context_that_was_stopped_is_replaced(spark_cluster: StandaloneCluster) -> None:
-    """Spark stops its context on its own, for example if the application is killed on the master's page."""
-    with start(spark_cluster.address, "", *EXECUTORS, "spark.cores.max=1") as process:
+    """Spark stops its context on its own, for example if the application is killed on the master's page.
+
+    Its properties were once in the command line of spark-submit, which every user of the machine reads.
+    """
+    secret = "spark.hadoop.test.password=planted-77d0"
+    with start(spark_cluster.address, "", *EXECUTORS, "spark.cores.max=1", secret) as process:
         first = next_answers(process, is_first=True)
+        (driver,) = [line for line in descendants(process.pid).values() if "SparkSubmit" in line]
+        assert QUICK_START in driver  # spark-submit has read them
+        others = [line for pid, line in descendants(os.getpid()).items() if pid != process.pid]
+        assert len(others) > len(descendants(process.pid))  # the workers with their executors, too
+        assert not any("planted-77d0" in line for line in others)
         (application,) = spark_cluster.applications()
         spark_cluster.kill(application)
         client.wait_until(lambda: application not in spark_cluster.applications(), 60, "the end of the application")

@@ -15,7 +15,7 @@ from reconciler.scan import spark_process
 from reconciler.scan.engine import Engine
 from reconciler.scan.spark_process import SparkProcess
 from tests.spark.processes import assert_nothing_left, descendants
-from tests.spark.reading import GROUP, NOTHING, next_answers, read, scan_task, start
+from tests.spark.reading import GROUP, NOTHING, next_answers, read, start
 
 pytestmark = [pytest.mark.spark]
 
@@ -83,13 +83,15 @@ def test_a_jvm_that_hangs_is_ended(warm: SparkProcess) -> None:
 def test_a_reading_that_cannot_be_interrupted_is_abandoned(
     engine: Engine, warm: SparkProcess, silent_server: str
 ) -> None:
-    """After its limit the reading ends although the JVM does not answer; the error names an existing log."""
+    """After its limit the reading ends although the JVM does not answer; the error names an existing log.
+
+    A warm process that fails is replaced, but a reading that has used its time up is not repeated.
+    """
     jvm = java_process(warm)
     os.kill(jvm, signal.SIGSTOP)
     started_s = time.monotonic()
-    # Not engines.read, which would repeat a reading of a warm process.
-    with pytest.raises(ScanFailed, match=r"had not read the group after 1 s; the log is ") as failure:
-        warm.read(scan_task(silent_server), GROUP, subjects="the group", limit_s=1.0, progress=lambda _message: None)
+    with pytest.raises(ScanFailed, match=r"had not read 1 groups after 1 s; the log is ") as failure:
+        read(engine, GROUP, servers=silent_server, limit_s=1.0)
     assert time.monotonic() - started_s < END_LIMIT_S
     assert warm.child.has_ended
     wait_until(lambda: has_ended(jvm), END_LIMIT_S, "the end of the JVM")

@@ -7,12 +7,16 @@ trips as there are groups, so the clients of these tests answer when they have a
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from queue import SimpleQueue
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from confluent_kafka import ConsumerGroupState
 
-from reconciler.kafka.connect import Connection, Settings
+from reconciler.kafka import session as session_module
+from reconciler.kafka.connect import Connection, Settings, request_metadata
 from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.futures import Deadline
 from reconciler.kafka.gateway import _delete_in_worker
@@ -31,10 +35,14 @@ class StubSession(KafkaSession):
         self.groups, self.limit = groups, Deadline.after(10)
         self.client_of: dict[str, dict[str, str]] = defaultdict(dict)
         self.first_calls: dict[str, list[object]] = defaultdict(list)
+        self.metadata_limits_s: list[float] = []
+        self.listing_limits_s: list[float] = []
         self.pending: list[tuple[Future[Any], object]] = []
 
-    def client(self, purpose: str, settings: Settings | None = None) -> Any:
+    def client(self, purpose: str, settings: Settings | None = None, *, deadline: Deadline | None = None) -> Any:
         assert settings is None
+        assert deadline is not None
+        self.metadata_limits_s.append(deadline.remaining_s)
         if purpose not in self._clients:
             self._clients[purpose] = StubClient(self, purpose)  # type: ignore[assignment]
         return self._clients[purpose]
@@ -59,8 +67,9 @@ class StubClient:
     def poll(self, _timeout_s: float) -> None:
         pass
 
-    def list_consumer_groups(self, *, states: set[ConsumerGroupState], **_options: float) -> Future[Any]:
+    def list_consumer_groups(self, *, states: set[ConsumerGroupState], request_timeout: float) -> Future[Any]:
         self.session.first_calls[self.name].append(states)
+        self.session.listing_limits_s.append(request_timeout)
         answer = Future[Any]()
         answer.set_result(None)
         return answer
@@ -117,3 +126,42 @@ def test_few_groups_need_few_clients() -> None:
         session = StubSession(GROUPS[:count])
         _delete_in_worker(session, GROUPS[:count], session.limit)
         assert len(session._clients) == clients
+
+
+@pytest.mark.parametrize(("timeout_s", "limit_s"), [(0.6, 0.2), (6.0, 2.0), (60.0, 3.0)])
+def test_new_clients_leave_time_for_their_requests(
+    timeout_s: float, limit_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a silent broker they once waited three seconds twice, whatever the deadline of the requests was."""
+    waits_s: list[float] = []
+    monkeypatch.setattr(session_module, "wait", lambda _futures, timeout: waits_s.append(timeout))
+    session = StubSession(GROUPS[:20])
+    assert len(session.clients("coordinators", 2, deadline=Deadline.after(timeout_s))) == 2
+    assert 0 < max(session.metadata_limits_s) <= limit_s
+    assert 0 < max(session.listing_limits_s + waits_s) <= limit_s
+
+
+def test_a_passed_deadline_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The requests are sent at once, and fail if no broker answers."""
+    monkeypatch.setattr(session_module, "wait", lambda _futures, timeout: pytest.fail(f"waits for {timeout} s"))
+    session = StubSession()
+    assert len(session.clients("coordinators", 2, deadline=Deadline.after(0))) == 2
+    assert max(session.metadata_limits_s) == 0
+    assert not session.first_calls
+    request_metadata(None, session.connection, deadline=Deadline.after(0))  # type: ignore[arg-type]
+
+
+def test_a_session_does_not_wait_for_the_end_of_its_clients() -> None:
+    """The library takes minutes for it while a broker is silent, so that a scan once reached its limit."""
+    is_closed = Event()
+    ends: SimpleQueue[bool] = SimpleQueue()
+
+    class SlowClient:
+        def __del__(self) -> None:
+            ends.put(is_closed.wait(10))
+
+    session = KafkaSession(Connection(("127.0.0.1:9",)))
+    session._clients["reads"] = SlowClient()  # type: ignore[assignment]
+    session.close()
+    is_closed.set()
+    assert ends.get(timeout=20)

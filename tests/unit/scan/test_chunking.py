@@ -1,8 +1,12 @@
 """Requests against live names: what is read of which broker, in which chunks."""
 
+from collections import Counter
+from itertools import pairwise
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.offsets import OffsetsRequest
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
@@ -121,6 +125,73 @@ def test_commit_chunks_name_each_group_once(names: set[str]) -> None:
     chunks = chunking.commit_chunks(names)
     assert [name for chunk in chunks for name in chunk.groups] == sorted(names)
     assert all(len(chunk.groups) <= 500 for chunk in chunks)
+
+
+def test_a_silent_coordinator_delays_its_own_chunks_only() -> None:
+    """Each chunk of 500 groups once had groups of every broker, so that a frozen one delayed them all."""
+    names = [f"group-{number}" for number in range(5_000)]
+    chunks = chunking.commit_chunks(names, coordinator_of=lambda name: log_partition(name, 50) % 3)
+    coordinators = [{log_partition(name, 50) % 3 for name in chunk.groups} for chunk in chunks]
+    # The remainders of all three share the last chunk, so that there are no more chunks than before.
+    assert [len(of_chunk) for of_chunk in coordinators] == [1] * 9 + [3]
+    assert sorted(name for chunk in chunks for name in chunk.groups) == sorted(names)
+    # Tasks that run at the same time ask different brokers.
+    assert all(left != right for left, right in pairwise(coordinators))
+
+
+@settings(deadline=None)
+@given(st.sets(st.text("abc", min_size=1), max_size=1_200), st.integers(1, 60), st.integers(0, 60))
+def test_commit_chunks_follow_the_coordinator(names: set[str], brokers: int, unknown: int) -> None:
+    """A coordinator has groups in as few chunks as it could, also where some coordinators are not known."""
+
+    def coordinator_of(name: str) -> int | None:
+        broker = log_partition(name, 50) % brokers
+        return None if broker == unknown else broker
+
+    chunks = chunking.commit_chunks(names, names, coordinator_of=coordinator_of)
+    assert sorted(name for chunk in chunks for name in chunk.groups) == sorted(names)
+    assert all(chunk.with_members == chunk.groups and len(chunk.groups) <= 500 for chunk in chunks)
+    groups_of = Counter(map(coordinator_of, names))
+    chunks_of = Counter(broker for chunk in chunks for broker in set(map(coordinator_of, chunk.groups)))
+    assert chunks_of == {broker: -(-count // 500) for broker, count in groups_of.items()}
+    assert len(chunks) <= 2 * (len(names) // 500) + 1
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(st.integers(0, 49), st.integers(0, 3_000_000), max_size=50),
+    st.dictionaries(st.integers(0, 49), st.integers(1, 12)),
+)
+def test_log_chunks_follow_the_leader(sizes: dict[int, int], leaders: dict[int, int]) -> None:
+    """Every partition of the log once; a leader with few records is in one chunk."""
+    chunks = chunking.log_chunks(sizes, leaders)
+    assert sorted(number for chunk in chunks for number in chunk.log) == sorted(sizes)
+    assert all(chunk.log_records == sum(sizes[number] for number in chunk.log) for chunk in chunks)
+    records: Counter[int | None] = Counter()
+    for number, size in sizes.items():
+        records[leaders.get(number)] += size
+    per_chunk = 50_000 if records.total() < 400_000 else 200_000
+    for leader, of_leader in records.items():
+        chunks_of = [chunk for chunk in chunks if leader in map(leaders.get, chunk.log)]
+        assert len(chunks_of) <= 1 + of_leader // per_chunk
+
+
+def test_a_silent_leader_delays_its_own_part_of_the_log() -> None:
+    """A small log is still one chunk."""
+    leaders = {number: number % 3 for number in range(50)}
+    chunks = chunking.log_chunks(dict.fromkeys(range(50), 100_000), leaders)
+    assert [len({leaders[number] for number in chunk.log}) for chunk in chunks] == [1] * 15
+    assert [leaders[chunk.log[0]] for chunk in chunks] == [0, 1, 2] * 5
+    assert len(chunking.log_chunks(dict.fromkeys(range(50), 1_000), leaders)) == 1
+    assert len(chunking.log_chunks(dict.fromkeys(range(50), 0), leaders)) == 1
+
+
+def test_partition_chunks_alternate_between_leaders() -> None:
+    """The chunks of one leader were once neighbours: all tasks asked it at once, and waited for it if it was silent."""
+    needs = ScanRequest(topics=(TopicRequest(topics=selectors("a"), offsets=True),))
+    listed = listing(topic("a", 15_000))
+    chunks = chunking.partition_chunks(list(chunking.partition_requests(needs, listed)), (), listed)
+    assert [chunk.requests[0].leader for chunk in chunks] == [1, 2, 3] * 3
 
 
 @settings(deadline=None)

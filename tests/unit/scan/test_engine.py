@@ -2,6 +2,7 @@
 
 import socket
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,10 +11,15 @@ import pytest
 
 from reconciler.cli.app import run
 from reconciler.errors import ScanFailed, UsageError
+from reconciler.kafka import futures as kafka_futures
 from reconciler.kafka.connect import Connection
-from reconciler.scan import spark_process
+from reconciler.kafka.session import KafkaSession
+from reconciler.model.scan_request import ScanRequest, TopicRequest
+from reconciler.model.selector import Selector
+from reconciler.scan import engines, spark_process
+from reconciler.scan.chunking import Chunk
 from reconciler.scan.engine import Engine
-from reconciler.scan.java import find_java, spark_home
+from reconciler.scan.java import find_java, format_properties, spark_home
 from reconciler.scan.spark_process import (
     SparkProcess,
     cause_of,
@@ -216,6 +222,98 @@ def test_a_jvm_that_ends_at_once_names_the_log(tmp_path: Path, monkeypatch: pyte
         assert "no memory" in Path(str(failed.value).rpartition("the log is ")[2]).read_text()
     finally:
         process.end()
+
+
+def test_no_command_line_has_a_property(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Secrets of --spark-conf were once in the command line of spark-submit, which every user can read.
+
+    A file that PYSPARK_SUBMIT_ARGS names still counts: spark-submit reads one file only.
+    """
+    home, user_file = tmp_path / "spark", tmp_path / "user.properties"
+    (home / "jars").mkdir(parents=True)
+    (home / "jars" / f"spark-core_2.13-{version('pyspark')}.jar").touch()
+    (home / "bin").mkdir()
+    submit = home / "bin" / "spark-submit"
+    submit.write_text('#!/bin/sh\necho "words: $*"\nls -l "$2"\ncat "$2"\nexit 3\n')
+    submit.chmod(0o755)
+    user_file.write_text("spark.of.user=1")
+    for variables, options in (
+        ({}, "--load-spark-defaults pyspark-shell"),
+        ({"PYSPARK_SUBMIT_ARGS": f"--properties-file={user_file} --verbose pyspark-shell"}, "--verbose pyspark-shell"),
+    ):
+        with monkeypatch.context() as patch:
+            for name, value in {"SPARK_HOME": str(home), **variables}.items():
+                patch.setenv(name, value)
+            patch.setattr(tempfile, "tempdir", str(tmp_path))  # the log stays
+            process = SparkProcess(Engine(conf={"spark.test.password": f"a {TOKEN}"}))
+            try:
+                with pytest.raises(ScanFailed, match="ended at its start with exit code 3; the log is ") as failed:
+                    process.read(None, [], subjects="nothing", limit_s=1.0, progress=lambda _message: None)  # type: ignore[arg-type]
+            finally:
+                process.end()
+        log = Path(str(failed.value).rpartition("the log is ")[2])
+        words, mode, *properties = log.read_text().splitlines()
+        assert words.startswith("words: --properties-file /")
+        assert words.endswith(f"/spark.properties {options}")
+        assert TOKEN not in words
+        assert mode.startswith("-rw-------")
+        assert f"spark.test.password=a\\ {TOKEN}" in properties
+        assert (properties[0] == "spark.of.user=1") == bool(variables)
+        assert list(log.parent.iterdir()) == [log]  # no file of properties remains
+
+
+def test_properties_of_any_content_reach_java() -> None:
+    """java.util.Properties reads backslashes, and blanks and signs at some places."""
+    content = {"spark.a b": " x\n#y: z=\\u0041\tü", "spark.c": ""}
+    assert format_properties(content) == (b"spark.a\\ b=\\ x\\n\\#y\\:\\ z\\=\\\\u0041\\\t\xc3\xbc\nspark.c=\n")
+
+
+@pytest.mark.parametrize(
+    ("engine", "waits"),
+    [
+        (Engine(master="local[2]"), "0 of 3 tasks"),
+        (Engine(master="spark://127.0.0.1:7077"), "no executor yet"),
+        (Engine(remote="sc://127.0.0.1:15002"), "no task runs yet"),
+    ],
+    ids=str,
+)
+def test_progress_says_what_a_reading_waits_for(engine: Engine, waits: str) -> None:
+    """A local master, which is its own executor, once had "no executor yet", and so had each last moment."""
+    counts = [(0, 0), (0, 2), (2, 1), (0, 0)]
+    frames: list[Any] = [None, *(("running", *count) for count in counts), ("answers", [b"x"])]
+    process = SparkProcess.__new__(SparkProcess)
+    process.engine = engine
+    process.child = SimpleNamespace(receive=lambda _timeout_s: frames.pop(0), has_ended=False)  # type: ignore[assignment]
+    messages: list[str] = []
+    assert process._receive_answers("topics", 3, 60.0, messages.append) == [b"x"]
+    states = [message.partition("(")[2].rpartition(",")[0] for message in messages]
+    assert states == ["", waits, waits, "0 of 3 tasks", "2 of 3 tasks", "2 of 3 tasks"]
+
+
+@pytest.mark.parametrize(("fails_after_s", "attempts"), [(40.0, [100.0, 60.0]), (100.0, [100.0])])
+def test_a_second_attempt_does_not_double_the_limit(
+    fails_after_s: float, attempts: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reading of a warm process that had reached its limit was once repeated, with the whole limit again."""
+    limits_s: list[float] = []
+    now = SimpleNamespace(s=0.0)
+
+    def read(*_: object, limit_s: float, **_options: object) -> list[bytes]:
+        limits_s.append(limit_s)
+        now.s += fails_after_s
+        raise ScanFailed("it ended")
+
+    processes = iter([SimpleNamespace(answered=True, read=read), SimpleNamespace(answered=False, read=read)])
+    monkeypatch.setattr(engines, "start_spark", lambda _engine: next(processes))
+    monkeypatch.setattr(kafka_futures, "time", SimpleNamespace(monotonic=lambda: now.s))
+    connection = Connection(("127.0.0.1:9",), timeout_s=1.0)
+    task = ScanTask(connection=connection, readers={}, topic_ids={}, named={}, until_s=0.0, log_limit_s=1.0)
+    request = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), offsets=True),))
+    with pytest.raises(ScanFailed, match="it ended"):
+        engines.read(
+            request, Engine(), KafkaSession(connection), task, [Chunk()], limit_s=100.0, progress=lambda _message: None
+        )
+    assert limits_s == attempts
 
 
 def test_the_patience_of_tasks_begins_when_spark_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:

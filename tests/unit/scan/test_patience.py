@@ -63,3 +63,27 @@ def test_the_job_has_a_longer_limit_than_its_chunks() -> None:
     for partitions in (10, 200_000):  # read in an instant, and for longer than everything else takes
         _, until_s, limit_s = planned(partitions, timeout_s=1.0)
         assert limit_s > until_s + 5
+
+
+def test_the_chunks_of_a_scan_follow_the_leaders_of_the_commit_log() -> None:
+    """The leader of a group's partition is its coordinator; groups of leaderless partitions have chunks, too."""
+    names = [f"group-{number}" for number in range(3_000)]
+    leaders = {number: number % 3 for number in range(49)}
+    log = CommitLog(partitions=50, leaders=leaders, sizes=dict.fromkeys(leaders, 50_000))
+    listings = Listings(
+        topics=topics(topic("t")),
+        groups=groups(*names),
+        policies=Future(),
+        partition_requests=(),
+        counted=frozenset(),
+        log=log,
+    )
+    session = KafkaSession(Connection(("127.0.0.1:1",)))
+    chunks, _task, _limit_s = _divide(NEEDS, session, listings)
+    of_groups = [{log.coordinator_of(name) for name in chunk.groups} for chunk in chunks if chunk.groups]
+    assert sorted(name for chunk in chunks for name in chunk.groups) == sorted(names)
+    assert sorted(map(len, of_groups)) == [1] * 6 + [2]
+    assert None in set().union(*of_groups)
+    of_log = [{leaders[number] for number in chunk.log} for chunk in chunks if chunk.log]
+    assert len(of_log) == 9
+    assert all(len(brokers) == 1 for brokers in of_log)
