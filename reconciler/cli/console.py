@@ -96,12 +96,21 @@ def emit(settings: Settings, subject: str, **renderers: Callable[[], Rendered]) 
     `renderers`: one for each format that the result has. Raises UsageError for another format, in a
     sentence about `subject`, OutputUnwritten and BrokenPipeError.
     """
-    for output in (*(file.output for file in settings.output_file or ()), settings.output):
-        if output not in renderers:
-            raise UsageError(f"-o {output}: {subject} has the formats {', '.join(renderers)}")
+    check_formats(settings, subject, renderers)
     write_files(settings, renderers)
     for text in texts(renderers[settings.output](), color=use_color(settings, sys.stdout)):
         write(text)
+
+
+def check_formats(settings: Settings, subject: str, formats: Iterable[str]) -> None:
+    """Raise UsageError for a selected format that the result has not, in a sentence about `subject`.
+
+    A command with few formats calls it before it connects: a scan may take minutes.
+    """
+    known = tuple(formats)
+    for output in (*(file.output for file in settings.output_file or ()), settings.output):
+        if output not in known:
+            raise UsageError(f"-o {output}: {subject} has the formats {', '.join(known)}")
 
 
 def write_files(settings: Settings, renderers: Mapping[str, Callable[[], Rendered]]) -> None:

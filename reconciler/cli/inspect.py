@@ -29,6 +29,9 @@ from reconciler.sandbox.java import find_java, major_version
 from reconciler.text.escape import escape_text, harmless_json
 from reconciler.text.validation import error_reason
 
+_FORMATS = (Format.TEXT, Format.JSON)
+"""Of `doctor` and `journal`; checked before they connect."""
+
 
 @accepts_settings
 def doctor(
@@ -65,7 +68,9 @@ def doctor(
     if environment is not None:
         raise UsageError("--environment NAME is an environment on GitHub: add --github OWNER/NAME")
     checks = []
-    for manifests in loading.load_clusters(paths, settings):
+    clusters = loading.load_clusters(paths, settings)
+    console.check_formats(settings, "doctor", _FORMATS)
+    for manifests in clusters:
         with common.open_run(settings, manifests) as run:
             checks.append(check_cluster(run, elections_only=purpose is Role.ELECTIONS and not show_acls))
 
@@ -87,6 +92,7 @@ def _check_github(settings: Settings, paths: Sequence[Path] | None, repository: 
     protected`.
     """
     api = GitHub.of(repository, timeout_s=settings.timeout)
+    console.check_formats(settings, "doctor", _FORMATS)
     unreviewed = {name.strip() for name in os.environ.get(UNREVIEWED, "").split(",")} - {""}
     if environment is None:
         clusters = [cluster_needs(manifests) for manifests in loading.load_clusters(paths, settings)]
@@ -244,7 +250,9 @@ def journal(
     ] = None,
 ) -> None:
     """Print the intents and outcomes of all runs, oldest first."""
-    with common.open_run(settings, loading.load_cluster(paths, settings)) as run:
+    manifests = loading.load_cluster(paths, settings)
+    console.check_formats(settings, "the journal", _FORMATS)
+    with common.open_run(settings, manifests) as run:
         entries = list(pipeline.journal_entries(run, address=address))
     console.emit(
         settings,

@@ -14,7 +14,7 @@ from reconciler.apply import results as results_file
 from reconciler.cli import common, console, loading
 from reconciler.cli.codes import find_code
 from reconciler.cli.loading import Paths, PlanAndPaths
-from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.clock import wall_clock_ms
 from reconciler.codec import document
 from reconciler.errors import ExitCode, PlanUnusable, ReconcilerError, Refused, UsageError
@@ -24,7 +24,7 @@ from reconciler.model.plan import Blocked, Plan
 from reconciler.plan import drift as drift_reports
 from reconciler.plan import limits, plan_file
 from reconciler.plan.diff import compare
-from reconciler.plan.targets import find_subject
+from reconciler.plan.targets import find_candidates, find_subject
 from reconciler.policies.fields import duration_ms
 from reconciler.text.escape import display_name
 from reconciler.text.formatting import count, format_duration, format_time, until
@@ -302,8 +302,8 @@ def explain(
 ) -> None:
     """Explain one decision of a plan, or a code.
 
-    Without a saved plan, the command makes a plan of the manifests first. The last line for a code
-    names its page of the documentation.
+    Without a saved plan, the command first plans the subject, and reads only what that needs. The last
+    line for a code names its page of the documentation.
     """
     if entry := find_code(subject):
         text: console.Rendered = f"{entry.code}: {entry.title}\n\n{entry.explanation}\n\nPage: {entry.page}\n"
@@ -320,7 +320,10 @@ def explain(
 def _explain_decision(subject: str, words: PlanAndPaths, settings: Settings) -> console.Rendered:
     plan, paths = common.split_plan_and_paths(words)
     if plan is None:
-        with common.open_run(settings, loading.load_cluster(paths, settings)) as run:
-            plan = pipeline.plan(run)
+        manifests = loading.load_cluster(paths, settings)
+        console.check_formats(settings, "an explanation", (Format.TEXT, Format.MD))
+        candidates = find_candidates(subject, manifests.policies)
+        with common.open_run(settings, manifests) as run:
+            plan = pipeline.plan(run, candidates=candidates)
     address = find_subject(subject, (decision.address for decision in plan.decisions))
     return list(common.lines(report.explain_report(plan, address)))

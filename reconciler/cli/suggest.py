@@ -16,7 +16,7 @@ from reconciler.cli import common, console, loading
 from reconciler.cli.loading import Paths
 from reconciler.cli.manifests import parse_servers, validate_cluster
 from reconciler.cli.plan import parse_duration
-from reconciler.cli.settings import KeyValue, Settings, accepts_settings, parse_key_value
+from reconciler.cli.settings import Format, KeyValue, Settings, accepts_settings, parse_key_value
 from reconciler.errors import UsageError
 from reconciler.kafka import connect
 from reconciler.manifest import secrets
@@ -33,6 +33,7 @@ from reconciler.text.formatting import format_duration
 LINES_MAX = 200
 """Lines that the command prints to stdout as text."""
 _DIRECTORY = Path()
+_FORMATS = (Format.TEXT, Format.MD, Format.HTML, Format.JSON)
 
 
 @accepts_settings
@@ -75,6 +76,7 @@ def suggest(
     policies cover. docs/suggest.md describes the findings.
     """
     console.start_logging(settings)
+    console.check_formats(settings, "suggest", _FORMATS)
     console.prepare(settings)
     idle_for_ms, ignored = parse_duration("--idle-for", idle_for), _read_ignored(ignore)
     if idle_for_ms == 0:

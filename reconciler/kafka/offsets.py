@@ -251,7 +251,9 @@ def read_records(
                 end = unfinished[number]
                 of_partition = list(run)
                 records = [message for message in of_partition if message.error() is None]
-                failures = [m for m in of_partition if m.error() is not None] if len(records) < len(of_partition) else []
+                failures = (
+                    [m for m in of_partition if m.error() is not None] if len(records) < len(of_partition) else []
+                )
                 finished = bool(records) and (records[-1].offset() or 0) >= end - 1
                 on_records(number, [m for m in records if (m.offset() or 0) < end] if finished else records)
                 for message in () if finished else failures:

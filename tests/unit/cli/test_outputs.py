@@ -77,6 +77,26 @@ def test_an_unwritable_file_is_found_before_connecting(
     assert f"{folder} cannot be written" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "formats"),
+    [(["doctor"], "text, json"), (["journal"], "text, json"), (["explain", "LeaderPolicy/all"], "text, md")],
+    ids=["doctor", "journal", "explain"],
+)
+def test_a_format_that_a_command_lacks_is_refused_before_connecting(
+    words: list[str], formats: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing answers at the address of the cluster: a later check would end with exit code 1."""
+    assert run([*words, str(folder), "--cluster", "one", "--timeout", "1", "-o", "html"]) == ExitCode.USAGE
+    assert f"has the formats {formats}\n" in capsys.readouterr().err
+
+
+def test_a_subject_is_checked_before_explain_connects(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The scan of a large cluster once ran for minutes before the typing error was reported."""
+    assert run(["explain", "LeaderPolicy/al/orders[0]", str(folder), "--cluster", "one"]) == ExitCode.USAGE
+    message = "LeaderPolicy/al/orders[0]: nothing is decided about it; did you mean LeaderPolicy/all?"
+    assert message in capsys.readouterr().err
+
+
 def test_an_unwritable_file_is_no_bug(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The error is one line that names the file."""
     assert run(["clusters", str(folder), "--output-file", f"text={folder}"]) == 1
