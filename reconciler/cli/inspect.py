@@ -14,6 +14,7 @@ from rich.text import Text
 
 from reconciler import __version__, pipeline, report
 from reconciler.cli import common, console, loading
+from reconciler.cli.codes import pages
 from reconciler.cli.loading import Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.clock import wall_clock_ms
@@ -195,7 +196,7 @@ def drift(
             )
             # The wrong cluster stays wrong until the manifest changes, and its facts mean nothing.
             wrong_cluster = wrong_cluster or isinstance(error, WrongCluster)
-    trees = [report.drift_report(entry) for entry in reports]
+    trees = [report.drift_report(entry, pages=pages(settings.docs_url)) for entry in reports]
     visible = [tree for tree, entry in zip(trees, reports, strict=True) if not (settings.quiet and entry.is_silent)]
     console.emit(
         settings,

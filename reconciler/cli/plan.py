@@ -12,7 +12,7 @@ import typer
 from reconciler import pipeline, report
 from reconciler.apply import results as results_file
 from reconciler.cli import common, console, loading
-from reconciler.cli.codes import find_code
+from reconciler.cli.codes import find_code, pages
 from reconciler.cli.loading import Paths, PlanAndPaths
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.clock import wall_clock_ms
@@ -57,12 +57,13 @@ def show_plan(
         with_next_step=with_next_step,
         paths=[str(path) for path in paths or ()],
     )
+    page = partial(report.plan_report, plan, full=full, pages=pages(settings.docs_url))
     console.emit(
         settings,
         "a plan",
         text=lambda: common.lines(tree(), full=full),
-        md=lambda: report.write_markdown(report.plan_report(plan, full=full)),
-        html=lambda: report.write_html([report.plan_report(plan, full=full)], [report.plan_figures(plan)]),
+        md=lambda: report.write_markdown(page()),
+        html=lambda: report.write_html([page()], [report.plan_figures(plan, pages=pages(settings.docs_url))]),
         json=lambda: plan_file.lines(plan),
         github=lambda: report.write_annotations(report.plan_report(plan)),
     )
@@ -275,7 +276,7 @@ def _show_drift_report(saved: Path, settings: Settings) -> ExitCode:
         reports = drift_reports.parse(saved.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ReconcilerError(f"the drift report {saved} is not usable: {error}") from error
-    trees = list(map(report.drift_report, reports))
+    trees = [report.drift_report(entry, pages=pages(settings.docs_url)) for entry in reports]
     console.emit(
         settings,
         "a drift report",
@@ -306,7 +307,9 @@ def explain(
     line for a code names its page of the documentation.
     """
     if entry := find_code(subject):
-        text: console.Rendered = f"{entry.code}: {entry.title}\n\n{entry.explanation}\n\nPage: {entry.page}\n"
+        text: console.Rendered = (
+            f"{entry.code}: {entry.title}\n\n{entry.explanation}\n\nPage: {entry.page(settings.docs_url)}\n"
+        )
     elif re.fullmatch("[A-Za-z]?[0-9]+", subject):
         raise UsageError(
             f"no such code: {subject.upper()}; codes of manifests begin with M, codes of blocked subjects with B,"

@@ -7,7 +7,7 @@ Only facts that the document holds are drawn; `intro` says what it lacks. Lists 
 import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
 from typing import TypeVar
@@ -32,7 +32,7 @@ from reconciler.plan.plan_file import section_of
 from reconciler.policies.cluster import LIMITS
 from reconciler.report.drawing import Bar, Segment
 from reconciler.report.results import severity_of
-from reconciler.report.tree import Severity
+from reconciler.report.tree import NO_PAGES, Severity
 from reconciler.text import formatting
 from reconciler.text.escape import display_name, quoted
 from reconciler.text.phrase import Phrase, Span, escaped_name, join, name, sentence, strong
@@ -176,8 +176,8 @@ class _Topic:
 
 
 @gc_paused()
-def plan_figures(plan: Plan) -> Figures:
-    """Return the pictures of a plan."""
+def plan_figures(plan: Plan, *, pages: Mapping[str, str] = NO_PAGES) -> Figures:
+    """Return the pictures of a plan. `pages`: of codes, by their names."""
     topics: defaultdict[str, _Topic] = defaultdict(_Topic)
     by_policy: defaultdict[Address, Counter[str]] = defaultdict(Counter)
     by_cause: defaultdict[tuple[str, str], list[Decision]] = defaultdict(list)
@@ -218,7 +218,7 @@ def plan_figures(plan: Plan) -> Figures:
         topics=tuple(_topic_rulers(topic, entry) for topic, entry in ordered.items() if entry.moves),
         tables=tuple(
             table
-            for table in (_policies_table(plan, by_policy), _topics_table(ordered), _causes_table(by_cause))
+            for table in (_policies_table(plan, by_policy), _topics_table(ordered), _causes_table(by_cause, pages))
             if table.rows
         ),
     )
@@ -511,7 +511,7 @@ def _state_cells(counts: Counter[str]) -> Iterator[Phrase]:
     return ((f"{counts[state]:,}" if counts[state] else "",) for state in _STYLES)
 
 
-def _causes_table(causes: dict[tuple[str, str], list[Decision]]) -> Chart:
+def _causes_table(causes: dict[tuple[str, str], list[Decision]], pages: Mapping[str, str]) -> Chart:
     def row(cause: tuple[str, str], decisions: Sequence[Decision]) -> Row:
         section, code = cause
         known = code in BLOCK_CODES
@@ -525,7 +525,7 @@ def _causes_table(causes: dict[tuple[str, str], list[Decision]]) -> Chart:
             blocked = ("such as: ", _short(example.reason), "; next: ", _short(example.next_step))  # type: ignore[union-attr]
         return Row(
             cells=(
-                (*((name(code), " ") if known else ()), *text),
+                (*((name(code, link=pages.get(code, "")), " ") if known else ()), *text),
                 ({"unread": "blocked, unread"}.get(section, section),),
                 (f"{len(decisions):,}",),
                 (escaped_name(formatting.first_few(list(subjects))),),

@@ -15,9 +15,10 @@ from reconciler.cli.app import run
 from reconciler.errors import ClusterUnreachable, ExitCode, WrongCluster
 from reconciler.model.outcome import Outcome, Status
 from reconciler.operations.delete_records import DeleteRecords
+from reconciler.plan import plan_file
 from tests import rendering
 from tests.command import environment
-from tests.strategies.examples import plan, purge, removal
+from tests.strategies.examples import blocked, plan, purge, removal
 from tests.unit.apply.test_results import HEADER
 
 CLUSTER = """\
@@ -184,6 +185,19 @@ def test_every_sort_of_code_is_explained_with_its_page(
     assert run(["explain", word]) == 0
     url = f"https://docs.example.org/kafka/{page.removesuffix('.md')}/"
     assert capsys.readouterr().out.splitlines()[-1] == f"Page: {url}"
+
+
+def test_a_comment_links_codes_to_the_docs_that_are_served(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By option or variable; what is no address of a site is refused, since comments link to it."""
+    saved = tmp_path / "plan.json"
+    plan_file.write(plan(blocked("RetentionFloor/a/orders[0]", code="B204")), saved)
+    assert run(["show", str(saved), "-o", "md", "--docs-url", "https://docs.example.org/kafka"]) == 0
+    assert "[`B204`](https://docs.example.org/kafka/docs/codes/B204/)" in capsys.readouterr().out
+    assert run(["show", str(saved), "-o", "md"]) == 0
+    assert "(`B204`)" in capsys.readouterr().out
+    for url in ("docs.example.org", "javascript:alert(1)", "https://docs.example.org/) [click", "https://me:x@docs"):
+        assert run(["show", str(saved), "--docs-url", url]) == ExitCode.USAGE
+        assert "expected an address such as https://docs.example.org/reconciler/" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("word", ["B999", "M000", "9"])
