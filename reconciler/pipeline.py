@@ -27,7 +27,7 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import secrets
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Action, Mode
-from reconciler.model.names import TopicPartition
+from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.model.scan_request import ScanRequest
@@ -124,16 +124,18 @@ def plan(
     *,
     modes: Collection[Mode] = planner.ALL_MODES,
     targets: Sequence[str] = (),
+    candidates: Collection[Address] = (),
     reviewed: SavedPlan | None = None,
     expires_after_ms: int = planner.DAY_MS,
 ) -> Plan:
     """Scan and plan policies of `modes`, bounded by `reviewed` (a reviewed plan). Reads only.
 
-    `targets` make the scan smaller, too. Raises UsageError before the scan for one that means nothing.
+    `targets` and `candidates` (as in `planner.plan`) make the scan smaller, too. Raises UsageError
+    before the scan for a target that means nothing.
     """
     manifests, observed_at_ms = run.manifests, wall_clock_ms()
     planned_policies = (policy for policy in manifests.policies if policy.mode in modes)
-    request = planner.scan_request(planned_policies, observed_at_ms, targets=targets)
+    request = planner.scan_request(planned_policies, observed_at_ms, targets=targets, candidates=candidates)
     snapshot = _scan(run, request, run.engine, observed_at_ms)
     run.progress("planning")
     planned = planner.plan(
@@ -144,6 +146,7 @@ def plan(
         source=gitops.git_source(manifests.files),
         expires_after_ms=expires_after_ms,
         targets=targets,
+        candidates=candidates,
         modes=modes,
         connection_changes=manifests.connection_changes,
     )

@@ -4,7 +4,6 @@ M codes are of manifests, B codes of blocked subjects. A limit has the name that
 an exit code the name `exit-3`. A code keeps its meaning and the path of its page forever.
 """
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,9 +15,6 @@ from reconciler.operations.base import Limit
 from reconciler.policies.cluster import CONNECTION, LIMITS
 from reconciler.text.formatting import format_duration
 
-DOCS_URL = "RECONCILER_DOCS_URL"
-"""Variable: where a copy of the docs is served, such as `https://docs.example.org/reconciler/`."""
-
 
 @dataclass(frozen=True, slots=True)
 class CodeText:
@@ -28,11 +24,10 @@ class CodeText:
     title: str
     explanation: str
 
-    @property
-    def page(self) -> str:
-        """Where to read more: an address if DOCS_URL is set, otherwise the file in the repository."""
-        if base := os.environ.get(DOCS_URL):
-            return f"{base.rstrip('/')}/docs/codes/{self.code}/"
+    def page(self, docs_url: str | None) -> str:
+        """Return where to read more: an address where the docs are served, otherwise the file of the repository."""
+        if docs_url:
+            return f"{docs_url.rstrip('/')}/docs/codes/{self.code}/"
         return f"docs/codes/{self.code}.md"
 
 
@@ -96,6 +91,11 @@ ALL_CODES: Mapping[str, CodeText] = {
     **EXIT_CODES,
 }
 """Code → its text: M codes, B codes, limits and exit codes, in this order."""
+
+
+def pages(docs_url: str | None) -> Mapping[str, str]:
+    """Return the address of the page of each code; without an address of the docs, of none."""
+    return {code: entry.page(docs_url) for code, entry in ALL_CODES.items()} if docs_url else {}
 
 
 def find_code(word: str) -> CodeText | None:

@@ -10,6 +10,7 @@ from rich.text import Text
 from reconciler import report
 from reconciler.apply.results import ResultRow, ResultsHeader
 from reconciler.cli import console, loading
+from reconciler.cli.codes import pages
 from reconciler.cli.settings import Settings
 from reconciler.cli.signals import SignalState
 from reconciler.errors import ExitCode, ReconcilerError, Refused, UsageError
@@ -123,12 +124,15 @@ def show_drift(settings: Settings, reports: Sequence[DriftReport], *, paths: Seq
 
     `paths`: of the manifests, for the next command. Raises UsageError, OutputUnwritten and BrokenPipeError.
     """
-    trees = list(map(report.drift_report, reports))
+    links = pages(settings.docs_url)
+    trees = [report.drift_report(entry, pages=links) for entry in reports]
     visible = [entry for entry in reports if not (settings.quiet and entry.is_silent)]
     console.emit(
         settings,
         "a drift report",
-        text=lambda: (line for entry in visible for line in lines(report.drift_report(entry, paths=paths))),
+        text=lambda: (
+            line for entry in visible for line in lines(report.drift_report(entry, paths=paths, pages=links))
+        ),
         md=lambda: report.write_pages(trees),
         html=lambda: report.write_html(trees, report.drift_figures(reports)),
         github=lambda: report.write_pages(trees),

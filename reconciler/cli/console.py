@@ -103,7 +103,10 @@ def emit(settings: Settings, subject: str, **renderers: Callable[[], Rendered]) 
 
 
 def check_formats(settings: Settings, subject: str, formats: Collection[str]) -> None:
-    """Raise UsageError for a format that a result does not have, in a sentence about `subject`."""
+    """Raise UsageError for a format that a result does not have, in a sentence about `subject`.
+
+    A command with few formats calls it before it connects: a scan may take minutes.
+    """
     for output in (*(file.output for file in settings.output_file or ()), settings.output):
         if output not in formats:
             raise UsageError(f"-o {output}: {subject} has the formats {', '.join(formats)}")

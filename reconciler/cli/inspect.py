@@ -31,6 +31,9 @@ from reconciler.sandbox.java import find_java, major_version
 from reconciler.text.escape import display_name, escape_text, harmless_json
 from reconciler.text.validation import error_reason
 
+_FORMATS = (Format.TEXT, Format.JSON)
+"""Of `doctor` and `journal`; checked before they connect."""
+
 
 @accepts_settings
 def doctor(
@@ -69,7 +72,9 @@ def doctor(
     checks = []
     errors: dict[str, str] = {}
     codes: set[int] = set()
-    for manifests in loading.load_clusters(paths, settings):
+    clusters = loading.load_clusters(paths, settings)
+    console.check_formats(settings, "doctor", _FORMATS)
+    for manifests in clusters:
         try:
             with common.open_run(settings, manifests) as run:
                 checks.append(check_cluster(run, elections_only=purpose is Role.ELECTIONS and not show_acls))
@@ -98,6 +103,7 @@ def _check_github(settings: Settings, paths: Sequence[Path] | None, repository: 
     protected`.
     """
     api = GitHub.of(repository, timeout_s=settings.timeout)
+    console.check_formats(settings, "doctor", _FORMATS)
     unreviewed = {name.strip() for name in os.environ.get(UNREVIEWED, "").split(",")} - {""}
     if environment is None:
         clusters = [cluster_needs(manifests) for manifests in loading.load_clusters(paths, settings)]
@@ -247,7 +253,9 @@ def journal(
     ] = None,
 ) -> None:
     """Print the intents and outcomes of all runs, oldest first."""
-    with common.open_run(settings, loading.load_cluster(paths, settings)) as run:
+    manifests = loading.load_cluster(paths, settings)
+    console.check_formats(settings, "the journal", _FORMATS)
+    with common.open_run(settings, manifests) as run:
         entries = list(pipeline.journal_entries(run, address=address))
     if not entries and not settings.quiet:
         subject = f" about {display_name(address)}" if address else ""

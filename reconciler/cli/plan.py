@@ -12,9 +12,9 @@ import typer
 from reconciler import pipeline, report
 from reconciler.apply import results as results_file
 from reconciler.cli import common, console, loading
-from reconciler.cli.codes import ALL_CODES, find_code
+from reconciler.cli.codes import ALL_CODES, find_code, pages
 from reconciler.cli.loading import Paths, PlanAndPaths
-from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.clock import wall_clock_ms
 from reconciler.codec import document
 from reconciler.errors import ExitCode, PlanUnusable, ReconcilerError, Refused, UsageError
@@ -24,7 +24,7 @@ from reconciler.model.plan import Blocked, Plan
 from reconciler.plan import drift as drift_reports
 from reconciler.plan import limits, plan_file
 from reconciler.plan.diff import compare
-from reconciler.plan.targets import find_subjects
+from reconciler.plan.targets import find_candidates, find_subjects
 from reconciler.policies.fields import duration_ms
 from reconciler.text.escape import display_name
 from reconciler.text.formatting import count, format_duration, format_time, until
@@ -57,12 +57,13 @@ def show_plan(
         with_next_step=with_next_step,
         paths=[str(path) for path in paths or ()],
     )
+    page = partial(report.plan_report, plan, full=full, pages=pages(settings.docs_url))
     console.emit(
         settings,
         "a plan",
         text=lambda: common.lines(tree(), full=full),
-        md=lambda: report.write_markdown(report.plan_report(plan, full=full)),
-        html=lambda: report.write_html([report.plan_report(plan, full=full)], [report.plan_figures(plan)]),
+        md=lambda: report.write_markdown(page()),
+        html=lambda: report.write_html([page()], [report.plan_figures(plan, pages=pages(settings.docs_url))]),
         json=lambda: plan_file.lines(plan),
         github=lambda: report.write_annotations(report.plan_report(plan)),
     )
@@ -287,11 +288,14 @@ def explain(
 ) -> None:
     """Explain one decision of a plan, or a code.
 
-    A subject of several policies is explained for each. Without a saved plan, the command makes a
-    plan of the manifests first. The last line for a code names its page of the documentation.
+    A subject of several policies is explained for each. Without a saved plan, the command first plans
+    the subject, and reads only what that needs. The last line for a code names its page of the
+    documentation.
     """
     if entry := find_code(subject):
-        text: console.Rendered = f"{entry.code}: {entry.title}\n\n{entry.explanation}\n\nPage: {entry.page}\n"
+        text: console.Rendered = (
+            f"{entry.code}: {entry.title}\n\n{entry.explanation}\n\nPage: {entry.page(settings.docs_url)}\n"
+        )
     elif re.fullmatch("[A-Za-z]?[0-9]+|exit-[0-9]+", subject):
         raise UsageError(
             f"no such code: {subject}; codes of manifests begin with M, codes of blocked subjects with B,"
@@ -305,9 +309,13 @@ def explain(
 def _explain_decision(subject: str, words: PlanAndPaths, settings: Settings) -> console.Rendered:
     plan, paths = common.split_plan_and_paths(words)
     if plan is None:
-        with common.open_run(settings, loading.load_cluster(paths, settings)) as run:
-            plan = pipeline.plan(run)
+        manifests = loading.load_cluster(paths, settings)
+        console.check_formats(settings, "an explanation", (Format.TEXT, Format.MD))
     try:
+        if plan is None:
+            candidates = find_candidates(subject, manifests.policies)
+            with common.open_run(settings, manifests) as run:
+                plan = pipeline.plan(run, candidates=candidates)
         addresses = find_subjects(subject, (decision.address for decision in plan.decisions))
     except UsageError as error:
         if (code := did_you_mean(subject, ALL_CODES)) is None:

@@ -1,6 +1,7 @@
 """The options of every command. Flags override RECONCILER_* variables and defaults."""
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
+
+from reconciler.text.escape import display_name
 
 COMMON_PANEL = "Options of every command"
 
@@ -43,6 +46,15 @@ def parse_key_value(word: str, form: str = "KEY=VALUE") -> KeyValue:
     if not equals or not key:
         raise typer.BadParameter(f"{key}: expected {form}")
     return KeyValue(key, value)
+
+
+def parse_docs_url(word: str) -> str:
+    """Parse where the docs are served: text in reports links there. Raises BadParameter."""
+    if not re.fullmatch(r"https?://[!$%&*+,./0-9:;=A-Z\[\]_a-z~-]+", word):
+        raise typer.BadParameter(
+            f"{display_name(word)}: expected an address such as https://docs.example.org/reconciler/"
+        )
+    return word
 
 
 def parse_output_file(word: str) -> OutputFile:
@@ -84,6 +96,15 @@ class Settings:
     no_input: Annotated[
         bool, typer.Option("--no-input", envvar="RECONCILER_NO_INPUT", help="Never ask for confirmation.")
     ] = False
+    docs_url: Annotated[
+        str | None,
+        typer.Option(
+            envvar="RECONCILER_DOCS_URL",
+            metavar="URL",
+            parser=parse_docs_url,
+            help="Where a copy of the docs site is served: md and html link the codes that they name to its pages.",
+        ),
+    ] = None
     timeout: Annotated[
         float,
         typer.Option(

@@ -29,15 +29,22 @@ DAY_MS = 86_400_000
 ALL_MODES = frozenset(Mode)
 
 
-def scan_request(policies: Iterable[Policy], observed_at_ms: int, *, targets: Sequence[str] = ()) -> ScanRequest:
+def scan_request(
+    policies: Iterable[Policy],
+    observed_at_ms: int,
+    *,
+    targets: Sequence[str] = (),
+    candidates: Collection[Address] = (),
+) -> ScanRequest:
     """Return everything that deciding these policies needs, with what the limits are shares of.
 
-    `targets`: only of these subjects; empty: of all. Raises UsageError for a text that means none.
+    `targets`, `candidates`: only of these subjects; both empty: of all. Raises UsageError for a
+    target that means none.
     """
     policies = list(policies)
-    if not targets:
+    addresses = find_targets(targets, policies).union(candidates)
+    if not addresses:
         return ScanRequest.union(policy.scan_request(observed_at_ms) for policy in policies)
-    addresses = find_targets(targets, policies)
     return ScanRequest.union(
         restrict_request(policy.scan_request(observed_at_ms), policy.address, addresses) for policy in policies
     )
@@ -53,6 +60,7 @@ def plan(
     source: Source | None = None,
     expires_after_ms: int = DAY_MS,
     targets: Sequence[str] = (),
+    candidates: Collection[Address] = (),
     modes: Collection[Mode] = ALL_MODES,
     connection_changes: Sequence[str] = (),
 ) -> Plan:
@@ -62,7 +70,8 @@ def plan(
     subjects. `snapshot` answers `scan_request(…, snapshot.observed_at_ms)` of those inside.
     `connection_changes`: fields in which the manifests would connect elsewhere.
 
-    `targets`: full addresses, or subjects as a plan prints them.
+    `targets`: full addresses, or subjects as a plan prints them. `candidates`: further subjects to
+    plan, such as those of `find_candidates`; without a decision, they are no error.
 
     Raises WrongCluster for facts of another cluster, UsageError for a target without any decision.
     """
@@ -72,21 +81,22 @@ def plan(
             f"nothing was planned; correct bootstrapServers or clusterId in {cluster.declared_at}"
         )
     policies = list(policies)
-    addresses = find_targets(targets, policies)
+    targeted = find_targets(targets, policies)
+    addresses = targeted.union(candidates)
     # What blocks the topic or the policy of a target blocks the target.
     above = {address for target in addresses for address in with_parents(target)}
     selections = sorted((policy.select(snapshot) for policy in policies), key=lambda s: s.policy.address)
     conflicts = ConflictIndex(selections)
-    planned = [s for s in selections if s.policy.mode in modes and (not targets or s.policy.address in above)]
+    planned = [s for s in selections if s.policy.mode in modes and (not addresses or s.policy.address in above)]
     decisions = sort_decisions(
         decision
         for selection in planned
         for decision in _decide(selection, conflicts, cluster.protection, snapshot)
         # Narrowing never changes a decision, only whether it is part of the plan.
-        if not targets or decision.address in above or not addresses.isdisjoint(with_parents(decision.address))
+        if not addresses or decision.address in above or not addresses.isdisjoint(with_parents(decision.address))
     )
-    if targets:
-        _check_targets(addresses, decisions, snapshot)
+    if targeted:
+        _check_targets(targeted, decisions, snapshot)
     planned_policies = [selection.policy for selection in planned]
     return Plan(
         cluster=cluster.metadata.name,

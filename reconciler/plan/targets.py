@@ -35,6 +35,29 @@ def find_targets(texts: Iterable[str], policies: Iterable[Policy]) -> frozenset[
 
 
 def _find_target(text: str, policies: Sequence[Policy]) -> Address:
+    candidates = _find_candidates(text, policies, label=f"--target {text}")
+    if len(candidates) > 1:
+        raise UsageError(f"--target {_ambiguous(text, sorted(candidates))}")
+    (target,) = candidates
+    return target
+
+
+def find_candidates(text: str, policies: Iterable[Policy]) -> frozenset[Address]:
+    """Return every subject of policies that a text may mean, of which a plan decides some.
+
+    Empty: only a plan of all subjects tells, since the text is the beginning of a long name. Needs no
+    fact of the cluster. Raises UsageError for a text that names nothing that a policy selects.
+    """
+    if "\u2026" in text:
+        return frozenset()
+    return _find_candidates(text, list(policies), label=display_name(text))
+
+
+def _find_candidates(text: str, policies: Sequence[Policy], *, label: str) -> frozenset[Address]:
+    """Return what a text may mean: one full address, or subjects with this short text. Raises UsageError.
+
+    `label`: what its message calls the text.
+    """
     by_address = {policy.address: policy for policy in policies}
     unknown: Address | None = None
     for reading in _readings(text):
@@ -43,20 +66,17 @@ def _find_target(text: str, policies: Sequence[Policy]) -> Address:
                 unknown = address
                 break
             if not address.name or _selects(by_address[address.policy_address], address):
-                return address
+                return frozenset({address})
             policy_text = format_address(address.policy_address)
-            raise UsageError(f"--target {text}: nothing is decided about it, {policy_text} does not select it")
-        subjects = sorted({subject for policy in policies for subject in _subjects(reading, policy)})
-        if len(subjects) == 1:
-            return subjects[0]
-        if subjects:
-            raise UsageError(f"--target {_ambiguous(text, subjects)}")
+            raise UsageError(f"{label}: nothing is decided about it, {policy_text} does not select it")
+        if subjects := frozenset(subject for policy in policies for subject in _subjects(reading, policy)):
+            return subjects
     known = map(str, by_address)
     names = (selector.name for policy in policies for selector in policy.selectors if selector.name)
     near = did_you_mean(str(unknown.policy_address), known) if unknown else did_you_mean(text.partition("[")[0], names)
     hint = f"; did you mean {display_name(near)}?" if near else ""
     reason = "" if unknown or near else ", no policy selects a topic or group of this name"
-    raise UsageError(f"--target {text}: nothing is decided about it{reason}{hint}")
+    raise UsageError(f"{label}: nothing is decided about it{reason}{hint}")
 
 
 def find_subjects(text: str, decided: Iterable[Address]) -> list[Address]:

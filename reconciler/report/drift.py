@@ -4,13 +4,22 @@ The text changes only with the subjects that drift: offsets, ages and counts are
 """
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from reconciler import operations
 from reconciler.model.block_reason import BLOCK_CODES, SILENT
 from reconciler.model.names import format_address
 from reconciler.plan.drift import UNREAD, DriftReport, Subject
-from reconciler.report.tree import Item, Report, Section, Severity, format_subjects, group_equal, unmatched_item
+from reconciler.report.tree import (
+    NO_PAGES,
+    Item,
+    Report,
+    Section,
+    Severity,
+    format_subjects,
+    group_equal,
+    unmatched_item,
+)
 from reconciler.text import formatting
 from reconciler.text.escape import escape_name, truncate
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
@@ -21,11 +30,13 @@ _COMMAND_MAX = 500
 """Characters of the names in a command: a name from a report of someone else may be of any length."""
 
 
-def drift_report(report: DriftReport, *, paths: Iterable[str] = ()) -> Report:
+def drift_report(report: DriftReport, *, paths: Iterable[str] = (), pages: Mapping[str, str] = NO_PAGES) -> Report:
     """The report of one cluster, without the time of the run; in sync: without a headline.
 
     `paths`: of the manifests, for the command that a person types; empty: the default folder.
+    `pages`: of codes, by their names.
     """
+    unlinked = dict(pages)
     cluster: Phrase = (name(report.cluster), " (", name(report.cluster_id), ")")
     marker = ("reconciler:drift", (("cluster", report.cluster), ("id", report.cluster_id)))
     unmatched = [unmatched_item(warning) for warning in report.unmatched]
@@ -42,15 +53,15 @@ def drift_report(report: DriftReport, *, paths: Iterable[str] = ()) -> Report:
     command = escaped_name(f"reconciler plan {truncate(words, escape_name(words), _COMMAND_MAX)}")
     warnings = [Item(label="Incomplete", text=(sentence(r),), severity=Severity.WARNING) for r in report.incomplete]
     if report.refused:
-        limits = join(", ", *((name(limit),) for limit in report.refused))
+        limits = join(", ", *((name(limit, link=unlinked.pop(limit, "")),) for limit in report.refused))
         warnings.append(Item(label="Limits that refuse the plan now", text=limits, severity=Severity.ERROR))
     return Report(
         headline=("Drift on ", *cluster, f": {drifts if report.subjects else 'too little could be read to tell'}"),
         sections=(
-            Section(items=tuple(_items(report.subjects, Severity.CHANGE))),
+            Section(items=tuple(_items(report.subjects, Severity.CHANGE, unlinked))),
             Section(
                 heading=(f"{formatting.count(len(report.unread), 'subject')} could not be read",),
-                items=tuple(_items(report.unread, Severity.WARNING)),
+                items=tuple(_items(report.unread, Severity.WARNING, unlinked)),
                 severity=Severity.WARNING,
                 labelled=False,
             ),
@@ -63,8 +74,11 @@ def drift_report(report: DriftReport, *, paths: Iterable[str] = ()) -> Report:
     )
 
 
-def _items(subjects: Iterable[Subject], severity: Severity) -> Iterator[Item]:
-    """Subjects of one policy and topic that drift for one reason are one item."""
+def _items(subjects: Iterable[Subject], severity: Severity, pages: dict[str, str]) -> Iterator[Item]:
+    """Subjects of one policy and topic that drift for one reason are one item.
+
+    Removes from `pages` what is linked, so that only the first name of a code is.
+    """
     groups = list(group_equal(sorted(subjects, key=_key), _key))
     for same in groups[:ROWS_MAX]:
         first = same[0]
@@ -74,7 +88,8 @@ def _items(subjects: Iterable[Subject], severity: Severity) -> Iterator[Item]:
         policy = escaped_name(formatting.first_few(policies))
         next_step = Item(text=(f"since {since}, against ", policy, "; next: ", sentence(first.next_step)))
         code = first.code or ""
-        yield Item(subject=subject, text=_state(first), severity=severity, code=code, children=(next_step,))
+        text = _state(first, page=pages.pop(code, ""))
+        yield Item(subject=subject, text=text, severity=severity, code=code, children=(next_step,))
     if len(groups) > ROWS_MAX:
         yield Item(text=(f"and {len(groups) - ROWS_MAX:,} more (-o json lists them all)",))
 
@@ -87,10 +102,11 @@ def _key(subject: Subject) -> tuple[str, ...]:
     return (address.kind, address.policy, address.name, own, subject.sort, subject.code or "")
 
 
-def _state(subject: Subject) -> Phrase:
+def _state(subject: Subject, *, page: str) -> Phrase:
     if subject.code is None:
         return (strong(next(o.DRIFT_TEXT for o in operations.OPERATIONS if subject.sort == o.DRIFT_TYPE)),)
+    code = name(subject.code, link=page)
     if subject.code == SILENT:
-        return (strong("not read"), ": ", sentence(subject.detail), " (", name(subject.code), ")")
+        return (strong("not read"), ": ", sentence(subject.detail), " (", code, ")")
     title = BLOCK_CODES[subject.code].title if subject.code in BLOCK_CODES else "see the code"
-    return (strong(f"{'not read' if subject.sort == UNREAD else 'blocked'}: {title}"), " (", name(subject.code), ")")
+    return (strong(f"{'not read' if subject.sort == UNREAD else 'blocked'}: {title}"), " (", code, ")")

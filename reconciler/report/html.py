@@ -20,7 +20,7 @@ from reconciler.report.drawing import GROUPS_MAX, draw_bar, draw_ruler, draw_spr
 from reconciler.report.figures import RULERS_MAX, WORST, Chart, Figures, Tile, TopicRulers
 from reconciler.report.tree import Item, Items, Report, Section, Severity
 from reconciler.text.escape import escape_sentence, escape_text, quoted
-from reconciler.text.phrase import Phrase, plain
+from reconciler.text.phrase import Phrase, Span, plain
 
 PAGE_BYTES = 5_000_000
 """No page is larger, whatever it shows."""
@@ -260,10 +260,12 @@ def _hash(text: str) -> str:
 
 def _phrase(phrase: Phrase) -> Markup:
     """Return a phrase as markup: every part is escaped, whatever its author."""
-    return Markup("").join(
-        escape(_arrow(part)) if isinstance(part, str) else _SPANS[part.style].format(_text_of(part.style, part.text))
-        for part in phrase
-    )
+    return Markup("").join(escape(_arrow(part)) if isinstance(part, str) else _span(part) for part in phrase)
+
+
+def _span(span: Span) -> Markup:
+    text = _SPANS[span.style].format(_text_of(span.style, span.text))
+    return Markup('<a href="{}">{}</a>').format(span.link, text) if span.link else text
 
 
 _SPANS = {

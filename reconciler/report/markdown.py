@@ -10,7 +10,7 @@ from itertools import chain, islice, pairwise
 from reconciler.model.names import format_location
 from reconciler.report.tree import Item, Items, Report, Section
 from reconciler.text.escape import comment_value, markdown_code, markdown_prose, truncate
-from reconciler.text.phrase import Phrase, join
+from reconciler.text.phrase import Phrase, Span, join
 
 LIMIT_CHARS = 60_000
 """GitHub refuses comments above 65,536 characters."""
@@ -151,7 +151,12 @@ def _item(item: Item, section: Section) -> Iterator[str]:
 
 
 def _phrase(phrase: Phrase) -> str:
-    return "".join(part if isinstance(part, str) else _SPANS[part.style](part.text) for part in phrase)
+    return "".join(part if isinstance(part, str) else _span(part) for part in phrase)
+
+
+def _span(span: Span) -> str:
+    text = _SPANS[span.style](span.text)
+    return f"[{text}]({span.link})" if span.link else text
 
 
 _SPANS: dict[str, Callable[[str], str]] = {

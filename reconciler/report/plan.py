@@ -35,6 +35,7 @@ from reconciler.operations.base import NO_LIMITS, FoldableOperation, Operation
 from reconciler.plan.plan_file import digest, section_of
 from reconciler.policies.cluster import CONNECTION, LIMITS
 from reconciler.report.tree import (
+    NO_PAGES,
     Item,
     Items,
     Report,
@@ -78,11 +79,12 @@ def plan_report(
     saved_to: str | None = None,
     with_next_step: bool = False,
     paths: Sequence[str] = (),
+    pages: Mapping[str, str] = NO_PAGES,
 ) -> Report:
     """The report of a plan. `full`: every partition is an item of its own, with the reason.
 
     `with_next_step`: name the next command, where a person reads the report who can type it; `paths`:
-    of the manifests, if they are named in it.
+    of the manifests, if they are named in it. `pages`: of codes and limits, by their names.
     """
     plan_digest = digest(plan)
     fields = (("cluster", plan.cluster), ("digest", plan_digest), ("commit", plan.source.commit or ""))
@@ -98,7 +100,7 @@ def plan_report(
         title=f"plan for {plan.cluster}",
         headline=(name(plan.cluster), ": ", _headline(plan)),
         opening=(join(", ", ("Cluster ", name(plan.cluster), " (", name(plan.cluster_id), ")"), commit, saved),),
-        sections=tuple(_sections(plan, full=full)),
+        sections=tuple(_sections(plan, full=full, pages=dict(pages))),
         next_steps=next_steps,
         footer=(("Digest ", escaped_name(plan_digest)), age),
         is_quiet=not plan.actions and not saved_to,
@@ -228,8 +230,9 @@ def _operations(plan: Plan) -> Sequence[Operation]:
     return cast("Sequence[Operation]", plan.actions)
 
 
-def _sections(plan: Plan, *, full: bool) -> Iterator[Section]:
-    yield Section(items=tuple(_warnings(plan)), severity=Severity.WARNING)
+def _sections(plan: Plan, *, full: bool, pages: dict[str, str]) -> Iterator[Section]:
+    """Yield the sections. Removes from `pages` what is linked, so that only the first name of a code is."""
+    yield Section(items=tuple(_warnings(plan, pages)), severity=Severity.WARNING)
     yield Section(items=tuple(_totals(plan)), are_totals=True)
     yield Section(
         heading=("Changes to the rules",),
@@ -267,10 +270,11 @@ def _sections(plan: Plan, *, full: bool) -> Iterator[Section]:
         decisions = by_state[state]
         is_blocked = label in ("Blocked", "Unread")
         groups = [[decision] for decision in decisions] if full else list(_fold_causes(decisions))
+        entries = [(same, pages.pop(getattr(same[0], "code", ""), "")) for same in groups]
         make = partial(_notice_item, label=label, now_ms=plan.observed_at_ms, releases=releases)
         yield Section(
             heading=(f"{_HEADINGS.get(label, label)}: {_count_decisions(decisions)}",),
-            items=Items.of(groups, make),
+            items=Items.of(entries, make),
             severity=Severity.WARNING if is_blocked else Severity.PLAIN,
             open_items=OPEN_ITEMS if is_blocked else 0,
             optional=label == "Skipped",
@@ -280,17 +284,27 @@ def _sections(plan: Plan, *, full: bool) -> Iterator[Section]:
     yield Section(heading=("Waivers used",), items=items)
 
 
-def _warnings(plan: Plan) -> Iterator[Item]:
+def _warnings(plan: Plan, pages: dict[str, str]) -> Iterator[Item]:
     for verdict in plan.limits:
         if verdict.id == CONNECTION.id and verdict.passed:
-            yield Item(label="Allowed", text=(sentence(verdict.message),), severity=Severity.WARNING, code=verdict.id)
+            text = _verdict_text(verdict, pages)
+            yield Item(label="Allowed", text=text, severity=Severity.WARNING, code=verdict.id)
     for verdict in plan.refused:
-        yield Item(label="REFUSED", text=(sentence(verdict.message),), severity=Severity.ERROR, code=verdict.id)
+        text = _verdict_text(verdict, pages)
+        yield Item(label="REFUSED", text=text, severity=Severity.ERROR, code=verdict.id)
     for reason in plan.incomplete:
         yield Item(label="Incomplete", text=(sentence(reason),), severity=Severity.WARNING)
     yield from map(unmatched_item, plan.unmatched)
     if plan.targets:
         yield Item(label="Only", text=join(", ", *((name(target),) for target in plan.targets)))
+
+
+def _verdict_text(verdict: LimitVerdict, pages: dict[str, str]) -> Phrase:
+    """Return the message of a limit, which begins with its name. Removes its page, if it links it."""
+    start, page = f"{verdict.id}: ", pages.pop(verdict.id, "")
+    if not page or not verdict.message.startswith(start):
+        return (sentence(verdict.message),)
+    return (name(verdict.id, link=page), ": ", sentence(verdict.message.removeprefix(start)))
 
 
 def _rule_item(rule: Rule) -> Item:
@@ -464,8 +478,9 @@ def _waits_for_clock(decision: Any) -> bool:
     return getattr(decision, "until_ms", None) is not None
 
 
-def _notice_item(same: Sequence[Any], *, label: str, now_ms: int, releases: _Releases) -> Item:
-    """The item of decisions of one cause; the one that waits shortest stands for all."""
+def _notice_item(entry: tuple[Sequence[Any], str], *, label: str, now_ms: int, releases: _Releases) -> Item:
+    """The item of decisions of one cause, with the page of its code; the one that waits shortest stands for all."""
+    same, page = entry
     first = min(same, key=lambda decision: getattr(decision, "until_ms", None) or 0)
     subject = format_subjects([decision.address for decision in same])
     example: Phrase = (", such as ", escaped_name(format_subject(first.address))) if len(same) > 1 else ()
@@ -473,7 +488,7 @@ def _notice_item(same: Sequence[Any], *, label: str, now_ms: int, releases: _Rel
     match first:
         case Blocked(reason=reason):
             end = "" if reason.endswith((".", "?", "!")) else "."
-            text = (*text, f"{end} Next: ", sentence(first.next_step), " (", name(first.code), ")")
+            text = (*text, f"{end} Next: ", sentence(first.next_step), " (", name(first.code, link=page), ")")
             subject = (*subject, *example)
         case Waiting(until_ms=int()):
             soonest, latest = (formatting.until(pick(d.until_ms for d in same), now_ms=now_ms) for pick in (min, max))

@@ -4,7 +4,7 @@ A builder per document makes a `Report`; a writer per medium renders any of them
 demand, so that the report of a million actions never stands in memory.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
@@ -17,6 +17,9 @@ from reconciler.text.phrase import Phrase, escaped_name, sentence
 
 FOLD_ABOVE = 20
 """Subjects of one topic that are still listed one by one."""
+
+NO_PAGES: Mapping[str, str] = {}
+"""Addresses of the pages of codes, where no docs are served."""
 
 T = TypeVar("T")
 

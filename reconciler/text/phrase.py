@@ -11,10 +11,15 @@ from reconciler.text.escape import display_name, escape_sentence
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One marked part of a phrase: an escaped name, a raw sentence, or words that matter most."""
+    """One marked part of a phrase: an escaped name, a raw sentence, or words that matter most.
+
+    `link`: the address of a page that says more, for media with links; empty: none. No part of it comes
+    from a cluster or a manifest.
+    """
 
     text: str
     style: Literal["name", "sentence", "strong"]
+    link: str = ""
 
 
 Phrase = tuple[str | Span, ...]
@@ -25,9 +30,9 @@ def escaped_name(text: str) -> Span:
     return Span(text, "name")
 
 
-def name(value: str) -> Span:
-    """Escape and mark a topic, path, cluster or address."""
-    return Span(display_name(value), "name")
+def name(value: str, *, link: str = "") -> Span:
+    """Escape and mark a topic, path, cluster, address or code."""
+    return Span(display_name(value), "name", link)
 
 
 def sentence(value: str) -> Span:

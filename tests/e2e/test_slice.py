@@ -91,6 +91,10 @@ spec:
     assert first_plan.returncode == 2, first_plan.stderr + first_plan.stdout
     assert f"{topic} (" in first_plan.stdout
     assert "Cannot be undone: records of 2 partitions of 1 topic deleted" in first_plan.stdout
+    explanation = reconciler(tmp_path, "explain", group)
+    assert explanation.returncode == 0, explanation.stderr
+    assert explanation.stdout.startswith(f"GroupRemoval/dead/{group}: group removal\n")
+    assert "read 0 partitions" in explanation.stderr, "explaining a group needs no offset of a topic"
     first_apply = reconciler(tmp_path, "apply", "plan.json", "--results", "results.json")
     assert first_apply.returncode == 0, first_apply.stderr + first_apply.stdout
     assert log_start_offsets(cluster, topic) == {0: 40, 1: 40}

@@ -3,9 +3,12 @@
 Two brokers without spare replicas, so that the test knows in advance which facts are unreadable.
 """
 
+import json
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
@@ -25,6 +28,7 @@ from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.security import Security
 from reconciler.scan.engine import Engine, EngineName
 from reconciler.scan.scan import scan
+from tests.command import reconciler, reconciler_process
 from tests.kafka.acls import Grant, grant
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
@@ -35,6 +39,8 @@ TIMEOUT_S = 6.0
 """Of tests with a silent broker."""
 NO_SILENCE_TIMEOUT_S = 60.0
 """Of other tests, in which a busy machine must not look like a silent broker."""
+FROZEN = 2
+"""The broker that tests pause."""
 NEEDS = ScanRequest(
     topics=(
         TopicRequest(
@@ -49,6 +55,17 @@ NEEDS = ScanRequest(
     topic_records=True,
 )
 GROUPS = tuple(f"g{number}" for number in range(8))
+MANIFESTS = """\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: fragile}}
+spec: {{clusterId: {cluster_id}, bootstrapServers: {servers}}}
+---
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {{name: purged}}
+spec: {{topics: [purged], keep: {{last: 4}}}}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -231,34 +248,35 @@ def test_6_wrong_password_says_so_at_once(cluster_with_groups: Cluster) -> None:
     assert "\n" not in message
 
 
-def test_7_scan_with_a_frozen_broker(cluster_with_groups: Cluster, any_engine: Engine) -> None:
-    """Exactly the paused broker's facts are unread: its partitions and the groups that it
-    coordinates.
-    """
-    servers = cluster_with_groups.bootstrap_servers
-    frozen = 2
+@contextmanager
+def frozen_broker(cluster: Cluster, session: KafkaSession, engine: Engine) -> Iterator[frozenset[str]]:
+    """Pause broker FROZEN for the block, once all can be read. Yields the groups that it coordinates."""
+    # With the engine of the block, so that the worker process of `inline` has started.
+    client.wait_until(lambda: scan_with(session, engine).readers_incomplete is None, 120, "a complete scan", every_s=1)
+    log = client.partition_states(cluster.bootstrap_servers, "__consumer_offsets")
+    silent = frozenset(group for group in GROUPS if log[log_partition(group, LOG_PARTITIONS)].leader == FROZEN)
+    assert silent
+    assert silent < set(GROUPS)
+    cluster.pause(FROZEN)
+    try:
+        yield silent
+    finally:
+        cluster.resume(FROZEN)
 
-    with closing(open_session(cluster_with_groups, timeout_s=TIMEOUT_S)) as session:
-        # At first all is readable, and the worker process of `inline` has started.
-        client.wait_until(
-            lambda: scan_with(session, any_engine).readers_incomplete is None, 120, "a complete scan", every_s=1
-        )
-        log = client.partition_states(servers, "__consumer_offsets")
-        silent = {group for group in GROUPS if log[log_partition(group, LOG_PARTITIONS)].leader == frozen}
-        assert silent
-        assert silent < set(GROUPS)
-        cluster_with_groups.pause(frozen)
-        try:
-            snapshot = scan_with(session, any_engine)
-        finally:
-            cluster_with_groups.resume(frozen)
+
+def silence(cluster: Cluster) -> str:
+    """The one reason for all that the frozen broker kept: once 14 sentences, and the advice to grant a right."""
+    address = next(f"127.0.0.1:{broker.port}" for broker in cluster.brokers if broker.id == FROZEN)
+    return f"broker {FROZEN} ({address}) did not answer within 5 s"
+
+
+def assert_only_its_facts_are_unread(snapshot: ClusterSnapshot, cluster: Cluster, silent: frozenset[str]) -> None:
+    """The frozen broker's facts are its partitions and the groups that it coordinates."""
     unread, readable = (snapshot.partitions[TopicPartition("spread", number)] for number in (1, 0))
     assert_unknown(unread)
-    # One reason for all that it kept, with its address: once 14 sentences, and the advice to grant a right.
-    assert frozen in snapshot.brokers, "the controller fenced the broker before the scan listed it"
-    address = next(f"127.0.0.1:{broker.port}" for broker in cluster_with_groups.brokers if broker.id == frozen)
+    assert FROZEN in snapshot.brokers, "the controller fenced the broker before the scan listed it"
     kept = {unread.log_start, snapshot.groups_incomplete, snapshot.readers_incomplete}
-    assert kept == {Unknown(f"broker {frozen} ({address}) did not answer within 5 s", Cause.SILENT_BROKER)}
+    assert kept == {Unknown(silence(cluster), Cause.SILENT_BROKER)}
     assert (readable.log_start, readable.stable_end, readable.high_watermark, readable.offsets_at) == (
         0,
         10,
@@ -278,6 +296,65 @@ def test_7_scan_with_a_frozen_broker(cluster_with_groups: Cluster, any_engine: E
         reader.group: reader for reader in readable.readers if isinstance(readable.readers, tuple)
     }
     assert set(positions) == set(GROUPS) - silent
+
+
+def test_7_scan_with_a_frozen_broker(cluster_with_groups: Cluster, engine: Engine) -> None:
+    """Exactly the paused broker's facts are unread, with one reason."""
+    with (
+        closing(open_session(cluster_with_groups, timeout_s=TIMEOUT_S)) as session,
+        frozen_broker(cluster_with_groups, session, engine) as silent,
+    ):
+        snapshot = scan_with(session, engine)
+    assert_only_its_facts_are_unread(snapshot, cluster_with_groups, silent)
+
+
+def test_7_inline_scan_and_commands_with_a_frozen_broker(cluster_with_groups: Cluster, tmp_path: Path) -> None:
+    """`apply`, `drift` and `doctor` name the silent leader of a partition, with address and patience.
+
+    They once named a missing right, and `apply` called failed what it had not sent. Nothing is sent to
+    the other leader, either: a group that only the silent broker knows may read there. A scan with the
+    engine without Spark runs at the same time, since all of them wait for the same broker.
+    """
+    servers = cluster_with_groups.bootstrap_servers
+    client.create_topics(servers, [Topic("purged", assignment=[[1], [FROZEN]])])
+    client.produce(servers, "purged", {number: [Record(b"x")] * 10 for number in (0, 1)})
+    (tmp_path / "manifests").mkdir()
+    (tmp_path / "manifests" / "all.yaml").write_text(
+        MANIFESTS.format(cluster_id=cluster_with_groups.cluster_id, servers=json.dumps(servers.split(",")))
+    )
+    planned = reconciler(tmp_path, "plan", "--out", "plan.json", "--detailed-exitcode")
+    assert planned.returncode == 2, planned.stderr
+    commands = {
+        "apply": ("apply", "plan.json", "--no-input", "--results", "results.json"),
+        "drift": ("drift",),
+        "doctor": ("doctor", "--for", "apply"),
+    }
+    inline = Engine(name=EngineName.INLINE)
+    with (
+        closing(open_session(cluster_with_groups, timeout_s=TIMEOUT_S)) as session,
+        frozen_broker(cluster_with_groups, session, inline) as silent,
+        ThreadPoolExecutor(len(commands)) as threads,
+    ):
+        started = {
+            name: threads.submit(reconciler_process, tmp_path, *words, "--timeout", f"{TIMEOUT_S:.0f}")
+            for name, words in commands.items()
+        }
+        snapshot = scan_with(session, inline)
+        runs = {name: future.result() for name, future in started.items()}
+    assert_only_its_facts_are_unread(snapshot, cluster_with_groups, silent)
+    # A report of drift has a warning, and an item of all subjects that wait for the broker.
+    for name, times in (("apply", 1), ("drift", 2), ("doctor", 1)):
+        output = runs[name].stdout + runs[name].stderr
+        assert runs[name].returncode == 1, output
+        assert output.lower().count(silence(cluster_with_groups)) == output.count("did not answer") == times, output
+        for word in ("MISSING", "the right ", "failed", "FAILED"):
+            assert word not in output
+    assert f"  SILENT   {silence(cluster_with_groups)}" in runs["doctor"].stdout
+    assert "2 partitions of purged" in runs["apply"].stdout
+    outcomes = json.loads((tmp_path / "results.json").read_text())["outcomes"]
+    assert [(outcome["address"], outcome["status"], outcome["sends"]) for outcome in outcomes] == [
+        (f"RetentionFloor/purged/purged[{number}]", "not_attempted", 0) for number in (0, 1)
+    ]
 
 
 def test_8_groups_of_a_log_partition_without_a_leader_are_in_no_list(

@@ -1,7 +1,7 @@
 """Collects the figures of a plan: topics, leaders, groups, limits, offsets and tables."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
 
@@ -29,7 +29,7 @@ from reconciler.report.figures import (
     shorten,
     slug,
 )
-from reconciler.report.tree import Severity
+from reconciler.report.tree import NO_PAGES, Severity
 from reconciler.text import formatting
 from reconciler.text.escape import display_name, quoted
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
@@ -82,8 +82,8 @@ class _Topic:
 
 
 @gc_paused()
-def plan_figures(plan: Plan) -> Figures:
-    """Return the pictures of a plan."""
+def plan_figures(plan: Plan, *, pages: Mapping[str, str] = NO_PAGES) -> Figures:
+    """Return the pictures of a plan. `pages`: of codes, by their names."""
     topics: defaultdict[str, _Topic] = defaultdict(_Topic)
     by_policy: defaultdict[Address, Counter[str]] = defaultdict(Counter)
     by_cause: defaultdict[tuple[str, str], list[Decision]] = defaultdict(list)
@@ -125,7 +125,7 @@ def plan_figures(plan: Plan) -> Figures:
         topics=tuple(_topic_rulers(topic, entry) for topic, entry in ordered.items() if entry.moves),
         tables=tuple(
             table
-            for table in (_policies_table(plan, by_policy), _topics_table(ordered), _causes_table(by_cause))
+            for table in (_policies_table(plan, by_policy), _topics_table(ordered), _causes_table(by_cause, pages))
             if table.rows
         ),
     )
@@ -407,7 +407,7 @@ def _state_cells(counts: Counter[str]) -> Iterator[Phrase]:
     return ((f"{counts[state]:,}" if counts[state] else "",) for state in _STYLES)
 
 
-def _causes_table(causes: dict[tuple[str, str], list[Decision]]) -> Chart:
+def _causes_table(causes: dict[tuple[str, str], list[Decision]], pages: Mapping[str, str]) -> Chart:
     def row(cause: tuple[str, str], decisions: Sequence[Decision]) -> Row:
         section, code = cause
         known = code in BLOCK_CODES
@@ -421,7 +421,7 @@ def _causes_table(causes: dict[tuple[str, str], list[Decision]]) -> Chart:
             blocked = ("such as: ", shorten(example.reason), "; next: ", shorten(example.next_step))  # type: ignore[union-attr]
         return Row(
             cells=(
-                (*((name(code), " ") if known else ()), *text),
+                (*((name(code, link=pages.get(code, "")), " ") if known else ()), *text),
                 ({"unread": "blocked, unread"}.get(section, section),),
                 (f"{len(decisions):,}",),
                 (escaped_name(formatting.first_few(list(subjects))),),

@@ -16,9 +16,10 @@ from reconciler.cli.app import run
 from reconciler.errors import ClusterUnreachable, ExitCode, WrongCluster
 from reconciler.model.outcome import Outcome, Status
 from reconciler.operations.delete_records import DeleteRecords
+from reconciler.plan import plan_file
 from tests import rendering
 from tests.command import environment
-from tests.strategies.examples import plan, purge, removal
+from tests.strategies.examples import blocked, plan, purge, removal
 from tests.unit.apply.test_results import HEADER
 
 CLUSTER = """\
@@ -76,6 +77,26 @@ def test_an_unwritable_file_is_found_before_connecting(
     """The error comes before the scan, which may take minutes."""
     assert run([verb, str(folder), "--cluster", "one", "--output-file", f"text={folder}"]) == ExitCode.USAGE
     assert f"{folder} cannot be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "formats"),
+    [(["doctor"], "text, json"), (["journal"], "text, json"), (["explain", "LeaderPolicy/all"], "text, md")],
+    ids=["doctor", "journal", "explain"],
+)
+def test_a_format_that_a_command_lacks_is_refused_before_connecting(
+    words: list[str], formats: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing answers at the address of the cluster: a later check would end with exit code 1."""
+    assert run([*words, str(folder), "--cluster", "one", "--timeout", "1", "-o", "html"]) == ExitCode.USAGE
+    assert f"has the formats {formats}\n" in capsys.readouterr().err
+
+
+def test_a_subject_is_checked_before_explain_connects(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The scan of a large cluster once ran for minutes before the typing error was reported."""
+    assert run(["explain", "LeaderPolicy/al/orders[0]", str(folder), "--cluster", "one"]) == ExitCode.USAGE
+    message = "LeaderPolicy/al/orders[0]: nothing is decided about it; did you mean LeaderPolicy/all?"
+    assert message in capsys.readouterr().err
 
 
 def test_an_unwritable_file_is_no_bug(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,6 +205,19 @@ def test_every_sort_of_code_is_explained_with_its_page(
     assert run(["explain", word]) == 0
     url = f"https://docs.example.org/kafka/{page.removesuffix('.md')}/"
     assert capsys.readouterr().out.splitlines()[-1] == f"Page: {url}"
+
+
+def test_a_comment_links_codes_to_the_docs_that_are_served(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By option or variable; what is no address of a site is refused, since comments link to it."""
+    saved = tmp_path / "plan.json"
+    plan_file.write(plan(blocked("RetentionFloor/a/orders[0]", code="B204")), saved)
+    assert run(["show", str(saved), "-o", "md", "--docs-url", "https://docs.example.org/kafka"]) == 0
+    assert "[`B204`](https://docs.example.org/kafka/docs/codes/B204/)" in capsys.readouterr().out
+    assert run(["show", str(saved), "-o", "md"]) == 0
+    assert "(`B204`)" in capsys.readouterr().out
+    for url in ("docs.example.org", "javascript:alert(1)", "https://docs.example.org/) [click", "https://me:x@docs"):
+        assert run(["show", str(saved), "--docs-url", url]) == ExitCode.USAGE
+        assert "expected an address such as https://docs.example.org/reconciler/" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("word", ["B999", "M000", "9"])

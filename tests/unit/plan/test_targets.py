@@ -11,10 +11,10 @@ from reconciler.model.scan_request import ScanRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot
 from reconciler.plan import planner
-from reconciler.plan.targets import find_subjects, find_targets, matches
+from reconciler.plan.targets import find_candidates, find_subjects, find_targets, matches
 from reconciler.scan import chunking
 from reconciler.text.escape import escape_name, quoted, unescape_name
-from tests.strategies.facts import NOW_MS, floor, leaders, removal
+from tests.strategies.facts import NOW_MS, floor, group, leaders, partition, planned, removal, snapshot, topic
 from tests.strategies.planner_inputs import PlannerInput, planner_inputs
 
 LAST = {"last": 60}
@@ -107,6 +107,34 @@ def test_a_wrong_target_fails_before_the_scan(text: str, reason: str) -> None:
     with pytest.raises(UsageError) as error:
         planner.scan_request([floor(keep=LAST)], NOW_MS, targets=[text])
     assert reason in str(error.value)
+
+
+def test_explaining_a_subject_reads_what_it_may_mean_and_no_more() -> None:
+    """`explain` once read the whole cluster. The group could be a topic of the pattern, too, and is none."""
+    facts = snapshot(partition(0), partition(1), topic(partitions=2), group("old-etl"))
+    policies = [floor(keep=LAST), removal("old-*", expectAtMost=9), leaders("*", expectAtMost=9)]
+    for text, subject in (
+        ("old-etl", "GroupRemoval/dead/old-etl"),
+        ("RetentionFloor/gdpr/orders[1]", "RetentionFloor/gdpr/orders[1]"),
+    ):
+        candidates = find_candidates(text, policies)
+        request = planner.scan_request(policies, NOW_MS, candidates=candidates)
+        assert all(part.partitions == {1} for part in request.topics if part.offsets)
+        plan = planned(policies, answered(facts, request), candidates=candidates)
+        assert [str(a) for a in find_subjects(text, [decision.address for decision in plan.decisions])] == [subject]
+        decisions = [decision for decision in plan.decisions if str(decision.address) == subject]
+        assert decisions == [d for d in planned(policies, facts).decisions if str(d.address) == subject]
+    assert not planner.scan_request(policies, NOW_MS, candidates=find_candidates("old-etl", policies)).cluster_records
+
+
+def test_what_explain_cannot_mean_fails_before_the_scan() -> None:
+    """Only the beginning of a long name, as reports print it, needs the scan of everything."""
+    policies = [floor(keep=LAST), removal("*", expectAtMost=9)]
+    with pytest.raises(UsageError, match=r"^payments: nothing is decided about it, no policy selects"):
+        find_candidates("payments", [floor(keep=LAST)])
+    group = Address("GroupRemoval", "dead", "long" * 100)
+    assert find_candidates(format_subject(group), policies) == frozenset()
+    assert find_subjects(format_subject(group), [group]) == [group]
 
 
 def test_partitions_that_a_policy_does_not_claim_are_no_targets() -> None:
