@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
 from reconciler.sandbox.registry import status
@@ -24,6 +25,9 @@ from tests.schedule import GroupScheduling, sort_key
 # jsonschema compiles 39 grammars when it finds this package, a second and a half in each process. They
 # check the format `iri`, which no schema of the tests has.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+# By default an example fails after 200 ms, which a busy machine needs for any of them.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 # A shell that starts the tests in the background makes the tests, and all commands that they
 # start, ignore Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
