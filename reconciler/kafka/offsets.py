@@ -264,25 +264,15 @@ def read_records(
                 if number not in unfinished:
                     continue
                 end = unfinished[number]
-                of_partition = list(run)
-                records = [message for message in of_partition if message.error() is None]
-                failures = (
-                    [m for m in of_partition if m.error() is not None] if len(records) < len(of_partition) else []
-                )
-                finished = bool(records) and (records[-1].offset() or 0) >= end - 1
-                on_records(number, [m for m in records if (m.offset() or 0) < end] if finished else records)
-                for message in () if finished else failures:
-                    error = message.error()
-                    if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                        # A former leader may know an earlier end and lack the last records.
-                        finished |= (message.offset() or 0) >= end
-                    else:
-                        # Errors without a partition (as of the reader's group) never get here.
-                        finished = True
-                        denied = error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-                        reason = f"the right READ on {topic} is missing" if denied else reason_of(error)
-                        errors[number] = Unknown(reason, cause_of(error))
-                if finished:
+                records, at_end, failure = _until_failure(list(run))
+                # A former leader may know an earlier end and lack the last records.
+                is_read = at_end >= end or (bool(records) and (records[-1].offset() or 0) >= end - 1)
+                on_records(number, [m for m in records if (m.offset() or 0) < end] if is_read else records)
+                if failure is not None and not is_read:
+                    denied = failure.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+                    reason = f"the right READ on {topic} is missing" if denied else reason_of(failure)
+                    errors[number] = Unknown(reason, cause_of(failure))
+                if is_read or failure is not None:
                     del unfinished[number]
                     client.pause([ClientPartition(topic, number)])
     finally:
@@ -291,6 +281,27 @@ def read_records(
     if limit_s is not None and not idle.passed:
         unread = Unknown(f"not done after {limit_s:.0f} s")
     return errors | dict.fromkeys(unfinished, unread)
+
+
+def _until_failure(messages: list[Message]) -> tuple[list[Message], int, KafkaError | None]:
+    """Split messages of one partition: records, the end that the broker knows (-1: not reached), and the failure.
+
+    Nothing after a failure counts: what it skipped was not read. Errors without a partition, as of
+    the reader's group, never get here.
+    """
+    if all(message.error() is None for message in messages):
+        return messages, -1, None
+    records: list[Message] = []
+    at_end = -1
+    for message in messages:
+        error = message.error()
+        if error is None:
+            records.append(message)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            at_end = message.offset() or 0
+        else:
+            return records, at_end, error
+    return records, at_end, None
 
 
 def newest_timestamps(session: KafkaSession, topic: str, partitions: Sequence[int]) -> list[int]:

@@ -265,7 +265,7 @@ def frozen_broker(cluster: Cluster, session: KafkaSession, engine: Engine) -> It
 
 
 def silence(cluster: Cluster) -> str:
-    """The one reason for all that the frozen broker kept: once 14 sentences, and the advice to grant a right."""
+    """The one reason for all facts of the frozen broker: once 14 sentences, and the advice to grant a right."""
     address = next(f"127.0.0.1:{broker.port}" for broker in cluster.brokers if broker.id == FROZEN)
     return f"broker {FROZEN} ({address}) did not answer within 5 s"
 

@@ -90,3 +90,19 @@ def test_a_partition_without_known_ends_is_not_read(monkeypatch: pytest.MonkeyPa
         [],
         {0: Unknown("log start: no answer"), 1: Unknown("high watermark: no answer")},
     )
+
+
+def test_what_follows_an_error_does_not_hide_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client goes on behind a batch that it cannot read: the last record is no proof of all. An error
+    behind the last record is of no record.
+    """
+    client = FakeConsumer(
+        FakeMessage(0, 0),
+        FakeMessage(0, 1, KafkaError._BAD_MSG),
+        FakeMessage(0, 4),
+        FakeMessage(1, 0),
+        FakeMessage(1, 1, KafkaError._BAD_MSG),
+    )
+    records, errors = read(monkeypatch, client, {0: Watermarks(0, 5), 1: Watermarks(0, 1)})
+    assert records == [(0, 0), (1, 0)]
+    assert list(errors) == [0]
