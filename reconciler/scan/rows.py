@@ -5,16 +5,17 @@ position is left out unless a policy names the group, it committed for another t
 above the high watermark, where no commit can be.
 """
 
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from reconciler.model.scan_request import ScanRequest
 from reconciler.scan.chunking import select_groups
-from reconciler.scan.task_rows import Answer
+from reconciler.scan.task_rows import Answer, Ends, ScanTask, is_at_end
 
 Row = Mapping[str, Any]
 
@@ -109,13 +110,36 @@ def _values(column: pa.Array) -> Iterable[Any]:
 
 def _matters(row: PartitionRow | None, committed: int | None, group: str, origins: Iterable[Origin]) -> bool:
     """Whether a position on the partition holds records back, or proves nothing."""
-    if row is None or row.stable_end is None:
+    if row is None or not is_at_end(row.log_start, row.stable_end, row.high_watermark, committed):
         return True
-    if committed is None:
-        return (row.log_start or 0) < row.stable_end
-    if committed < row.stable_end or row.high_watermark is None or committed > row.high_watermark:
-        return True
-    return any(origin.group == group for origin in origins)
+    return committed is not None and any(origin.group == group for origin in origins)
+
+
+def compare_in_tasks(task: ScanTask, answers: Sequence[Answer]) -> ScanTask:
+    """Return the task for a second job, whose tasks leave out what `combine` would leave out.
+
+    `answers`: of the first job, which read the partitions and the commit log.
+    """
+    read: defaultdict[str, list[tuple[int, ...]]] = defaultdict(list)
+    for topic, *offsets in _records(answers, "partitions", "topic", "partition", *Ends.__slots__):
+        read[topic].append(tuple(-1 if offset is None else offset for offset in offsets))
+    named = defaultdict(set, {topic: set(groups) for topic, groups in task.named.items()})
+    for topic, group in _records(answers, "origins", "topic", "group"):
+        named[topic].add(group)
+    return replace(
+        task,
+        named={topic: frozenset(groups) for topic, groups in named.items()},
+        ends={topic: _ends(rows) for topic, rows in read.items() if topic in task.readers},
+    )
+
+
+def _ends(rows: Sequence[tuple[int, ...]]) -> Ends:
+    """Rows: partition number, log start, stable end and high watermark."""
+    columns = [array("q", [-1]) * (max(rows)[0] + 1) for _ in Ends.__slots__]
+    for number, *offsets in rows:
+        for column, offset in zip(columns, offsets, strict=True):
+            column[number] = offset
+    return Ends(*columns)
 
 
 def _groups(answers: Sequence[Answer], request: ScanRequest) -> dict[str, Row]:

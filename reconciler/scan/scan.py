@@ -22,9 +22,9 @@ from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts
 from reconciler.scan import chunking, engines, snapshot_builder
 from reconciler.scan.chunking import Chunk, PartitionRequest
 from reconciler.scan.engine import Engine, Progress
-from reconciler.scan.rows import Rows, combine
+from reconciler.scan.rows import Rows, combine, compare_in_tasks
 from reconciler.scan.snapshot_builder import CommitLog
-from reconciler.scan.task_rows import ScanTask
+from reconciler.scan.task_rows import Answer, ScanTask
 
 _LOG = logging.getLogger(__name__)
 
@@ -65,7 +65,12 @@ def scan(
         with gc_paused():
             listings = _list(request, session, progress)
         chunks, task, limit_s = _divide(request, session, listings)
-        answers = engines.read(request, engine, session, task, chunks, limit_s=limit_s, progress=progress)
+        answers: list[Answer] = []
+        for job in chunking.divide_jobs(chunks, task.readers, listings.log.sizes):
+            if answers:
+                with gc_paused():
+                    task = compare_in_tasks(task, answers)
+            answers += engines.read(request, engine, session, task, job, limit_s=limit_s, progress=progress)
     with gc_paused():
         rows = combine(answers, request, task.named)
         snapshot = _snapshot(request, session, listings, rows, observed_at_ms, last_purges)
@@ -128,7 +133,7 @@ def describe_log(session: KafkaSession, topics: TopicListing) -> CommitLog:
 def _divide(
     request: ScanRequest, session: KafkaSession, listings: Listings
 ) -> tuple[tuple[Chunk, ...], ScanTask, float]:
-    """The chunks, what their tasks share, and the time limit of all of them in seconds."""
+    """The chunks, what their tasks share, and the time limit of each job in seconds."""
     # Without a log no group has committed, and a request for a coordinator would create it.
     no_commits = listings.log.partitions == 0 and listings.log.missing is None
     log_sizes = listings.log.sizes if request.commit_log else {}

@@ -7,10 +7,11 @@ counts what it read, and a subject without a row was not read.
 import pickle
 import socket
 import time
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -49,12 +50,43 @@ Answer = Mapping[str, pa.RecordBatch]
 _LEAST_S = 5.0
 
 
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Offsets of a topic's partitions, by number; -1: not read. Eight bytes each, for a million partitions."""
+
+    log_start: "array[int]"
+    stable_end: "array[int]"
+    high_watermark: "array[int]"
+
+    def is_reached(self, number: int, committed: int | None) -> bool:
+        """As `is_at_end`; False for a partition that was not read."""
+        if number >= len(self.stable_end):
+            return False
+        offsets = (column[number] for column in (self.log_start, self.stable_end, self.high_watermark))
+        log_start, stable_end, high_watermark = (None if offset < 0 else offset for offset in offsets)
+        return is_at_end(log_start, stable_end, high_watermark, committed)
+
+
+def is_at_end(log_start: int | None, stable_end: int | None, high_watermark: int | None, committed: int | None) -> bool:
+    """Whether a group with this commit holds no record of the partition back; None: not known.
+
+    Without a commit, a group starts at the log start. Above the high watermark no commit can be, so
+    such a group proves nothing.
+    """
+    if stable_end is None:
+        return False
+    if committed is None:
+        return (log_start or 0) >= stable_end
+    return high_watermark is not None and stable_end <= committed <= high_watermark
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanTask:
     """What the tasks of one scan share. Pickled into the tasks.
 
     `readers`: partitions whose readers are requested, by topic. `topic_ids`: of these topics.
-    `named`: groups whose position is requested wherever it is, by topic. `until_s`: epoch seconds at
+    `named`: groups whose position is requested wherever it is, by topic. `ends`: of topics that were
+    read before; positions of other groups at these ends are left out. `until_s`: epoch seconds at
     which tasks give up silent brokers; a wrong clock costs time, not facts. `log_limit_s`: for one
     chunk of the commit log.
     """
@@ -65,6 +97,7 @@ class ScanTask:
     named: Mapping[str, frozenset[str]]
     until_s: float
     log_limit_s: float
+    ends: Mapping[str, Ends] = field(default_factory=dict)
 
     @property
     def patience_s(self) -> float:
@@ -76,12 +109,12 @@ class ScanTask:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What grows with the cluster is unpickled once per process: each of many tasks would repeat it.
-        by_topic = pickle.dumps((self.readers, self.topic_ids, self.named))
+        by_topic = pickle.dumps((self.readers, self.topic_ids, self.named, self.ends))
         return _task, (self.connection, by_topic, self.until_s, self.log_limit_s)
 
 
 def _task(connection: Connection, by_topic: bytes, until_s: float, log_limit_s: float) -> ScanTask:
-    readers, topic_ids, named = _unpickle(by_topic)
+    readers, topic_ids, named, ends = _unpickle(by_topic)
     return ScanTask(
         connection=connection,
         readers=readers,
@@ -89,6 +122,7 @@ def _task(connection: Connection, by_topic: bytes, until_s: float, log_limit_s: 
         named=named,
         until_s=until_s,
         log_limit_s=log_limit_s,
+        ends=ends,
     )
 
 
@@ -172,11 +206,12 @@ def _read_commits(session: KafkaSession, task: ScanTask, chunk: Chunk, *, isolat
             row = commit_row(group, consumption.commits)
             groups.append(row if consumption.unread is None else row | error_columns(consumption.unread))
             for topic in sorted(consumption.topics.intersection(task.readers)):
-                committed, requested = consumption.of_topic(topic), task.readers[topic]
-                positions["group"] += [group] * len(requested)
-                positions["topic"] += [topic] * len(requested)
-                positions["partition"] += requested
-                positions["committed"] += map(committed.get, requested)
+                committed = consumption.of_topic(topic)
+                numbers = requested(task, group, topic, committed)
+                positions["group"] += [group] * len(numbers)
+                positions["topic"] += [topic] * len(numbers)
+                positions["partition"] += numbers
+                positions["committed"] += map(committed.get, numbers)
     commits = sum(row.get("commits", 0) for row in groups)
     runs = [
         {"name": "groups", "number": -1, "records": len(groups)},
@@ -188,6 +223,14 @@ def _read_commits(session: KafkaSession, task: ScanTask, chunk: Chunk, *, isolat
         "positions": pa.RecordBatch.from_pydict(positions, schema=SCHEMAS["positions"]),
         "runs": _batch("runs", runs),
     }
+
+
+def requested(task: ScanTask, group: str, topic: str, committed: Mapping[int, int]) -> Sequence[int]:
+    """Return the partitions on which the position of the group is needed."""
+    numbers, ends = task.readers[topic], task.ends.get(topic)
+    if ends is None or group in task.named.get(topic, ()):
+        return numbers
+    return [number for number in numbers if not ends.is_reached(number, committed.get(number))]
 
 
 def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) -> Answer:

@@ -14,6 +14,7 @@ from reconciler.model.snapshot import NOT_ASKED, ConsumerPosition, GroupState, G
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
+from reconciler.scan import chunking
 from tests import kafka_client
 from tests.spark.conftest import Scan
 
@@ -86,10 +87,10 @@ def test_scan_stable_end_stays_below_an_open_transaction(cluster: Cluster, scann
     assert (partition.stable_end, partition.high_watermark) == (4, 7)
 
 
-def test_scan_readers(cluster: Cluster, scanned: Scan, unique: str) -> None:
+def test_scan_readers(cluster: Cluster, scanned: Scan, unique: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups below the stable end are listed, a missing commit counts as the log start.
 
-    A named group is always listed.
+    A named group is always listed. A scan in two jobs, as of very many commits, finds the same.
     """
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique, partitions=2)])
@@ -113,6 +114,12 @@ def test_scan_readers(cluster: Cluster, scanned: Scan, unique: str) -> None:
     assert second.readers == (ConsumerPosition(f"{unique}-half", 0, implied=True), named)
     assert first.readers_below == 10
     assert snapshot.groups[f"{unique}-done"].listed
+    monkeypatch.setattr(chunking, "_MANY_COMMITS", 0)
+    messages: list[str] = []
+    again = scanned(ScanRequest(topics=(request,)), progress=messages.append)
+    assert (again.partitions, again.groups) == (snapshot.partitions, snapshot.groups)
+    assert again.readers_incomplete is None
+    assert [any(f"reading {job}" in line for line in messages) for job in ("2 partitions", "4 groups")] == [True, True]
 
 
 def test_scan_recognizes_a_commit_for_an_earlier_topic_of_that_name(

@@ -259,3 +259,14 @@ def test_partition_requests_keep_the_listed_facts() -> None:
         named=frozenset(),
         last_purge=False,
     )
+
+
+def test_groups_with_very_many_commits_are_a_job_of_their_own() -> None:
+    """The bound is the smaller of two: records of the commit log, and partitions for each group."""
+    groups = chunking.commit_chunks([f"g{number}" for number in range(1_000)])
+    log = chunking.log_chunks({0: 21_000_000})
+    few, many = {"t": range(20_000)}, {"t": range(20_001)}
+    assert chunking.divide_jobs([*log, *groups], few, {0: 21_000_000}) == [[*log, *groups]]
+    assert chunking.divide_jobs([*log, *groups], many, {0: 20_000_000}) == [[*log, *groups]]
+    assert chunking.divide_jobs([*log, *groups], many, {0: 21_000_000}) == [log, groups]
+    assert chunking.divide_jobs(groups, many, {0: 21_000_000}) == [groups]

@@ -1,10 +1,17 @@
 """What the tasks of a scan share, on its way to them."""
 
 import pickle
+from collections import Counter
 from dataclasses import replace
 
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
 from reconciler.kafka.connect import Connection
-from reconciler.scan.task_rows import ScanTask
+from reconciler.model.scan_request import ScanRequest
+from reconciler.scan.rows import combine, compare_in_tasks
+from reconciler.scan.task_rows import SCHEMAS, ScanTask, requested
 
 
 def test_what_tasks_share_by_topic_is_unpickled_once_per_process() -> None:
@@ -22,3 +29,60 @@ def test_what_tasks_share_by_topic_is_unpickled_once_per_process() -> None:
     assert first.readers is second.readers
     other = pickle.loads(pickle.dumps(replace(task, readers={"t": range(4)})))
     assert other.readers == {"t": range(4)}
+
+
+OFFSETS = st.none() | st.integers(0, 6)
+
+
+@given(
+    partitions=st.dictionaries(st.integers(0, 3), st.tuples(OFFSETS, OFFSETS, OFFSETS)),
+    positions=st.sets(st.tuples(st.sampled_from("abc"), st.integers(0, 4), OFFSETS)),
+    origins=st.sets(st.tuples(st.sampled_from("abc"), st.integers(0, 4), st.integers(0, 6))),
+    named=st.frozensets(st.sampled_from("abc")),
+)
+def test_a_second_job_leaves_out_only_what_the_driver_would(
+    partitions: dict[int, tuple[int | None, ...]],
+    positions: set[tuple[str, int, int | None]],
+    origins: set[tuple[str, int, int]],
+    named: frozenset[str],
+) -> None:
+    """And of a group that the commit log says nothing of it leaves out all that the driver would."""
+    offsets = ("log_start", "stable_end", "high_watermark")
+    first = {
+        "partitions": table(
+            "partitions",
+            [{"topic": "t", "partition": n, **dict(zip(offsets, row, strict=True))} for n, row in partitions.items()],
+        ),
+        "origins": table(
+            "origins", [{"topic": "t", "group": g, "partition": n, "committed": c, "id": "i"} for g, n, c in origins]
+        ),
+    }
+    task = ScanTask(
+        connection=Connection(("localhost:9092",)),
+        readers={"t": range(5)},
+        topic_ids={},
+        named={"t": named},
+        until_s=1.0,
+        log_limit_s=2.0,
+    )
+    second = pickle.loads(pickle.dumps(compare_in_tasks(task, [first])))
+
+    def read(task: ScanTask) -> pa.RecordBatch:
+        rows = [
+            {"topic": "t", "group": group, "partition": number, "committed": committed}
+            for group, number, committed in sorted(positions, key=repr)
+            if number in requested(task, group, "t", {} if committed is None else {number: committed})
+        ]
+        return table("positions", rows)
+
+    of_all, of_second = ({**first, "positions": read(each)} for each in (task, second))
+    expected = combine([of_all], ScanRequest(), task.named).readers
+    assert combine([of_second], ScanRequest(), task.named).readers == expected
+    kept = Counter(row["group"] for row in of_second["positions"].to_pylist())
+    in_log = {group for group, *_ in origins}
+    wanted = Counter(position.group for of_partition in expected.values() for position in of_partition)
+    assert {g: n for g, n in kept.items() if g not in in_log} == {g: n for g, n in wanted.items() if g not in in_log}
+
+
+def table(name: str, rows: list[dict[str, object]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows, schema=SCHEMAS[name])
