@@ -5,7 +5,8 @@ The tests of a file without shared fixtures are distributed one by one. Long gro
 that no worker runs one alone at the end.
 
 Half of the workers prefer tests that use the session's brokers (`cluster` of conftest.py), and the
-other half the others: three idle brokers take a tenth of a core, and six seconds of one to start.
+other half the others: three idle brokers take a tenth of a core, and twenty seconds of one to start.
+So a worker without brokers ends rather than start some for few tests.
 """
 
 from collections.abc import Mapping
@@ -27,8 +28,6 @@ SPLIT_FILES = frozenset(
 """Files without shared fixtures whose tests are long enough to be distributed one by one."""
 
 SECONDS_WITH_BROKERS: Mapping[str, float] = {
-    "tests/spark/test_engines.py": 300,
-    "tests/spark/test_sources.py": 150,
     "tests/bench/test_benches_on_brokers.py": 90,
     "tests/e2e/test_exit_codes.py": 85,
     "tests/kafka/test_gateway_faults.py": 75,
@@ -55,9 +54,11 @@ A wrong number costs time only.
 """
 
 SECONDS_WITHOUT: Mapping[str, float] = {
+    "tests/spark/test_engines.py": 220,
     "tests/e2e/test_offline_install.py": 215,
     "tests/spark/test_spark_process.py": 200,
     "tests/kafka/test_sandbox.py": 160,
+    "tests/spark/test_sources.py": 150,
     "tests/faults/test_faults.py": 140,
     "tests/spark/test_incomplete.py": 110,
     "tests/kafka/test_doctor.py": 100,
@@ -77,6 +78,9 @@ SECONDS_WITHOUT: Mapping[str, float] = {
 }
 """The same of files that start brokers of their own, or none."""
 
+_SECONDS_OF_OTHERS = 7.0
+_WORTH_BROKERS_S = 150.0
+"""If the tests with brokers that are left take longer, another worker starts brokers for them."""
 _FOLDERS_WITHOUT = ("tests/unit/", "tests/properties/", "tests/golden/")
 
 
@@ -96,10 +100,15 @@ def uses_brokers(group: str) -> bool:
     return file not in SECONDS_WITHOUT and not file.startswith(_FOLDERS_WITHOUT)
 
 
+def seconds_of(group: str) -> float:
+    """The approximate time of the tests of a group, or of any of its tests."""
+    file = file_of(group)
+    return SECONDS_WITH_BROKERS.get(file) or SECONDS_WITHOUT.get(file) or _SECONDS_OF_OTHERS
+
+
 def sort_key(nodeid: str) -> float:
     """Sort key that puts long groups first; `sorted` keeps the order of the others."""
-    file = file_of(nodeid)
-    return -max(SECONDS_WITH_BROKERS.get(file, 0), SECONDS_WITHOUT.get(file, 0))
+    return -seconds_of(nodeid)
 
 
 class GroupScheduling(LoadScopeScheduling):
@@ -109,8 +118,20 @@ class GroupScheduling(LoadScopeScheduling):
         return group_of(nodeid)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        workers = sorted(worker.gateway.id for worker in self.registered_collections)
-        with_brokers = workers.index(node.gateway.id) < (len(workers) + 1) // 2
-        preferred = (group for group in self.workqueue if uses_brokers(group) == with_brokers)
+        has_brokers = self._has_brokers(node)
+        preferred = (group for group in self.workqueue if uses_brokers(group) == has_brokers)
         self.workqueue.move_to_end(next(preferred, next(iter(self.workqueue))), last=False)
         super()._assign_work_unit(node)
+
+    def _reschedule(self, node: WorkerController) -> None:
+        if self.workqueue and all(map(uses_brokers, self.workqueue)) and not self._has_brokers(node):
+            has_some = any(uses_brokers(group) for group in self.assigned_work[node])
+            if not has_some and sum(map(seconds_of, self.workqueue)) < _WORTH_BROKERS_S:
+                node.shutdown()
+                return
+        super()._reschedule(node)
+
+    def _has_brokers(self, node: WorkerController) -> bool:
+        """Whether the node prefers tests with brokers."""
+        workers = sorted(worker.gateway.id for worker in self.registered_collections)
+        return workers.index(node.gateway.id) < (len(workers) + 1) // 2

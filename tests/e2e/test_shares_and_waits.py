@@ -21,13 +21,13 @@ pytestmark = pytest.mark.brokers
 
 
 @pytest.fixture(scope="module")
-def own_cluster() -> Iterator[Cluster]:
-    """A cluster without topics of other tests, because shares of a whole cluster are tested."""
-    cluster = start(3, name="shares")
+def cluster() -> Iterator[Cluster]:
+    """Brokers without topics of other tests, because shares of a whole cluster are tested."""
+    brokers = start(3, name="shares")
     try:
-        yield cluster
+        yield brokers
     finally:
-        stop(cluster)
+        stop(brokers)
 
 
 def create_topic(cluster: Cluster, records: int, *, timestamp_ms: int = 0, **settings: Any) -> str:
@@ -88,50 +88,49 @@ def percent_of(document: dict[str, Any], limit: str) -> float | None:
     return share
 
 
-def test_a_compacted_topic_is_no_part_of_the_whole(own_cluster: Cluster, tmp_path: Path) -> None:
+def test_a_compacted_topic_is_no_part_of_the_whole(cluster: Cluster, tmp_path: Path) -> None:
     """20,000 offsets of a changelog turned a share of 90 % into less than 1 %."""
-    topic = create_topic(own_cluster, 100)
+    topic = create_topic(cluster, 100)
     changelogs = [
-        create_topic(own_cluster, 20_000, configs={"cleanup.policy": policy})
-        for policy in ("compact", "compact,delete")
+        create_topic(cluster, 20_000, configs={"cleanup.policy": policy}) for policy in ("compact", "compact,delete")
     ]
-    document = plan(tmp_path, own_cluster, ALL_OF_A_TOPIC, floor("a", topic, "last: 10"), code=3)
+    document = plan(tmp_path, cluster, ALL_OF_A_TOPIC, floor("a", topic, "last: 10"), code=3)
     share = percent_of(document, "recordsPercent")
     assert share is not None
     assert share > 50
     assert "recordsPercent: share of the cluster's records removed" in document["stderr"]
     assert reconciler(tmp_path, "apply", "plan.json").returncode == 3
-    assert log_start_offsets(own_cluster, topic) == {0: 0}
+    assert log_start_offsets(cluster, topic) == {0: 0}
     # The same records of a topic that is not compacted are part of it.
     policy = ("--entity-type", "topics", "--entity-name", changelogs[0], "--alter", "--add-config")
-    run_kafka_tool(own_cluster, "kafka-configs", *policy, "cleanup.policy=delete")
-    document = plan(tmp_path, own_cluster, ALL_OF_A_TOPIC, floor("a", topic, "last: 10"))
+    run_kafka_tool(cluster, "kafka-configs", *policy, "cleanup.policy=delete")
+    document = plan(tmp_path, cluster, ALL_OF_A_TOPIC, floor("a", topic, "last: 10"))
     share = percent_of(document, "recordsPercent")
     assert share is not None
     assert share < 1
 
 
-def test_a_partition_without_a_leader_refuses_no_plan(own_cluster: Cluster, tmp_path: Path) -> None:
+def test_a_partition_without_a_leader_refuses_no_plan(cluster: Cluster, tmp_path: Path) -> None:
     """What is not known counts as nothing in the whole; one such partition refused every plan."""
-    broker = own_cluster.brokers[-1].id
-    topic = create_topic(own_cluster, 100, assignment=[(1, 2)])
-    leaderless = create_topic(own_cluster, 1_000, assignment=[(broker,)])
-    share = percent_of(plan(tmp_path, own_cluster, ALL, floor("a", topic, "last: 10")), "recordsPercent")
-    own_cluster.terminate(broker)
+    broker = cluster.brokers[-1].id
+    topic = create_topic(cluster, 100, assignment=[(1, 2)])
+    leaderless = create_topic(cluster, 1_000, assignment=[(broker,)])
+    share = percent_of(plan(tmp_path, cluster, ALL, floor("a", topic, "last: 10")), "recordsPercent")
+    cluster.terminate(broker)
     try:
-        healthy = f"127.0.0.1:{own_cluster.brokers[0].port}"
+        healthy = f"127.0.0.1:{cluster.brokers[0].port}"
         client.wait_until(lambda: client.partition_states(healthy, leaderless)[0].leader < 0, 30, "no leader")
-        document = plan(tmp_path, own_cluster, ALL, floor("a", topic, "last: 10"))
+        document = plan(tmp_path, cluster, ALL, floor("a", topic, "last: 10"))
         answer = reconciler(tmp_path, "apply", "plan.json")
     finally:
-        own_cluster.restart(broker)
+        cluster.restart(broker)
         client.wait_until(lambda: client.partition_states(healthy, leaderless)[0].leader >= 0, 60, "a leader")
     share_without_leader = percent_of(document, "recordsPercent")
     assert share is not None
     assert share_without_leader is not None
     assert share_without_leader > share
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    assert log_start_offsets(own_cluster, topic) == {0: 90}
+    assert log_start_offsets(cluster, topic) == {0: 90}
 
 
 def test_a_pattern_skips_a_compacted_topic_and_an_exact_name_plans_it(cluster: Cluster, tmp_path: Path) -> None:
@@ -170,41 +169,41 @@ def test_a_waiver_caps_the_total(cluster: Cluster, tmp_path: Path) -> None:
     assert log_start_offsets(cluster, topic) == {0: 45, 1: 40}
 
 
-def test_an_unclean_election_needs_a_waiver_of_at_most_a_day(own_cluster: Cluster, tmp_path: Path) -> None:
+def test_an_unclean_election_needs_a_waiver_of_at_most_a_day(cluster: Cluster, tmp_path: Path) -> None:
     """The limit of a Cluster is 0, and the Cluster cannot raise it."""
-    broker, other = own_cluster.brokers[-1].id, own_cluster.brokers[-2].id
-    topic = create_topic(own_cluster, 10, assignment=[(broker, other)])
+    broker, other = cluster.brokers[-1].id, cluster.brokers[-2].id
+    topic = create_topic(cluster, 10, assignment=[(broker, other)])
     policy = f"""\
 apiVersion: reconciler/v1
 kind: LeaderPolicy
 metadata: {{name: rescue}}
 spec: {{partitions: {{{topic}: [0]}}, election: unclean}}
 """
-    healthy = f"127.0.0.1:{own_cluster.brokers[0].port}"
-    own_cluster.terminate(other)
+    healthy = f"127.0.0.1:{cluster.brokers[0].port}"
+    cluster.terminate(other)
     client.wait_until(lambda: client.partition_states(healthy, topic)[0].in_sync == (broker,), 60, "one in sync")
     client.produce(healthy, topic, {0: [Record(b"x")] * 5})
-    own_cluster.terminate(broker)
+    cluster.terminate(broker)
     try:
-        own_cluster.restart(other)
+        cluster.restart(other)
         client.wait_until(lambda: client.partition_states(healthy, topic)[0].leader < 0, 60, "no leader")
-        refused = plan(tmp_path, own_cluster, "", policy, code=3)
+        refused = plan(tmp_path, cluster, "", policy, code=3)
         refused_apply = reconciler(tmp_path, "apply", "plan.json")
         leader_before = client.partition_states(healthy, topic)[0].leader
-        waived = plan(tmp_path, own_cluster, "", policy, waiver("LeaderPolicy/rescue", "uncleanElections", 1, hours=23))
+        waived = plan(tmp_path, cluster, "", policy, waiver("LeaderPolicy/rescue", "uncleanElections", 1, hours=23))
         allowed_apply = reconciler(tmp_path, "apply", "plan.json")
         leader_after = client.partition_states(healthy, topic)[0].leader
     finally:
-        own_cluster.restart(broker)
+        cluster.restart(broker)
         client.wait_until(lambda: len(client.partition_states(healthy, topic)[0].in_sync) == 2, 60, "both in sync")
     assert "uncleanElections" in refused["stderr"]
     assert (refused_apply.returncode, leader_before) == (3, -1)
     assert len(waived["actions"]) == 1
     assert allowed_apply.returncode == 0, allowed_apply.stdout + allowed_apply.stderr
     assert leader_after == other
-    write(tmp_path, own_cluster, "uncleanElections: 1", policy)
+    write(tmp_path, cluster, "uncleanElections: 1", policy)
     raised = reconciler(tmp_path, "plan")
-    write(tmp_path, own_cluster, "", policy, waiver("LeaderPolicy/rescue", "uncleanElections", 1, hours=25))
+    write(tmp_path, cluster, "", policy, waiver("LeaderPolicy/rescue", "uncleanElections", 1, hours=25))
     too_long = reconciler(tmp_path, "plan")
     assert (raised.returncode, too_long.returncode) == (1, 1)
     assert "error[M119]: more than 0" in raised.stderr

@@ -16,11 +16,21 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
-from reconciler.sandbox.cluster import Cluster
+from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.scan.engine import Engine
 from reconciler.scan.scan import scan
 
 Scan = Callable[..., ClusterSnapshot]
+
+
+@pytest.fixture(scope="module")
+def one_broker() -> Iterator[Cluster]:
+    """A broker of the module's own: as its `cluster`, any worker can run the module."""
+    cluster = start(1, name="one-broker")
+    try:
+        yield cluster
+    finally:
+        stop(cluster)
 
 
 @pytest.fixture

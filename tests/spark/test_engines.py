@@ -70,6 +70,11 @@ class ConnectServer:
 
 
 @pytest.fixture(scope="module")
+def cluster(one_broker: Cluster) -> Cluster:
+    return one_broker
+
+
+@pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> OtherPython:
     return OtherPython(tmp_path_factory.mktemp("python"))
 

@@ -33,6 +33,11 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "lag.py"
 
 
 @pytest.fixture(scope="module")
+def cluster(one_broker: Cluster) -> Cluster:
+    return one_broker
+
+
+@pytest.fixture(scope="module")
 def session() -> Iterator[SparkSession]:
     """A session as a user's program creates it. The scan's Spark runs in another process."""
     builder = SparkSession.builder.master("local[2]").config("spark.driver.extraJavaOptions", QUICK_START)
