@@ -193,10 +193,10 @@ def test_the_same_plan_gives_the_same_bytes_in_every_process(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("topics", "partitions", "most"),
-    [(100, 50, ORDINARY_BYTES), (1, 5_000, ORDINARY_BYTES), (repeats(800, 4_000), 50, PAGE_BYTES)],
+    [(100, 50, ORDINARY_BYTES), (1, 5_000, ORDINARY_BYTES), (repeats(400, 4_000), 50, PAGE_BYTES)],
 )
 def test_a_large_plan_fits_and_says_what_is_left_out(topics: int, partitions: int, most: int) -> None:
-    """A page for 40,000 partitions (200,000 in a long run) has all totals, and counts what it does not list."""
+    """A page for 20,000 partitions (200,000 in a long run) has all totals, and counts what it does not list."""
     planned = pages.large(topics, partitions)
     page = read(of_plan(planned))
     assert len(page.source.encode()) <= most
@@ -484,13 +484,12 @@ def test_a_results_file_has_the_same_pictures(tmp_path: Path) -> None:
     assert results_figures(rows) == results_figures(outcomes)
 
 
-@pytest.mark.parametrize("output", ["text", "md", "json"])
-def test_other_formats_do_not_import_the_page(output: str) -> None:
+def test_other_formats_do_not_import_the_page() -> None:
     """The template engine and the drawings cost a tenth of a second."""
     program = (
         "import sys\n"
         "from reconciler.cli.app import run\n"
-        f"assert run(['show', {str(GOLDEN)!r}, '-o', {output!r}]) == 0\n"
+        f"assert not any(run(['show', {str(GOLDEN)!r}, '-o', output]) for output in ('text', 'md', 'json'))\n"
         "heavy = {'jinja2', 'svg', 'markupsafe', 'reconciler.report.html', 'reconciler.report.figures'} & sys.modules.keys()\n"
         "sys.exit(f'imported: {sorted(heavy)}' if heavy else 0)\n"
     )
