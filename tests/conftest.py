@@ -54,8 +54,14 @@ def cluster() -> Iterator[Cluster]:
         assert running.cluster_id == CLUSTER_ID, f"start {name} with --cluster-id {CLUSTER_ID}"
         yield running
         return
-    # Idle brokers that ask each other twice a second for records of hundreds of topics take a fifth of a core.
-    properties = {"default.replication.factor": "1", "replica.fetch.wait.max.ms": "2000"}
+    # Idle brokers that ask each other twice a second for records of hundreds of topics take a fifth of a core,
+    # and each idle thread wakes three times a second.
+    properties = {
+        "default.replication.factor": "1",
+        "replica.fetch.wait.max.ms": "2000",
+        "num.network.threads": "1",
+        "num.io.threads": "2",
+    }
     cluster = start(3, name="tests", properties=properties)
     try:
         yield cluster
