@@ -5,9 +5,7 @@ manifests.
 import os
 import re
 import shlex
-import subprocess
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,17 +13,15 @@ import typer.main
 from rich.text import Text
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from reconciler import gitops
 from reconciler.cli.app import COMMANDS, app, load_command
 from reconciler.cli.console import texts
 from reconciler.doctor import ClusterCheck, doctor_report
-from reconciler.gitops import IGNORE_FILE, SCHEMA, starter_manifests
+from reconciler.gitops import starter_manifests
 from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
 from reconciler.kafka.permissions import Permission, RequiredAccess, Role, Selection
 from reconciler.manifest.files import load
 from reconciler.manifest.schema import schemas
 from reconciler.model.names import Address, SourceLocation
-from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan, Satisfied, Source, sort_decisions
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
@@ -47,7 +43,7 @@ LINKING = sorted((*DOCS.rglob("*.md"), *ROOT.glob("*.md")))
 GOLDEN = ROOT / "tests" / "golden" / "01-one-of-each-kind"
 GENERATED = (
     ROOT / "README.md",
-    *(DOCS / f"{name}.md" for name in ("cli", "commands", "getting-started", "github", "plan", "rights", "suggest")),
+    *(DOCS / f"{name}.md" for name in ("cli", "commands", "github", "plan", "rights", "suggest")),
 )
 """Pages with parts that `sections` writes."""
 NOW_MS = 1_795_250_000_000
@@ -79,21 +75,6 @@ def a_plan() -> Plan:
         decisions=sort_decisions([clicks, old_etl, *in_sync]),
         source=Source(commit="4f2c9aa0c1d2e3f405162738495a6b7c8d9e0f10"),
     )
-
-
-def outcomes(plan: Plan) -> list[Outcome]:
-    effects = {"GroupRemoval": ("absent", 0), "RetentionFloor": ("log start 98213", 97213)}
-    return [
-        Outcome(
-            action=action,
-            status=Status.APPLIED,
-            detail=action.APPLIED,  # the words of a real run
-            read_back=effects[action.address.kind][0],
-            sends=1,
-            removed_max=effects[action.address.kind][1],
-        )
-        for action in plan.actions
-    ]
 
 
 def a_checkup() -> ClusterCheck:
@@ -177,15 +158,6 @@ def shown(lines: Iterable[Text]) -> str:
     return "".join(texts(lines, color=False))
 
 
-def validate(files: Mapping[str, str], folder: Path) -> str:
-    """Return what `reconciler validate` prints about these files."""
-    for path, text in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "reconciler", "validate"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=True).stdout
-
-
 def commands(name: str) -> Iterator[tuple[str, TyperCommand]]:
     """Yield (typed words, command) for a command, or for each command of a group."""
     command = load_command(name)
@@ -232,10 +204,8 @@ def command_pages() -> Iterator[str]:
                 yield ""
 
 
-def sections(folder: Path) -> dict[str, str]:
+def sections() -> dict[str, str]:
     plan, checkup = a_plan(), a_checkup()
-    starter_files = starter_manifests(CLUSTER_ID, ["broker-1:9093"], "prod-eu")
-    paths = [*starter_files, SCHEMA, IGNORE_FILE, *gitops.github(f"acme/reconciler@{'0' * 40}")]
     return {
         "golden manifest": fenced((GOLDEN / "manifests" / "policy.yaml").read_text(encoding="utf-8"), "yaml"),
         "golden plan": fenced((GOLDEN / "plan.txt").read_text(encoding="utf-8")),
@@ -243,10 +213,6 @@ def sections(folder: Path) -> dict[str, str]:
         "issue": fenced(report.drift_markdown(drift.report(plan)), "markdown"),
         "doctor": fenced(shown(write_lines(doctor_report(checkup, Role.APPLY)))),
         "acls": fenced("\n".join(checkup.acl_commands("User:reconciler")), "sh"),
-        "init": fenced("\n".join(paths)),
-        "validate": fenced(validate(starter_files, folder)),
-        "plan": fenced(shown(report.text(plan, saved_to="plan.json", with_next_step=True))),
-        "apply": fenced(shown(report.results_text(plan, outcomes(plan), duration_ms=4_200))),
         "suggest": fenced(suggested()),
         "commands": "\n".join(command_pages()),
         "common": "\n".join(option_rows(common_options(), "option")) + "\n",
@@ -254,9 +220,9 @@ def sections(folder: Path) -> dict[str, str]:
     }
 
 
-def test_generated_parts_of_the_pages_are_up_to_date(tmp_path: Path) -> None:
+def test_generated_parts_of_the_pages_are_up_to_date() -> None:
     """The functions that print also write the generated parts (UPDATE_DOCS=1 rewrites them)."""
-    fresh_sections = sections(tmp_path)
+    fresh_sections = sections()
     for page in GENERATED:
         fresh = fill_sections(page.read_text(encoding="utf-8"), fresh_sections)
         if os.environ.get("UPDATE_DOCS"):
