@@ -233,6 +233,16 @@ def test_a_comparison_says_that_limits_refuse_one_of_the_plans(
         ("watch --every 0s", 64, "--every 0s: expected more than 0s"),
         ("apply none.json", 4, "`reconciler plan --out none.json` saves a plan"),
         ("show hello.txt", 4, "line 1 is 'hello', which is no beginning of a plan"),
+        (
+            "apply results.json",
+            4,
+            "results.json is a results file of `apply`, not a plan: `reconciler show results.json`",
+        ),
+        ("plan --within results.json", 4, "results.json is a results file of `apply`, not a plan"),
+        ("plan diff plan.json results.json", 4, "results.json is a results file of `apply`, not a plan"),
+        ("explain clicks[0] drift.json", 4, "drift.json is a drift report, not a plan: `reconciler show drift.json`"),
+        ("show journal.json", 4, "journal.json is the JSON of `journal`, not a plan"),
+        ("validate results.json", 64, "not a manifest: `reconciler show results.json` prints it"),
         ("plan --out", 64, "'--out' requires an argument (see reconciler plan --help)"),
         ("explain exit-9", 64, "no such code: exit-9"),
         ("explain recordPercent plan.json", 64, "or the code recordsPercent"),
@@ -249,6 +259,11 @@ def test_a_message_names_the_subject_and_the_next_step(
     """`-o html` of invalid manifests was once a bug, and an interval of 0 s meant the default."""
     (tmp_path / "wrong.yaml").write_text("apiVersion: reconciler/v1\nkind: Cluster\nmetadata: 7\n")
     (tmp_path / "hello.txt").write_text("hello\n")
+    (tmp_path / "results.json").write_text('{\n"format_version": "2.0",\n"kind": "Results",\n"run_id": "r"\n}\n')
+    (tmp_path / "drift.json").write_text(
+        '{\n  "format_version": "1.2",\n  "kind": "DriftReport",\n  "clusters": []\n}\n'
+    )
+    (tmp_path / "journal.json").write_text('{"v":1}\n')
     (tmp_path / "plan.json").write_text(GOLDEN.read_text())
     monkeypatch.chdir(tmp_path)
     assert run(typed.split()) == code
