@@ -243,6 +243,7 @@ def test_a_comparison_says_that_limits_refuse_one_of_the_plans(
         ("explain clicks[0] drift.json", 4, "drift.json is a drift report, not a plan: `reconciler show drift.json`"),
         ("show journal.json", 4, "journal.json is the JSON of `journal`, not a plan"),
         ("validate results.json", 64, "not a manifest: `reconciler show results.json` prints it"),
+        ("restore-group results.json g -o json", 64, "-o json: restore-group has the formats text, md, html"),
         ("plan --out", 64, "'--out' requires an argument (see reconciler plan --help)"),
         ("explain exit-9", 64, "no such code: exit-9"),
         ("explain recordPercent plan.json", 64, "or the code recordsPercent"),
