@@ -178,14 +178,19 @@ def discard_stdout() -> None:
 
 
 def prepare(settings: Settings, *files: Path | None) -> None:
-    """Check formats, output files and `files` before a command does anything. Raises UsageError."""
+    """Check formats, output files and `files` before a command does anything. Raises UsageError.
+
+    It creates no folder: a command that fails later would leave it empty.
+    """
     outputs = settings.output_file or ()
     if Format.SARIF in (settings.output, *(file.output for file in outputs)):
         raise UsageError("-o sarif: only validate has this format; results have text, md, html, json, github")
     for path in filter(None, (*(file.path for file in outputs), *files)):
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+            present = next(place for place in (path, *path.parents) if place.exists())
+            if present != path and not present.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, f"{present} is no folder")
+            if path.is_dir() or not os.access(present, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:
             raise UsageError(f"{path} cannot be written: {error.strerror or error}; nothing was done") from error
