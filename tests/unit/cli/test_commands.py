@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.app import COMMANDS, load_command, run
+from reconciler.cli.inspect import describe_java
 from reconciler.cli.settings import COMMON_PANEL
 from reconciler.errors import ExitCode
 from reconciler.plan import plan_file
@@ -278,3 +279,26 @@ def test_one_manifest_is_no_plural(tmp_path: Path, capsys: pytest.CaptureFixture
     )
     assert run(["validate", str(tmp_path)]) == 0
     assert capsys.readouterr().out.endswith("\nvalid: 0 policies for one in 1 file\n")
+
+
+@pytest.mark.parametrize(
+    ("version", "text"),
+    [
+        ("21.0.2", "Java 21"),
+        ("11.0.9", "Java 11, and Spark needs 17 or newer (--engine inline needs none)"),
+        ("", "a Java that prints no version (--engine inline needs none)"),
+    ],
+)
+def test_doctor_names_the_java_of_a_scan(
+    version: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a wrong JAVA_HOME it once named the Java on PATH, and the scan then found none."""
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("PATH", str(java.parent))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert describe_java() == text
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
+    assert describe_java() == f"no Java in JAVA_HOME, {tmp_path}/gone (--engine inline needs none)"
