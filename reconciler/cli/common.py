@@ -77,7 +77,7 @@ def open_run(settings: Settings, manifests: ClusterManifests, signals: SignalSta
     )
     signals = signals or SignalState()
     with (
-        console.progress(settings) as progress,
+        console.progress(settings, signals) as progress,
         Run(
             manifests=manifests,
             engine=engine,

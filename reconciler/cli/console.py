@@ -197,15 +197,18 @@ def prepare(settings: Settings, *files: Path | None) -> None:
 
 
 @contextmanager
-def progress(settings: Settings) -> Iterator[Progress]:
-    """Yield what shows the steps of a command: a bar on a terminal, otherwise lines."""
+def progress(settings: Settings, is_interrupted: Callable[[], bool] = lambda: False) -> Iterator[Progress]:
+    """Yield what shows the steps of a command: a bar on a terminal, otherwise lines.
+
+    `is_interrupted`: as in `shown`.
+    """
 
     def create() -> Progress:
         if settings.quiet:
             return NoProgress()
         return Bar(color=use_color(settings, sys.stderr)) if shows_bar() else StepLines(print_stderr)
 
-    with shown(create) as current:
+    with shown(create, is_interrupted=is_interrupted) as current:
         yield current
 
 
