@@ -141,6 +141,7 @@ def plan(
 
     The command changes nothing. `reconciler plan diff OLD NEW` compares two saved plans.
     """
+    _refuse_misspelt_diff(paths)
     findings = frozenset[str]() if fail_on is None else parse_findings(fail_on)
     expires_after_ms = parse_duration("--expires-after", expires_after)
     if not 0 < expires_after_ms <= LONGEST_EXPIRY_MS:
@@ -176,6 +177,13 @@ def plan(
     if target_errors and len(target_errors) == len(clusters):
         raise target_errors[-1]
     return common.worst_exit_code(codes)
+
+
+def _refuse_misspelt_diff(paths: Paths) -> None:
+    """Raise UsageError for `plan dif OLD NEW`, whose words would be missing manifests."""
+    word = str(paths[0]) if paths else ""
+    if did_you_mean(word, ("diff",)) and not Path(word).exists():
+        raise UsageError(f"{display_name(word)}: there is no such file or folder; did you mean `plan diff`?")
 
 
 def _announce_new_cluster(manifests: ClusterManifests) -> ExitCode:
