@@ -19,6 +19,7 @@ MINUTE_MS = 60_000
 PAGE_NOW_MS = 1_795_255_200_000
 """The time of the pages, 2026-11-21T10:00:00Z: instants of manifests and outputs are relative to it."""
 PAGE_CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
+PAGE_COMMIT = "4f2c9aa0c1d2e3f405162738495a6b7c8d9e0f10"
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 
 
@@ -51,11 +52,13 @@ class PageText:
         return self._normalize("".join(f"{line}\n" for line in lines))
 
     def _normalize(self, text: str) -> str:
-        """Replace what differs from run to run: addresses, instants, ids of runs, digests and durations."""
+        """Replace what differs from run to run: addresses, instants, ids of runs, commits, digests and durations."""
         for page_text, own in self._here.items():
             text = text.replace(own, page_text)
         text = _INSTANT.sub(lambda instant: _shift(instant[0], PAGE_NOW_MS - self._start_ms, 10 * MINUTE_MS), text)
         text = re.sub(r"[0-9a-f]{64}", lambda digest: self._digest(digest[0]), text)
+        text = re.sub(r"\b[0-9a-f]{40}\b", PAGE_COMMIT, text)
+        text = re.sub(r"(?<=commit `)[0-9a-f]{7}\b", PAGE_COMMIT[:7], text)
         text = re.sub(r"\brun [0-9a-f]{12}\b", "run 4f2c9aa0c1d2", text)
         text = re.sub(r"\b\d\.\d+e\+09$", str(PAGE_NOW_MS / 1000), text, flags=re.MULTILINE)
         return re.sub(r"\b(?:\d+ min )?\d+(?:\.\d+)? (?:ms|s)\b", "2 s", text)

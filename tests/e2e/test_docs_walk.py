@@ -20,6 +20,7 @@ from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
 from reconciler.sandbox.java import find_java
+from tests.command import reconciler
 from tests.e2e.samples import PageText, check_page, wait_until_idle
 from tools.generate_docs import fill_sections
 
@@ -83,9 +84,22 @@ def commands(page: str) -> list[str]:
     return [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]
 
 
+def samples_of_github(new_user: NewUser) -> dict[str, str]:
+    """Return the comment on a pull request and the issue about drift, as the workflows write them."""
+    author = ("-c", "user.name=user", "-c", "user.email=user@example.org")
+    for words in (("init", "--quiet"), ("add", "."), (*author, "commit", "--quiet", "--message=clicks are for a week")):
+        subprocess.run(["git", *words], cwd=new_user.folder, check=True, timeout=60)
+    comment = reconciler(new_user.folder, "plan", "-o", "md")
+    issue = reconciler(new_user.folder, "drift", "-o", "md")
+    assert (comment.returncode, issue.returncode) == (0, 2), comment.stderr + issue.stderr
+    texts = {"comment": comment, "issue": issue}
+    return {name: f"```markdown\n{new_user.page_text.output(result)}```\n" for name, result in texts.items()}
+
+
 def test_five_minutes_to_the_first_plan(docs_cluster: Cluster, tmp_path: Path) -> None:
-    """getting-started.md from `init` to `apply`: the page shows what each command prints, apply
-    deletes the old records and the dead group, and no action remains.
+    """getting-started.md from `init` to `apply`: the page shows what each command prints, github.md
+    shows the same plan and its drift, apply deletes the old records and the dead group, and no
+    action remains.
     """
     servers = docs_cluster.bootstrap_servers
     now_ms = int(time.time() * 1000)
@@ -97,7 +111,7 @@ def test_five_minutes_to_the_first_plan(docs_cluster: Cluster, tmp_path: Path) -
         client.commit(servers, group, {("orders", partition): 100 for partition in range(3)})
     wait_until_idle()
     page, new_user = DOCS / "getting-started.md", NewUser(tmp_path, docs_cluster)
-    outputs = {}
+    outputs, github_samples = dict[str, str](), dict[str, str]()
     for command in commands(page.name):
         if not command.startswith("reconciler ") or "completion" in command:
             continue  # tests/e2e/test_packaging.py tests the installation and the completion
@@ -112,6 +126,8 @@ def test_five_minutes_to_the_first_plan(docs_cluster: Cluster, tmp_path: Path) -
             (new_user.folder / "manifests/prod-eu/clicks.yaml").write_text(
                 new_user.page_text.manifest_for_this_machine("".join(blocks(page.name, "yaml")))
             )
+        if arguments[1] == "apply":
+            github_samples = samples_of_github(new_user)
         result = new_user.type(command)
         assert result.returncode == 0, f"{command}: {result.stdout}{result.stderr}"
         outputs[arguments[1]] = new_user.page_text.output(result)
@@ -127,7 +143,8 @@ def test_five_minutes_to_the_first_plan(docs_cluster: Cluster, tmp_path: Path) -
     assert second_apply.returncode == 0
     assert client.watermarks(servers, "clicks", 0) == (40, 100)
     samples = {command: f"```text\n{output}```\n" for command, output in outputs.items()}
-    check_page(page, fill_sections(page.read_text(encoding="utf-8"), samples), test=__file__)
+    for path, sections in ((page, samples), (DOCS / "github.md", github_samples)):
+        check_page(path, fill_sections(path.read_text(encoding="utf-8"), sections), test=__file__)
 
 
 def test_the_crontab_prints_nothing_without_drift(docs_cluster: Cluster, tmp_path: Path) -> None:

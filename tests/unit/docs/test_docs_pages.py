@@ -21,18 +21,14 @@ from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
 from reconciler.kafka.permissions import Permission, RequiredAccess, Role, Selection
 from reconciler.manifest.files import load
 from reconciler.manifest.schema import schemas
-from reconciler.model.names import Address, SourceLocation
-from reconciler.model.plan import Plan, Satisfied, Source, sort_decisions
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupState
 from reconciler.plan import drift
 from reconciler.report import suggest_report, write_lines
 from reconciler.suggest.rules import suggest
-from reconciler.text.formatting import format_instant
-from tests import rendering as report
 from tests.strategies import facts
-from tests.strategies.examples import purge, removal
+from tests.strategies.examples import plan, purge, removal
 from tools.generate_docs import code_tables, fill_sections, wrap
 
 ROOT = Path(__file__).parents[3]
@@ -43,38 +39,12 @@ LINKING = sorted((*DOCS.rglob("*.md"), *ROOT.glob("*.md")))
 GOLDEN = ROOT / "tests" / "golden" / "01-one-of-each-kind"
 GENERATED = (
     ROOT / "README.md",
-    *(DOCS / f"{name}.md" for name in ("cli", "commands", "github", "plan", "rights", "suggest")),
+    *(DOCS / f"{name}.md" for name in ("cli", "commands", "plan", "rights", "suggest")),
 )
 """Pages with parts that `sections` writes."""
 NOW_MS = 1_795_250_000_000
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 DAY_MS = 86_400_000
-
-
-def a_plan() -> Plan:
-    clicks = purge(
-        "clicks",
-        0,
-        policy="clicks",
-        declared_at=SourceLocation("manifests/prod-eu/clicks.yaml", 1, 1),
-        topic_id="6J3kzQ5hTgmPq0T9oYfR1w",
-    )
-    old_etl = removal(
-        declared_at=SourceLocation("manifests/prod-eu/clicks.yaml", 8, 1),
-        reason=f"EMPTY, no activity since {format_instant(NOW_MS - 9 * DAY_MS)}",
-        fingerprint="f" * 64,
-        last_activity_ms=NOW_MS - 9 * DAY_MS,
-        newest_record=(3, 4711),
-    )
-    in_sync = [Satisfied(Address("LeaderPolicy", "everything-preferred", "payments", number)) for number in range(14)]
-    return Plan(
-        cluster="prod-eu",
-        cluster_id=CLUSTER_ID,
-        observed_at_ms=NOW_MS,
-        expires_at_ms=NOW_MS + DAY_MS,
-        decisions=sort_decisions([clicks, old_etl, *in_sync]),
-        source=Source(commit="4f2c9aa0c1d2e3f405162738495a6b7c8d9e0f10"),
-    )
 
 
 def a_checkup() -> ClusterCheck:
@@ -205,12 +175,10 @@ def command_pages() -> Iterator[str]:
 
 
 def sections() -> dict[str, str]:
-    plan, checkup = a_plan(), a_checkup()
+    checkup = a_checkup()
     return {
         "golden manifest": fenced((GOLDEN / "manifests" / "policy.yaml").read_text(encoding="utf-8"), "yaml"),
         "golden plan": fenced((GOLDEN / "plan.txt").read_text(encoding="utf-8")),
-        "comment": fenced(report.markdown(plan), "markdown"),
-        "issue": fenced(report.drift_markdown(drift.report(plan)), "markdown"),
         "doctor": fenced(shown(write_lines(doctor_report(checkup, Role.APPLY)))),
         "acls": fenced("\n".join(checkup.acl_commands("User:reconciler")), "sh"),
         "suggest": fenced(suggested()),
@@ -347,7 +315,7 @@ def test_every_threat_has_a_test_or_rests_on_github() -> None:
 
 def test_the_table_of_metrics_is_complete(tmp_path: Path) -> None:
     """The table of cron.md names exactly the metrics that `drift --metrics` writes."""
-    drift.write_metrics([drift.report(a_plan())], tmp_path / "drift.prom")
+    drift.write_metrics([drift.report(plan(purge(), removal()))], tmp_path / "drift.prom")
     metrics = set(re.findall(r"^# TYPE (\w+) ", (tmp_path / "drift.prom").read_text(), re.MULTILINE))
     named = set(re.findall(r"^\| `(reconciler_\w+)`", (DOCS / "cron.md").read_text(encoding="utf-8"), re.MULTILINE))
     assert metrics == named
