@@ -77,9 +77,8 @@ def check_page(page: Path, fresh: str, *, test: str) -> None:
     assert page.read_text(encoding="utf-8") == fresh, f"{page.name} is stale: UPDATE_DOCS=1 pytest {test}"
 
 
-def wait_until_idle() -> None:
-    """Wait until groups that have committed before this call are idle for the second of `idleFor`."""
-    committed_s = time.monotonic()
+def wait_until_idle(committed_s: float) -> None:
+    """Wait until groups that have committed before `time.monotonic()` was this are idle for `idleFor`."""
     client.wait_until(lambda: time.monotonic() - committed_s > 1.5, 10, "groups that are idle for idleFor")
 
 

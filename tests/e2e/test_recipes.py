@@ -84,7 +84,7 @@ def dead_groups(cluster: Cluster) -> None:
     topic(servers, "orders", 0, 100, old_etl=40, billing=100, shipping=100, invoicing=90, search=100)
     for number in (17, 4711):
         commit(servers, f"console-consumer-{number}", "orders", 100)
-    wait_until_idle()
+    wait_until_idle(time.monotonic())
 
 
 def restarted_broker(cluster: Cluster) -> None:
