@@ -131,7 +131,7 @@ docs: setup  ## build the docs site into build/docs: strict, and without any res
 	$(BIN)/python -m tools.build_docs
 
 samples: java setup  ## write every generated part and every sample of the docs again, on real brokers
-	UPDATE_DOCS=1 $(PYTEST) -q tests/e2e/test_recipes.py tests/unit/manifest/test_generate_docs.py tests/unit/docs
+	UPDATE_DOCS=1 $(PYTEST) -q tests/e2e/test_recipes.py tests/e2e/test_docs_walk.py tests/unit/manifest/test_generate_docs.py tests/unit/docs
 
 # One resolution: the other two lock files keep the versions of the first.
 COMPILE := uv pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet

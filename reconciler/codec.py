@@ -9,9 +9,11 @@ import dataclasses
 import inspect
 import json
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Generic, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -36,6 +38,22 @@ from reconciler.text.validation import plain_reason
 T = TypeVar("T")
 Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+DOCUMENTS: Mapping[str, str] = {
+    "Plan": "a saved plan",
+    "Results": "a results file of `apply`",
+    "DriftReport": "a drift report",
+    "Journal": "the JSON of `journal`",
+    "Suggestions": "the JSON of `suggest`",
+    "PlanDiff": "the JSON of `plan diff`",
+    "Diagnostics": "the JSON of `validate`",
+    "Examination": "the JSON of `doctor`",
+    "Protection": "the JSON of `doctor --github`",
+}
+"""Kind of a document that the program writes → what a message calls it."""
+HEAD_CHARS = 400
+"""Characters of a document in which its kind stands."""
+SHOWN = frozenset({"Plan", "Results", "DriftReport"})
+"""Kinds that `show` prints."""
 _BINDING = frozenset({"request", "approved", "guard", "seen"})
 """Objects of an action that decide what is sent: no newer minor version may add a field there."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -142,6 +160,21 @@ def is_newer(version: str, known: str) -> bool:
     if version.partition(".")[0] != major:
         raise ValueError(f"format_version is {shorten(version)}, this program reads {major}.x")
     return version != known
+
+
+def document_kind(start: str) -> str:
+    """Return the kind of a document that begins like this, a key of DOCUMENTS; empty: of none."""
+    if start.startswith('{"v":'):
+        return "Journal"
+    head = re.match(r'\{\s*"format_version":\s*"[^"]*",\s*"kind":\s*"(\w+)"', start)
+    return head[1] if head and head[1] in DOCUMENTS else ""
+
+
+def wrong_document(path: Path, kind: str, expected: str) -> str:
+    """Return the message about a document that is not what a command expects, with what to run instead."""
+    carry_out = f"`reconciler apply {path}` carries it out, " if kind == "Plan" else ""
+    next_step = f": {carry_out}`reconciler show {path}` prints it" if kind in SHOWN else ""
+    return f"{path} is {DOCUMENTS[kind]}, not {expected}{next_step}"
 
 
 def shorten(value: object) -> str:

@@ -1,7 +1,6 @@
 """Writes results.json, what became of each action, and chooses the exit code that sums it up."""
 
 import json
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -110,13 +109,6 @@ def lines(outcomes: Iterable[Outcome], header: ResultsHeader) -> Iterator[str]:
 def write(path: Path, outcomes: Iterable[Outcome], header: ResultsHeader) -> None:
     """Write the document whole or not at all. Raises OSError where the folder cannot be written."""
     write_file(path, lines(outcomes, header), mode=0o644)
-
-
-def is_results(path: Path) -> bool:
-    """Return whether a file begins like a results document. Raises OSError."""
-    with path.open(encoding="utf-8", errors="replace") as stream:
-        start = stream.read(400)
-    return re.match(r'\{\s*"format_version":\s*"[^"]*",\s*"kind":\s*"Results"', start) is not None
 
 
 def parse(text: str) -> tuple[ResultsHeader, list[ResultRow]]:

@@ -246,7 +246,7 @@ def watch(
     completed = 0
     codes: set[int] = set()
     last_purge = "no purge yet"
-    with handle_signals() as signals, console.progress(settings) as progress:
+    with handle_signals() as signals, console.progress(settings, signals) as progress:
         while not signals():
             clocks = [policy.every_ms for policy in valid.policies if policy.mode is Mode.CONTINUOUS]
             interval_ms = fixed_ms or min(filter(None, clocks), default=_DEFAULT_EVERY_MS)

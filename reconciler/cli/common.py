@@ -77,7 +77,7 @@ def open_run(settings: Settings, manifests: ClusterManifests, signals: SignalSta
     )
     signals = signals or SignalState()
     with (
-        console.progress(settings) as progress,
+        console.progress(settings, signals) as progress,
         Run(
             manifests=manifests,
             engine=engine,
@@ -126,7 +126,7 @@ def show_drift(settings: Settings, reports: Sequence[DriftReport], *, paths: Seq
     """
     links = pages(settings.docs_url)
     trees = [report.drift_report(entry, pages=links) for entry in reports]
-    visible = [entry for entry in reports if not (settings.quiet and entry.is_silent)]
+    visible = [entry for entry in reports if not (settings.quiet and entry.has_nothing_to_report)]
     console.emit(
         settings,
         "a drift report",

@@ -178,29 +178,37 @@ def discard_stdout() -> None:
 
 
 def prepare(settings: Settings, *files: Path | None) -> None:
-    """Check formats, output files and `files` before a command does anything. Raises UsageError."""
+    """Check formats, output files and `files` before a command does anything. Raises UsageError.
+
+    It creates no folder: a command that fails later would leave it empty.
+    """
     outputs = settings.output_file or ()
     if Format.SARIF in (settings.output, *(file.output for file in outputs)):
         raise UsageError("-o sarif: only validate has this format; results have text, md, html, json, github")
     for path in filter(None, (*(file.path for file in outputs), *files)):
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+            present = next(place for place in (path, *path.parents) if place.exists())
+            if present != path and not present.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, f"{present} is no folder")
+            if path.is_dir() or not os.access(present, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:
             raise UsageError(f"{path} cannot be written: {error.strerror or error}; nothing was done") from error
 
 
 @contextmanager
-def progress(settings: Settings) -> Iterator[Progress]:
-    """Yield what shows the steps of a command: a bar on a terminal, otherwise lines."""
+def progress(settings: Settings, is_interrupted: Callable[[], bool] = lambda: False) -> Iterator[Progress]:
+    """Yield what shows the steps of a command: a bar on a terminal, otherwise lines.
+
+    `is_interrupted`: as in `shown`.
+    """
 
     def create() -> Progress:
         if settings.quiet:
             return NoProgress()
         return Bar(color=use_color(settings, sys.stderr)) if shows_bar() else StepLines(print_stderr)
 
-    with shown(create) as current:
+    with shown(create, is_interrupted=is_interrupted) as current:
         yield current
 
 

@@ -18,7 +18,7 @@ from reconciler.cli.loading import Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.clock import wall_clock_ms
 from reconciler.doctor import ClusterCheck, check_cluster, cluster_needs, doctor_report
-from reconciler.errors import ExitCode, GitHubUnavailable, ReconcilerError, SandboxError, UsageError, WrongCluster
+from reconciler.errors import ExitCode, GitHubUnavailable, ReconcilerError, ScanFailed, UsageError, WrongCluster
 from reconciler.gitops.github_api import GitHub
 from reconciler.gitops.protection import UNREVIEWED, Finding, State, check_environment, check_repository
 from reconciler.journal.entry import dump
@@ -27,7 +27,8 @@ from reconciler.manifest.files import DEFAULT_FOLDER
 from reconciler.model.snapshot import Unknown
 from reconciler.plan import drift as drift_reports
 from reconciler.plan.drift import DriftReport
-from reconciler.sandbox.java import find_java, major_version
+from reconciler.sandbox.java import MINIMUM, major_version
+from reconciler.scan.java import find_java
 from reconciler.text.escape import display_name, escape_text, harmless_json
 from reconciler.text.validation import error_reason
 
@@ -142,14 +143,24 @@ def _show_findings(settings: Settings, repository: str, findings: Sequence[Findi
 
 def _versions() -> str:
     try:
-        java = f"Java {major_version(find_java())}"
-    except SandboxError:
-        java = "no Java 17 or newer (--engine inline needs none)"
-    try:
         spark = f"PySpark {metadata.version('pyspark')}"
     except metadata.PackageNotFoundError:
         spark = "no PySpark (scans need the extra `scan`)"
-    return f"reconciler {__version__}, Python {platform.python_version()}, {spark}, {java}"
+    return f"reconciler {__version__}, Python {platform.python_version()}, {spark}, {describe_java()}"
+
+
+def describe_java() -> str:
+    """Return the version of the Java that a scan would start, or why it would start none."""
+    try:
+        version = major_version(find_java())
+    except ScanFailed:
+        home = os.environ.get("JAVA_HOME")
+        place = f"in JAVA_HOME, {display_name(home)}" if home else "on PATH"
+        return f"no Java {place} (--engine inline needs none)"
+    if version is None:
+        return "a Java that prints no version (--engine inline needs none)"
+    needed = "" if version >= MINIMUM else f", and Spark needs {MINIMUM} or newer (--engine inline needs none)"
+    return f"Java {version}{needed}"
 
 
 def _json(checks: list[ClusterCheck], errors: Mapping[str, str], principal: str) -> str:

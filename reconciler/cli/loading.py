@@ -12,6 +12,7 @@ import typer
 from reconciler.cli import console
 from reconciler.cli.settings import Format, Settings
 from reconciler.clock import wall_clock_ms
+from reconciler.codec import HEAD_CHARS, document_kind, wrong_document
 from reconciler.errors import ManifestsInvalid, PlanUnusable, UsageError
 from reconciler.manifest import files
 from reconciler.manifest.files import ClusterManifests, ManifestSet
@@ -49,7 +50,7 @@ def load(paths: Sequence[Path] | None, settings: Settings, *, tree: str | None =
     if tree is not None and (len(paths) != 1 or not paths[0].is_dir()):
         raise UsageError(f"the tree {tree} is that of one folder of manifests: name one folder, and no file")
     for path in paths:
-        _refuse_plan(path)
+        _refuse_document(path)
     try:
         manifests = files.load(paths, now_ms=wall_clock_ms(), cluster=settings.cluster)
     except ManifestsInvalid as error:
@@ -71,16 +72,13 @@ def load(paths: Sequence[Path] | None, settings: Settings, *, tree: str | None =
     return manifests
 
 
-def _refuse_plan(path: Path) -> None:
-    """Raise UsageError for a saved plan: each of its lines would be an error of a manifest."""
+def _refuse_document(path: Path) -> None:
+    """Raise UsageError for a document of this program: each of its lines would be an error of a manifest."""
     with suppress(OSError):  # the loader reports it
-        with path.open("rb") as stream:
-            start = stream.read(80)
-        if start.startswith(b'{\n"format_version": ') and b'\n"kind": "Plan",' in start:
-            raise UsageError(
-                f"{path} is a saved plan, not a manifest: `reconciler apply {path}` carries it out, "
-                f"`reconciler show {path}` prints it"
-            )
+        with path.open(encoding="utf-8", errors="replace") as stream:
+            kind = document_kind(stream.read(HEAD_CHARS))
+        if kind:
+            raise UsageError(wrong_document(path, kind, "a manifest"))
 
 
 def load_clusters(

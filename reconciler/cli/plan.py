@@ -16,7 +16,7 @@ from reconciler.cli.codes import ALL_CODES, find_code, pages
 from reconciler.cli.loading import Paths, PlanAndPaths
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.clock import wall_clock_ms
-from reconciler.codec import document
+from reconciler.codec import HEAD_CHARS, document, document_kind
 from reconciler.errors import ExitCode, PlanUnusable, ReconcilerError, Refused, UsageError
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.names import format_subject
@@ -30,8 +30,6 @@ from reconciler.text.escape import display_name
 from reconciler.text.formatting import count, format_duration, format_time, until
 from reconciler.text.suggest import did_you_mean
 
-_HEAD_CHARS = 1_000
-"""Characters of a document in which its kind stands."""
 LONGEST_EXPIRY_MS = 366 * 86_400_000
 DetailedExitcode = Annotated[bool, typer.Option("--detailed-exitcode", help="Exit 2 if there are actions.")]
 FINDINGS = ("blocked", "unknown", "unmatched")
@@ -143,6 +141,7 @@ def plan(
 
     The command changes nothing. `reconciler plan diff OLD NEW` compares two saved plans.
     """
+    _refuse_misspelt_diff(paths)
     findings = frozenset[str]() if fail_on is None else parse_findings(fail_on)
     expires_after_ms = parse_duration("--expires-after", expires_after)
     if not 0 < expires_after_ms <= LONGEST_EXPIRY_MS:
@@ -178,6 +177,13 @@ def plan(
     if target_errors and len(target_errors) == len(clusters):
         raise target_errors[-1]
     return common.worst_exit_code(codes)
+
+
+def _refuse_misspelt_diff(paths: Paths) -> None:
+    """Raise UsageError for `plan dif OLD NEW`, whose words would be missing manifests."""
+    word = str(paths[0]) if paths else ""
+    if did_you_mean(word, ("diff",)) and not Path(word).exists():
+        raise UsageError(f"{display_name(word)}: there is no such file or folder; did you mean `plan diff`?")
 
 
 def _announce_new_cluster(manifests: ClusterManifests) -> ExitCode:
@@ -228,10 +234,11 @@ def show(
 
     It also prints the file of `apply --results`, and the JSON of `drift`.
     """
-    if saved.is_file() and results_file.is_results(saved):
-        return _show_saved_results(saved, settings)
-    if _is_drift_report(saved):
-        return _show_drift_report(saved, settings)
+    match _read_kind(saved):
+        case "Results":
+            return _show_saved_results(saved, settings)
+        case "DriftReport":
+            return _show_drift_report(saved, settings)
     planned = plan_file.read(saved)
     has_expired = (now_ms := wall_clock_ms()) > planned.expires_at_ms
     show_plan(planned, settings, full=full, saved_to=saved, with_next_step=not has_expired)
@@ -254,13 +261,15 @@ def _show_saved_results(saved: Path, settings: Settings) -> ExitCode:
     return ExitCode.DONE
 
 
-def _is_drift_report(saved: Path) -> bool:
-    """Return whether the file begins like the JSON of `drift`."""
+def _read_kind(saved: Path) -> str:
+    """Return the kind of a document; empty: another file, or a pipe, which can be read only once."""
+    if not saved.is_file():
+        return ""
     try:
-        with saved.open(encoding="utf-8") as stream:
-            return saved.is_file() and '"kind": "DriftReport"' in stream.read(_HEAD_CHARS)
-    except (OSError, ValueError):
-        return False
+        with saved.open(encoding="utf-8", errors="replace") as stream:
+            return document_kind(stream.read(HEAD_CHARS))
+    except OSError:
+        return ""
 
 
 def _show_drift_report(saved: Path, settings: Settings) -> ExitCode:

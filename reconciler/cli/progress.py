@@ -42,8 +42,8 @@ class Progress(Protocol):
         """Forget the step, and count the time from now on."""
         ...
 
-    def close(self, *, done: bool) -> None:
-        """End; `done`: and print the elapsed time."""
+    def close(self, *, ending: str) -> None:
+        """End, and print the ending with the elapsed time: `done` or `interrupted`; empty: print nothing."""
         ...
 
 
@@ -73,7 +73,7 @@ class NoProgress:
     def restart(self) -> None:
         """Do nothing."""
 
-    def close(self, *, done: bool) -> None:
+    def close(self, *, ending: str) -> None:
         """Do nothing."""
 
 
@@ -118,13 +118,13 @@ class StepLines:
             if self._message and self._clock() - self._printed_s >= REPEAT_S:
                 self._print(self._message)
 
-    def close(self, *, done: bool) -> None:
+    def close(self, *, ending: str) -> None:
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
         with self._lock:
-            if done and self._message:
-                self._print("done")
+            if ending and self._message:
+                self._print(ending)
 
     def _print(self, message: str) -> None:
         self._printed_s = self._clock()
@@ -160,11 +160,11 @@ class Bar:
     def restart(self) -> None:
         self._message, self._status, self._started_s = "", "", time.monotonic()
 
-    def close(self, *, done: bool) -> None:
+    def close(self, *, ending: str) -> None:
         with self.hidden():
             self._hidden += 1  # for good
-            if done and self._message:
-                print(f"done in {self._elapsed()}", file=sys.stderr, flush=True)
+            if ending and self._message:
+                print(f"{ending} after {self._elapsed()}", file=sys.stderr, flush=True)
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
@@ -220,8 +220,11 @@ _current: Progress | None = None
 
 
 @contextmanager
-def shown(create: Callable[[], Progress]) -> Iterator[Progress]:
-    """Yield the progress of the command; inside another block, that one, with a new clock."""
+def shown(create: Callable[[], Progress], *, is_interrupted: Callable[[], bool] = lambda: False) -> Iterator[Progress]:
+    """Yield the progress of the command; inside another block, that one, with a new clock.
+
+    `is_interrupted`: at the end, whether a signal ended the block before it was done.
+    """
     global _current  # noqa: PLW0603 - a process has one terminal
     if _current is not None:
         current = _current
@@ -233,13 +236,13 @@ def shown(create: Callable[[], Progress]) -> Iterator[Progress]:
             raise
         return
     current = _current = create()
-    done = False
+    ending = ""
     try:
         yield current
-        done = True
+        ending = "interrupted" if is_interrupted() else "done"
     finally:
         _current = None
-        current.close(done=done)
+        current.close(ending=ending)
 
 
 @contextmanager

@@ -11,11 +11,14 @@ from reconciler.apply import restore
 from reconciler.apply.results import exit_code, may_have_written
 from reconciler.cli import common, console, loading
 from reconciler.cli.loading import Paths, parse_path
-from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.cli.signals import handle_signals
 from reconciler.errors import ExitCode, PlanUnusable, Refused, UsageError
 from reconciler.report.tree import Report
 from reconciler.text.escape import quoted
+
+_FORMATS = (Format.TEXT, Format.MD, Format.HTML)
+"""Checked before anything is read."""
 
 
 @accepts_settings
@@ -41,6 +44,7 @@ def restore_group(
     Only offsets whose topic still has the same id and whose log still holds them are written, and
     never over a group that exists. Records that apply has deleted cannot be restored.
     """
+    console.check_formats(settings, "restore-group", _FORMATS)
     console.prepare(settings)
     if confirm is not None and confirm != group:
         raise UsageError(f"--confirm {quoted(confirm)} is not the group {quoted(group)}: nothing was done")

@@ -35,12 +35,16 @@ def silent_brokers(session: KafkaSession, addresses: Mapping[int, str]) -> dict[
         wait_all((client,), sent.values(), Deadline.after(patience_s + 1.0))
         answers |= sent
     return {
-        broker: Unknown(
-            f"broker {broker} ({addresses[broker]}) did not answer within {patience_s:.0f} s", Cause.SILENT_BROKER
-        )
+        broker: silence_of(broker, addresses[broker], patience_s)
         for broker, answer in answers.items()
         if not _has_answered(answer)
     }
+
+
+def silence_of(broker: int, address: str, patience_s: float) -> Unknown:
+    """Return the reason for facts that a broker keeps. It names its own wait, which is shorter than --timeout."""
+    reason = f"broker {broker} ({address}) did not answer a test request within {patience_s:.0f} s"
+    return Unknown(reason, Cause.SILENT_BROKER)
 
 
 def _has_answered(answer: Future[Any]) -> bool:

@@ -100,8 +100,8 @@ class DriftReport:
         return not self.subjects and not self.has_unknowns
 
     @property
-    def is_silent(self) -> bool:
-        """Whether there is nothing to say: the cluster is in sync, without a warning."""
+    def has_nothing_to_report(self) -> bool:
+        """Whether -q prints nothing: the cluster is in sync, without a warning."""
         return self.in_sync and not self.unmatched
 
 

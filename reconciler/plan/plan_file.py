@@ -18,7 +18,16 @@ from pydantic_core import to_json, to_jsonable_python
 
 from reconciler import __version__, operations
 from reconciler.atomic_file import write_file
-from reconciler.codec import Codec, Schema, compare, document, is_newer, shorten
+from reconciler.codec import (
+    Codec,
+    Schema,
+    compare,
+    document,
+    document_kind,
+    is_newer,
+    shorten,
+    wrong_document,
+)
 from reconciler.errors import PlanUnusable, ReconcilerError
 from reconciler.model.action import Action
 from reconciler.model.bounds import InstantMs, NonEmpty, Total
@@ -329,6 +338,10 @@ def _range(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}-{last}"
 
 
+class _OtherDocument(ValueError):
+    """A file that is another document of this program; its argument is the kind."""
+
+
 _Lines = Iterator[tuple[int, str]]
 """Line numbers and lines without their ends."""
 
@@ -344,6 +357,8 @@ def _opened(path: Path) -> Iterator[tuple[Header, Iterator[Decision]]]:
         next_step = f", `reconciler plan --out {path}` saves a plan" if isinstance(error, FileNotFoundError) else ""
         reason = error.strerror or error
         raise PlanUnusable(f"cannot read the plan {path}: {reason}; nothing was done{next_step}") from error
+    except _OtherDocument as error:
+        raise PlanUnusable(f"{wrong_document(path, str(error), 'a plan')}; nothing was done") from None
     except ValueError as error:
         raise PlanUnusable(
             f"the plan {path} is not usable: {error_reason(error)}; nothing was done, plan again"
@@ -368,6 +383,8 @@ def _header(numbered: _Lines) -> tuple[Header, bool]:
     text, newer = "", False
     for number, line in numbered:
         text += line + "\n"
+        if number in (1, 3) and (kind := document_kind(text)) not in ("", "Plan"):
+            raise _OtherDocument(kind)
         if number == 1 and line not in ("", "{"):
             raise ValueError(f"line 1 is {shorten(line)}, which is no beginning of a plan ({_HINT})")
         if number == 3:

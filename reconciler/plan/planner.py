@@ -1,7 +1,7 @@
 """Makes the plan of policies and one snapshot; limits.py decides whether it is too much."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from reconciler.errors import UsageError, WrongCluster
 from reconciler.model.action import Mode
@@ -42,7 +42,7 @@ def scan_request(
     target that means none.
     """
     policies = list(policies)
-    addresses = find_targets(targets, policies).union(candidates)
+    addresses = frozenset(candidates).union(*find_targets(targets, policies).values())
     if not addresses:
         return ScanRequest.union(policy.scan_request(observed_at_ms) for policy in policies)
     return ScanRequest.union(
@@ -70,8 +70,9 @@ def plan(
     subjects. `snapshot` answers `scan_request(…, snapshot.observed_at_ms)` of those inside.
     `connection_changes`: fields in which the manifests would connect elsewhere.
 
-    `targets`: full addresses, or subjects as a plan prints them. `candidates`: further subjects to
-    plan, such as those of `find_candidates`; without a decision, they are no error.
+    `targets`: full addresses, or subjects as a plan prints them, which mean the subject in each policy
+    that decides about it. `candidates`: further subjects to plan, such as those of `find_candidates`;
+    without a decision, they are no error.
 
     Raises WrongCluster for facts of another cluster, UsageError for a target without any decision.
     """
@@ -82,7 +83,7 @@ def plan(
         )
     policies = list(policies)
     targeted = find_targets(targets, policies)
-    addresses = targeted.union(candidates)
+    addresses = frozenset(candidates).union(*targeted.values())
     # What blocks the topic or the policy of a target blocks the target.
     above = {address for target in addresses for address in with_parents(target)}
     selections = sorted((policy.select(snapshot) for policy in policies), key=lambda s: s.policy.address)
@@ -95,8 +96,7 @@ def plan(
         # Narrowing never changes a decision, only whether it is part of the plan.
         if not addresses or decision.address in above or not addresses.isdisjoint(with_parents(decision.address))
     )
-    if targeted:
-        _check_targets(targeted, decisions, snapshot)
+    decided_targets = _find_decided(targeted, decisions, snapshot) if targeted else frozenset()
     planned_policies = [selection.policy for selection in planned]
     return Plan(
         cluster=cluster.metadata.name,
@@ -106,7 +106,7 @@ def plan(
         decisions=decisions,
         limits=limits.verdicts(decisions, cluster, waivers, snapshot, connection_changes=connection_changes),
         source=source or Source(),
-        targets=tuple(sorted(map(str, addresses))),
+        targets=tuple(sorted(map(str, decided_targets.union(candidates)))),
         incomplete=tuple(_incomplete(planned_policies, decisions, snapshot)),
         unmatched=tuple(warning for selection in planned if (warning := unmatched(selection, snapshot))),
         notes=tuple(
@@ -202,13 +202,24 @@ def _silent(policies: Sequence[Policy], decisions: Iterable[Decision], snapshot:
         yield f"{reason[:1].upper()}{reason[1:]}: {effect}."
 
 
-def _check_targets(targets: Iterable[Address], decisions: Iterable[Decision], snapshot: ClusterSnapshot) -> None:
-    """Raise UsageError for a target without a decision: a typing error must not look in sync."""
+def _find_decided(
+    targets: Mapping[str, frozenset[Address]], decisions: Iterable[Decision], snapshot: ClusterSnapshot
+) -> frozenset[Address]:
+    """Return which of the addresses that targets may mean have a decision.
+
+    Raises UsageError for a target without any: a typing error must not look in sync.
+    """
     decided = {decision.address for decision in decisions}
     touched = {address for subject in decided for address in with_parents(subject)}
-    for target in sorted(targets):
-        if target not in touched and decided.isdisjoint(with_parents(target)):
+    with_decision: set[Address] = set()
+    for text, addresses in targets.items():
+        matched = {target for target in addresses if target in touched or not decided.isdisjoint(with_parents(target))}
+        if not matched:
+            target = min(addresses)
             names: Collection[str] = snapshot.groups if target.kind in GROUP_KINDS else snapshot.topics
             near = None if target.name in names else did_you_mean(target.name, names)
             hint = f"; did you mean {display_name(near)}?" if near else ""
-            raise UsageError(f"--target {format_address(target)}: nothing is decided about it{hint}")
+            subject = format_address(target) if len(addresses) == 1 else text
+            raise UsageError(f"--target {subject}: nothing is decided about it{hint}")
+        with_decision |= matched
+    return frozenset(with_decision)

@@ -5,7 +5,7 @@ address always wins, so that every group has one text that means only this group
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from reconciler.errors import UsageError
@@ -25,21 +25,13 @@ def with_parents(address: Address) -> tuple[Address, ...]:
     return address, Address(address.kind, address.policy, address.name), address.policy_address
 
 
-def find_targets(texts: Iterable[str], policies: Iterable[Policy]) -> frozenset[Address]:
-    """Return the addresses that these texts mean. Needs no fact of the cluster.
+def find_targets(texts: Iterable[str], policies: Iterable[Policy]) -> Mapping[str, frozenset[Address]]:
+    """Return for each text every subject of policies that it may mean. Needs no fact of the cluster.
 
-    Raises UsageError for a text that names nothing that a policy selects, or several subjects.
+    Raises UsageError for a text that names nothing that a policy selects.
     """
     policies = list(policies)
-    return frozenset(_find_target(text, policies) for text in texts)
-
-
-def _find_target(text: str, policies: Sequence[Policy]) -> Address:
-    candidates = _find_candidates(text, policies, label=f"--target {text}")
-    if len(candidates) > 1:
-        raise UsageError(f"--target {_ambiguous(text, sorted(candidates))}")
-    (target,) = candidates
-    return target
+    return {text: _find_candidates(text, policies, label=f"--target {text}") for text in texts}
 
 
 def find_candidates(text: str, policies: Iterable[Policy]) -> frozenset[Address]:

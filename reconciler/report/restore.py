@@ -1,12 +1,13 @@
 """Builds the reports of a restored group: what would be written, and what became of it."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
 from reconciler.apply.restore import Removal, RestorePlan, unwritten
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset
-from reconciler.report.tree import Item, Report, Section, Severity
+from reconciler.report.tree import Item, Report, Section, Severity, group_equal
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import count
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
@@ -14,14 +15,12 @@ from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
 
 def restore_plan_report(planned: RestorePlan, cluster: str) -> Report:
     """The report of which offsets would be written, and why not the others."""
-    refused = unwritten(planned)
-    items = (_planned_item(commit, refused.get(commit.at)) for commit in planned.removal.offsets)
     total = f"of {count(len(planned.removal.offsets), 'offset')} can be written back."
     failure = planned.group_failure
     return Report(
         title="restore-group",
         opening=_opening(planned.removal, cluster),
-        sections=(Section(items=tuple(items)),),
+        sections=(Section(items=tuple(_items(planned.removal.offsets, unwritten(planned), _planned_item))),),
         summary=(
             *((sentence(failure.detail), ". ") if failure is not None else ()),
             strong(f"{len(planned.writable):,}"),
@@ -37,9 +36,30 @@ def restore_report(removal: Removal, outcomes: Mapping[TopicPartition, Outcome],
     return Report(
         title="restore-group",
         opening=_opening(removal, cluster),
-        sections=(Section(items=tuple(_outcome_items(removal, outcomes))),),
+        sections=(Section(items=tuple(_items(removal.offsets, outcomes, _outcome_item))),),
         summary=(strong(f"{written:,}"), f" {total}"),
     )
+
+
+def _items(
+    offsets: Sequence[CommittedOffset],
+    outcomes: Mapping[TopicPartition, Outcome],
+    make: Callable[[Sequence[CommittedOffset], Outcome | None], Item],
+) -> Iterator[Item]:
+    """Yield an item for the partitions of each topic that have one cause; what is not written comes first."""
+
+    def cause(commit: CommittedOffset) -> Hashable:
+        outcome = outcomes.get(commit.at)
+        # Details of one cause differ in their offsets only.
+        details = () if outcome is None else (outcome.status, outcome.code, re.sub("[0-9]+", "…", outcome.detail))
+        return commit.topic, details
+
+    def is_success(same: Sequence[CommittedOffset]) -> bool:
+        outcome = outcomes.get(same[0].at)
+        return outcome is None or outcome.status is Status.APPLIED
+
+    for same in sorted(group_equal(offsets, cause), key=is_success):
+        yield make(same, outcomes.get(same[0].at))
 
 
 def _opening(removal: Removal, cluster: str) -> tuple[Phrase, ...]:
@@ -47,28 +67,39 @@ def _opening(removal: Removal, cluster: str) -> tuple[Phrase, ...]:
     return (("Group ", group, " on ", escaped_name(cluster), ", from ", sentence(removal.source)),)
 
 
-def _planned_item(commit: CommittedOffset, refusal: Outcome | None) -> Item:
+def _planned_item(same: Sequence[CommittedOffset], refusal: Outcome | None) -> Item:
+    text: Phrase = (_offsets(same),)
     if refusal is None:
-        return Item(
-            label="Write", subject=_subject(commit), text=(f"offset {commit.offset}",), severity=Severity.CHANGE
-        )
-    text = (f"offset {commit.offset}: ", sentence(refusal.detail))
-    return Item(label="Do not write", subject=_subject(commit), text=text, severity=Severity.WARNING)
+        return Item(label="Write", subject=_subject(same), text=text, severity=Severity.CHANGE)
+    text = (*text, ": ", sentence(refusal.detail))
+    return Item(label="Do not write", subject=_subject(same, has_example=True), text=text, severity=Severity.WARNING)
 
 
-def _outcome_items(removal: Removal, outcomes: Mapping[TopicPartition, Outcome]) -> Iterator[Item]:
-    for commit in removal.offsets:
-        outcome = outcomes[commit.at]
-        is_written = outcome.status is Status.APPLIED
-        code = f" ({outcome.code})" if outcome.code not in (None, "NONE") else ""
-        effect = f"; now {outcome.read_back}" if outcome.read_back else ""
-        yield Item(
-            label="Written" if is_written else "Not written",
-            subject=_subject(commit),
-            text=(f"offset {commit.offset}: {outcome.status}: ", sentence(outcome.detail), f"{code}{effect}"),
-            severity=Severity.GOOD if is_written else Severity.ERROR,
-        )
+def _outcome_item(same: Sequence[CommittedOffset], outcome: Outcome | None) -> Item:
+    assert outcome is not None, "each offset has an outcome"
+    is_written = outcome.status is Status.APPLIED
+    code = f" ({outcome.code})" if outcome.code not in (None, "NONE") else ""
+    effect = f"; now {outcome.read_back}" if outcome.read_back and len(same) == 1 else ""
+    return Item(
+        label="Written" if is_written else "Not written",
+        subject=_subject(same, has_example=not is_written),
+        text=(f"{_offsets(same)}: {outcome.status}: ", sentence(outcome.detail), f"{code}{effect}"),
+        severity=Severity.GOOD if is_written else Severity.ERROR,
+    )
 
 
-def _subject(commit: CommittedOffset) -> Phrase:
-    return (name(str(commit.at)),)
+def _subject(same: Sequence[CommittedOffset], *, has_example: bool = False) -> Phrase:
+    """Return the partition, or how many of a topic. `has_example`: with the first one, whose detail is shown."""
+    first = name(str(same[0].at))
+    if len(same) == 1:
+        return (first,)
+    example: Phrase = (", such as ", first) if has_example else ()
+    return (f"{count(len(same), 'partition')} of ", name(same[0].topic), *example)
+
+
+def _offsets(same: Sequence[CommittedOffset]) -> str:
+    """Return `offset 100`, or `offsets 100 to 250` of several partitions."""
+    offsets = [commit.offset for commit in same]
+    if min(offsets) == max(offsets):
+        return f"offset {offsets[0]}"
+    return f"offsets {min(offsets)} to {max(offsets)}"

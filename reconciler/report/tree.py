@@ -4,15 +4,25 @@ A builder per document makes a `Report`; a writer per medium renders any of them
 demand, so that the report of a million actions never stands in memory.
 """
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
 from reconciler.model.description import Fact
-from reconciler.model.names import NOWHERE, Address, SourceLocation, TopicPartition, format_address, format_subject
+from reconciler.model.names import (
+    GROUP_KINDS,
+    NOWHERE,
+    Address,
+    SourceLocation,
+    TopicPartition,
+    format_address,
+    format_subject,
+)
 from reconciler.model.plan import Unmatched
 from reconciler.text import formatting
+from reconciler.text.escape import quoted
 from reconciler.text.phrase import Phrase, escaped_name, sentence
 
 FOLD_ABOVE = 20
@@ -21,6 +31,8 @@ FOLD_ABOVE = 20
 NO_PAGES: Mapping[str, str] = {}
 """Addresses of the pages of codes, where no docs are served."""
 
+_WORD = re.compile(r"[\w./\[\]-]+")
+"""Characters of topics, partitions, addresses and paths."""
 T = TypeVar("T")
 
 
@@ -158,9 +170,20 @@ def fold_equal(
 
 
 def cause_of(reason: str, address: Address) -> str:
-    """Return a reason without the name of its subject: the same for all subjects of one cause."""
+    """Return a reason without the name of its subject: the same for all subjects of one cause.
+
+    Reasons have groups in quotes, and topics and partitions as whole words: `orders` is not in
+    `orders-gdpr`, nor in the name of a policy or a file.
+    """
+    if not address.name:
+        return reason
+    if address.kind in GROUP_KINDS:
+        return reason.replace(str(address), f"{address.policy_address}/…").replace(quoted(address.name), "…")
     name = str(TopicPartition(address.name, address.partition)) if address.partition >= 0 else address.name
-    return reason.replace(name, "…") if name else reason
+    if name not in reason:  # there may be a million reasons
+        return reason
+    stand_ins = {name: "…", f"{name}.": "….", str(address): f"{address.policy_address}/…"}
+    return _WORD.sub(lambda word: stand_ins.get(word[0], word[0]), reason)
 
 
 def format_subjects(addresses: Sequence[Address]) -> Phrase:

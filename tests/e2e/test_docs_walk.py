@@ -1,7 +1,7 @@
 """Runs every command of the documentation as a new user would, on real brokers.
 
-The commands run in their order, in an empty folder with an empty HOME. They scan over a warm Spark
-Connect server; test_packaging.py covers a JVM of their own.
+The commands run in their order, in an empty folder with an empty HOME. Their output is the sample
+below them; UPDATE_DOCS=1 writes it into the page.
 """
 
 import os
@@ -20,6 +20,9 @@ from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
 from reconciler.sandbox.java import find_java
+from tests.command import reconciler
+from tests.e2e.samples import PageText, check_page, wait_until_idle
+from tools.generate_docs import fill_sections
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
@@ -43,8 +46,8 @@ class NewUser:
 
     def __init__(self, folder: Path, cluster: Cluster) -> None:
         self.folder = folder / "repository"
+        self.page_text = PageText(cluster, {"broker-1:9093": cluster.bootstrap_servers})
         self._home = folder / "home"
-        self._cluster = cluster
         self.folder.mkdir()
         self._home.mkdir()
 
@@ -54,7 +57,7 @@ class NewUser:
         """
         binaries = f"{Path(sys.executable).parent}{os.pathsep}{find_java().parent}"
         return subprocess.run(
-            ["bash", "--noprofile", "--norc", "-c", line.replace("broker-1:9093", self._cluster.bootstrap_servers)],
+            ["bash", "--noprofile", "--norc", "-c", self.page_text.for_this_machine(line)],
             cwd=self.folder,
             env={
                 "PATH": f"{binaries}{os.pathsep}/usr/bin:/bin",
@@ -81,17 +84,35 @@ def commands(page: str) -> list[str]:
     return [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]
 
 
+def samples_of_github(new_user: NewUser) -> dict[str, str]:
+    """Return the comment on a pull request and the issue about drift, as the workflows write them."""
+    author = ("-c", "user.name=user", "-c", "user.email=user@example.org")
+    for words in (("init", "--quiet"), ("add", "."), (*author, "commit", "--quiet", "--message=clicks are for a week")):
+        subprocess.run(["git", *words], cwd=new_user.folder, check=True, timeout=60)
+    comment = reconciler(new_user.folder, "plan", "-o", "md")
+    issue = reconciler(new_user.folder, "drift", "-o", "md")
+    assert (comment.returncode, issue.returncode) == (0, 2), comment.stderr + issue.stderr
+    texts = {"comment": comment, "issue": issue}
+    return {name: f"```markdown\n{new_user.page_text.output(result)}```\n" for name, result in texts.items()}
+
+
 def test_five_minutes_to_the_first_plan(docs_cluster: Cluster, tmp_path: Path) -> None:
-    """getting-started.md from `init` to `apply`: the plan names the old records, apply deletes
-    them, and no action remains.
+    """getting-started.md from `init` to `apply`: the page shows what each command prints, github.md
+    shows the same plan and its drift, apply deletes the old records and the dead group, and no
+    action remains.
     """
+    servers = docs_cluster.bootstrap_servers
     now_ms = int(time.time() * 1000)
-    client.create_topics(docs_cluster.bootstrap_servers, [Topic("clicks")])
+    client.create_topics(servers, [Topic("clicks"), Topic("orders", 3)])
     old_record, new_record = Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS), Record(b"new", timestamp_ms=now_ms)
-    client.produce(docs_cluster.bootstrap_servers, "clicks", {0: [*[old_record] * 40, *[new_record] * 60]})
-    new_user = NewUser(tmp_path, docs_cluster)
-    commands_run = []
-    for command in commands("getting-started.md"):
+    client.produce(servers, "clicks", {0: [*[old_record] * 40, *[new_record] * 60]})
+    client.produce(servers, "orders", {partition: [new_record] * 100 for partition in range(3)})
+    for group in ("billing", "old-etl", "search"):
+        client.commit(servers, group, {("orders", partition): 100 for partition in range(3)})
+    committed_s = time.monotonic()
+    page, new_user = DOCS / "getting-started.md", NewUser(tmp_path, docs_cluster)
+    outputs, github_samples = dict[str, str](), dict[str, str]()
+    for command in commands(page.name):
         if not command.startswith("reconciler ") or "completion" in command:
             continue  # tests/e2e/test_packaging.py tests the installation and the completion
         arguments = shlex.split(command)
@@ -102,24 +123,29 @@ def test_five_minutes_to_the_first_plan(docs_cluster: Cluster, tmp_path: Path) -
             ]
             command = shlex.join([*init_arguments, "--action", ACTION])
         if arguments[1] == "plan":
+            wait_until_idle(committed_s)
             (new_user.folder / "manifests/prod-eu/clicks.yaml").write_text(
-                "".join(blocks("getting-started.md", "yaml"))
+                new_user.page_text.manifest_for_this_machine("".join(blocks(page.name, "yaml")))
             )
+        if arguments[1] == "apply":
+            github_samples = samples_of_github(new_user)
         result = new_user.type(command)
         assert result.returncode == 0, f"{command}: {result.stdout}{result.stderr}"
-        commands_run.append(arguments[1])
+        outputs[arguments[1]] = new_user.page_text.output(result)
         if arguments[1] == "init":
-            [listing] = [block for block in blocks("getting-started.md", "text") if ".github" in block]
-            assert result.stdout == listing
             assert CLUSTER_ID in (new_user.folder / "manifests/prod-eu/cluster.yaml").read_text()
         if arguments[1] == "plan":
             assert "clicks[0] (clicks): at most 40 records (40.0 %), log start from 0 to 40" in result.stdout
+            assert '"old-etl" (dead-etl): 3 committed offsets on 1 topic' in result.stdout
             assert "Waiting" not in result.stdout
-    assert commands_run == ["--version", "init", "validate", "doctor", "plan", "apply"]
-    assert client.watermarks(docs_cluster.bootstrap_servers, "clicks", 0) == (40, 100)
+    assert list(outputs) == ["--version", "init", "validate", "doctor", "plan", "apply"]
+    assert client.watermarks(servers, "clicks", 0) == (40, 100)
     second_apply = new_user.type("reconciler apply plan.json")
     assert second_apply.returncode == 0
-    assert client.watermarks(docs_cluster.bootstrap_servers, "clicks", 0) == (40, 100)
+    assert client.watermarks(servers, "clicks", 0) == (40, 100)
+    samples = {command: f"```text\n{output}```\n" for command, output in outputs.items()}
+    for path, sections in ((page, samples), (DOCS / "github.md", github_samples)):
+        check_page(path, fill_sections(path.read_text(encoding="utf-8"), sections), test=__file__)
 
 
 def test_the_crontab_prints_nothing_without_drift(docs_cluster: Cluster, tmp_path: Path) -> None:

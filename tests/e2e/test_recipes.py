@@ -5,13 +5,11 @@ A page is the script: YAML blocks that begin with `# manifests/…` are files, l
 the pages. What differs from run to run is replaced: see docs/recipes/README.md.
 """
 
-import os
 import re
 import shlex
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -20,18 +18,14 @@ from confluent_kafka.admin import AdminClient
 from reconciler.sandbox import client, tools
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster, start, stop
-from reconciler.text.formatting import format_instant
 from tests.command import environment, reconciler
+from tests.e2e.samples import PageText, check_page, wait_until_idle
 
 pytestmark = pytest.mark.brokers
 
 RECIPES = Path(__file__).parents[2] / "docs" / "recipes"
 PAGES = sorted(page for page in RECIPES.glob("*.md") if page.name != "README.md")
-MINUTE_MS, DAY_MS = 60_000, 86_400_000
-PAGE_NOW_MS = 1_795_255_200_000
-"""The time of the pages, 2026-11-21T10:00:00Z: instants of manifests and outputs are relative to it."""
-PAGE_CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
-INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
+DAY_MS = 86_400_000
 BLOCK = re.compile(r"^```(yaml|console)\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 
@@ -90,8 +84,7 @@ def dead_groups(cluster: Cluster) -> None:
     topic(servers, "orders", 0, 100, old_etl=40, billing=100, shipping=100, invoicing=90, search=100)
     for number in (17, 4711):
         commit(servers, f"console-consumer-{number}", "orders", 100)
-    committed_s = time.monotonic()
-    client.wait_until(lambda: time.monotonic() - committed_s > 1.5, 10, "groups that are idle for idleFor")
+    wait_until_idle(time.monotonic())
 
 
 def restarted_broker(cluster: Cluster) -> None:
@@ -145,12 +138,11 @@ class Recipe:
     def __init__(self, page: Path, folder: Path, cluster: Cluster) -> None:
         self.page = page
         self._folder = folder
-        self._start_ms = int(time.time() * 1000)
         self._code = 0
-        self._digests: dict[str, str] = {}
         servers = cluster.bootstrap_servers.split(",")
-        self._here = {f"broker-{number}:9092": server for number, server in enumerate(servers, 1)}
-        self._here[PAGE_CLUSTER_ID] = cluster.cluster_id
+        self._page_text = PageText(
+            cluster, {f"broker-{number}:9092": server for number, server in enumerate(servers, 1)}
+        )
 
     def run(self) -> str:
         """Write the files and run the commands of the page; return it with the real outputs."""
@@ -171,15 +163,12 @@ class Recipe:
         return "```console\n" + "\n".join(outputs) + "```\n"
 
     def _write(self, text: str) -> None:
-        """Write a manifest, with instants relative to now and durations that a test can wait for."""
+        """Write a manifest."""
         name = re.match(r"# (manifests/[\w.-]+)\n", text)
         assert name, f"{self.page}: a YAML block begins with the path of its file:\n{text}"
-        for page_text, own in self._here.items():
-            text = text.replace(page_text, own)
-        text = INSTANT.sub(lambda instant: self._shift(instant[0], self._start_ms - PAGE_NOW_MS, 1000), text)
         path = self._folder / name[1]
         path.parent.mkdir(exist_ok=True)
-        path.write_text(text.replace("idleFor: 3d", "idleFor: 1s"), encoding="utf-8")
+        path.write_text(self._page_text.manifest_for_this_machine(text), encoding="utf-8")
 
     def _output(self, command: str) -> str:
         """Run a command as a shell does, and return what a terminal shows, normalized."""
@@ -201,36 +190,7 @@ class Recipe:
                 check=False,
             )
         self._code = done.returncode
-        messages = [line for line in done.stderr.splitlines() if line.startswith(("error", "warning"))]
-        lines = [line.rstrip() for line in (*done.stdout.strip("\n").splitlines(), *messages)]
-        return self._normalized("".join(f"{line}\n" for line in lines))
-
-    def _normalized(self, text: str) -> str:
-        """Replace what differs from run to run: addresses, instants, ids of runs, digests and durations."""
-        for page_text, own in self._here.items():
-            text = text.replace(own, page_text)
-        text = INSTANT.sub(lambda instant: self._shift(instant[0], PAGE_NOW_MS - self._start_ms, 10 * MINUTE_MS), text)
-        text = re.sub(r"[0-9a-f]{64}", lambda digest: self._digest(digest[0]), text)
-        text = re.sub(r"\brun [0-9a-f]{12}\b", "run 4f2c9aa0c1d2", text)
-        text = re.sub(r"\b\d\.\d+e\+09$", str(PAGE_NOW_MS / 1000), text, flags=re.MULTILINE)
-        return re.sub(r"\b(?:\d+ min )?\d+(?:\.\d+)? (?:ms|s)\b", "2 s", text)
-
-    def _shift(self, instant: str, difference_ms: int, step_ms: int) -> str:
-        """Return an instant moved by a difference, rounded to a multiple of a step from the time of the page."""
-        moved = time_ms(instant) + difference_ms
-        base = PAGE_NOW_MS if step_ms > 1000 else 0
-        return format_instant(base + round((moved - base) / step_ms) * step_ms)
-
-    def _digest(self, digest: str) -> str:
-        """Return the same stand-in for the same digest: 64 times its number on the page."""
-        if digest not in self._digests.values():
-            self._digests.setdefault(digest, str(len(self._digests) + 1)[-1] * 64)
-        return self._digests.get(digest, digest)
-
-
-def time_ms(instant: str) -> int:
-    """Return the epoch milliseconds of `2026-11-21T10:00:00Z`."""
-    return round(datetime.fromisoformat(instant).timestamp() * 1000)
+        return self._page_text.output(done)
 
 
 def test_every_recipe_has_its_preparation() -> None:
@@ -244,6 +204,4 @@ def test_a_recipe_shows_real_output(page: Path, recipe_cluster: Cluster, tmp_pat
     remove_everything(recipe_cluster.bootstrap_servers)
     PREPARATIONS[page.stem](recipe_cluster)
     fresh = Recipe(page, tmp_path, recipe_cluster).run()
-    if os.environ.get("UPDATE_DOCS"):
-        page.write_text(fresh, encoding="utf-8")
-    assert page.read_text(encoding="utf-8") == fresh, f"{page.name} is stale: UPDATE_DOCS=1 pytest {__file__}"
+    check_page(page, fresh, test=__file__)

@@ -98,7 +98,8 @@ def test_a_silent_broker_is_named_with_its_address_and_the_patience(cluster: Clu
         finally:
             cluster.resume(3)
             wait_for_brokers(cluster)
-    assert silent == {3: Unknown(f"broker 3 ({addresses[3]}) did not answer within 10 s", Cause.SILENT_BROKER)}
+    sentence = f"broker 3 ({addresses[3]}) did not answer a test request within 10 s"
+    assert silent == {3: Unknown(sentence, Cause.SILENT_BROKER)}
 
 
 def test_gateway_a_slow_follower_is_a_timeout_with_an_effect(cluster: Cluster, gateway: InterpretingGateway) -> None:

@@ -267,7 +267,7 @@ def frozen_broker(cluster: Cluster, session: KafkaSession, engine: Engine) -> It
 def silence(cluster: Cluster) -> str:
     """The one reason for all facts of the frozen broker: once 14 sentences, and the advice to grant a right."""
     address = next(f"127.0.0.1:{broker.port}" for broker in cluster.brokers if broker.id == FROZEN)
-    return f"broker {FROZEN} ({address}) did not answer within 5 s"
+    return f"broker {FROZEN} ({address}) did not answer a test request within 5 s"
 
 
 def assert_only_its_facts_are_unread(snapshot: ClusterSnapshot, cluster: Cluster, silent: frozenset[str]) -> None:

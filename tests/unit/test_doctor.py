@@ -44,7 +44,7 @@ def check(report: DoctorReport) -> ClusterCheck:
         (HEALTHY, set(Role), "may delete topics"),
         (replace(HEALTHY, unseen=("the listing is incomplete",)), set(), "MISSING  the listing is incomplete"),
         (
-            replace(HEALTHY, silent=("broker 3 (b:9092) did not answer within 10 s",)),
+            replace(HEALTHY, silent=("broker 3 (b:9092) did not answer a test request within 10 s",)),
             set(),
             "SILENT   broker 3 (b:9092)",
         ),

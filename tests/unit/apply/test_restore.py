@@ -20,6 +20,7 @@ from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset, GroupType
+from reconciler.report.tree import Report
 from tests.fakes.cluster import FakeCluster, FakeGroup
 from tests.fakes.runs import removal, run
 
@@ -342,6 +343,39 @@ def test_a_file_with_two_offsets_of_a_partition_is_refused(cluster: FakeCluster,
     offsets.append({**offsets[0], "offset": 60})
     with pytest.raises(PlanUnusable, match=r'more than one offset of group "etl" for orders\[0\].*nothing was done'):
         find_removal(json.dumps(rows), GROUP, name="results.json")
+
+
+def test_the_partitions_of_a_topic_are_one_line(cluster: FakeCluster) -> None:
+    """A group of 500 partitions once had 500 lines. What is not written comes first, by its cause."""
+    cluster.create_topic("clicks", 40)
+    cluster.produce("clicks", dict.fromkeys(range(40), 100))
+    for number in range(10):
+        cluster.expire(TopicPartition("clicks", number), 30 + number)
+    clicks = [
+        CommittedOffset(
+            topic="clicks", topic_id=cluster.topics["clicks"].topic_id, partition=number, offset=20 + number
+        )
+        for number in range(40)
+    ]
+    removal = removal_of(cluster)
+    removal = replace(removal, offsets=(*removal.offsets, *clicks))
+    planned = restore.plan(removal, cluster)
+
+    def body(tree: Report) -> list[str]:
+        return [line.plain for line in report.write_lines(tree, width=None)][2:-2]
+
+    assert body(report.restore_plan_report(planned, "prod")) == [
+        "Do not write: 10 partitions of clicks, such as clicks[0] — offsets 20 to 29: the log starts at 30, above the offset",
+        "Write: 2 partitions of orders — offsets 50 to 60",
+        "Write: 30 partitions of clicks — offsets 30 to 59",
+    ]
+    context = RestoreContext(gateway=cluster, record=Events().record, stop=lambda: False, sending=lambda: None)
+    outcomes = restore.restore(planned, context)
+    assert body(report.restore_report(removal, outcomes, "prod")) == [
+        "Not written: 10 partitions of clicks, such as clicks[0] — offsets 20 to 29: stale: the log starts at 30, above the offset",
+        "Written: 2 partitions of orders — offsets 50 to 60: applied: written back",
+        "Written: 30 partitions of clicks — offsets 30 to 59: applied: written back",
+    ]
 
 
 def test_a_topic_name_of_an_edited_file_stays_on_its_line(cluster: FakeCluster) -> None:

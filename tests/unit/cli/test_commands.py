@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.app import COMMANDS, load_command, run
+from reconciler.cli.inspect import describe_java
 from reconciler.cli.settings import COMMON_PANEL
 from reconciler.errors import ExitCode
 from reconciler.plan import plan_file
@@ -231,8 +232,21 @@ def test_a_comparison_says_that_limits_refuse_one_of_the_plans(
         ("validate", 1, "`reconciler init` writes the first manifests"),
         ("plan --expires-after 0s", 64, "--expires-after 0s: expected more than 0s"),
         ("watch --every 0s", 64, "--every 0s: expected more than 0s"),
+        ("plan dif plan.json plan.json", 64, "dif: there is no such file or folder; did you mean `plan diff`?"),
+        ("plan -o json Diff plan.json plan.json", 64, "did you mean `plan diff`?"),
         ("apply none.json", 4, "`reconciler plan --out none.json` saves a plan"),
         ("show hello.txt", 4, "line 1 is 'hello', which is no beginning of a plan"),
+        (
+            "apply results.json",
+            4,
+            "results.json is a results file of `apply`, not a plan: `reconciler show results.json`",
+        ),
+        ("plan --within results.json", 4, "results.json is a results file of `apply`, not a plan"),
+        ("plan diff plan.json results.json", 4, "results.json is a results file of `apply`, not a plan"),
+        ("explain clicks[0] drift.json", 4, "drift.json is a drift report, not a plan: `reconciler show drift.json`"),
+        ("show journal.json", 4, "journal.json is the JSON of `journal`, not a plan"),
+        ("validate results.json", 64, "not a manifest: `reconciler show results.json` prints it"),
+        ("restore-group results.json g -o json", 64, "-o json: restore-group has the formats text, md, html"),
         ("plan --out", 64, "'--out' requires an argument (see reconciler plan --help)"),
         ("explain exit-9", 64, "no such code: exit-9"),
         ("explain recordPercent plan.json", 64, "or the code recordsPercent"),
@@ -249,6 +263,11 @@ def test_a_message_names_the_subject_and_the_next_step(
     """`-o html` of invalid manifests was once a bug, and an interval of 0 s meant the default."""
     (tmp_path / "wrong.yaml").write_text("apiVersion: reconciler/v1\nkind: Cluster\nmetadata: 7\n")
     (tmp_path / "hello.txt").write_text("hello\n")
+    (tmp_path / "results.json").write_text('{\n"format_version": "2.0",\n"kind": "Results",\n"run_id": "r"\n}\n')
+    (tmp_path / "drift.json").write_text(
+        '{\n  "format_version": "1.2",\n  "kind": "DriftReport",\n  "clusters": []\n}\n'
+    )
+    (tmp_path / "journal.json").write_text('{"v":1}\n')
     (tmp_path / "plan.json").write_text(GOLDEN.read_text())
     monkeypatch.chdir(tmp_path)
     assert run(typed.split()) == code
@@ -262,3 +281,26 @@ def test_one_manifest_is_no_plural(tmp_path: Path, capsys: pytest.CaptureFixture
     )
     assert run(["validate", str(tmp_path)]) == 0
     assert capsys.readouterr().out.endswith("\nvalid: 0 policies for one in 1 file\n")
+
+
+@pytest.mark.parametrize(
+    ("version", "text"),
+    [
+        ("21.0.2", "Java 21"),
+        ("11.0.9", "Java 11, and Spark needs 17 or newer (--engine inline needs none)"),
+        ("", "a Java that prints no version (--engine inline needs none)"),
+    ],
+)
+def test_doctor_names_the_java_of_a_scan(
+    version: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a wrong JAVA_HOME it once named the Java on PATH, and the scan then found none."""
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("PATH", str(java.parent))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert describe_java() == text
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
+    assert describe_java() == f"no Java in JAVA_HOME, {tmp_path}/gone (--engine inline needs none)"

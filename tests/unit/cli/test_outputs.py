@@ -79,6 +79,19 @@ def test_an_unwritable_file_is_found_before_connecting(
     assert f"{folder} cannot be written" in capsys.readouterr().err
 
 
+def test_a_scan_that_fails_leaves_no_folder(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The check of the files once created their folders, and a failed scan left them empty."""
+    out, page = tmp_path / "new" / "plan.json", tmp_path / "pages" / "html" / "plan.html"
+    words = ["plan", str(folder), "--cluster", "one", "--timeout", "1"]
+    assert run([*words, "--out", str(out), "--output-file", f"html={page}"]) == ExitCode.ERROR
+    assert not out.parent.exists()
+    assert not page.parent.parent.exists()
+    below_a_file = next(path for path in folder.iterdir() if path.is_file()) / "below" / "plan.json"
+    capsys.readouterr()
+    assert run([*words, "--out", str(below_a_file)]) == ExitCode.USAGE
+    assert f"{below_a_file} cannot be written: {below_a_file.parents[1]} is no folder" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "formats"),
     [(["doctor"], "text, json"), (["journal"], "text, json"), (["explain", "LeaderPolicy/all"], "text, md")],

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.cli.progress import REPEAT_S, StepLines, count
+from reconciler.cli.progress import REPEAT_S, StepLines, count, shown
 from reconciler.report.terminal import write_lines
 from reconciler.report.tree import Report
 from tests.terminal import run_on_terminal, screen
@@ -49,7 +49,7 @@ def test_a_step_that_continues_is_printed_again_within_three_seconds() -> None:
     assert len(lines) == 1, "the same step, and no time has passed"
     clock.now_s = REPEAT_S
     progress.repeat()
-    progress.close(done=True)
+    progress.close(ending="done")
     assert lines == [
         "[   0.0 s] reading 9 partitions (0 of 3 chunks, 0 s)",
         "[   2.0 s] reading 9 partitions (1 of 3 chunks, 1 s)",
@@ -67,8 +67,30 @@ def test_a_status_is_printed_once_and_ends_the_step() -> None:
     progress.repeat()
     progress.restart()
     progress("planning")
-    progress.close(done=False)
+    progress.close(ending="")
     assert lines == ["[   0.0 s] planning", "next round in 30 s", "[   0.0 s] planning"]
+
+
+INTERRUPTED = """
+from reconciler.cli import console
+from reconciler.cli.settings import Settings
+with console.progress(Settings(), lambda: True) as progress:
+    progress("record deletions: 1 of 2")
+"""
+
+
+@pytest.mark.parametrize(("was_interrupted", "ending"), [(False, "done"), (True, "interrupted")])
+def test_what_a_signal_ended_is_not_done(was_interrupted: bool, ending: str) -> None:
+    """After Ctrl-C, an apply that had sent one of two requests once said `done in 0 s`."""
+    progress, clock, lines = steps()
+    with shown(lambda: progress, is_interrupted=lambda: was_interrupted) as current:
+        current("record deletions: 1 of 2")
+        clock.now_s = 1.5
+    assert lines[1:] == [f"[   1.5 s] {ending}"]
+
+
+def test_a_bar_says_that_a_signal_ended_it() -> None:
+    assert re.match("interrupted after [0-9]+ s", screen(run_on_terminal("-c", INTERRUPTED))[0])
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,7 @@ manifests.
 import os
 import re
 import shlex
-import subprocess
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,28 +13,22 @@ import typer.main
 from rich.text import Text
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from reconciler import gitops
 from reconciler.cli.app import COMMANDS, app, load_command
 from reconciler.cli.console import texts
 from reconciler.doctor import ClusterCheck, doctor_report
-from reconciler.gitops import IGNORE_FILE, SCHEMA, starter_manifests
+from reconciler.gitops import starter_manifests
 from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
 from reconciler.kafka.permissions import Permission, RequiredAccess, Role, Selection
 from reconciler.manifest.files import load
 from reconciler.manifest.schema import schemas
-from reconciler.model.names import Address, SourceLocation
-from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import Plan, Satisfied, Source, sort_decisions
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupState
 from reconciler.plan import drift
 from reconciler.report import suggest_report, write_lines
 from reconciler.suggest.rules import suggest
-from reconciler.text.formatting import format_instant
-from tests import rendering as report
 from tests.strategies import facts
-from tests.strategies.examples import purge, removal
+from tests.strategies.examples import plan, purge, removal
 from tools.generate_docs import code_tables, fill_sections, wrap
 
 ROOT = Path(__file__).parents[3]
@@ -47,53 +39,12 @@ LINKING = sorted((*DOCS.rglob("*.md"), *ROOT.glob("*.md")))
 GOLDEN = ROOT / "tests" / "golden" / "01-one-of-each-kind"
 GENERATED = (
     ROOT / "README.md",
-    *(DOCS / f"{name}.md" for name in ("cli", "commands", "getting-started", "github", "plan", "rights", "suggest")),
+    *(DOCS / f"{name}.md" for name in ("cli", "commands", "plan", "rights", "suggest")),
 )
 """Pages with parts that `sections` writes."""
 NOW_MS = 1_795_250_000_000
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 DAY_MS = 86_400_000
-
-
-def a_plan() -> Plan:
-    clicks = purge(
-        "clicks",
-        0,
-        policy="clicks",
-        declared_at=SourceLocation("manifests/prod-eu/clicks.yaml", 1, 1),
-        topic_id="6J3kzQ5hTgmPq0T9oYfR1w",
-    )
-    old_etl = removal(
-        declared_at=SourceLocation("manifests/prod-eu/clicks.yaml", 8, 1),
-        reason=f"EMPTY, no activity since {format_instant(NOW_MS - 9 * DAY_MS)}",
-        fingerprint="f" * 64,
-        last_activity_ms=NOW_MS - 9 * DAY_MS,
-        newest_record=(3, 4711),
-    )
-    in_sync = [Satisfied(Address("LeaderPolicy", "everything-preferred", "payments", number)) for number in range(14)]
-    return Plan(
-        cluster="prod-eu",
-        cluster_id=CLUSTER_ID,
-        observed_at_ms=NOW_MS,
-        expires_at_ms=NOW_MS + DAY_MS,
-        decisions=sort_decisions([clicks, old_etl, *in_sync]),
-        source=Source(commit="4f2c9aa0c1d2e3f405162738495a6b7c8d9e0f10"),
-    )
-
-
-def outcomes(plan: Plan) -> list[Outcome]:
-    effects = {"GroupRemoval": ("absent", 0), "RetentionFloor": ("log start 98213", 97213)}
-    return [
-        Outcome(
-            action=action,
-            status=Status.APPLIED,
-            detail=action.APPLIED,  # the words of a real run
-            read_back=effects[action.address.kind][0],
-            sends=1,
-            removed_max=effects[action.address.kind][1],
-        )
-        for action in plan.actions
-    ]
 
 
 def a_checkup() -> ClusterCheck:
@@ -177,15 +128,6 @@ def shown(lines: Iterable[Text]) -> str:
     return "".join(texts(lines, color=False))
 
 
-def validate(files: Mapping[str, str], folder: Path) -> str:
-    """Return what `reconciler validate` prints about these files."""
-    for path, text in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "reconciler", "validate"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=True).stdout
-
-
 def commands(name: str) -> Iterator[tuple[str, TyperCommand]]:
     """Yield (typed words, command) for a command, or for each command of a group."""
     command = load_command(name)
@@ -232,21 +174,13 @@ def command_pages() -> Iterator[str]:
                 yield ""
 
 
-def sections(folder: Path) -> dict[str, str]:
-    plan, checkup = a_plan(), a_checkup()
-    starter_files = starter_manifests(CLUSTER_ID, ["broker-1:9093"], "prod-eu")
-    paths = [*starter_files, SCHEMA, IGNORE_FILE, *gitops.github(f"acme/reconciler@{'0' * 40}")]
+def sections() -> dict[str, str]:
+    checkup = a_checkup()
     return {
         "golden manifest": fenced((GOLDEN / "manifests" / "policy.yaml").read_text(encoding="utf-8"), "yaml"),
         "golden plan": fenced((GOLDEN / "plan.txt").read_text(encoding="utf-8")),
-        "comment": fenced(report.markdown(plan), "markdown"),
-        "issue": fenced(report.drift_markdown(drift.report(plan)), "markdown"),
         "doctor": fenced(shown(write_lines(doctor_report(checkup, Role.APPLY)))),
         "acls": fenced("\n".join(checkup.acl_commands("User:reconciler")), "sh"),
-        "init": fenced("\n".join(paths)),
-        "validate": fenced(validate(starter_files, folder)),
-        "plan": fenced(shown(report.text(plan, saved_to="plan.json", with_next_step=True))),
-        "apply": fenced(shown(report.results_text(plan, outcomes(plan), duration_ms=4_200))),
         "suggest": fenced(suggested()),
         "commands": "\n".join(command_pages()),
         "common": "\n".join(option_rows(common_options(), "option")) + "\n",
@@ -254,9 +188,9 @@ def sections(folder: Path) -> dict[str, str]:
     }
 
 
-def test_generated_parts_of_the_pages_are_up_to_date(tmp_path: Path) -> None:
+def test_generated_parts_of_the_pages_are_up_to_date() -> None:
     """The functions that print also write the generated parts (UPDATE_DOCS=1 rewrites them)."""
-    fresh_sections = sections(tmp_path)
+    fresh_sections = sections()
     for page in GENERATED:
         fresh = fill_sections(page.read_text(encoding="utf-8"), fresh_sections)
         if os.environ.get("UPDATE_DOCS"):
@@ -381,7 +315,7 @@ def test_every_threat_has_a_test_or_rests_on_github() -> None:
 
 def test_the_table_of_metrics_is_complete(tmp_path: Path) -> None:
     """The table of cron.md names exactly the metrics that `drift --metrics` writes."""
-    drift.write_metrics([drift.report(a_plan())], tmp_path / "drift.prom")
+    drift.write_metrics([drift.report(plan(purge(), removal()))], tmp_path / "drift.prom")
     metrics = set(re.findall(r"^# TYPE (\w+) ", (tmp_path / "drift.prom").read_text(), re.MULTILINE))
     named = set(re.findall(r"^\| `(reconciler_\w+)`", (DOCS / "cron.md").read_text(encoding="utf-8"), re.MULTILINE))
     assert metrics == named

@@ -7,6 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from reconciler import report
 from reconciler.kafka.futures import failure_of
+from reconciler.kafka.silence import silence_of
 from reconciler.model.block_reason import SILENT
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Blocked, Plan
@@ -21,8 +22,9 @@ from tests.strategies.facts import floor, group, partition, planned, removal, sn
 NUMBERS = range(14)
 NO_ANSWER = Unknown("its leader did not answer within 30 s", Cause.NO_ANSWER)
 LISTING = Unknown("the group listing is incomplete: Local: Timed out (_TIMED_OUT)", Cause.NO_ANSWER)
-SILENT_3 = Unknown("broker 3 (kafka-3:9092) did not answer within 10 s", Cause.SILENT_BROKER)
-SENTENCE = "Broker 3 (kafka-3:9092) did not answer within 10 s"
+SILENT_3 = silence_of(3, "kafka-3:9092", 10.0)
+SENTENCE = "Broker 3 (kafka-3:9092) did not answer a test request within 10 s"
+"""It once said `within 5 s` with `--timeout 10`, without saying that it was another wait."""
 
 
 def unanswered() -> ClusterSnapshot:
@@ -55,7 +57,7 @@ def test_every_fact_that_it_kept_has_one_reason() -> None:
 
 def test_a_leader_that_answers_keeps_its_own_reason() -> None:
     """Another broker is silent: it says nothing of these partitions."""
-    silent = Unknown("broker 2 (b:1) did not answer within 10 s", Cause.SILENT_BROKER)
+    silent = silence_of(2, "b:1", 10.0)
     named = name_silent_brokers(unanswered(), {2: silent})
     assert {facts.log_start for facts in named.partitions.values()} == {NO_ANSWER}
     assert name_silent_brokers(unanswered(), {}) == unanswered()

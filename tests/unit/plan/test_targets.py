@@ -85,11 +85,19 @@ def test_metadata_is_read_as_a_whole() -> None:
     assert planner.scan_request(policies, NOW_MS, targets=["orders[0]"]) == planner.scan_request(policies, NOW_MS)
 
 
-def test_an_ambiguous_target_lists_the_candidates() -> None:
-    with pytest.raises(
-        UsageError, match=r"orders.*is ambiguous; write one of these: LeaderPolicy/.*RetentionFloor/gdpr"
-    ):
-        find_targets(["orders[0]"], [floor(keep=LAST), leaders("orders")])
+def test_a_target_of_several_policies_is_planned_for_each() -> None:
+    """A plan prints `orders[0]`, and `--target 'orders[0]'` once asked which policy is meant, unlike
+    `explain`. A policy that decides nothing about it is no target.
+    """
+    policies = [floor(keep=LAST), leaders("orders"), removal("*", expectAtMost=9)]
+    facts = snapshot(partition(0), partition(1), topic(partitions=2), group("old-etl"))
+    narrow = answered(facts, planner.scan_request(policies, NOW_MS, targets=["orders[0]"]))
+    plan = planned(policies, narrow, targets=["orders[0]"])
+    addresses = ["LeaderPolicy/all/orders[0]", "RetentionFloor/gdpr/orders[0]"]
+    assert [str(decision.address) for decision in plan.decisions] == addresses
+    assert list(plan.targets) == addresses
+    with pytest.raises(UsageError, match=r"--target orders\[7\]: nothing is decided about it"):
+        planned(policies, facts, targets=["orders[7]"])
 
 
 @pytest.mark.parametrize(
@@ -149,7 +157,7 @@ def test_each_group_has_a_text_that_means_only_it(name: str) -> None:
     group = Address("GroupRemoval", "dead", name)
     others = [Address("RetentionFloor", "gdpr", "orders", 0), Address("GroupRemoval", "dead", "other")]
     for text in (str(group), format_address(group)):
-        assert find_targets([text], policies) == {group}
+        assert find_targets([text], policies) == {text: {group}}
         assert find_subjects(text, [group, *others]) == [group]
         assert matches(text, group)
         assert not any(matches(text, other) for other in others)

@@ -13,6 +13,7 @@ from reconciler.model.plan import Decision, LimitVerdict, Plan, Skipped, Source,
 from reconciler.operations.delete_records import LagPolicy, Preconditions
 from reconciler.plan import plan_file
 from reconciler.report.terminal import wrapped
+from reconciler.report.tree import cause_of
 from tests import rendering as report
 from tests.golden.report_facts import items
 from tests.golden.wording import mentions
@@ -312,6 +313,46 @@ def test_skipped_subjects_are_counted_and_listed_with_full() -> None:
     assert lines(example)[-1] == "Skipped: 1 group"
     assert not any('"live"' in line for line in lines(example))
     assert any(mentions(line, '"live"', "it is in use") for line in lines(example, full=True))
+
+
+def test_topics_of_one_cause_are_one_line_whatever_their_names_are_part_of() -> None:
+    """The topic `orders` was once cut out of the policy `orders-gdpr`, and had a line of its own."""
+    claimed = "RetentionFloor/orders-gdpr (manifests/orders.yaml:3) and RetentionFloor/a both claim {}"
+    (row,) = [
+        line
+        for line in lines(
+            plan(
+                *(blocked(f"RetentionFloor/a/{t}", code="B105", reason=claimed.format(t)) for t in ("orders", "visits"))
+            )
+        )
+        if "(B105)" in line
+    ]
+    assert mentions(row, "orders, visits", claimed.format("orders"))
+
+
+@pytest.mark.parametrize(
+    ("address", "reason", "cause"),
+    [
+        (
+            "RetentionFloor/a/orders[3]",
+            "the log start of orders[3] could not be read",
+            "the log start of … could not be read",
+        ),
+        (
+            "RetentionFloor/a/orders[3]",
+            "the records of my-orders[3] and orders[31]",
+            "the records of my-orders[3] and orders[31]",
+        ),
+        ("RetentionFloor/a/orders[3]", "RetentionFloor/a/orders[3] is gone", "RetentionFloor/a/… is gone"),
+        ("RetentionFloor/a/a.b", "a.b is compacted, as a.b.c is, not a.b.", "… is compacted, as a.b.c is, not …."),
+        ("RetentionFloor/orders", "RetentionFloor/orders selects nothing", "RetentionFloor/orders selects nothing"),
+        ("GroupRemoval/a/is", 'group "is" is STABLE', "group … is STABLE"),
+        ('GroupRemoval/a/say "hi"', 'group "say \\"hi\\"" is STABLE', "group … is STABLE"),
+        ("GroupRemoval/a/etl", "GroupRemoval/a/etl is gone", "GroupRemoval/a/… is gone"),
+    ],
+)
+def test_a_cause_is_a_reason_without_its_subject(address: str, reason: str, cause: str) -> None:
+    assert cause_of(reason, Address.parse(address)) == cause
 
 
 def test_blocked_partitions_of_one_cause_are_one_line() -> None:
