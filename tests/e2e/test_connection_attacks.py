@@ -103,7 +103,8 @@ def test_a_hostile_property_is_an_error_with_its_place(listener: Listener, tmp_p
         properties = json.loads(json.dumps(properties).replace(word, replacement))
     write(tmp_path / "manifests", [listener.address], properties)
     variables = {"KAFKA_PASSWORD": PLANTED, "KAFKA_QUERY": f"query=resource={PLANTED}"}
-    result = reconciler_process(tmp_path, "plan", "--timeout", "5", **variables)
+    run = reconciler_process if "internal.termination.signal" in properties else reconciler
+    result = run(tmp_path, "plan", "--timeout", "5", **variables)
     assert (listener.connections, listener.received) == (0, b"")
     assert result.returncode == 1, result.stderr
     lines = (tmp_path / "manifests" / "cluster.yaml").read_text().splitlines()
@@ -132,7 +133,7 @@ def test_a_reference_out_of_its_place_is_read_by_nothing(
     }
     write(tmp_path / "manifests", servers, properties)
     variables = {"KAFKA_PASSWORD": "x", "AWS_SECRET": PLANTED, "RECONCILER_SECRETS_DIR": str(tmp_path / "secrets")}
-    result = reconciler_process(tmp_path, "plan", "--timeout", "5", **variables)
+    result = reconciler(tmp_path, "plan", "--timeout", "5", **variables)
     assert (listener.connections, listener.received) == (0, b"")
     assert result.returncode == 1, result.stderr
     assert "M501 Cluster/prod (manifests/cluster.yaml:1)" in result.stderr

@@ -1,4 +1,7 @@
-"""Wheel and sdist can be built, are complete, and work with only their dependencies."""
+"""Wheel and sdist can be built, are complete, and work with only their dependencies.
+
+test_offline_install.py shows that an installed wheel plans with Spark.
+"""
 
 import json
 import os
@@ -12,15 +15,11 @@ import tarfile
 import venv
 import zipfile
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
 from reconciler import __version__, gitops
 from reconciler.gitops import starter_manifests
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import Cluster
 
 ROOT = Path(__file__).parents[2]
 
@@ -143,34 +142,6 @@ def test_the_installed_program_prints_its_version_and_validates(installed: Path,
     )
     assert location.stdout.startswith(str(installed.parent)), location.stdout
     assert location.stdout.split()[-1] == str(len(gitops.github(None)))
-
-
-@pytest.mark.brokers
-@pytest.mark.spark
-def test_the_installed_program_plans_against_a_sandbox(installed: Path, tmp_path: Path, cluster: Cluster) -> None:
-    """A floor that needs the scan: Spark and its workers import the installed package, and the plan
-    has one record to delete.
-    """
-    topic = f"packaged-{uuid4().hex[:8]}"
-    client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
-    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 11})
-    (tmp_path / "manifests").mkdir()
-    (tmp_path / "manifests" / "all.yaml").write_text(
-        f"""\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: local}}
-spec: {{clusterId: {cluster.cluster_id}, bootstrapServers: {json.dumps(cluster.bootstrap_servers.split(","))}}}
----
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {{name: floor}}
-spec: {{topics: [{topic}], keep: {{last: 10}}}}
-"""
-    )
-    plan = run(installed, tmp_path, "plan", "--detailed-exitcode", "--spark-master", "local[1]")
-    assert plan.returncode == 2, plan.stderr
-    assert f"{topic}[0] (floor): at most 1 record (9.1 %), log start from 0 to 1" in plan.stdout
 
 
 def test_the_files_of_the_image_are_enough_to_install(tmp_path: Path) -> None:

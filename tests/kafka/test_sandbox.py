@@ -56,29 +56,20 @@ def test_kafkas_own_tools_read_a_sandbox(single: Cluster) -> None:
     assert (result.returncode, result.stdout.strip()) == (0, "tooltopic:0:3"), result.stderr
 
 
-def test_a_broker_that_crashed_comes_back_with_its_data(single: Cluster) -> None:
+def test_a_broker_that_crashed_comes_back_with_its_data(named: Cluster, tmp_path: Path) -> None:
     """After a restart the broker has the same port and records, and a new pid."""
-    client.create_topics(single.bootstrap_servers, [client.Topic("survives")])
-    client.produce(single.bootstrap_servers, "survives", {0: [client.Record(b"x")] * 3})
-    before = single.brokers[0]
-    single.kill(1)
-    assert not single.alive(1)
+    client.create_topics(named.bootstrap_servers, [client.Topic("survives")])
+    client.produce(named.bootstrap_servers, "survives", {0: [client.Record(b"x")] * 3})
+    before = named.brokers[0]
+    killed = reconciler(tmp_path, "sandbox", "stop", "1", "--name", "single", "--kill")
+    assert killed.returncode == 0, killed.stderr
+    assert not named.alive(1)
     with pytest.raises(SandboxError, match="does not run"):
-        single.pause(1)
-    single.restart(1)
-    after = single.brokers[0]
+        named.pause(1)
+    named.restart(1)
+    after = named.brokers[0]
     assert (after.port, after.pid != before.pid) == (before.port, True)
-    assert client.watermarks(single.bootstrap_servers, "survives", 0) == (0, 3)
-
-
-def test_a_terminated_broker_ends_and_a_running_one_is_not_started_twice(single: Cluster) -> None:
-    """SIGTERM ends a broker; a running broker is not started a second time with the same data."""
-    with pytest.raises(SandboxError, match="still runs"):
-        single.restart(1)
-    single.terminate(1)
-    assert not single.alive(1)
-    single.restart(1)
-    assert single.alive(1)
+    assert client.watermarks(named.bootstrap_servers, "survives", 0) == (0, 3)
 
 
 def test_a_paused_broker_runs_and_does_not_respond(single: Cluster) -> None:
@@ -92,19 +83,21 @@ def test_a_paused_broker_runs_and_does_not_respond(single: Cluster) -> None:
     client.wait_until(lambda: client.visible_brokers(single.bootstrap_servers) == {1}, 30, "the resumed broker answers")
 
 
-@pytest.mark.parametrize("kill", [False, True], ids=["stop", "kill"])
-def test_commands_stop_and_start_a_broker(named: Cluster, tmp_path: Path, kill: bool) -> None:
+def test_commands_stop_and_start_a_broker(named: Cluster, tmp_path: Path) -> None:
     """`sandbox stop` ends a broker, and `sandbox start` starts it with its port and data.
 
-    A broker that is stopped or runs already is an error that names the other command.
+    A broker that is stopped or runs already is an error that names the other command. A running
+    broker is not started a second time with the same data.
     """
-    topic = f"restarted-{kill}"
+    topic = "restarted"
     client.create_topics(named.bootstrap_servers, [client.Topic(topic)])
     client.produce(named.bootstrap_servers, topic, {0: [client.Record(b"x")] * 3})
+    with pytest.raises(SandboxError, match="still runs"):
+        named.restart(1)
     refused = reconciler(tmp_path, "sandbox", "start", "1", "--name", "single")
     assert refused.returncode == 1
     assert "broker 1 of sandbox single runs already; `reconciler sandbox stop 1 --name single` stops" in refused.stderr
-    stopped = reconciler(tmp_path, "sandbox", "stop", "1", "--name", "single", *["--kill"] * kill)
+    stopped = reconciler(tmp_path, "sandbox", "stop", "1", "--name", "single")
     assert stopped.returncode == 0, stopped.stderr
     assert not named.alive(1)
     assert "broker 1   stopped" in reconciler(tmp_path, "sandbox", "status", "--name", "single").stdout
@@ -160,19 +153,6 @@ def test_no_process_remains_after_a_kill_of_the_supervisor() -> None:
     assert not cluster.dir.exists()
 
 
-def test_a_second_stop_succeeds_and_a_paused_broker_does_not_delay_the_first() -> None:
-    """A process after SIGSTOP ignores SIGTERM; the end of a sandbox does not wait for it."""
-    cluster = start(1, name="paused-end", heap_mib=256)
-    broker = identify(cluster.brokers[0].pid)
-    assert broker is not None
-    cluster.pause(1)
-    stop(cluster)
-    assert not broker.alive()
-    assert not cluster.dir.exists()
-    assert cluster.log(1).is_file()  # an error message may still point there
-    stop(cluster)
-
-
 def test_the_error_of_a_broker_that_dies_at_start_has_the_cause() -> None:
     """The message has the cause and the log, and no data remains."""
     with pytest.raises(SandboxError) as error:
@@ -192,7 +172,8 @@ def test_the_error_of_an_invalid_configuration_has_the_cause(tmp_path: Path) -> 
 def test_a_named_sandbox_runs_until_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`up`, `status` and `down` run in different processes; a second `up` of a name is refused.
 
-    Its cluster id is its own, so that a plan of another sandbox does not fit.
+    Its cluster id is its own, so that a plan of another sandbox does not fit. A process after SIGSTOP
+    ignores SIGTERM: the end of a sandbox does not wait for it. A second stop succeeds.
     """
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     up = "from reconciler.sandbox.registry import up; up('stays', 1, heap_mib=256)"
@@ -207,12 +188,16 @@ def test_a_named_sandbox_runs_until_down(tmp_path: Path, monkeypatch: pytest.Mon
         broker = identify(cluster.brokers[0].pid)
         with pytest.raises(SandboxError, match="is up already"):
             registry.up("stays", 1)
+        cluster.pause(1)
     finally:
         was_running = registry.down("stays")
     assert was_running
     assert registry.status("stays") is None
     assert isinstance(broker, Process)
     assert not broker.alive()
+    assert not cluster.dir.exists()
+    assert cluster.log(1).is_file()  # an error message may still point there
+    stop(cluster)
 
 
 def test_an_interrupted_up_leaves_no_process_and_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

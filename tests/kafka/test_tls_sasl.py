@@ -17,12 +17,13 @@ from reconciler.sandbox.client import wait_until
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.java import find_java
 from reconciler.sandbox.security import SecureAccess, Security
-from tests.command import reconciler_process
+from tests.command import reconciler
 
 pytestmark = pytest.mark.brokers
 
 PASSWORD = "c0rrecthorsebattery"
 WRONG = "wr0nghorsebattery"
+QUICK_START = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC")
 SECURE = "listener.name.secure"
 KEYSTORE = re.compile(rf"^{re.escape(SECURE)}\.ssl\.keystore\.password=(.*)$", re.MULTILINE)
 
@@ -84,7 +85,7 @@ spec: {{topics: ["*"]}}
     )
     environment = {"KAFKA_PASSWORD": password, "RECONCILER_SECRETS_DIR": str(cluster.dir)}
     environment |= {"RECONCILER_ALLOW_INSECURE": "1"} if insecure else {}
-    result = reconciler_process(folder, "plan", "--timeout", "20", *arguments, **environment)
+    result = reconciler(folder, "plan", "--timeout", "20", *arguments, **environment)
     for secret in (PASSWORD, WRONG):
         assert secret not in result.stdout + result.stderr
     return result
@@ -106,24 +107,24 @@ def change_certificate(cluster: Cluster, name: str, *options: str) -> str:
     store, certificate = cluster.dir / f"{name}.p12", cluster.dir / f"{name}.pem"
     keytool = find_java().resolve().parent / "keytool"
     at = ["-alias", "broker", "-keystore", str(store), "-storetype", "PKCS12", "-storepass:env", "STORE"]
-    for arguments in (
-        ["-genkeypair", *at, "-keyalg", "EC", "-groupname", "secp256r1", *options],
-        ["-exportcert", "-rfc", *at, "-file", str(certificate)],
-    ):
-        subprocess.run(
-            [keytool, *arguments], env=os.environ | {"STORE": match[1]}, check=True, capture_output=True, timeout=60
-        )
+    generate = ["-genkeypair", *at, "-keyalg", "EC", "-groupname", "secp256r1", *options]
+    subprocess.run(
+        [keytool, *QUICK_START, *generate],
+        env=os.environ | {"STORE": match[1]},
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    address = ("127.0.0.1", int(access(cluster).bootstrap_servers.rpartition(":")[2]))
+    before = ssl.get_server_certificate(address, timeout=10)
     entry = ConfigEntry(f"{SECURE}.ssl.keystore.location", str(store), incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     admin.incremental_alter_configs([resource])[resource].result(timeout=30)
-    host, port = access(cluster).bootstrap_servers.split(":")
-    expected = ssl.PEM_cert_to_DER_cert(certificate.read_text())
     wait_until(
-        lambda: ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate((host, int(port)), timeout=10)) == expected,
-        60,
-        "the broker to show its new certificate",
+        lambda: ssl.get_server_certificate(address, timeout=10) != before, 60, "the broker to show its new certificate"
     )
+    certificate.write_text(ssl.get_server_certificate(address, timeout=10))
     return str(certificate)
 
 
