@@ -1,4 +1,7 @@
-"""The process of Spark: one that ends, hangs or is orphaned; the next reading works, and nothing remains."""
+"""The process of Spark: one that ends, hangs or is orphaned; the next reading works, and nothing remains.
+
+A test that leaves a warm process precedes one that needs it: each start of Spark takes seconds.
+"""
 
 import os
 import re
@@ -52,12 +55,26 @@ def test_a_warm_process_is_kept(engine: Engine, warm: SparkProcess) -> None:
     assert descendants(warm.child.process.pid).keys() >= before.keys()
 
 
-def test_another_engine_replaces_the_process(engine: Engine, warm: SparkProcess) -> None:
-    """A process has one Spark: the one of another master ends first."""
-    other = Engine(master="local[1]", conf=engine.conf)
-    assert spark_process.start_spark(other) is not warm
-    assert warm.child.has_ended
-    spark_process.close()
+def test_a_task_whose_worker_crashes_is_repeated(engine: Engine, warm: SparkProcess, silent_server: str) -> None:
+    """A crash of the client library costs an attempt, and the answer is that of one attempt."""
+    messages: list[str] = []
+
+    def workers() -> list[int]:
+        return [pid for pid, line in descendants(warm.child.process.pid).items() if "pyspark.daemon" in line]
+
+    with ThreadPoolExecutor(1) as threads:
+        reading = threads.submit(read, engine, GROUP, servers=silent_server, timeout_s=15.0, progress=messages.append)
+        wait_until(lambda: any("(0 of 1 tasks" in message for message in messages), 60, "the start of the task")
+        crashed = workers()
+        for pid in crashed:
+            os.kill(pid, signal.SIGKILL)
+        (answer,) = reading.result()
+    assert crashed
+    assert spark_process.start_spark(engine) is warm
+    assert not set(crashed) & set(workers())
+    (group,) = answer["groups"].to_pylist()
+    assert group["group"] == "g"
+    assert group["error"]
 
 
 @pytest.mark.parametrize("victim", ["JVM", "Python process"])
@@ -70,14 +87,20 @@ def test_a_process_that_was_killed_is_replaced(engine: Engine, warm: SparkProces
     wait_until(lambda: has_ended(jvm), END_LIMIT_S, "the end of the first JVM")
 
 
-def test_a_jvm_that_hangs_is_ended(warm: SparkProcess) -> None:
-    """Neither py4j nor the JVM has a deadline, so that closing once took for ever."""
+def test_another_engine_replaces_a_process_that_hangs(engine: Engine, warm: SparkProcess) -> None:
+    """A process has one Spark: the one of another master ends first.
+
+    Neither py4j nor the JVM has a deadline, so that closing once took for ever.
+    """
     jvm = java_process(warm)
     os.kill(jvm, signal.SIGSTOP)
     started_s = time.monotonic()
-    spark_process.close()
+    other = Engine(master="local[1]", conf=engine.conf)
+    assert spark_process.start_spark(other) is not warm
     assert time.monotonic() - started_s < END_LIMIT_S
+    assert warm.child.has_ended
     wait_until(lambda: has_ended(jvm), END_LIMIT_S, "the end of the JVM")
+    spark_process.close()
 
 
 def test_a_reading_that_cannot_be_interrupted_is_abandoned(
@@ -100,28 +123,6 @@ def test_a_reading_that_cannot_be_interrupted_is_abandoned(
     assert list(log.parent.iterdir()) == [log]
     log.unlink()
     log.parent.rmdir()
-
-
-def test_a_task_whose_worker_crashes_is_repeated(engine: Engine, warm: SparkProcess, silent_server: str) -> None:
-    """A crash of the client library costs an attempt, and the answer is that of one attempt."""
-    messages: list[str] = []
-
-    def workers() -> list[int]:
-        return [pid for pid, line in descendants(warm.child.process.pid).items() if "pyspark.daemon" in line]
-
-    with ThreadPoolExecutor(1) as threads:
-        reading = threads.submit(read, engine, GROUP, servers=silent_server, timeout_s=15.0, progress=messages.append)
-        wait_until(lambda: any("(0 of 1 tasks" in message for message in messages), 60, "the start of the task")
-        crashed = workers()
-        for pid in crashed:
-            os.kill(pid, signal.SIGKILL)
-        (answer,) = reading.result()
-    assert crashed
-    assert spark_process.start_spark(engine) is warm
-    assert not set(crashed) & set(workers())
-    (group,) = answer["groups"].to_pylist()
-    assert group["group"] == "g"
-    assert group["error"]
 
 
 def test_a_process_that_ends_leaves_nothing(tmp_path: Path, unique: str) -> None:
