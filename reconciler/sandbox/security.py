@@ -110,7 +110,9 @@ def create_keys(java: Path, folder: Path) -> KeyStore:
 
 
 def _keytool(java: Path, arguments: Sequence[str], password: str) -> None:
-    command = [str(java.resolve().parent / "keytool"), *arguments]
+    # As of Kafka's tools: half the time, and no thread per core.
+    quick_start = ("-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1")
+    command = [str(java.resolve().parent / "keytool"), *quick_start, *arguments]
     environment = os.environ | {_STORE_VARIABLE: password}
     try:
         subprocess.run(

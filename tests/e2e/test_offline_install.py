@@ -4,10 +4,14 @@ What the lock files name is enough, and nothing else runs: beside their packages
 newer setuptools, as a package index could serve one. It leaves a mark if anything imports it.
 
 pip takes two minutes to build and install pyspark and the other large packages. `make setup` has done
-exactly that with the same lock file and options, so its packages are used here. `make test-long`
-installs them again.
+exactly that with the same hashes and options, so its large packages are used here, its small ones are
+installed from wheels that are packed again, and its pip is in each environment. `make test-long` makes
+the environments with Python's own pip and downloads and installs all packages again.
 """
 
+import csv
+import hashlib
+import io
 import json
 import os
 import re
@@ -18,7 +22,8 @@ import sys
 import sysconfig
 import venv
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, PathDistribution, distribution
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -38,6 +43,8 @@ ROOT = Path(__file__).parents[2]
 REPOSITORY = "acme/reconciler"
 LARGE = ("numpy", "pandas", "pyarrow", "pyspark")
 """Packages of `make setup` that a short run uses. No other package of the lock file needs one of them."""
+ENTRY = re.compile(r"^([a-z0-9-]+)==.*\n(?: .*\n)+", re.MULTILINE)
+"""A package of a lock file, with its hashes."""
 CLOSED = "http://127.0.0.1:9"
 """A proxy on the discard port, where nothing listens."""
 
@@ -72,30 +79,22 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def run_lock(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run lock, without the large packages unless this is a long run."""
-    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    if not LONG:
-        entry = re.compile(rf"^({'|'.join(LARGE)})==.*\n(?: .*\n)+", re.MULTILINE)
-        assert set(entry.findall(text)) == set(LARGE)
-        text = entry.sub("", text)
-    path = tmp_path_factory.mktemp("lock") / "requirements.lock"
-    path.write_text(text, encoding="utf-8")
-    return path
+def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The packages of the run lock, and a setuptools that no lock file names.
 
-
-@pytest.fixture(scope="module")
-def wheelhouse(run_lock: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The packages of the run lock, downloaded, and a setuptools that no lock file names.
-
-    This is the only step with a network. RECONCILER_TEST_WHEELHOUSE names a folder that has the
-    packages already, for quick repetitions.
+    A long run downloads the packages, which is the only step with a network. RECONCILER_TEST_WHEELHOUSE
+    names a folder that has them already, for quick repetitions.
     """
     folder = tmp_path_factory.mktemp("wheelhouse")
-    options = ["--quiet", "--require-hashes", "--no-build-isolation", "--dest", folder]
-    if downloaded := os.environ.get("RECONCILER_TEST_WHEELHOUSE"):
-        options += ["--no-index", "--find-links", downloaded]
-    run([sys.executable, "-m", "pip", "download", *options, "--requirement", run_lock], ROOT)
+    lock = ROOT / "requirements.lock"
+    if LONG:
+        options = ["--quiet", "--require-hashes", "--no-build-isolation", "--dest", folder]
+        if downloaded := os.environ.get("RECONCILER_TEST_WHEELHOUSE"):
+            options += ["--no-index", "--find-links", downloaded]
+        run([sys.executable, "-m", "pip", "download", *options, "--requirement", lock], ROOT)
+    else:
+        for name in {match[1] for match in ENTRY.finditer(lock.read_text(encoding="utf-8"))}.difference(LARGE):
+            pack_installed(name, folder)
     leave_mark = f"import pathlib\npathlib.Path({str(folder / 'mark')!r}).touch()\n"
     with zipfile.ZipFile(folder / "setuptools-999.0-py3-none-any.whl", "w") as wheel:
         wheel.writestr("setuptools/__init__.py", leave_mark)
@@ -108,6 +107,61 @@ def wheelhouse(run_lock: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
         )
         wheel.writestr("setuptools-999.0.dist-info/RECORD", "")
     return folder
+
+
+def pack_installed(name: str, folder: Path) -> None:
+    """Write the wheel of a package of this environment. Packages of other systems are not installed."""
+    try:
+        package = distribution(name)
+    except PackageNotFoundError:
+        return
+    assert isinstance(package, PathDistribution)
+    wheel_text, record_text = (package.read_text(file) or "" for file in ("WHEEL", "RECORD"))
+    [dist_info] = re.findall(r"^([^/]+)/WHEEL,", record_text, re.MULTILINE)
+    of_the_installation = {f"{dist_info}/{file}" for file in ("INSTALLER", "REQUESTED", "RECORD", "direct_url.json")}
+    rows = [
+        row
+        for row in csv.reader(record_text.splitlines())
+        if not row[0].startswith("..") and not row[0].endswith(".pyc") and row[0] not in of_the_installation
+    ]
+    tags = zip(*(tag.split("-") for tag in re.findall(r"^Tag: (\S+)", wheel_text, re.MULTILINE)), strict=True)
+    tag = "-".join(".".join(sorted(set(parts))) for parts in tags)
+    record = io.StringIO()
+    csv.writer(record, lineterminator="\n").writerows([*rows, (f"{dist_info}/RECORD", "", "")])
+    with zipfile.ZipFile(folder / f"{dist_info.removesuffix('.dist-info')}-{tag}.whl", "w") as wheel:
+        for path, *_ in rows:
+            wheel.write(str(package.locate_file(path)), path)
+        wheel.writestr(f"{dist_info}/RECORD", record.getvalue())
+
+
+@pytest.fixture(scope="module")
+def locks(wheelhouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the lock files of the packages in the wheelhouse.
+
+    A short run leaves out the large packages and names the hashes of the wheels that it packed.
+    """
+    folder = tmp_path_factory.mktemp("locks")
+    hashes: dict[str, str] = {}
+    for wheel in [] if LONG else wheelhouse.glob("*.whl"):
+        name, version = wheel.name.split("-")[:2]
+        if version != "999.0":
+            hashes[re.sub("[-_.]+", "-", name).lower()] = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    for lock in ("requirements-base.lock", "requirements.lock"):
+        text = (ROOT / lock).read_text(encoding="utf-8")
+        if not LONG:
+            names = {match[1] for match in ENTRY.finditer(text)}
+            assert len(names & hashes.keys()) > 20, names - hashes.keys()
+            text = ENTRY.sub(lambda entry: with_hash(entry, hashes), text)
+        (folder / lock).write_text(text, encoding="utf-8")
+    return folder
+
+
+def with_hash(entry: re.Match[str], hashes: Mapping[str, str]) -> str:
+    """Return an entry of a lock file with the hash of the packed wheel, or nothing for a large package."""
+    if entry[1] in LARGE:
+        return ""
+    first_line = entry[0].partition("\n")[0]
+    return f"{first_line}\n    --hash=sha256:{hashes[entry[1]]}\n" if entry[1] in hashes else entry[0]
 
 
 @pytest.fixture(scope="module")
@@ -127,14 +181,15 @@ def offline(wheelhouse: Path) -> Iterator[Mapping[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clone of this tree's files as one commit, whose origin on GitHub has it."""
+def clone(locks: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone of this tree's files, with `locks`, as one commit that its origin on GitHub has."""
     folder = tmp_path_factory.mktemp("clone")
     listed = run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], ROOT).split("\0")
     for name in filter(None, listed):
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
+    shutil.copytree(locks, folder, dirs_exist_ok=True)
     git(folder, "init", "-q", "-b", "main")
     git(folder, "add", "-A")
     git(folder, "commit", "-q", "-m", "release")
@@ -149,9 +204,7 @@ def commit(clone: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def image(
-    clone: Path, commit: str, run_lock: Path, offline: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def image(clone: Path, commit: str, offline: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`bin/` of the image's environment: the steps of the Dockerfile's first stage, in an empty folder.
 
     Its COPY takes files of the context only, as .dockerignore does.
@@ -168,24 +221,40 @@ def image(
                 pass
             case "COPY":
                 copy_into(source, clone, *shlex.split(text))
-                if (source / run_lock.name).exists():
-                    shutil.copy(run_lock, source)
             case "ARG":
                 arguments[text.partition("=")[0]] = f"{REPOSITORY}@{commit}"
             case "RUN":
-                script = text.replace("/opt/reconciler", str(target)).replace(
-                    "python -m venv", f"{sys.executable} -m venv"
-                )
-                run(["sh", "-ec", script], source, **offline, **arguments)
+                script = text.replace("/opt/reconciler", str(target)).replace("bin/pip ", "bin/python -m pip ")
+                run(["sh", "-ec", with_environment(script, target)], source, **offline, **arguments)
             case _:
                 raise AssertionError(f"the Dockerfile's {instruction} is new: run it here, too")
     if not LONG:
-        [site] = target.glob("lib/python*/site-packages")
-        for name in LARGE:
-            for pattern in (name, f"{name}.libs", f"{name}-[0-9]*.dist-info"):
-                for package in Path(sysconfig.get_path("purelib")).glob(pattern):
-                    (site / package.name).symlink_to(package)
+        link_packages(target, LARGE)
     return target / "bin"
+
+
+def with_environment(script: str, folder: Path) -> str:
+    """Return a script that makes the environment `folder` with Python of this environment.
+
+    Python takes five seconds to install and compile pip, so a short run has the pip of `make setup`.
+    """
+    made = f"{sys.executable} -m venv"
+    if not LONG:
+        made += " --without-pip"
+        venv.create(folder, with_pip=False, symlinks=True)
+        link_packages(folder, ["pip"])
+    assert script.count("python -m venv ") == 1
+    return script.replace("python -m venv", made)
+
+
+def link_packages(folder: Path, names: Iterable[str]) -> None:
+    """Add packages of this environment to the one in `folder`."""
+    [site] = folder.glob("lib/python*/site-packages")
+    for name in names:
+        for pattern in (name, f"{name}.libs", f"{name}-[0-9]*.dist-info"):
+            for package in Path(sysconfig.get_path("purelib")).glob(pattern):
+                if not (site / package.name).exists():
+                    (site / package.name).symlink_to(package)
 
 
 def copy_into(folder: Path, context: Path, *words: str) -> None:
@@ -206,8 +275,13 @@ def environment_of(packages: Path, folder: Path) -> Path:
     return folder / "bin"
 
 
-def run_step(workflow: Path, name: str, folder: Path, temporary: Path, **variables: str | Path) -> dict[str, str]:
-    """Run the script of a step as GitHub does, and return the step's outputs and its `stdout`."""
+def run_step(
+    workflow: Path, name: str, folder: Path, temporary: Path, environment: str, **variables: Any
+) -> dict[str, str]:
+    """Run the script of a step as GitHub does, and return the step's outputs and its `stdout`.
+
+    The script makes an environment in the folder `environment` of `temporary`.
+    """
     document = YAML(typ="safe").load(workflow.read_text(encoding="utf-8"))
     jobs: list[Any] = [document["runs"]] if "runs" in document else list(document["jobs"].values())
     [step] = [step for job in jobs for step in job["steps"] if step.get("name") == name]
@@ -220,8 +294,9 @@ def run_step(workflow: Path, name: str, folder: Path, temporary: Path, **variabl
     for file in files.values():
         file.touch()
     options = ["--noprofile", "--norc", "-eo", "pipefail", "-c"]
-    environment = {**variables, **values, **files, "RUNNER_TEMP": temporary}
-    stdout = run(["bash", *options, step["run"]], folder, **environment)
+    variables = {**variables, **values, **files, "RUNNER_TEMP": temporary}
+    script = with_environment(step["run"], temporary / environment)
+    stdout = run(["bash", *options, script], folder, **variables)
     pairs = (line.partition("=") for line in files["GITHUB_OUTPUT"].read_text().splitlines())
     return {key: value for key, _, value in pairs} | {
         "stdout": stdout,
@@ -247,7 +322,7 @@ def release(
         "GITHUB_REF_NAME": f"v{__version__}",
     }
     workflow = ROOT / ".github" / "workflows" / "release.yml"
-    outputs = run_step(workflow, "Build twice, and see that both are the same", clone, folder, **variables)
+    outputs = run_step(workflow, "Build twice, and see that both are the same", clone, folder, "build", **variables)
     assert outputs["version"] == __version__
     return folder / "dist"
 
@@ -270,8 +345,8 @@ def released(release: Path, image: Path, offline: Mapping[str, str], tmp_path_fa
 def test_a_release_validates_and_plans_with_the_network_closed(
     released: Path, offline: Mapping[str, str], tmp_path: Path, cluster: Cluster
 ) -> None:
-    """A wheel of the release workflow's commands, beside the packages of the run lock: the plan of a
-    floor that needs Spark has one record to delete.
+    """A wheel of the release workflow's commands, beside the packages of the run lock: Spark and its
+    workers import the installed package, and the plan of a floor has one record to delete.
     """
     topic = f"released-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
@@ -331,40 +406,52 @@ def test_init_ends_with_workflows_that_install_what_they_name(
     assert "using: composite" in git(clone, "show", f"{commit}:action.yml")
 
 
-@pytest.mark.parametrize("scan", ["true", "false"])
 def test_the_action_installs_its_own_source(
-    scan: str, clone: Path, commit: str, image: Path, offline: Mapping[str, str], tmp_path: Path
+    clone: Path, commit: str, image: Path, offline: Mapping[str, str], tmp_path: Path
 ) -> None:
     """The action's script, as on a runner, installs the version of its own folder.
 
     Without scans it installs no Spark: `validate` works, and `plan` says what is missing before it
-    connects.
+    connects. With scans it adds the packages of the run lock.
     """
-    if scan == "true":  # its packages are those of the image, so that Spark is installed once
-        environment_of(image, tmp_path / "reconciler")
     variables = {
         **offline,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "GITHUB_ACTION_PATH": str(clone),
     }
-    outputs = run_step(
-        clone / "action.yml", "Install", tmp_path, tmp_path, inputs={"scan": scan, "cache": "false"}, **variables
-    )
-    assert outputs["stdout"] == f"reconciler {__version__}\n"
-    [record] = tmp_path.glob("reconciler/lib/python*/site-packages/kafka_reconciler-*/direct_url.json")
-    assert json.loads(record.read_text())["url"] == clone.as_uri()
-    [source] = tmp_path.glob("reconciler/lib/python*/site-packages/reconciler/gitops/source.txt")
-    assert source.read_text() == f"{REPOSITORY}@{commit}\n", "its folder is a clean checkout"
-    program = Path(outputs["path"]) / "reconciler"
+
+    def install(scan: str) -> Path:
+        inputs = {"scan": scan, "cache": "false"}
+        outputs = run_step(
+            clone / "action.yml", "Install", tmp_path, tmp_path, "reconciler", inputs=inputs, **variables
+        )
+        assert outputs["stdout"] == f"reconciler {__version__}\n"
+        [record] = tmp_path.glob("reconciler/lib/python*/site-packages/kafka_reconciler-*/direct_url.json")
+        assert json.loads(record.read_text())["url"] == clone.as_uri()
+        [source] = tmp_path.glob("reconciler/lib/python*/site-packages/reconciler/gitops/source.txt")
+        assert source.read_text() == f"{REPOSITORY}@{commit}\n", "its folder is a clean checkout"
+        return Path(outputs["path"].splitlines()[-1])
+
+    binaries = install("false")
+    program = binaries / "reconciler"
     for path, text in starter_manifests("5L6g3nShT-eMCtK--X86sw", ["127.0.0.1:9"], "prod-eu").items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text, encoding="utf-8")
     assert run([program, "validate"], tmp_path).startswith("valid: ")
     assert run([program, "clusters", "-o", "json"], tmp_path) == '["prod-eu"]\n'
-    if scan == "false":
-        plan = subprocess.run([program, "plan"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-        assert (plan.returncode, plan.stdout) == (1, "")
-        assert "a scan needs pandas, pyarrow, pyspark" in plan.stderr
+    plan = subprocess.run([program, "plan"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (plan.returncode, plan.stdout) == (1, "")
+    assert "a scan needs pandas, pyarrow, pyspark" in plan.stderr
+    has_connect = [
+        binaries / "python",
+        "-c",
+        "import importlib.util; print(importlib.util.find_spec('grpc') is not None)",
+    ]
+    assert run(has_connect, tmp_path) == "False\n"
+    if LONG:  # the packages of the image, so that Spark is installed once
+        environment_of(image, tmp_path / "reconciler")
+    assert install("true") == binaries
+    assert run(has_connect, tmp_path) == "True\n"
 
 
 def test_the_hook_of_pre_commit_validates_without_spark(

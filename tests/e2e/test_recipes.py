@@ -33,7 +33,9 @@ COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 @pytest.fixture(scope="module")
 def recipe_cluster() -> Iterator[Cluster]:
     """Brokers for these pages only: they use plain names, and shares of everything in the cluster."""
-    cluster = start(2, name="recipes", heap_mib=256)
+    # As in conftest.py: idle brokers need less of a core.
+    properties = {"default.replication.factor": "1", "replica.fetch.wait.max.ms": "2000"}
+    cluster = start(2, name="recipes", heap_mib=256, properties=properties)
     try:
         yield cluster
     finally:

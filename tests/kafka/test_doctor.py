@@ -30,7 +30,7 @@ from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.security import SecureAccess, Security
 from reconciler.sandbox.tools import kafka_version
 from tests.command import reconciler
-from tests.toolbox import Toolbox, run_kafka_tool
+from tests.toolbox import run_kafka_tool
 
 pytestmark = pytest.mark.brokers
 
@@ -220,11 +220,10 @@ def grant_permissions(folder: Path, cluster: Cluster) -> list[str]:
     assert printed.returncode == 0, printed.stderr
     (folder / "manifests" / "cluster.yaml").write_text(manifest)
     commands = [line for line in printed.stdout.splitlines() if not line.startswith("#")]
-    with Toolbox(cluster) as toolbox:
-        for line in commands:
-            arguments = shlex.split(line)
-            assert arguments[:5:2] == ["kafka-acls", cluster.bootstrap_servers, "admin.properties"], line
-            toolbox.run("kafka-acls", *arguments[5:])
+    for line in commands:
+        arguments = shlex.split(line)
+        assert arguments[:5:2] == ["kafka-acls", cluster.bootstrap_servers, "admin.properties"], line
+        run_kafka_tool(cluster, "kafka-acls", *arguments[5:])
     return commands
 
 
@@ -285,23 +284,22 @@ def test_each_printed_grant_is_needed_and_a_missing_one_is_reported(
     purposes = ("plan", "apply", "elections")
     for purpose in purposes:
         wait_for_report(purpose, is_complete, f"the grants of {purpose}")
-    with Toolbox(secure_cluster) as toolbox:
-        for line in commands:
-            arguments = shlex.split(line)[5:]
-            purpose = arguments[arguments.index("--allow-principal") + 1].rpartition("-")[2]
-            operations = [arguments[at + 1].upper() for at, word in enumerate(arguments) if word == "--operation"]
-            toolbox.run("kafka-acls", "--remove", "--force", *arguments[1:])
-            if "--topic" in arguments and "*" in arguments and purpose != "plan":
-                # A principal sees only the topics that it may describe, so doctor cannot report
-                # the others of a pattern (docs/rights.md).
-                wait_for_report(purpose, lambda _missing, topics: topics < all_topics, f"{line} to hide topics")
-            else:
-                wait_for_report(
-                    purpose,
-                    lambda missing, _, removed=operations: reports_one_of(removed, missing),
-                    f"a principal without {line}",
-                )
-            toolbox.run("kafka-acls", *arguments)
+    for line in commands:
+        arguments = shlex.split(line)[5:]
+        purpose = arguments[arguments.index("--allow-principal") + 1].rpartition("-")[2]
+        operations = [arguments[at + 1].upper() for at, word in enumerate(arguments) if word == "--operation"]
+        run_kafka_tool(secure_cluster, "kafka-acls", "--remove", "--force", *arguments[1:])
+        if "--topic" in arguments and "*" in arguments and purpose != "plan":
+            # A principal sees only the topics that it may describe, so doctor cannot report
+            # the others of a pattern (docs/rights.md).
+            wait_for_report(purpose, lambda _missing, topics: topics < all_topics, f"{line} to hide topics")
+        else:
+            wait_for_report(
+                purpose,
+                lambda missing, _, removed=operations: reports_one_of(removed, missing),
+                f"a principal without {line}",
+            )
+        run_kafka_tool(secure_cluster, "kafka-acls", *arguments)
     for purpose in purposes:
         wait_for_report(purpose, is_complete, f"the restored grants of {purpose}")
     assert len(commands) > 10
