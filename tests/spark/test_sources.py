@@ -31,9 +31,6 @@ from tests.spark.servers import QUICK_START
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "lag.py"
-
-
 FEW_TASKS = (
     "-Dspark.ui.enabled=false",
     "-Dspark.sql.shuffle.partitions=1",
@@ -41,6 +38,7 @@ FEW_TASKS = (
     "-Dspark.sql.codegen.wholeStage=false",
 )
 """Properties of sessions that compute a few rows: their queries are neither divided nor compiled."""
+EXAMPLE = Path(__file__).parents[2] / "examples" / "lag.py"
 
 
 @pytest.fixture(scope="module")
