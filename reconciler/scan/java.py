@@ -125,3 +125,9 @@ class Gateway:
         port, length = struct.unpack_from(">ii", info)
         os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
         os.environ["PYSPARK_GATEWAY_SECRET"] = info[8 : 8 + length].decode()
+
+    def end(self) -> None:
+        """Let the JVM end, and wait until it has."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()

@@ -341,8 +341,9 @@ class ClassicContext:
         return sum(stage.numCompletedTasks for stage in stages), sum(stage.numActiveTasks for stage in stages)
 
     def stop(self) -> None:
-        """End it in order: the JVM ends with this process."""
+        """End it in order, with its JVM."""
         self._context.stop()
+        self._gateway.end()
 
 
 class ConnectSession:

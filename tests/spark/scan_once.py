@@ -1,7 +1,8 @@
 """Runs one scan as a process and prints the snapshot, for engines that cannot share a process.
 
 `python -m tests.spark.scan_once BOOTSTRAP TOPIC GROUP ENGINE [CONF=VALUE …]`; ENGINE:
-`inline`, a Spark master or an sc:// address. OBSERVED_AT_MS is fixed, so that equal clusters give equal snapshots.
+`inline`, a Spark master or an sc:// address. It scans once more for each line of standard input. An
+empty line follows each snapshot. OBSERVED_AT_MS is fixed, so that equal clusters give equal snapshots.
 """
 
 import pprint
@@ -48,15 +49,21 @@ def as_text(snapshot: ClusterSnapshot, topic: str, group: str) -> str:
 
 def main(bootstrap: str, topic: str, group: str, engine: str, *conf: str) -> None:
     with closing(KafkaSession(Connection(tuple(bootstrap.split(","))))) as session:
-        snapshot = scan(
-            needs(topic, group),
-            session,
-            observed_at_ms=OBSERVED_AT_MS,
-            last_purges={},
-            engine=parse_engine(engine, conf),
-            progress=lambda message: print(message, file=sys.stderr),
-        )
-    print(as_text(snapshot, topic, group))
+
+        def scan_once() -> None:
+            snapshot = scan(
+                needs(topic, group),
+                session,
+                observed_at_ms=OBSERVED_AT_MS,
+                last_purges={},
+                engine=parse_engine(engine, conf),
+                progress=lambda message: print(message, file=sys.stderr),
+            )
+            print(as_text(snapshot, topic, group), end="\n\n", flush=True)
+
+        scan_once()
+        for _line in sys.stdin:
+            scan_once()
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ END_LIMIT_S = 30.0
 """Within this time a reading that hangs is ended: a bound, no measurement."""
 EXECUTORS = (
     "spark.executor.memory=512m",
+    "spark.executor.cores=1",
     # Both executors get tasks.
     "spark.scheduler.minRegisteredResourcesRatio=1.0",
     *(f"spark.{process}.extraJavaOptions={QUICK_START}" for process in ("driver", "executor")),
@@ -120,23 +121,57 @@ def expected(cluster: Cluster, topic: str) -> list[str]:
     return rows
 
 
-def scan_with(cluster: Cluster, topic: str, engine: str, *conf: str) -> list[str]:
-    """Scan in a new process, and return the snapshot, a line per subject.
+def scan_command(cluster: Cluster, topic: str, engine: str, *conf: str) -> list[str]:
+    return [
+        sys.executable,
+        "-m",
+        "tests.spark.scan_once",
+        cluster.bootstrap_servers,
+        topic,
+        f"{topic}-g",
+        engine,
+        *conf,
+    ]
 
-    Only lines of progress may appear: no output of Spark or of the client library.
-    """
+
+def without_spark_variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
+
+
+def next_snapshot(process: "subprocess.Popen[str]", *, is_first: bool = False) -> list[str]:
+    """Ask a process for a scan, unless it is the first, and return the snapshot, a line per subject."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    if not is_first:
+        print(file=process.stdin, flush=True)
+    rows: list[str] = []
+    for line in process.stdout:
+        if line == "\n":
+            return rows
+        rows.append(line.rstrip("\n"))
+    raise AssertionError(process.communicate(timeout=LIMIT_S)[1])
+
+
+def scan_with(cluster: Cluster, topic: str, engine: str, *conf: str) -> list[str]:
+    """Scan in a new process, which shows progress only, and return the snapshot, a line per subject."""
     result = subprocess.run(
-        [sys.executable, "-m", "tests.spark.scan_once", cluster.bootstrap_servers, topic, f"{topic}-g", engine, *conf],
+        scan_command(cluster, topic, engine, *conf),
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        env={name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")},
+        env=without_spark_variables(),
         timeout=LIMIT_S,
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    assert {line.split()[0] for line in result.stderr.splitlines()} <= {"listing", "waiting", "reading", "read"}
+    assert_only_progress(result.stderr)
     assert ("Spark" in result.stderr) == (engine != "inline")
-    return result.stdout.splitlines()
+    return result.stdout.rstrip("\n").split("\n")
+
+
+def assert_only_progress(stderr: str) -> None:
+    """There is no output of Spark or of the client library."""
+    assert {line.split()[0] for line in stderr.splitlines()} <= {"listing", "waiting", "reading", "read"}
 
 
 def read_in_a_command(address: str) -> None:
@@ -179,12 +214,49 @@ def test_a_local_master_reads_each_source_once(
 def test_a_cluster_with_other_interpreters_agrees(
     cluster: Cluster, topic: str, expected: list[str], spark_cluster: StandaloneCluster, python: OtherPython
 ) -> None:
-    """Executors run their own interpreter. They once were sent the path of the driver's."""
+    """Executors run their own interpreter, and a context that was stopped is replaced.
+
+    They once were sent the path of the driver's interpreter. Spark stops its context on its own, for
+    example if the application is killed on the master's page. Its properties were once in the command
+    line of spark-submit, which every user of the machine reads.
+    """
     before = len(python.imports())
-    assert scan_with(cluster, topic, spark_cluster.address, *EXECUTORS) == expected
-    imports = python.imports()[before:]
-    assert_code_was_sent(imports, python)
-    assert {number for worker in imports for number in (1, 2) if f"/work-{number}/" in f"{worker.folder}/"} == {1, 2}
+    secret = "spark.hadoop.test.password=planted-77d0"
+    with subprocess.Popen(
+        scan_command(cluster, topic, spark_cluster.address, *EXECUTORS, secret),
+        env=without_spark_variables(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert next_snapshot(process, is_first=True) == expected
+            imports = python.imports()[before:]
+            assert_code_was_sent(imports, python)
+            executors = {worker.folder.relative_to(spark_cluster.work).parts[1] for worker in imports}
+            assert executors == {"0", "1"}
+            (driver,) = drivers(process).values()
+            assert QUICK_START in driver  # spark-submit has read them
+            others = [line for pid, line in descendants(os.getpid()).items() if pid != process.pid]
+            assert len(others) > len(descendants(process.pid))  # the worker with its executors, too
+            assert not any("planted-77d0" in line for line in others)
+            stopped = set(drivers(process))
+            (application,) = spark_cluster.applications()
+            spark_cluster.kill(application)
+            client.wait_until(lambda: application not in spark_cluster.applications(), 60, "the end of the application")
+            assert next_snapshot(process) == expected
+            assert stopped.isdisjoint(drivers(process))
+            _, stderr = process.communicate(timeout=LIMIT_S)
+        finally:
+            process.kill()
+    assert process.returncode == 0, stderr
+    assert_only_progress(stderr)
+
+
+def drivers(process: "subprocess.Popen[str]") -> dict[int, str]:
+    """Return the command lines of the JVMs with a context of a process, by id."""
+    return {pid: line for pid, line in descendants(process.pid).items() if "SparkSubmit" in line}
 
 
 def test_a_connect_server_agrees_cold_and_warm(
@@ -223,7 +295,6 @@ def test_a_connect_session_that_ended_is_replaced(connect: ConnectServer, tmp_pa
     All sessions that commands share on this day have ended. A command once failed after 20 of them.
     """
     address = f"{connect.address}/;user_id=reviewer"  # not the session of the other tests
-    read_in_a_command(address)
     archive = code_archive.write(tmp_path).name
     today = int(time.time() // 86_400)
     ended = [with_session_id(Engine(remote=address), archive, number, day=today) for number in range(20)]
@@ -262,22 +333,3 @@ def test_a_connect_server_that_hangs_is_abandoned(connect: ConnectServer) -> Non
 
 def read_nothing(process: SparkProcess, *, limit_s: float) -> None:
     process.read(scan_task(""), NOTHING, subjects="nothing", limit_s=limit_s, progress=lambda _message: None)
-
-
-def test_a_context_that_was_stopped_is_replaced(spark_cluster: StandaloneCluster) -> None:
-    """Spark stops its context on its own, for example if the application is killed on the master's page.
-
-    Its properties were once in the command line of spark-submit, which every user of the machine reads.
-    """
-    secret = "spark.hadoop.test.password=planted-77d0"
-    with start(spark_cluster.address, "", *EXECUTORS, "spark.cores.max=1", secret) as process:
-        first = next_answers(process, is_first=True)
-        (driver,) = [line for line in descendants(process.pid).values() if "SparkSubmit" in line]
-        assert QUICK_START in driver  # spark-submit has read them
-        others = [line for pid, line in descendants(os.getpid()).items() if pid != process.pid]
-        assert len(others) > len(descendants(process.pid))  # the workers with their executors, too
-        assert not any("planted-77d0" in line for line in others)
-        (application,) = spark_cluster.applications()
-        spark_cluster.kill(application)
-        client.wait_until(lambda: application not in spark_cluster.applications(), 60, "the end of the application")
-        assert next_answers(process) != first

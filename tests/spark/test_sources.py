@@ -3,6 +3,7 @@
 import json
 import os
 import runpy
+import shlex
 import signal
 import subprocess
 import sys
@@ -23,12 +24,20 @@ from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
 from reconciler.scan import data_sources, export
-from reconciler.scan.engine import Engine
+from reconciler.scan.engine import Engine, EngineName
+from reconciler.scan.java import find_java, spark_home, start_java
 from reconciler.scan.scan import describe_log, scan
 from tests.spark.servers import QUICK_START
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
+FEW_TASKS = (
+    "-Dspark.ui.enabled=false",
+    "-Dspark.sql.shuffle.partitions=1",
+    "-Dspark.sql.adaptive.enabled=false",
+    "-Dspark.sql.codegen.wholeStage=false",
+)
+"""Properties of sessions that compute a few rows: their queries are neither divided nor compiled."""
 EXAMPLE = Path(__file__).parents[2] / "examples" / "lag.py"
 
 
@@ -38,13 +47,31 @@ def cluster(one_broker: Cluster) -> Cluster:
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[SparkSession]:
-    """A session as a user's program creates it. The scan's Spark runs in another process."""
-    builder = SparkSession.builder.master("local[2]").config("spark.driver.extraJavaOptions", QUICK_START)
-    interrupt = signal.getsignal(signal.SIGINT)
+def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A JVM with Spark, without a session, for the programs of this file, one after the other.
+
+    A JVM of its own for each of them would load and compile Spark's SQL again. The workers are the
+    `python3` on its PATH. The scan's Spark runs in another process.
+    """
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("PYSPARK_PYTHON", sys.executable)
-        own = builder.config("spark.ui.enabled", "false").getOrCreate()
+        environment.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+        environment.delenv("PYSPARK_PYTHON", raising=False)
+        for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
+            environment.setenv(name, "")  # set below, and removed at the end
+        folder = tmp_path_factory.mktemp("jvm")
+        gateway = start_java(find_java(), spark_home(), [*shlex.split(QUICK_START), *FEW_TASKS], folder)
+        try:
+            gateway.connect()
+            yield
+        finally:
+            gateway.end()
+
+
+@pytest.fixture
+def session(jvm: None) -> Iterator[SparkSession]:
+    """A session as a user's program creates it."""
+    interrupt = signal.getsignal(signal.SIGINT)
+    own = SparkSession.builder.master("local[2]").appName("sources").getOrCreate()
     signal.signal(signal.SIGINT, interrupt)  # Spark's handler would outlive its session
     yield own
     own.stop()
@@ -128,23 +155,22 @@ def pids(batches):
         yield pa.RecordBatch.from_pydict({"pid": [os.getpid()]})
 session = SparkSession.getActiveSession()
 print(session.range(0, 4, 1, 4).mapInArrow(pids, "pid long").count())
+session.stop()
 """
 """Runs the example as the program that it is, and then a job of its session that is not its own."""
 
 
-def test_example_runs_as_it_is_documented(cluster: Cluster, unique: str) -> None:
+def test_example_runs_as_it_is_documented(cluster: Cluster, jvm: None, unique: str) -> None:
     """The example runs as a process, in a session that it creates, and computes the lag of Kafka's tool.
 
     Executors once found no code, because the file was removed before their first task. After a
     registration of the sources, other jobs and other executors of the session work.
     """
     half_read_topic(cluster, unique)
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     program = f"import sys; sys.argv = sys.argv[1:]\n{EXAMPLE_AND_ANOTHER_JOB}"
     result = subprocess.run(
         [sys.executable, "-c", program, "examples/lag.py", cluster.bootstrap_servers, unique],
         cwd=EXAMPLE.parents[1],
-        env=os.environ | {"PATH": path, "SPARK_SUBMIT_OPTS": QUICK_START},
         capture_output=True,
         text=True,
         timeout=300,
@@ -172,7 +198,7 @@ def test_commit_log_is_divided_by_its_size(cluster: Cluster, connection: Connect
 
 
 def test_export_writes_documented_parquet(
-    cluster: Cluster, connection: Connection, engine: Engine, unique: str, tmp_path: Path
+    cluster: Cluster, connection: Connection, unique: str, tmp_path: Path
 ) -> None:
     """Partitions with consumers, groups, topics and the run; a null has its reason in `unread`."""
     half_read_topic(cluster, unique)
@@ -188,7 +214,7 @@ def test_export_writes_documented_parquet(
         KafkaSession(connection),
         observed_at_ms=before,
         last_purges={},
-        engine=engine,
+        engine=Engine(name=EngineName.INLINE),  # all engines give the same snapshot
         progress=lambda _message: None,
     )
     written = export.write(snapshot, tmp_path / "scan")
