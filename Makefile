@@ -55,8 +55,8 @@ check: setup  ## lint, format, types, import contracts, current schemas, docs si
 	$(BIN)/zizmor --offline --quiet --persona=auditor .github action.yml
 	$(BIN)/python -m tools.build_docs
 
-test: java setup  ## all tests, with real brokers and real Spark, about 13 minutes: WORKERS=4
-	@echo "test: all tests, with real brokers and real Spark, in $(WORKERS) parallel processes; about 13 minutes on two cores." >&2
+test: java setup  ## all tests, with real brokers and real Spark, about 10 minutes: WORKERS=4
+	@echo "test: all tests, with real brokers and real Spark, in $(WORKERS) parallel processes; about 10 minutes on two cores." >&2
 	@echo "test: a dot is a test that passed. The end shows each failure and the command that repeats the test." >&2
 	$(PYTEST) -q -n $(WORKERS)
 

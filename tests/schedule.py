@@ -45,6 +45,7 @@ SECONDS_WITH_BROKERS: Mapping[str, float] = {
     "tests/e2e/test_workflow_attacks.py": 23,
     "tests/e2e/test_two_at_once.py": 23,
     "tests/kafka/test_apply_rows.py": 20,
+    "tests/contract/test_gateway_contract.py": 21,
     "tests/e2e/test_other_ci.py": 20,
 }
 """File → approximate seconds, of files that use the session's brokers; in SPLIT_FILES, of the longest test.
@@ -73,7 +74,6 @@ SECONDS_WITHOUT: Mapping[str, float] = {
     "tests/e2e/test_packaging.py": 28,
     "tests/unit/report/test_renderers_are_harmless.py": 24,
     "tests/unit/report/test_sizes.py": 21,
-    "tests/contract/test_gateway_contract.py": 21,
     "tests/kafka/test_sandbox_jars.py": 15,
 }
 """The same of files that start brokers of their own, or none."""

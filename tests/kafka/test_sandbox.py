@@ -7,9 +7,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
 
 from reconciler.errors import SandboxError
 from reconciler.kafka import connect
@@ -106,7 +108,13 @@ def test_commands_stop_and_start_a_broker(named: Cluster, tmp_path: Path) -> Non
     assert "is stopped already; `reconciler sandbox start 1 --name single` starts it" in refused.stderr
     started = reconciler(tmp_path, "sandbox", "start", "1", "--name", "single")
     assert started.returncode == 0, started.stderr
-    assert client.watermarks(named.bootstrap_servers, topic, 0) == (0, 3)
+
+    def has_its_records() -> bool:
+        with suppress(KafkaException):  # the broker does not lead the partition yet
+            return client.watermarks(named.bootstrap_servers, topic, 0) == (0, 3)
+        return False
+
+    client.wait_until(has_its_records, 30, "the records of the topic")
 
 
 def test_a_command_runs_kafkas_tools_and_passes_their_output_and_exit_code(named: Cluster, tmp_path: Path) -> None:
