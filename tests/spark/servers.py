@@ -160,14 +160,10 @@ def _registered(log: Path) -> bool:
 
 @dataclass(frozen=True)
 class StandaloneCluster:
-    """A Master with a Worker. `address`: the `spark://` address. `web_ui`: of the Master.
-
-    `work`: the folder of the Worker, with a folder per application, and in it one per executor.
-    """
+    """A Master with two Workers. `address`: the `spark://` address. `web_ui`: of the Master."""
 
     address: str
     web_ui: str
-    work: Path
 
     def applications(self) -> list[str]:
         """Return the ids of the applications that run."""
@@ -185,10 +181,13 @@ class StandaloneCluster:
 
 @contextmanager
 def standalone(folder: Path, *, environment: Mapping[str, str] | None = None) -> Iterator[StandaloneCluster]:
-    """Run one Master, and one Worker with two cores. `environment`: variables of the Worker."""
+    """Run one Master and two Workers with one core each. `environment`: variables of the Workers.
+
+    The executors of a Worker run in folders below its `work-1` or `work-2`.
+    """
     port, ui = free_port(), free_port()
     spark_class = str(HOME / "bin" / "spark-class")
-    cluster = StandaloneCluster(f"spark://127.0.0.1:{port}", f"http://127.0.0.1:{ui}", folder / "work")
+    cluster = StandaloneCluster(f"spark://127.0.0.1:{port}", f"http://127.0.0.1:{ui}")
     with ExitStack() as running:
         log = folder / "master.log"
         server = running.enter_context(
@@ -200,17 +199,21 @@ def standalone(folder: Path, *, environment: Mapping[str, str] | None = None) ->
             )
         )
         wait_for(server, log, lambda: listens(port), "the Spark master")
-        log = folder / "worker.log"
-        server = running.enter_context(
-            process(
-                log,
-                *(spark_class, "org.apache.spark.deploy.worker.Worker", cluster.address),
-                *("--host", "127.0.0.1", "--cores", "2", "--memory", "1g"),
-                *("--webui-port", str(free_port()), "--work-dir", str(cluster.work)),
-                environment={"SPARK_DAEMON_JAVA_OPTS": QUICK_START, **(environment or {})},
+        workers = []
+        for number in (1, 2):
+            log = folder / f"worker-{number}.log"
+            server = running.enter_context(
+                process(
+                    log,
+                    *(spark_class, "org.apache.spark.deploy.worker.Worker", cluster.address),
+                    *("--host", "127.0.0.1", "--cores", "1", "--memory", "512m"),
+                    *("--webui-port", str(free_port()), "--work-dir", str(folder / f"work-{number}")),
+                    environment={"SPARK_DAEMON_JAVA_OPTS": QUICK_START, **(environment or {})},
+                )
             )
-        )
-        wait_for(server, log, partial(_registered, log), "the Spark worker")
+            workers.append((server, log))
+        for server, log in workers:
+            wait_for(server, log, partial(_registered, log), "a Spark worker")
         yield cluster
 
 
