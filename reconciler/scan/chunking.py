@@ -20,7 +20,7 @@ _PARTITIONS_PER_CHUNK = 2_000
 # One task reads so few partitions sooner than several tasks start.
 _SMALL = 500
 _GROUPS_PER_CHUNK = 500
-_LOG_RECORDS_PER_CHUNK = 400_000
+_LOG_RECORDS_PER_CHUNK = 1_000_000
 _LOG_SMALL = 100_000
 # Their positions take a gigabyte in the driver, before those at the ends are left out.
 _MANY_COMMITS = 20_000_000
