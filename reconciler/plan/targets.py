@@ -61,8 +61,8 @@ def _find_candidates(text: str, policies: Sequence[Policy], *, label: str) -> fr
                 return frozenset({address})
             policy_text = format_address(address.policy_address)
             raise UsageError(f"{label}: nothing is decided about it, {policy_text} does not select it")
-        if subjects := frozenset(subject for policy in policies for subject in _subjects(reading, policy)):
-            return subjects
+        if subjects := {subject for policy in policies for subject in _subjects(reading, policy)}:
+            return frozenset(_without_topics(text, subjects))
     known = map(str, by_address)
     names = (selector.name for policy in policies for selector in policy.selectors if selector.name)
     near = did_you_mean(str(unknown.policy_address), known) if unknown else did_you_mean(text.partition("[")[0], names)
@@ -94,6 +94,7 @@ def find_subjects(text: str, decided: Iterable[Address]) -> list[Address]:
             subjects.add(address)
         elif (address.name, -1) in topics:
             subjects.add(Address(address.kind, address.policy, address.name))
+    subjects = _without_topics(text, subjects)
     if len(subjects) > _CANDIDATES_MAX:
         raise UsageError(_ambiguous(text, sorted(subjects)))
     if subjects:
@@ -101,6 +102,12 @@ def find_subjects(text: str, decided: Iterable[Address]) -> list[Address]:
     near = did_you_mean(_as_topic(text).name, names)
     hint = f"did you mean {display_name(near)}?" if near else "expected KIND/POLICY/SUBJECT or a subject of the plan"
     raise UsageError(f"the plan decides nothing at {display_name(text)}; {hint}")
+
+
+def _without_topics(text: str, subjects: set[Address]) -> set[Address]:
+    """Return the groups alone if the text has quotes and means some: reports put groups into quotes, and no topic."""
+    groups = {subject for subject in subjects if subject.kind in GROUP_KINDS} if text.startswith('"') else set()
+    return groups or subjects
 
 
 def _as_topic(text: str) -> Address:

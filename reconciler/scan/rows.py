@@ -123,12 +123,13 @@ def compare_in_tasks(task: ScanTask, answers: Sequence[Answer]) -> ScanTask:
     read: defaultdict[str, list[tuple[int, ...]]] = defaultdict(list)
     for topic, *offsets in _records(answers, "partitions", "topic", "partition", *Ends.__slots__):
         read[topic].append(tuple(-1 if offset is None else offset for offset in offsets))
-    named = defaultdict(set, {topic: set(groups) for topic, groups in task.named.items()})
+    origins: defaultdict[str, set[str]] = defaultdict(set)
     for topic, group in _records(answers, "origins", "topic", "group"):
-        named[topic].add(group)
+        origins[topic].add(group)
     return replace(
         task,
-        named={topic: frozenset(groups) for topic, groups in named.items()},
+        # Not as named groups: `combine` keeps all positions of those, also at the ends.
+        origins={topic: frozenset(groups) for topic, groups in origins.items()},
         ends={topic: _ends(rows) for topic, rows in read.items() if topic in task.readers},
     )
 

@@ -86,8 +86,9 @@ class ScanTask:
 
     `readers`: partitions whose readers are requested, by topic. `topic_ids`: of these topics.
     `named`: groups whose position is requested wherever it is, by topic. `ends`: of topics that were
-    read before; positions of other groups at these ends are left out. `until_s`: epoch seconds at
-    which tasks give up silent brokers; a wrong clock costs time, not facts. `log_limit_s`: for one
+    read before; positions at these ends are left out, except those of named groups and of groups in
+    `origins`, by topic: the commit log names the topic ids of their commits. `until_s`: epoch seconds
+    at which tasks give up silent brokers; a wrong clock costs time, not facts. `log_limit_s`: for one
     chunk of the commit log.
     """
 
@@ -98,6 +99,7 @@ class ScanTask:
     until_s: float
     log_limit_s: float
     ends: Mapping[str, Ends] = field(default_factory=dict)
+    origins: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def patience_s(self) -> float:
@@ -109,12 +111,12 @@ class ScanTask:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What grows with the cluster is unpickled once per process: each of many tasks would repeat it.
-        by_topic = pickle.dumps((self.readers, self.topic_ids, self.named, self.ends))
+        by_topic = pickle.dumps((self.readers, self.topic_ids, self.named, self.ends, self.origins))
         return _task, (self.connection, by_topic, self.until_s, self.log_limit_s)
 
 
 def _task(connection: Connection, by_topic: bytes, until_s: float, log_limit_s: float) -> ScanTask:
-    readers, topic_ids, named, ends = _unpickle(by_topic)
+    readers, topic_ids, named, ends, origins = _unpickle(by_topic)
     return ScanTask(
         connection=connection,
         readers=readers,
@@ -123,6 +125,7 @@ def _task(connection: Connection, by_topic: bytes, until_s: float, log_limit_s: 
         until_s=until_s,
         log_limit_s=log_limit_s,
         ends=ends,
+        origins=origins,
     )
 
 
@@ -228,7 +231,7 @@ def _read_commits(session: KafkaSession, task: ScanTask, chunk: Chunk, *, isolat
 def requested(task: ScanTask, group: str, topic: str, committed: Mapping[int, int]) -> Sequence[int]:
     """Return the partitions on which the position of the group is needed."""
     numbers, ends = task.readers[topic], task.ends.get(topic)
-    if ends is None or group in task.named.get(topic, ()):
+    if ends is None or group in task.named.get(topic, ()) or group in task.origins.get(topic, ()):
         return numbers
     return [number for number in numbers if not ends.is_reached(number, committed.get(number))]
 

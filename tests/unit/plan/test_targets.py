@@ -182,6 +182,17 @@ def test_a_subject_of_several_policies_is_explained_for_each() -> None:
         find_subjects("orders[1]", decided)
 
 
+def test_a_name_in_quotes_means_the_group_and_not_the_topic_of_this_name() -> None:
+    """A plan prints `"orders"` for the group, and `--target '"orders"'` once purged the topic, too."""
+    group, one = Address("GroupRemoval", "dead", "orders"), Address("RetentionFloor", "gdpr", "orders", 0)
+    policies = [floor(keep=LAST), removal("orders")]
+    assert find_targets([format_subject(group)], policies) == {format_subject(group): {group}}
+    assert find_subjects(format_subject(group), [group, one]) == [group]
+    topic_address = Address("RetentionFloor", "gdpr", "orders")
+    assert find_targets(["orders"], policies) == {"orders": {group, topic_address}}
+    assert find_subjects("orders", [group, one]) == [group, topic_address]
+
+
 def test_a_filter_of_the_journal_takes_subjects_and_prefixes() -> None:
     one = Address("RetentionFloor", "gdpr", "orders", 1)
     for text in (

@@ -46,7 +46,10 @@ def test_a_second_job_leaves_out_only_what_the_driver_would(
     origins: set[tuple[str, int, int]],
     named: frozenset[str],
 ) -> None:
-    """And of a group that the commit log says nothing of it leaves out all that the driver would."""
+    """And of a group that the commit log says nothing of it leaves out all that the driver would.
+
+    The scan combines with the second task, which once named each group with a commit in the log.
+    """
     offsets = ("log_start", "stable_end", "high_watermark")
     first = {
         "partitions": table(
@@ -77,7 +80,7 @@ def test_a_second_job_leaves_out_only_what_the_driver_would(
 
     of_all, of_second = ({**first, "positions": read(each)} for each in (task, second))
     expected = combine([of_all], ScanRequest(), task.named).readers
-    assert combine([of_second], ScanRequest(), task.named).readers == expected
+    assert combine([of_second], ScanRequest(), second.named).readers == expected
     kept = Counter(row["group"] for row in of_second["positions"].to_pylist())
     in_log = {group for group, *_ in origins}
     wanted = Counter(position.group for of_partition in expected.values() for position in of_partition)
