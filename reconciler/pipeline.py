@@ -42,6 +42,7 @@ from reconciler.scan.engine import Engine, EngineName
 from reconciler.suggest import rules as suggestion_rules
 from reconciler.suggest.findings import Suggestions
 from reconciler.text.escape import display_name
+from reconciler.text.formatting import count
 
 
 @dataclass(kw_only=True)
@@ -254,7 +255,7 @@ def apply(
     )
     context.note_removed_groups(checked.outcomes)
     if remaining:
-        run.progress(f"sending requests for {len(remaining):,} actions")
+        run.progress(f"sending requests for {count(len(remaining), 'action')}")
     outcomes = [*rechecked, *send_actions(remaining, context), *deferred]
     run.settle_clock()
     nothing_written = not any(map(results.may_have_written, outcomes))

@@ -212,6 +212,7 @@ def converge(
             if signals():
                 codes.add(ExitCode.PARTLY if wrote else ExitCode.INTERRUPTED)
                 break
+            common.note_missing_continuous(manifests, settings)
             with common.collect_errors(manifests, codes):
                 applied = _converge_once(manifests, settings, signals, codes, quiet_when_idle=settings.quiet, tree=tree)
                 wrote = wrote or any(map(may_have_written, applied.outcomes))
@@ -243,6 +244,7 @@ def watch(
         raise UsageError(f"--every {every}: expected more than 0s, such as 30s")
     valid = loading.load_cluster(paths, settings)
     console.prepare(settings)
+    common.note_missing_continuous(valid, settings)
     completed = 0
     codes: set[int] = set()
     last_purge = "no purge yet"

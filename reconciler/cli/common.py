@@ -15,6 +15,7 @@ from reconciler.cli.settings import Settings
 from reconciler.cli.signals import SignalState
 from reconciler.errors import ExitCode, ReconcilerError, Refused, UsageError
 from reconciler.manifest.files import ClusterManifests
+from reconciler.model.action import Mode
 from reconciler.model.outcome import Outcome
 from reconciler.model.plan import Plan
 from reconciler.pipeline import Run
@@ -60,6 +61,15 @@ def note_missing_policies(manifests: ClusterManifests, settings: Settings) -> No
         folders = ", ".join(dict.fromkeys(display_name(str(Path(file.path).parent)) for file in manifests.files))
         name = display_name(manifests.cluster.metadata.name)
         console.print_stderr(f"{name}: no policies in {folders}, so nothing is compared; write one there")
+
+
+def note_missing_continuous(manifests: ClusterManifests, settings: Settings) -> None:
+    """Say that a run without a reviewed plan does nothing, if no policy is in `mode: continuous`."""
+    if not settings.quiet and not any(policy.mode is Mode.CONTINUOUS for policy in manifests.policies):
+        name = display_name(manifests.cluster.metadata.name)
+        console.print_stderr(
+            f"{name}: no policy has `mode: continuous`, so nothing is done; `reconciler plan` plans the others"
+        )
 
 
 @contextmanager

@@ -221,3 +221,21 @@ def test_manifests_without_policies_name_the_folder(tmp_path: Path, capsys: pyte
     assert capsys.readouterr().err == (
         f"prod-eu: no policies in {path.parent}, so nothing is compared; write one there\n"
     )
+
+
+@pytest.mark.parametrize(("mode", "says"), [("merge", True), ("continuous", False)])
+def test_a_converge_without_a_continuous_policy_says_that_it_does_nothing(
+    mode: str, says: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It printed "Changes: none" although the policies in mode merge had drift."""
+    (tmp_path / "all.yaml").write_text(
+        "apiVersion: reconciler/v1\nkind: Cluster\nmetadata: {name: prod-eu}\n"
+        f"spec: {{clusterId: {CLUSTER_ID}, bootstrapServers: [b:1]}}\n---\n"
+        f"apiVersion: reconciler/v1\nkind: LeaderPolicy\nmetadata: {{name: all}}\nmode: {mode}\n"
+        'spec: {topics: ["*"]}\n'
+    )
+    manifests = files.load([tmp_path], now_ms=NOW_MS).for_cluster()
+    common.note_missing_continuous(manifests, Settings())
+    common.note_missing_continuous(manifests, Settings(quiet=True))
+    message = "prod-eu: no policy has `mode: continuous`, so nothing is done; `reconciler plan` plans the others\n"
+    assert capsys.readouterr().err == (message if says else "")
