@@ -96,6 +96,9 @@ class FakeGateway:
     def commit_offsets(self, group: str, offsets: Sequence[CommittedOffset]) -> Mapping[TopicPartition, ItemResult]:
         raise AssertionError(group, offsets)
 
+    def connect_for_deletions(self) -> None:
+        pass
+
     def refresh(self) -> None:
         raise AssertionError("no request is repeated")
 

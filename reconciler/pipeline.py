@@ -253,7 +253,7 @@ def apply(
         request_timeout_ms=math.ceil((run.timeout_s + REQUEST_GRACE_S) * 1000),
         tuning=tuning or Tuning(),
     )
-    context.note_removed_groups(checked.outcomes)
+    context.note_effects(checked.outcomes)
     if remaining:
         run.progress(f"sending requests for {count(len(remaining), 'action')}")
     outcomes = [*rechecked, *send_actions(remaining, context), *deferred]

@@ -15,6 +15,7 @@ from reconciler.model.ports import Gateway
 from reconciler.model.snapshot import Consumers, GroupFacts, GroupState, GroupType, Purge, Unknown
 from reconciler.operations import Operation
 from reconciler.operations.attempt import Attempt
+from reconciler.operations.base import Subject
 
 _LOG = logging.getLogger(__name__)
 _SLICE_MS = 100
@@ -105,6 +106,7 @@ class ApplyContext:
     `progress`: shows one line. `sending`: called before each request, from any thread, once its
     intents are stored. `checked_at_ms`: when the recheck began. `expires_at_ms`: when the plan
     expires. `removed_groups`: groups that this run removed, or that its recheck found removed.
+    `leaders`: the leader of each partition for which it held an election.
     `known_groups`: the groups of the recheck, which read the types of groups that no list call tells.
     `commit_log_ends`: up to where the recheck has read each partition of the commit log.
     `request_timeout_ms`: how long a request takes at most.
@@ -123,6 +125,7 @@ class ApplyContext:
     checked_at_ms: int | None = None
     expires_at_ms: int | None = None
     removed_groups: set[str] = field(default_factory=set)
+    leaders: dict[Subject, int] = field(default_factory=dict)
     known_groups: Mapping[str, GroupFacts] = field(default_factory=dict)
     commit_log_ends: Mapping[int, int] = field(default_factory=dict)
     request_timeout_ms: int = 60_000
@@ -222,12 +225,16 @@ class ApplyContext:
         if recordable:
             self._record(recordable)
 
-    def note_removed_groups(self, outcomes: Iterable[Outcome]) -> None:
-        """Remember the groups that are gone by these outcomes, which ended in this run."""
+    def note_effects(self, outcomes: Iterable[Outcome]) -> None:
+        """Remember the groups that are gone and the leaders that are elected by these outcomes of this run."""
         for outcome in outcomes:
-            group = outcome.action.removed_group if isinstance(outcome.action, Operation) else None
-            if group is not None and outcome.status in (Status.APPLIED, Status.SATISFIED):
-                self.removed_groups.add(group)
+            action = outcome.action
+            if not isinstance(action, Operation) or outcome.status not in (Status.APPLIED, Status.SATISFIED):
+                continue
+            if action.removed_group is not None:
+                self.removed_groups.add(action.removed_group)
+            if action.elected_leader is not None:
+                self.leaders[action.subject] = action.elected_leader
 
     def back_off(self, round_number: int) -> None:
         """Wait before a round, longer each time, or until a stop. 1: the second round."""

@@ -40,10 +40,13 @@ def apply(actions: Sequence[Action], context: ApplyContext) -> Iterator[Outcome]
         selected = [action for action in actions if isinstance(action, operation)]
         ended = 0
         for start in range(0, len(selected), context.tuning.window):
-            window = [Attempt(action=action) for action in selected[start : start + context.tuning.window]]
+            window = [
+                Attempt(action=action, broker=context.leaders.get(action.subject))
+                for action in selected[start : start + context.tuning.window]
+            ]
             for outcomes in _rounds(operation, window, context):
                 context.record_outcomes(outcomes)
-                context.note_removed_groups(outcomes)
+                context.note_effects(outcomes)
                 ended += len(outcomes)
                 context.progress(f"{operation.TITLE}s: {ended} of {len(selected)}")
                 yield from outcomes
@@ -81,6 +84,7 @@ def _run_lanes(
 
     def run_lane(lane: Sequence[_Batch]) -> None:
         try:
+            operation.connect(context.gateway)
             for batch in lane:
                 steps: list[StepResult] = []
                 try:

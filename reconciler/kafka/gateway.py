@@ -7,16 +7,19 @@ What an error means is decided in operations/, how often and in which batches to
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
+from functools import partial
 from threading import current_thread
 from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, ElectionType, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient
 
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import topics
 from reconciler.kafka.consumer_offsets import read_newest_records
-from reconciler.kafka.futures import Deadline, kafka_error, text_of
+from reconciler.kafka.futures import Deadline, kafka_error, submit, text_of
 from reconciler.kafka.group_listing import list_all_groups
 from reconciler.kafka.groups import fetch, read_consumers, read_groups, spread, unknown_group
 from reconciler.kafka.offsets import with_watermarks
@@ -99,6 +102,18 @@ class KafkaGateway:
         except (ClusterUnreachable, KafkaException) as error:
             return dict.fromkeys(starts, Unknown(f"the commit log: {error}"))
 
+    def connect_for_deletions(self) -> None:
+        with suppress(OSError):  # where no thread can be started, `delete_records` connects by itself
+            submit(partial(self._deletion_client, current_thread().name))
+
+    def _deletion_client(self, thread: str) -> AdminClient:
+        """The client for the deletions of a thread, because a second call waits for the answer to the first.
+
+        The applier gives its threads the same few names in every round, so clients are used again.
+        """
+        (client,) = self.session.clients(f"deletions of {thread}", 1, deadline=self.session.deadline())
+        return client
+
     def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         for partition, before_offset in before_offsets.items():
             if before_offset < 1:
@@ -109,9 +124,7 @@ class KafkaGateway:
         timeout_s = self.session.timeout_s
 
         def send() -> Mapping[Any, Future[Any]]:
-            # A client per thread: a second call would wait behind the answer to the first one. The
-            # applier gives its threads the same few names in every round, so clients are used again.
-            client = self.session.client(f"deletions of {current_thread().name}")
+            client = self._deletion_client(current_thread().name)
             futures: Mapping[Any, Future[Any]] = client.delete_records(
                 request, request_timeout=timeout_s, operation_timeout=timeout_s * _BROKER_SHARE
             )
@@ -162,8 +175,8 @@ class KafkaGateway:
 
 def _delete_in_worker(session: KafkaSession, groups: Sequence[str], deadline: Deadline) -> dict[str, ItemResult]:
     """Send a request per group; a coordinator answers it when its followers have the tombstones."""
-    # All clients first: what is already sent must not count as unsent.
-    parts = spread(session, "removals", groups, clients=_REMOVING_CLIENTS, deadline=deadline)
+    # All clients first: what is already sent must not count as unsent. The reads before have opened some.
+    parts = spread(session, "coordinators", groups, clients=_REMOVING_CLIENTS, deadline=deadline)
 
     def send() -> Mapping[Any, Future[Any]]:
         futures: dict[Any, Future[Any]] = {}

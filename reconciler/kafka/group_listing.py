@@ -8,12 +8,13 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType
 from confluent_kafka.admin import AclOperation, AdminClient
 
-from reconciler.kafka.futures import Deadline, cause_of, failure_of, is_final, reason_of
+from reconciler.kafka.futures import Deadline, cause_of, failure_of, is_final, reason_of, submit
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.snapshot import NOT_ASKED, Cause, GroupFacts, GroupState, GroupType, Unknown
 
@@ -26,7 +27,7 @@ STATES = {
 }
 _TYPES = {ConsumerGroupType.CLASSIC: GroupType.CLASSIC, ConsumerGroupType.CONSUMER: GroupType.CONSUMER}
 _RIGHT = "DESCRIBE on the cluster"
-_CLUSTER, _LISTING = "cluster", "listing"
+_CLUSTER, _LISTING, _OLD_LISTING = "cluster", "listing", "old listing"
 _OLD_STATE = Unknown("state: only the old list call shows this group, and it does not know its protocol")
 
 
@@ -49,13 +50,14 @@ def list_groups(session: KafkaSession, *, hidden: bool, deadline: Deadline | Non
 
     Rights: DESCRIBE on the cluster. A broker that is away makes the listing incomplete.
     """
-    answers = session.read((_CLUSTER, _LISTING), _send_listing, is_final=_is_complete, deadline=deadline)
+    calls = (_CLUSTER, _LISTING, *((_OLD_LISTING,) if hidden else ()))
+    answers = session.read(calls, _send_listing, is_final=_is_complete, deadline=deadline)
     cluster = answers[_CLUSTER]
     groups, incomplete = _listed(answers[_LISTING], cluster)
-    # An incomplete listing blocks what hidden ids would, and the old call hangs without a broker.
+    # An incomplete listing blocks what hidden ids would.
     hidden_unread: Unknown | None = NOT_ASKED if incomplete is None else incomplete
     if hidden and incomplete is None:
-        old = _old_listing(session)
+        old = _old_groups(answers[_OLD_LISTING])
         hidden_unread = old if isinstance(old, Unknown) else None
         groups = groups if isinstance(old, Unknown) else old | groups
     return GroupListing(
@@ -88,6 +90,7 @@ def _send_listing(client: AdminClient, calls: Sequence[str], limit_s: float) -> 
     senders: dict[str, Callable[[], Future[Any]]] = {
         _CLUSTER: lambda: client.describe_cluster(include_authorized_operations=True, request_timeout=limit_s),
         _LISTING: lambda: client.list_consumer_groups(request_timeout=limit_s),
+        _OLD_LISTING: lambda: submit(partial(_list_with_old_call, client, limit_s)),
     }
     return {call: senders[call]() for call in calls}
 
@@ -128,14 +131,14 @@ def _listed(listing: Future[Any], cluster: Future[Any]) -> tuple[dict[str, Group
     return groups, incomplete
 
 
-def _old_listing(session: KafkaSession) -> dict[str, GroupFacts] | Unknown:
-    def list_all(client: AdminClient, limit_s: float) -> Any:
-        with warnings.catch_warnings():
-            # The call that replaces it hides the groups that are needed here.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            return client.list_groups(timeout=limit_s)
+def _list_with_old_call(client: AdminClient, limit_s: float) -> Any:
+    with warnings.catch_warnings():
+        # The call that replaces it hides the groups that are needed here.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return client.list_groups(timeout=limit_s)
 
-    answer = session.call(list_all)
+
+def _old_groups(answer: Future[Any]) -> dict[str, GroupFacts] | Unknown:
     failure = failure_of(answer, prefix="ids of share, Streams and Connect groups: ")
     if failure is not None:
         return failure

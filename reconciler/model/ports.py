@@ -72,6 +72,9 @@ class Gateway(Protocol):
         """Every group that the cluster may hold, also hidden ones; Unknown: there may be more."""
         ...
 
+    def connect_for_deletions(self) -> None:
+        """Open this thread's connections for `delete_records`, without waiting for them."""
+
     def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         """DeleteRecords for partitions of one leader. Raises ValueError for a target below 1."""
 

@@ -259,6 +259,11 @@ class Operation(Action):
         """The group that is gone once this action is applied; None: none."""
         return None
 
+    @property
+    def elected_leader(self) -> int | None:
+        """The broker that leads the partition once this action is applied; None: it is not known."""
+        return None
+
     # --- apply
 
     @classmethod
@@ -276,6 +281,10 @@ class Operation(Action):
     def batch_key(self, attempt: Attempt[Any]) -> int | str:
         """Return what the subjects of one request have in common, such as their leader."""
         return 0
+
+    @classmethod
+    def connect(cls, gateway: Gateway) -> None:
+        """Open the connections for the requests of this thread, without waiting for them."""
 
     @classmethod
     @abstractmethod

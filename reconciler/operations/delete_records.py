@@ -548,6 +548,10 @@ class DeleteRecords(FoldableOperation):
         return self.seen.leader if attempt.broker is None else attempt.broker
 
     @classmethod
+    def connect(cls, gateway: Gateway) -> None:
+        gateway.connect_for_deletions()
+
+    @classmethod
     def observe(cls, actions: Sequence["DeleteRecords"], context: RunContext) -> Observation:
         read_at_ms = context.clock()
         clocks = [action.guard.every_ms for action in actions if action.guard.every_ms is not None]

@@ -125,6 +125,10 @@ class ElectLeader(FoldableOperation):
     def figure(self) -> LeaderMove:
         return LeaderMove(self.seen.leader, self.leader_wanted)
 
+    @property
+    def elected_leader(self) -> int | None:
+        return self.leader_wanted
+
     # --- plan file
 
     def approved(self) -> Mapping[str, object]:

@@ -91,6 +91,7 @@ def test_contract_delete_records_moves_the_log_start(environment: Environment) -
     topic = environment.create_topic(1)
     partition = TopicPartition(topic, 0)
     environment.produce(topic, {0: 10})
+    environment.gateway.connect_for_deletions()
     assert delete_records_before(environment, partition, 4) == (ResponseAction.DONE, "NONE")
     assert read_facts(environment, partition).log_start == 4
     assert delete_records_before(environment, partition, 4) == (ResponseAction.DONE, "NONE")

@@ -244,6 +244,9 @@ class FakeCluster:
             tails[number] = Unknown("silent") if silent else {name: at for at, name in records if at >= start}
         return tails
 
+    def connect_for_deletions(self) -> None:
+        pass
+
     def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         if any(offset < 1 for offset in before_offsets.values()):
             raise ValueError("no target below 1")

@@ -366,6 +366,7 @@ class _CheckingGateway:
             "read_commit_log",
             "read_groups",
             "elect_leaders",
+            "connect_for_deletions",
             "refresh",
         ):
             setattr(self, name, getattr(self.cluster, name))

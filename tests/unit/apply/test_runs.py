@@ -105,6 +105,18 @@ def test_more_subjects_in_a_batch_need_no_more_calls(tmp_path: Path, operation: 
     assert calls[0] == calls[1]
 
 
+def test_deletions_go_to_the_leaders_that_the_same_run_elected(tmp_path: Path) -> None:
+    """In one request for each leader: a batch for the leaders of the plan would be split and checked again."""
+    cluster, actions = create_wide_cluster(groups=0)
+    gateway = CountingGateway(cluster)
+    outcomes = run(gateway, actions, tmp_path).outcomes  # type: ignore[arg-type]
+    assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
+    leaders = {cluster.partition(at).leader for request in cluster.requests for at in request.targets}
+    assert gateway.calls["elect_leaders"] == 1
+    assert gateway.calls["delete_records"] == gateway.calls["connect_for_deletions"] == len(leaders)
+    assert gateway.calls["read_partitions"] == 2 + 2 * len(leaders)  # before and after each request
+
+
 def test_late_leaders_are_waited_for_and_read_again(tmp_path: Path) -> None:
     """Metadata shows most leaders at once and two later; leaders that never appear are left to
     another round.

@@ -117,7 +117,16 @@ def test_each_new_client_connects_before_its_requests() -> None:
     _delete_in_worker(session, GROUPS, session.limit)
     session.client_of.clear()
     _delete_in_worker(session, GROUPS, session.limit)
-    assert session.first_calls == {f"removals {number}": [{ConsumerGroupState.DEAD}] for number in range(63)}
+    assert session.first_calls == {f"coordinators {number}": [{ConsumerGroupState.DEAD}] for number in range(63)}
+
+
+def test_removals_use_the_connections_of_the_reads_before_them() -> None:
+    """A new client takes six round trips before its first request goes out."""
+    session = StubSession(GROUPS[:20])
+    _ask_for_commits(session, ((), dict.fromkeys(GROUPS[:20])), session.limit)
+    opened = set(session._clients)
+    _delete_in_worker(session, GROUPS[:20], session.limit)
+    assert set(session._clients) == opened
 
 
 def test_few_groups_need_few_clients() -> None:
