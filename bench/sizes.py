@@ -60,9 +60,10 @@ class RoundTrips:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulated:
-    """Sizes of simulated clusters: partitions, groups and commits."""
+    """Sizes of simulated clusters: partitions, groups and commits. Each runs as often as `runs` says."""
 
     clusters: tuple[tuple[int, int, int], ...]
+    runs: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +113,9 @@ FULL = Sizes(
     hundred_scans=HundredScans(scans=100, topics=10, partitions=20),
     demo=Demo(runs=5, tail=30, clients=300),
     round_trips=RoundTrips(runs=5, delays_ms=(0, 25, 200)),
-    simulated=Simulated(clusters=((20_000, 2_000, 100_000), (200_000, 20_000, 1_000_000))),
+    simulated=Simulated(
+        clusters=((20_000, 2_000, 100_000), (100_000, 10_000, 500_000), (200_000, 20_000, 1_000_000)), runs=3
+    ),
 )
 QUICK = Sizes(
     manifests=FULL.manifests,  # takes a minute at most
@@ -132,7 +135,7 @@ QUICK = Sizes(
     hundred_scans=HundredScans(scans=10, topics=10, partitions=20),
     demo=Demo(runs=2, tail=3, clients=30),
     round_trips=RoundTrips(runs=2, delays_ms=(0, 25, 200)),
-    simulated=Simulated(clusters=((2_000, 200, 10_000), (20_000, 2_000, 100_000))),
+    simulated=Simulated(clusters=((2_000, 200, 10_000), (20_000, 2_000, 100_000)), runs=1),
 )
 TOY = Sizes(
     manifests=Manifests(files=3, per_file=2),
@@ -142,5 +145,5 @@ TOY = Sizes(
     hundred_scans=HundredScans(scans=1, topics=6, partitions=2),
     demo=Demo(runs=1, tail=1, clients=1),
     round_trips=RoundTrips(runs=1, delays_ms=(0, 25)),
-    simulated=Simulated(clusters=((100, 10, 500), (200, 20, 1_000))),
+    simulated=Simulated(clusters=((100, 10, 500), (200, 20, 1_000)), runs=1),
 )

@@ -64,7 +64,7 @@ def scan(
     with engines.started(request, engine):
         with gc_paused():
             listings = _list(request, session, progress)
-        chunks, task, limit_s = _divide(request, session, listings)
+            chunks, task, limit_s = _divide(request, session, listings)
         answers: list[Answer] = []
         for job in chunking.divide_jobs(chunks, task.readers, listings.log.sizes):
             if answers:
