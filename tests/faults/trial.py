@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from confluent_kafka import ConsumerGroupState
+
 from reconciler import pipeline
 from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply
@@ -96,6 +98,7 @@ def run_trial(cluster: Cluster, toolbox: Toolbox, number: int, seed: int, folder
             _wait_until_healthy(setup)
             report.violations += verification.let_witnesses_finish(setup)
             report.violations += verification.violations(setup, run, verification.observe(setup))
+            _wait_until_members_have_left(setup)
             _converge(setup, report, engine, run.plan)
     except Exception:  # noqa: BLE001 - an error is a violation, and the next trial runs
         report.violations.append("ERROR " + traceback.format_exc())
@@ -323,6 +326,23 @@ def _wait_until_healthy(setup: TrialSetup) -> None:
         return all(state.leader >= 0 and set(state.in_sync) == set(state.replicas) for state in states)
 
     client.wait_until(is_healthy, 300, "a healthy cluster", every_s=0.3)
+
+
+def _wait_until_members_have_left(setup: TrialSetup) -> None:
+    """Wait until no dead group has a member, because a plan blocks the removal of a group in use.
+
+    A member whose coordinator restarts while it closes sends no LeaveGroup. It is a member until
+    its session times out, after 10 s.
+    """
+    admin = client.admin_client(setup.servers)
+
+    def have_left() -> bool:
+        listing = admin.list_consumer_groups().result(30)
+        states = {group.group_id: group.state for group in listing.valid}
+        in_use = setup.changes.joined & states.keys()
+        return not listing.errors and all(states[group] is ConsumerGroupState.EMPTY for group in in_use)
+
+    client.wait_until(have_left, 120, "groups without members", every_s=0.3)
 
 
 def _resume_brokers(setup: TrialSetup) -> None:

@@ -120,9 +120,12 @@ def convergence_violations(
             and start != FLOOR
         ):
             yield f"{key} starts at {start} and not at {FLOOR}"
+    decisions = {decision.address.name: decision for decision in third_plan.decisions}
     for group in setup.dead_groups:
         if group in state.groups:
-            yield f"{group} still exists"
+            decision = decisions.get(group)
+            why = f"{type(decision).__name__}: {decision.reason}" if decision else "no decision"
+            yield f"{group} still exists; third plan: {why}"
     for number in range(6):
         leader, replicas = state.leaders[setup.topic("elected"), number]
         if leader != replicas[0]:
