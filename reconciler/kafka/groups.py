@@ -14,6 +14,7 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, Ka
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
+from reconciler.kafka import connect
 from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.futures import (
     Deadline,
@@ -209,7 +210,7 @@ def spread(
     """
     in_order = sorted(groups, key=lambda group: log_partition(group, _LOG_PARTITIONS))
     count = min(clients, -(-len(in_order) // _GROUPS_PER_CLIENT))
-    opened = session.clients(purpose, count, deadline=deadline)
+    opened = session.clients(purpose, count, connect.coordinator_settings(), deadline=deadline)
     return [(client, in_order[at::count]) for at, client in enumerate(opened)]
 
 

@@ -98,7 +98,9 @@ class KafkaSession:
         deliver_events(client)
         return client
 
-    def clients(self, purpose: str, count: int, *, deadline: Deadline) -> list[AdminClient]:
+    def clients(
+        self, purpose: str, count: int, settings: connect.Settings | None = None, *, deadline: Deadline
+    ) -> list[AdminClient]:
         """Several clients for one purpose, with a connection to every broker that answers at once.
 
         A new client that gets many requests for coordinators looks all of them up again with each
@@ -110,7 +112,7 @@ class KafkaSession:
         with self._lock:
             new = [name for name in names if name not in self._clients]
         # Each waits for metadata.
-        opened = {name: submit(partial(self.client, name, deadline=connected)) for name in names}
+        opened = {name: submit(partial(self.client, name, settings, deadline=connected)) for name in names}
         clients = {name: future.result() for name, future in opened.items()}
         if not connected.passed:
             # No group is in this state, and every broker has to answer.

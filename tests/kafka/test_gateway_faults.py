@@ -16,6 +16,7 @@ import pytest
 
 from reconciler.kafka import session as sessions
 from reconciler.kafka.connect import Connection
+from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.groups import NAMELESS, REBALANCING, Consumption, fetch, read_consumption
 from reconciler.kafka.session import KafkaSession
@@ -237,6 +238,32 @@ def test_gateway_a_worker_that_hangs_is_abandoned(cluster: Cluster) -> None:
         assert time.monotonic() - start < 30
     finally:
         session.close()
+
+
+def test_a_moved_coordinator_is_found_without_a_refresh(cluster: Cluster, gateway: InterpretingGateway) -> None:
+    """The library remembers a coordinator, and repeats a request to it that answers NOT_COORDINATOR.
+
+    Every read of the group through the same worker process timed out once its coordinator had moved.
+    """
+    name = topic_on(cluster, (1, 2, 3))
+    group = f"moved-{uuid.uuid4().hex[:12]}"
+    client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
+
+    def leader() -> int:
+        partitions = client.partition_states(cluster.bootstrap_servers, "__consumer_offsets")
+        return partitions[log_partition(group, len(partitions))].leader
+
+    client.wait_until(lambda: gateway.read_groups([group])[group].commits == 1, 30, "the coordinator")
+    former = leader()
+    cluster.terminate(former)
+    try:
+        client.wait_until(lambda: leader() not in (-1, former), 30, "another coordinator")
+    finally:
+        cluster.restart(former)
+        wait_for_brokers(cluster)
+    assert leader() != former
+    # A group whose coordinator loads its commits answers that it does.
+    client.wait_until(lambda: gateway.read_groups([group])[group].commits == 1, 10, "the new coordinator")
 
 
 @pytest.mark.parametrize("isolated", [False, True])
