@@ -57,7 +57,7 @@ class StubSession:
     def __init__(self, client: StubClient) -> None:
         self.only_client = client
 
-    def clients(self, _purpose: str, count: int, **_options: Deadline) -> list[StubClient]:
+    def clients(self, _purpose: str, count: int, _settings: object, **_options: Deadline) -> list[StubClient]:
         return [self.only_client] * count
 
     def client(self, _purpose: str) -> StubClient:

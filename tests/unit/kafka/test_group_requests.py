@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import ConsumerGroupState
 
 from reconciler.kafka import session as session_module
-from reconciler.kafka.connect import Connection, Settings, request_metadata
+from reconciler.kafka.connect import Connection, Settings, coordinator_settings, request_metadata
 from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.futures import Deadline
 from reconciler.kafka.gateway import _delete_in_worker
@@ -40,7 +40,7 @@ class StubSession(KafkaSession):
         self.pending: list[tuple[Future[Any], object]] = []
 
     def client(self, purpose: str, settings: Settings | None = None, *, deadline: Deadline | None = None) -> Any:
-        assert settings is None
+        assert settings == coordinator_settings()
         assert deadline is not None
         self.metadata_limits_s.append(deadline.remaining_s)
         if purpose not in self._clients:
