@@ -145,7 +145,7 @@ def test_new_clients_leave_time_for_their_requests(
     waits_s: list[float] = []
     monkeypatch.setattr(session_module, "wait", lambda _futures, timeout: waits_s.append(timeout))
     session = StubSession(GROUPS[:20])
-    assert len(session.clients("coordinators", 2, deadline=Deadline.after(timeout_s))) == 2
+    assert len(session.clients("coordinators", 2, coordinator_settings(), deadline=Deadline.after(timeout_s))) == 2
     assert 0 < max(session.metadata_limits_s) <= limit_s
     assert 0 < max(session.listing_limits_s + waits_s) <= limit_s
 
@@ -154,7 +154,7 @@ def test_a_passed_deadline_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) ->
     """The requests are sent at once, and fail if no broker answers."""
     monkeypatch.setattr(session_module, "wait", lambda _futures, timeout: pytest.fail(f"waits for {timeout} s"))
     session = StubSession()
-    assert len(session.clients("coordinators", 2, deadline=Deadline.after(0))) == 2
+    assert len(session.clients("coordinators", 2, coordinator_settings(), deadline=Deadline.after(0))) == 2
     assert max(session.metadata_limits_s) == 0
     assert not session.first_calls
     request_metadata(None, session.connection, deadline=Deadline.after(0))  # type: ignore[arg-type]
