@@ -10,7 +10,7 @@ COPY reconciler reconciler
 ARG SOURCE=""
 RUN python -m venv /opt/reconciler \
  && for lock in requirements-base.lock requirements.lock; do \
-      /opt/reconciler/bin/pip install --no-cache-dir --quiet --require-hashes --no-build-isolation -r $lock || exit 1; \
+      /opt/reconciler/bin/pip install --no-cache-dir --quiet --require-hashes --no-deps --no-build-isolation -r $lock || exit 1; \
     done \
  && RECONCILER_SOURCE="$SOURCE" /opt/reconciler/bin/pip install --no-cache-dir --quiet --no-deps --no-build-isolation .
 

@@ -30,7 +30,7 @@ $(STAMP): requirements-base.lock requirements-dev.lock pyproject.toml
 	@echo "setup: creating $(VENV) with the pinned packages (Spark alone is about 450 MB; one to three minutes the first time)" >&2
 	@$(PYTHON) -m venv $(VENV)
 	@set -o pipefail; for lock in requirements-base.lock requirements-dev.lock; do \
-	    $(BIN)/python -m pip install --progress-bar off --require-hashes --no-build-isolation -r $$lock || exit 1; \
+	    $(BIN)/python -m pip install --progress-bar off --require-hashes --no-deps --no-build-isolation -r $$lock || exit 1; \
 	  done 2>&1 | tee $(VENV)/setup.log \
 	  | awk '/^ +Downloading .* MB\)/ { print "setup:   " $$2, $$3, $$4; fflush() } /^Installing collected/ { print "setup:   installing"; fflush() }' >&2 \
 	  || { tail -n 20 $(VENV)/setup.log >&2; echo "setup: pip failed; its full log is $(VENV)/setup.log" >&2; exit 1; }

@@ -137,7 +137,9 @@ def create_environment(python: Path, name: str) -> Path:
         subprocess.run([python, "-m", "venv", folder], check=True)
         pip: list[str | Path] = [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         for lock in ("requirements-base.lock", "requirements-dev.lock"):  # the first has what builds pyspark
-            subprocess.run([*pip, "--require-hashes", "--no-build-isolation", "-r", ROOT / lock], check=True)
+            subprocess.run(
+                [*pip, "--require-hashes", "--no-deps", "--no-build-isolation", "-r", ROOT / lock], check=True
+            )
         subprocess.run([*pip, "--no-build-isolation", "--no-deps", "-e", ROOT], check=True)
         (folder / ".ready").touch()
     return interpreter

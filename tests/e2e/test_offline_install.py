@@ -88,7 +88,7 @@ def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheelhouse")
     lock = ROOT / "requirements.lock"
     if LONG:
-        options = ["--quiet", "--require-hashes", "--no-build-isolation", "--dest", folder]
+        options = ["--quiet", "--require-hashes", "--no-deps", "--no-build-isolation", "--dest", folder]
         if downloaded := os.environ.get("RECONCILER_TEST_WHEELHOUSE"):
             options += ["--no-index", "--find-links", downloaded]
         run([sys.executable, "-m", "pip", "download", *options, "--requirement", lock], ROOT)

@@ -53,7 +53,7 @@ def test_it_installs_what_the_action_installs() -> None:
     from its source, with the same options as the action.
     """
     action = (ROOT / "action.yml").read_text(encoding="utf-8")
-    for words in ("--require-hashes --no-build-isolation", "--no-deps --no-build-isolation"):
+    for words in ("--require-hashes --no-deps --no-build-isolation", "--no-deps --no-build-isolation"):
         assert words in DOCKERFILE
         assert words in action
     assert len(re.findall(r"pip install", DOCKERFILE)) == 2

@@ -59,7 +59,7 @@ def test_the_action_installs_the_program_of_its_own_commit() -> None:
     """
     text = (ROOT / ACTION).read_text(encoding="utf-8")
     assert "kafka-reconciler" not in text
-    assert "options=(--quiet --require-hashes --no-build-isolation)\n" in text
+    assert "options=(--quiet --require-hashes --no-deps --no-build-isolation)\n" in text
     assert re.findall(r"pip install (.*)", text) == [
         '"${options[@]}" --requirement "$GITHUB_ACTION_PATH/$lock"',
         '--quiet --no-deps --no-build-isolation "$GITHUB_ACTION_PATH"',
