@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Producer
 
@@ -41,7 +42,7 @@ def month(days: int, now_ms: int) -> Iterator[tuple[int, bytes]]:
         Outcome(action=a, status=Status.APPLIED, detail=a.APPLIED, code="NONE", read_back="log start 98213", sends=1)
         for a in actions
     ]
-    author = {"who": "ci@runner", "commit": "4f2c9aa" * 5, "plan_digest": "sha256:" + "0" * 64}
+    author: dict[str, Any] = {"who": "ci@runner", "commit": "4f2c9aa" * 5, "plan_digest": "sha256:" + "0" * 64}
     templates = []
     for events, in_flight_ms in ((actions, 63_000), (outcomes, None)):
         entries = [create(event, run_id="RUN", at_ms=1, in_flight_ms=in_flight_ms, **author) for event in events]

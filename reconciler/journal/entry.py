@@ -104,11 +104,16 @@ class BatchLine:
     actions: tuple[BatchItem, ...]
 
 
-def create(event: Action | Outcome, **run: Any) -> JournalEntry:
+def create(event: Action | Outcome, removed_offsets: RemovedOffsets | None = None, **run: Any) -> JournalEntry:
     """Return the intent of an action, or the entry of an outcome. `run`: fields of the call."""
     action = event.action if isinstance(event, Outcome) else event
     intent = JournalEntry(
-        event=Event.INTENT, address=action.address, operation=action.OPERATION, request=action.request(), **run
+        event=Event.INTENT,
+        address=action.address,
+        operation=action.OPERATION,
+        request=action.request(),
+        removed_offsets=(removed_offsets or {}).get(action.address),
+        **run,
     )
     if not isinstance(event, Outcome):
         return intent

@@ -20,6 +20,7 @@ from reconciler.journal.entry import Event, JournalEntry, RemovedOffsets, create
 from reconciler.journal.purge_clock import CLOCK_TOLERANCE_MS, IN_FLIGHT_MAX_MS, PurgeClock
 from reconciler.journal.review import NO_CI_RUN, REVIEW_RECENT_MS, CiRun, ReviewedTree
 from reconciler.model.action import Action
+from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import Purge, Unknown
@@ -102,11 +103,10 @@ class ActionJournal:
         run = {"run_id": run_id, "plan_digest": plan_digest, "at_ms": at_ms, **self._author}
         if in_flight_ms is not None:
             run["in_flight_ms"] = in_flight_ms
-        entries = [create(event, **run) for event in events]
-        if removed_offsets:
-            entries = [replace(entry, removed_offsets=removed_offsets.get(entry.address)) for entry in entries]
-        lines = dump_batch(entries)
-        if stored := [line.encode("ascii") for line in lines]:
+        with gc_paused():
+            entries = [create(event, removed_offsets, **run) for event in events]
+            stored = [line.encode("ascii") for line in dump_batch(entries)]
+        if stored:
             self.store.append(stored)
 
     def last_purges(

@@ -45,7 +45,7 @@ _REASONS = {
 }
 """Our own words for some errors."""
 
-_SLICE_S = 0.05
+_SLICE_S = 0.25
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -75,14 +75,12 @@ class Deadline:
 
 def wait_all(clients: Collection[AdminClient], futures: Iterable[Future[Any]], deadline: Deadline) -> None:
     """Wait for all futures, or for the deadline. Drains the clients' logs; Ctrl-C comes through."""
-    for future in futures:
-        while not future.done() and not deadline.passed:
-            # The poll only delivers logs and errors, so it must not be what waits.
-            wait([future], timeout=min(_SLICE_S, deadline.remaining_s))
-            for client in clients:
-                deliver_events(client)
-    for client in clients:
-        deliver_events(client)
+    pending = set(futures)
+    while pending and not deadline.passed:
+        # The poll only delivers logs and errors, so it must not be what waits.
+        pending = wait(pending, timeout=min(_SLICE_S, deadline.remaining_s)).not_done
+        for client in clients:
+            deliver_events(client)
 
 
 def deliver_events(client: AdminClient) -> None:

@@ -21,7 +21,7 @@ from reconciler.kafka import topics
 from reconciler.kafka.consumer_offsets import read_newest_records
 from reconciler.kafka.futures import Deadline, kafka_error, submit, text_of
 from reconciler.kafka.group_listing import list_all_groups
-from reconciler.kafka.groups import fetch, read_consumers, read_groups, spread, unknown_group
+from reconciler.kafka.groups import REMOVING_CLIENTS, fetch, read_consumers, read_groups, spread, unknown_group
 from reconciler.kafka.offsets import with_watermarks
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
@@ -34,8 +34,11 @@ _BROKER_SHARE = 0.6
 # The library looks for overdue requests once a second, so results come more than a second late.
 REQUEST_GRACE_S = 3.0
 
-_REMOVING_CLIENTS = 64
-"""For the group removals of one call, at most: each has a connection to every coordinator."""
+_REMOVALS_AT_ONCE = 20
+"""Of one client, which then waits for the others. Otherwise they move apart, and the removals that come
+at the same time are for different partitions of the commit log: two in a batch instead of ten.
+"""
+_WAVE_S = 1.0
 
 
 class KafkaGateway:
@@ -176,13 +179,19 @@ class KafkaGateway:
 def _delete_in_worker(session: KafkaSession, groups: Sequence[str], deadline: Deadline) -> dict[str, ItemResult]:
     """Send a request per group; a coordinator answers it when its followers have the tombstones."""
     # All clients first: what is already sent must not count as unsent. The reads before have opened some.
-    parts = spread(session, "coordinators", groups, clients=_REMOVING_CLIENTS, deadline=deadline)
+    parts = spread(session, "coordinators", groups, clients=REMOVING_CLIENTS, deadline=deadline)
 
     def send() -> Mapping[Any, Future[Any]]:
         futures: dict[Any, Future[Any]] = {}
-        for client, part in parts:
-            limit_s = max(0.1, deadline.remaining_s)
-            futures |= client.delete_consumer_groups(part, request_timeout=limit_s)
+        for start in range(0, len(parts[0][1]), _REMOVALS_AT_ONCE):
+            wave: dict[Any, Future[Any]] = {}
+            for client, part in parts:
+                if selected := part[start : start + _REMOVALS_AT_ONCE]:
+                    limit_s = max(0.1, deadline.remaining_s)
+                    wave |= client.delete_consumer_groups(selected, request_timeout=limit_s)
+            futures |= wave
+            # No longer: a coordinator that does not answer must not hold up the groups of the others.
+            wait(wave.values(), timeout=_WAVE_S)
         return futures
 
     return _results(groups, send, deadline)

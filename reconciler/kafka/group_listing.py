@@ -5,7 +5,7 @@ groups out and report no error, so the caller's permissions are read, too.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
@@ -45,15 +45,17 @@ class GroupListing:
     cluster_id: str | None = None
 
 
-def list_groups(session: KafkaSession, *, hidden: bool, deadline: Deadline | None = None) -> GroupListing:
+def list_groups(
+    session: KafkaSession, *, hidden: bool, only: Collection[str] | None = None, deadline: Deadline | None = None
+) -> GroupListing:
     """List consumer groups, and with `hidden` ids that only the old list call shows.
 
-    Rights: DESCRIBE on the cluster. A broker that is away makes the listing incomplete.
+    `only`: leaves out other groups, although brokers always list all; None: all. Rights: DESCRIBE on the cluster. A broker that is away makes the listing incomplete.
     """
     calls = (_CLUSTER, _LISTING, *((_OLD_LISTING,) if hidden else ()))
     answers = session.read(calls, _send_listing, is_final=_is_complete, deadline=deadline)
     cluster = answers[_CLUSTER]
-    groups, incomplete = _listed(answers[_LISTING], cluster)
+    groups, incomplete = _listed(answers[_LISTING], cluster, only)
     # An incomplete listing blocks what hidden ids would.
     hidden_unread: Unknown | None = NOT_ASKED if incomplete is None else incomplete
     if hidden and incomplete is None:
@@ -100,7 +102,9 @@ def _is_complete(answer: Future[Any]) -> bool:
     return is_final(answer) and (answer.exception() is not None or not getattr(answer.result(), "errors", None))
 
 
-def _listed(listing: Future[Any], cluster: Future[Any]) -> tuple[dict[str, GroupFacts], Unknown | None]:
+def _listed(
+    listing: Future[Any], cluster: Future[Any], only: Collection[str] | None
+) -> tuple[dict[str, GroupFacts], Unknown | None]:
     """The groups, and what makes the listing incomplete."""
     incomplete = failure_of(listing, right=_RIGHT, prefix="the group listing failed: ")
     if incomplete is not None:
@@ -108,6 +112,8 @@ def _listed(listing: Future[Any], cluster: Future[Any]) -> tuple[dict[str, Group
     result = listing.result()
     groups: dict[str, GroupFacts] = {}
     for entry in result.valid or ():
+        if only is not None and entry.group_id not in only:
+            continue
         facts = GroupFacts(
             group=entry.group_id,
             listed=True,

@@ -6,8 +6,10 @@ Outside of Spark tasks coordinators are asked by worker processes (session.py sa
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError
@@ -25,11 +27,13 @@ from reconciler.kafka.futures import (
     failure_of,
     is_final,
     reason_of,
+    submit,
     wait_all,
 )
 from reconciler.kafka.group_listing import STATES, list_all_groups, list_groups, with_members
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import describe
+from reconciler.model.garbage import gc_paused
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import (
     Cause,
@@ -96,8 +100,15 @@ _TRIES = 2
 _GROUPS_IN_FLIGHT = 500
 _PAUSE_S = 0.25
 _READING_CLIENTS = 8
-_GROUPS_PER_CLIENT = 16
-"""With fewer groups, another client takes longer to open than it saves."""
+REMOVING_CLIENTS = 24
+"""For removals, and for the commits that are read before them: each has a connection to every broker.
+
+They connect at the same time. Of more than 50, some wait a second: socket.listen.backlog.size.
+"""
+_GROUPS_PER_CLIENT = 10
+"""Of so many groups the library remembers the coordinators. With fewer, another client takes longer to
+open than it saves.
+"""
 # The default of offsets.topic.num.partitions; another value makes retries and batches less exact.
 _LOG_PARTITIONS = 50
 
@@ -109,6 +120,7 @@ _LISTING_SHARE = 2 / 3
 """Share of the time for the listing before a request; coordinators answer in the rest."""
 
 
+@gc_paused()
 def read_groups(
     session: KafkaSession,
     requested: Sequence[str],
@@ -125,7 +137,17 @@ def read_groups(
     its coordinator answers only for the commits. Where another cluster than `cluster_id` answers,
     every fact is Unknown: the same name there is another group.
     """
-    listing = list_groups(session, hidden=False, deadline=Deadline.after(deadline.remaining_s * _LISTING_SHARE))
+    listing_deadline = Deadline.after(deadline.remaining_s * _LISTING_SHARE)
+    asked = len(requested) - len(removed)
+    opening: list[Future[Any]] = []
+    if asked:
+        open_clients = partial(session.call_worker, _open_clients, asked, timeout_s=listing_deadline.remaining_s)
+        with suppress(OSError):  # where no thread can be started, the first request opens them
+            opening.append(submit(open_clients))
+    try:
+        listing = list_groups(session, hidden=False, only=frozenset(requested), deadline=listing_deadline)
+    finally:
+        wait(opening, timeout=listing_deadline.remaining_s)
     if cluster_id is not None and listing.cluster_id not in (None, cluster_id):
         reason = Unknown(f"the brokers that answer are cluster {listing.cluster_id} now, not {cluster_id}")
         return {group: unknown_group(group, reason) for group in requested}
@@ -148,7 +170,7 @@ def read_groups(
         if group in listed:
             known = listing.groups[group]
             state = states.get(group, NO_ANSWER) if group in uncertain else known.state
-            facts[group] = _with_commits(replace(known, state=state), offsets.get(group, NO_ANSWER), topic_ids)
+            facts[group] = _with_commits(known, state, offsets.get(group, NO_ANSWER), topic_ids)
         else:
             state = GroupState.DEAD if group in removed else states.get(group, NO_ANSWER)
             facts[group] = _unlisted(group, listing.incomplete, state)
@@ -209,9 +231,15 @@ def spread(
     their removals in one batch. `deadline`: of the requests.
     """
     in_order = sorted(groups, key=lambda group: log_partition(group, _LOG_PARTITIONS))
-    count = min(clients, -(-len(in_order) // _GROUPS_PER_CLIENT))
-    opened = session.clients(purpose, count, connect.coordinator_settings(), deadline=deadline)
-    return [(client, in_order[at::count]) for at, client in enumerate(opened)]
+    opened = _clients(session, purpose, len(in_order), clients, deadline)
+    return [(client, in_order[at :: len(opened)]) for at, client in enumerate(opened)]
+
+
+def _clients(
+    session: KafkaSession, purpose: str, groups: int, clients_max: int, deadline: Deadline
+) -> list[AdminClient]:
+    count = min(clients_max, -(-groups // _GROUPS_PER_CLIENT))
+    return session.clients(purpose, count, connect.coordinator_settings(), deadline=deadline)
 
 
 def commit_row(group: str, commits: Sequence[Commit] | Unknown) -> dict[str, Any]:
@@ -241,7 +269,7 @@ def _ask_coordinators(
     session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
 ) -> tuple[dict[str, _Members], Fetched]:
     """For a worker process: members of the first groups, positions of the second."""
-    described, fetched = _call_coordinators(session, groups, deadline)
+    described, fetched = _call_coordinators(session, groups, _READING_CLIENTS, deadline)
     return described, {
         group: (_positions(future), future.done() and is_final(future)) for group, future in fetched.items()
     }
@@ -251,21 +279,26 @@ def _ask_for_commits(
     session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
 ) -> tuple[dict[str, _Members], dict[str, tuple[_FullCommit, ...] | Unknown]]:
     """The same, with all that is committed for a partition."""
-    described, fetched = _call_coordinators(session, groups, deadline)
+    described, fetched = _call_coordinators(session, groups, REMOVING_CLIENTS, deadline)
     return described, {group: _committed_offsets(future) for group, future in fetched.items()}
 
 
+def _open_clients(session: KafkaSession, groups: int, deadline: Deadline) -> bool:
+    """For a worker process: connect to all coordinators, while the brokers still list the groups."""
+    return bool(_clients(session, "coordinators", groups, REMOVING_CLIENTS, deadline))
+
+
 def _call_coordinators(
-    session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
+    session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], clients: int, deadline: Deadline
 ) -> tuple[dict[str, _Members], dict[str, Future[Any]]]:
     uncertain, requested = groups
-    readers = spread(session, "coordinators", uncertain, clients=_READING_CLIENTS, deadline=deadline)
+    readers = spread(session, "coordinators", uncertain, clients=clients, deadline=deadline)
     described: dict[str, Future[Any]] = {}
     for client, part in readers:
         described |= client.describe_consumer_groups(part, request_timeout=deadline.request_timeout_s)
     # Members first: one that leaves in between has committed before the commits are read.
     wait_all([client for client, _ in readers], described.values(), Deadline.after(deadline.remaining_s / 2))
-    readers = spread(session, "coordinators", requested, clients=_READING_CLIENTS, deadline=deadline)
+    readers = spread(session, "coordinators", requested, clients=clients, deadline=deadline)
     fetched: dict[str, Future[Any]] = {}
     for client, part in readers:
         partitions = {group: requested[group] for group in part}
@@ -317,12 +350,17 @@ def _unlisted(group: str, incomplete: Unknown | None, state: GroupState | Unknow
 
 
 def _with_commits(
-    facts: GroupFacts, offsets: tuple[_FullCommit, ...] | Unknown, topic_ids: Mapping[str, str]
+    listed: GroupFacts,
+    state: GroupState | Unknown,
+    offsets: tuple[_FullCommit, ...] | Unknown,
+    topic_ids: Mapping[str, str],
 ) -> GroupFacts:
-    if facts.type is GroupType.HIDDEN:
-        facts = replace(facts, type=Unknown("the broker did not tell the group's type"))
+    if listed.type is GroupType.HIDDEN:
+        listed = replace(listed, type=Unknown("the broker did not tell the group's type"))
     if isinstance(offsets, Unknown):
-        return replace(facts, commits=offsets, commit_topics=offsets, fingerprint=offsets, offsets=offsets)
+        return replace(
+            listed, state=state, commits=offsets, commit_topics=offsets, fingerprint=offsets, offsets=offsets
+        )
     summary = _summary([(topic, number, offset) for topic, number, offset, _, _ in offsets])
     identified = tuple(
         CommittedOffset(
@@ -335,7 +373,7 @@ def _with_commits(
         )
         for topic, number, offset, leader_epoch, metadata in offsets
     )
-    return replace(facts, **summary, offsets=identified)
+    return replace(listed, state=state, **summary, offsets=identified)
 
 
 def _topic_ids(

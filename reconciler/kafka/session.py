@@ -21,6 +21,7 @@ from reconciler.kafka import connect
 from reconciler.kafka.child import Child, serve
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.futures import Deadline, batched, deliver_events, is_final, submit, wait_all
+from reconciler.model.garbage import gc_paused
 
 Item = TypeVar("Item")
 Argument = TypeVar("Argument")
@@ -237,4 +238,6 @@ def main(descriptor: int) -> None:
     pipe.send("ready")
     while True:
         work, argument, timeout_s = received.get()
-        pipe.send(work(session, argument, Deadline.after(timeout_s)))
+        with gc_paused():
+            answer = work(session, argument, Deadline.after(timeout_s))
+        pipe.send(answer)

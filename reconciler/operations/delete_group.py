@@ -104,8 +104,10 @@ class DeleteGroup(Operation):
     }
     API: ClassVar[tuple[str, int, int]] = ("DeleteGroups", 42, 0)
     LIMITS: ClassVar[tuple[Limit, ...]] = (GROUPS, GROUPS_PERCENT)
-    BATCH_SIZE: ClassVar[int] = 1_000
+    BATCH_SIZE: ClassVar[int] = 5_000
     """Both looks of a batch list all groups of the cluster."""
+    BATCH_COMMITS_MAX: ClassVar[int] = 100_000
+    """Most commits of a batch of several groups: they are read in seconds, and held in memory."""
     APPLIED: ClassVar[str] = "removed, absent from a complete listing"
     SATISFIED: ClassVar[str] = "another client removed it, absent from a complete listing"
     ERRORS: ClassVar[ErrorTable] = {
@@ -253,6 +255,20 @@ class DeleteGroup(Operation):
             raise RecheckFailure(Status.STALE, f"the commit log holds a newer record of {name}")
 
     # --- apply
+
+    @classmethod
+    def batches(
+        cls, attempts: Sequence[Attempt["DeleteGroup"]], size: int
+    ) -> list[list[Sequence[Attempt["DeleteGroup"]]]]:
+        """Return one lane of batches."""
+        batches: list[Sequence[Attempt[DeleteGroup]]] = []
+        start = commits = 0
+        for at, attempt in enumerate(attempts):
+            commits += attempt.action.seen.commits
+            if at > start and (at - start == size or commits > cls.BATCH_COMMITS_MAX):
+                batches.append(attempts[start:at])
+                start, commits = at, attempt.action.seen.commits
+        return [[*batches, attempts[start:]]] if attempts else []
 
     @classmethod
     def observe(cls, actions: Sequence["DeleteGroup"], context: RunContext) -> Observation:

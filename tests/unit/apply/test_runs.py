@@ -91,6 +91,33 @@ class CountingFile(JournalFile):
         super().append(lines)
 
 
+@pytest.mark.parametrize(
+    ("commits", "batch_max", "sizes"),
+    [
+        ([10] * 12, None, [12]),
+        ([10] * 12, 5, [5, 5, 2]),
+        ([60_000, 40_000, 1, 99_999, 1], None, [2, 2, 1]),
+        ([100_001, 250_000, 3], None, [1, 1, 1]),
+        ([0, 100_000, 0, 0], 3, [3, 1]),
+    ],
+    ids=["few", "--batch", "many commits", "too many in each", "none"],
+)
+def test_group_removals_are_batched_by_groups_and_by_commits(
+    tmp_path: Path, commits: list[int], batch_max: int | None, sizes: list[int]
+) -> None:
+    """The commits of a batch are read and held at once. A group with more of them is a batch of its own."""
+    cluster = FakeCluster()
+    cluster.create_topic("narrow")
+    removals = []
+    for number, count in enumerate(commits):
+        cluster.commit(f"group-{number}", {TopicPartition("narrow", 0): 3})
+        action = removal(cluster, f"group-{number}")
+        removals.append(replace(action, seen=replace(action.seen, commits=count)))
+    outcomes = run(cluster, removals, tmp_path, tuning=Tuning(batch_max=batch_max)).outcomes
+    assert [len(request.subjects) for request in cluster.requests] == sizes
+    assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
+
+
 @pytest.mark.parametrize("operation", [DeleteRecords, DeleteGroup, ElectLeader])
 def test_more_subjects_in_a_batch_need_no_more_calls(tmp_path: Path, operation: type[Action]) -> None:
     """Reads, requests, read-backs and writes of the journal: each is a round trip, or waits for a disk."""

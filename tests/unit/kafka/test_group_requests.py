@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from confluent_kafka import ConsumerGroupState
 
+from reconciler.kafka import gateway as gateway_module
 from reconciler.kafka import session as session_module
 from reconciler.kafka.connect import Connection, Settings, coordinator_settings, request_metadata
 from reconciler.kafka.consumer_offsets import log_partition
@@ -87,13 +88,17 @@ class StubClient:
         return {group: self.session.send("delete", self.name, group, None) for group in groups}
 
 
-def test_removals_do_not_wait_for_each_other() -> None:
-    """Groups of one coordinator partition go out at different connections: it stores them together."""
+def test_removals_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups of one coordinator partition go out at different connections: it stores them together.
+
+    No answer comes before the last request, so clients wait for each other in vain, for a short time.
+    """
+    monkeypatch.setattr(gateway_module, "_WAVE_S", 0.01)
     session = StubSession()
     results = _delete_in_worker(session, GROUPS, session.limit)
     assert {group: result.code for group, result in results.items()} == dict.fromkeys(GROUPS, "NONE")
     clients = session.client_of["delete"]
-    assert len(set(clients.values())) == 63
+    assert len(set(clients.values())) == 24
     by_partition: defaultdict[int, list[str]] = defaultdict(list)
     for group, client in clients.items():
         by_partition[log_partition(group, 50)].append(client)
@@ -101,23 +106,24 @@ def test_removals_do_not_wait_for_each_other() -> None:
 
 
 def test_reads_of_groups_do_not_wait_for_each_other() -> None:
-    """Descriptions first, then commits, each at eight connections to a coordinator."""
+    """Descriptions first, then commits, each at 24 connections to a coordinator."""
     session = StubSession()
     described, offsets = _ask_for_commits(session, (GROUPS, dict.fromkeys(GROUPS)), session.limit)
     assert {state for state, _topics, _is_final in described.values()} == {GroupState.DEAD}
     assert described.keys() == offsets.keys() == set(GROUPS)
     assert set(offsets.values()) == {()}
     for phase in ("describe", "offsets"):
-        assert sorted(Counter(session.client_of[phase].values()).values()) == [125] * 8
+        assert sorted(Counter(session.client_of[phase].values()).values()) == [41] * 8 + [42] * 16
 
 
-def test_each_new_client_connects_before_its_requests() -> None:
+def test_each_new_client_connects_before_its_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """To all brokers, and only once: requests for coordinators are looked up again with each new connection."""
+    monkeypatch.setattr(gateway_module, "_WAVE_S", 0.01)
     session = StubSession()
     _delete_in_worker(session, GROUPS, session.limit)
     session.client_of.clear()
     _delete_in_worker(session, GROUPS, session.limit)
-    assert session.first_calls == {f"coordinators {number}": [{ConsumerGroupState.DEAD}] for number in range(63)}
+    assert session.first_calls == {f"coordinators {number}": [{ConsumerGroupState.DEAD}] for number in range(24)}
 
 
 def test_removals_use_the_connections_of_the_reads_before_them() -> None:
@@ -131,7 +137,7 @@ def test_removals_use_the_connections_of_the_reads_before_them() -> None:
 
 def test_few_groups_need_few_clients() -> None:
     """Each client has a connection to every broker, with a handshake."""
-    for count, clients in ((1, 1), (16, 1), (17, 2)):
+    for count, clients in ((1, 1), (10, 1), (11, 2)):
         session = StubSession(GROUPS[:count])
         _delete_in_worker(session, GROUPS[:count], session.limit)
         assert len(session._clients) == clients
