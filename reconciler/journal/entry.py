@@ -107,18 +107,18 @@ class BatchLine:
 def create(event: Action | Outcome, removed_offsets: RemovedOffsets | None = None, **run: Any) -> JournalEntry:
     """Return the intent of an action, or the entry of an outcome. `run`: fields of the call."""
     action = event.action if isinstance(event, Outcome) else event
-    intent = JournalEntry(
-        event=Event.INTENT,
+    of_outcome: dict[str, Any] = {}
+    if isinstance(event, Outcome):
+        of_outcome = {name: getattr(event, name) for name in _OF_OUTCOME} | {"detail": event.detail[:_DETAIL_MAX]}
+    return JournalEntry(
+        event=Event.OUTCOME if of_outcome else Event.INTENT,
         address=action.address,
         operation=action.OPERATION,
         request=action.request(),
         removed_offsets=(removed_offsets or {}).get(action.address),
+        **of_outcome,
         **run,
     )
-    if not isinstance(event, Outcome):
-        return intent
-    of_outcome = {name: getattr(event, name) for name in _OF_OUTCOME} | {"detail": event.detail[:_DETAIL_MAX]}
-    return replace(intent, event=Event.OUTCOME, **of_outcome)
 
 
 _ENTRY = Codec(JournalEntry, omit_none=True)
@@ -140,26 +140,27 @@ def dump_batch(entries: Sequence[JournalEntry]) -> Iterator[str]:
     """
     try:
         for common, same in groupby(entries, lambda entry: {name: getattr(entry, name) for name in _IN_COMMON}):
-            items, size = list[BatchItem](), 0
-            for item, bytes_of_item in chain.from_iterable(map(_items, same)):
-                if items and size + bytes_of_item > _LINE_MAX:
-                    yield _BATCH.encode(BatchLine(**common, actions=tuple(items)))
+            begin = _BATCH.encode(BatchLine(**common, actions=())).removesuffix("]}")
+            items, size = list[str](), 0
+            for item in chain.from_iterable(map(_items, same)):
+                if items and size + len(item) > _LINE_MAX:
+                    yield f"{begin}{','.join(items)}]}}"
                     items, size = [], 0
                 items.append(item)
-                size += bytes_of_item
-            yield _BATCH.encode(BatchLine(**common, actions=tuple(items)))
+                size += len(item)
+            yield f"{begin}{','.join(items)}]}}"
     except ValueError as error:
         raise JournalUnavailable(
             f"an entry cannot be stored in the journal: {error}; nothing is sent without it"
         ) from None
 
 
-def _items(entry: JournalEntry) -> Iterator[tuple[BatchItem, int]]:
-    """Yield the parts of an entry with their bytes: many offsets do not fit into one line."""
-    item = BatchItem(**{name: getattr(entry, name) for name in _IN_BOTH})
-    size, offsets = len(_ITEM.encode(item)), entry.removed_offsets or ()
-    if size <= _LINE_MAX or len(offsets) < 2:
-        yield item, size
+def _items(entry: JournalEntry) -> Iterator[str]:
+    """Yield the parts of an entry as JSON: many offsets do not fit into one line."""
+    item = _ITEM.encode(BatchItem(**{name: getattr(entry, name) for name in _IN_BOTH}))
+    offsets = entry.removed_offsets or ()
+    if len(item) <= _LINE_MAX or len(offsets) < 2:
+        yield item
         return
     middle = len(offsets) // 2
     for part in (offsets[:middle], offsets[middle:]):
