@@ -141,13 +141,13 @@ def dump_batch(entries: Sequence[JournalEntry]) -> Iterator[str]:
     try:
         for common, same in groupby(entries, lambda entry: {name: getattr(entry, name) for name in _IN_COMMON}):
             begin = _BATCH.encode(BatchLine(**common, actions=())).removesuffix("]}")
-            items, size = list[str](), 0
+            items, size = list[str](), len(begin)
             for item in chain.from_iterable(map(_items, same)):
-                if items and size + len(item) > _LINE_MAX:
+                size += len(item) + len(",")
+                if items and size + len("]}") > _LINE_MAX:
                     yield f"{begin}{','.join(items)}]}}"
-                    items, size = [], 0
+                    items, size = [], len(begin) + len(item) + len(",")
                 items.append(item)
-                size += len(item)
             yield f"{begin}{','.join(items)}]}}"
     except ValueError as error:
         raise JournalUnavailable(

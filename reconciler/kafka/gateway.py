@@ -35,10 +35,13 @@ _BROKER_SHARE = 0.6
 REQUEST_GRACE_S = 3.0
 
 _REMOVALS_AT_ONCE = 20
-"""Of one client, which then waits for the others. Otherwise they move apart, and the removals that come
-at the same time are for different partitions of the commit log: two in a batch instead of ten.
+"""Removals that each client sends before all of them wait for the answers.
+
+Clients that do not wait for each other drift apart. Their removals of one moment are then for different
+partitions of the commit log: two in a batch instead of ten.
 """
-_WAVE_S = 1.0
+_PACE_S = 3.0
+"""How long clients wait for each other in one call; then the rest goes out at once."""
 
 
 class KafkaGateway:
@@ -183,6 +186,7 @@ def _delete_in_worker(session: KafkaSession, groups: Sequence[str], deadline: De
 
     def send() -> Mapping[Any, Future[Any]]:
         futures: dict[Any, Future[Any]] = {}
+        pace = Deadline.after(min(_PACE_S, deadline.remaining_s / 2))
         for start in range(0, len(parts[0][1]), _REMOVALS_AT_ONCE):
             wave: dict[Any, Future[Any]] = {}
             for client, part in parts:
@@ -190,8 +194,8 @@ def _delete_in_worker(session: KafkaSession, groups: Sequence[str], deadline: De
                     limit_s = max(0.1, deadline.remaining_s)
                     wave |= client.delete_consumer_groups(selected, request_timeout=limit_s)
             futures |= wave
-            # No longer: a coordinator that does not answer must not hold up the groups of the others.
-            wait(wave.values(), timeout=_WAVE_S)
+            # A coordinator that does not answer must not hold up the groups of the others for long.
+            wait(wave.values(), timeout=pace.remaining_s)
         return futures
 
     return _results(groups, send, deadline)

@@ -106,7 +106,7 @@ REMOVING_CLIENTS = 24
 They connect at the same time. Of more than 50, some wait a second: socket.listen.backlog.size.
 """
 _GROUPS_PER_CLIENT = 10
-"""Of so many groups the library remembers the coordinators. With fewer, another client takes longer to
+"""The library remembers the coordinators of so many groups. With fewer, another client takes longer to
 open than it saves.
 """
 # The default of offsets.topic.num.partitions; another value makes retries and batches less exact.
@@ -135,7 +135,8 @@ def read_groups(
     coordinator moves, no broker lists its groups and no error says so. The coordinators of `removed`
     have answered: each removed its group. The listing has the type and state of a listed group, so
     its coordinator answers only for the commits. Where another cluster than `cluster_id` answers,
-    every fact is Unknown: the same name there is another group.
+    every fact is Unknown: the same name there is another group. While the brokers list their groups,
+    a worker process connects to them.
     """
     listing_deadline = Deadline.after(deadline.remaining_s * _LISTING_SHARE)
     asked = len(requested) - len(removed)

@@ -239,5 +239,4 @@ def main(descriptor: int) -> None:
     while True:
         work, argument, timeout_s = received.get()
         with gc_paused():
-            answer = work(session, argument, Deadline.after(timeout_s))
-        pipe.send(answer)
+            pipe.send(work(session, argument, Deadline.after(timeout_s)))

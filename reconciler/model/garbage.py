@@ -3,15 +3,34 @@
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+
+
+@dataclass(slots=True)
+class _Pauses:
+    """How many there are now, in all threads, and whether the first one found the collector enabled."""
+
+    count: int = 0
+    was_enabled: bool = False
+    lock: Lock = field(default_factory=Lock)
+
+
+_pauses = _Pauses()
 
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
     """Pause it, for all threads, while many objects are created that all stay and hold no cycles."""
-    enabled = gc.isenabled()
-    gc.disable()
+    with _pauses.lock:
+        if _pauses.count == 0:
+            _pauses.was_enabled = gc.isenabled()
+            gc.disable()
+        _pauses.count += 1
     try:
         yield
     finally:
-        if enabled:
-            gc.enable()
+        with _pauses.lock:
+            _pauses.count -= 1
+            if _pauses.count == 0 and _pauses.was_enabled:
+                gc.enable()

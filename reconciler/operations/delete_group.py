@@ -260,7 +260,7 @@ class DeleteGroup(Operation):
     def batches(
         cls, attempts: Sequence[Attempt["DeleteGroup"]], size: int
     ) -> list[list[Sequence[Attempt["DeleteGroup"]]]]:
-        """Return one lane of batches."""
+        """Return one lane of batches, limited in groups and in commits."""
         batches: list[Sequence[Attempt[DeleteGroup]]] = []
         start = commits = 0
         for at, attempt in enumerate(attempts):

@@ -4,11 +4,13 @@ The library sends a request per group. A phase that waited for each answer would
 trips as there are groups, so the clients of these tests answer when they have all requests.
 """
 
+import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future, wait
+from functools import partial
 from queue import SimpleQueue
-from threading import Event
+from threading import Event, Timer
 from types import SimpleNamespace
 from typing import Any
 
@@ -93,7 +95,7 @@ def test_removals_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) ->
 
     No answer comes before the last request, so clients wait for each other in vain, for a short time.
     """
-    monkeypatch.setattr(gateway_module, "_WAVE_S", 0.01)
+    monkeypatch.setattr(gateway_module, "_PACE_S", 0.01)
     session = StubSession()
     results = _delete_in_worker(session, GROUPS, session.limit)
     assert {group: result.code for group, result in results.items()} == dict.fromkeys(GROUPS, "NONE")
@@ -103,6 +105,64 @@ def test_removals_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) ->
     for group, client in clients.items():
         by_partition[log_partition(group, 50)].append(client)
     assert all(len(set(names)) == len(names) for names in by_partition.values())
+
+
+class WaveSession(StubSession):
+    """Answers all removals together, once no client sends any more. Some groups are never answered."""
+
+    def __init__(self, groups: Sequence[str], *, silent: Collection[str] = ()) -> None:
+        super().__init__(groups)
+        self.silent = frozenset(silent)
+        self.unanswered: list[tuple[str, Future[Any]]] = []
+        self.at_once_max = 0
+        self.last_sent_s = 0.0
+
+    def send(self, phase: str, client: str, group: str, answer: object) -> Future[Any]:  # noqa: ARG002
+        future = Future[Any]()
+        self.last_sent_s = time.monotonic()
+        if group not in self.silent:
+            self.unanswered.append((client, future))
+            if len(self.unanswered) == 1:
+                Timer(0.02, self.answer_all).start()
+        return future
+
+    def answer_all(self) -> None:
+        answered, self.unanswered = self.unanswered, []
+        self.at_once_max = max(self.at_once_max, *Counter(client for client, _ in answered).values())
+        for _client, future in answered:
+            future.set_result(None)
+
+
+def test_clients_wait_for_each_other_after_some_removals() -> None:
+    """A coordinator stores removals of one partition together only if they come at the same time."""
+    session = WaveSession(GROUPS)
+    results = _delete_in_worker(session, GROUPS, session.limit)
+    assert {result.code for result in results.values()} == {"NONE"}
+    assert session.at_once_max == 20
+
+
+@pytest.mark.parametrize(("timeout_s", "sent_after_s"), [(1.0, 0.5), (30.0, 3.0)])
+def test_a_silent_coordinator_holds_up_the_other_groups_for_a_short_time(
+    timeout_s: float, sent_after_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It once took a second of each wave: the last requests went out after the deadline."""
+    silent = GROUPS[::3]
+    monkeypatch.setattr(gateway_module, "REQUEST_GRACE_S", 0.0)
+    monkeypatch.setattr(
+        gateway_module, "wait", partial(_wait_for_requests, session := WaveSession(GROUPS, silent=silent))
+    )
+    started_s = time.monotonic()
+    results = _delete_in_worker(session, GROUPS, Deadline.after(timeout_s))
+    assert session.last_sent_s - started_s < sent_after_s + 0.4
+    assert {group for group, result in results.items() if result.code == "NONE"} == set(GROUPS) - set(silent)
+    assert {results[group].code for group in silent} == {"_TIMED_OUT"}
+
+
+def _wait_for_requests(session: WaveSession, futures: Collection[Future[Any]], timeout: float) -> Any:
+    """Wait for the answers that will come only, where it is the wait for all of them."""
+    if len(futures) == len(session.groups):
+        timeout = min(timeout, 0.2)
+    return wait(futures, timeout=timeout)
 
 
 def test_reads_of_groups_do_not_wait_for_each_other() -> None:
@@ -118,7 +178,7 @@ def test_reads_of_groups_do_not_wait_for_each_other() -> None:
 
 def test_each_new_client_connects_before_its_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """To all brokers, and only once: requests for coordinators are looked up again with each new connection."""
-    monkeypatch.setattr(gateway_module, "_WAVE_S", 0.01)
+    monkeypatch.setattr(gateway_module, "_PACE_S", 0.01)
     session = StubSession()
     _delete_in_worker(session, GROUPS, session.limit)
     session.client_of.clear()
