@@ -50,7 +50,8 @@ def list_groups(
 ) -> GroupListing:
     """List consumer groups, and with `hidden` ids that only the old list call shows.
 
-    `only`: the groups to return, although brokers list all; None: all. Rights: DESCRIBE on the cluster. A broker that is away makes the listing incomplete.
+    `only`: the groups to return, although brokers list all; None: all. Rights: DESCRIBE on the
+    cluster. A broker that is away makes the listing incomplete.
     """
     calls = (_CLUSTER, _LISTING, *((_OLD_LISTING,) if hidden else ()))
     answers = session.read(calls, _send_listing, is_final=_is_complete, deadline=deadline)

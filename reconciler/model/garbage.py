@@ -9,7 +9,7 @@ from threading import Lock
 
 @dataclass(slots=True)
 class _Pauses:
-    """How many there are now, in all threads, and whether the first one found the collector enabled."""
+    """The number of present pauses of all threads, and whether the collector was enabled before the first."""
 
     count: int = 0
     was_enabled: bool = False
