@@ -19,9 +19,10 @@ from confluent_kafka.admin import AdminClient
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import topics
 from reconciler.kafka.consumer_offsets import read_newest_records
+from reconciler.kafka.coordinators import send_removals
 from reconciler.kafka.futures import Deadline, kafka_error, submit, text_of
 from reconciler.kafka.group_listing import list_all_groups
-from reconciler.kafka.groups import REMOVING_CLIENTS, fetch, read_consumers, read_groups, spread, unknown_group
+from reconciler.kafka.groups import fetch, read_consumers, read_groups, unknown_group
 from reconciler.kafka.offsets import with_watermarks
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
@@ -33,15 +34,6 @@ _BROKER_SHARE = 0.6
 
 # The library looks for overdue requests once a second, so results come more than a second late.
 REQUEST_GRACE_S = 3.0
-
-_REMOVALS_AT_ONCE = 20
-"""Removals that each client sends before all of them wait for the answers.
-
-Clients that do not wait for each other drift apart. Their removals of one moment are then for different
-partitions of the commit log: two in a batch instead of ten.
-"""
-_PACE_S = 3.0
-"""How long clients wait for each other in one call; then the rest goes out at once."""
 
 
 class KafkaGateway:
@@ -180,25 +172,7 @@ class KafkaGateway:
 
 
 def _delete_in_worker(session: KafkaSession, groups: Sequence[str], deadline: Deadline) -> dict[str, ItemResult]:
-    """Send a request per group; a coordinator answers it when its followers have the tombstones."""
-    # All clients first: what is already sent must not count as unsent. The reads before have opened some.
-    parts = spread(session, "coordinators", groups, clients=REMOVING_CLIENTS, deadline=deadline)
-
-    def send() -> Mapping[Any, Future[Any]]:
-        futures: dict[Any, Future[Any]] = {}
-        pace = Deadline.after(min(_PACE_S, deadline.remaining_s / 2))
-        for start in range(0, len(parts[0][1]), _REMOVALS_AT_ONCE):
-            wave: dict[Any, Future[Any]] = {}
-            for client, part in parts:
-                if selected := part[start : start + _REMOVALS_AT_ONCE]:
-                    limit_s = max(0.1, deadline.remaining_s)
-                    wave |= client.delete_consumer_groups(selected, request_timeout=limit_s)
-            futures |= wave
-            # A coordinator that does not answer must not hold up the groups of the others for long.
-            wait(wave.values(), timeout=pace.remaining_s)
-        return futures
-
-    return _results(groups, send, deadline)
+    return _results(groups, lambda: send_removals(session, groups, deadline), deadline)
 
 
 def _commit_in_worker(

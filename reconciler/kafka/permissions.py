@@ -17,8 +17,8 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
+from reconciler.kafka.coordinators import NO_ANSWER
 from reconciler.kafka.futures import DENIED, GONE, Deadline, failed_with, failure_of
-from reconciler.kafka.groups import NO_ANSWER
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, send_descriptions
 from reconciler.model.scan_request import ScanRequest

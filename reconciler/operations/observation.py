@@ -42,7 +42,7 @@ class Observation:
     `complete`: the recheck of the whole plan, which tests everything. False: the check right before
     a request, which tests again what can change in seconds; protections and cleanup policies were
     tested by the recheck of this run. `removed_groups`: groups that this run has removed.
-    `read_at_ms`: when reading began.
+    `read_at_ms`: when reading began; of groups, when it ended.
     """
 
     snapshot: ClusterSnapshot

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import ConsumerGroupState
 
 from reconciler.kafka import groups
+from reconciler.kafka.coordinators import REBALANCING
 from reconciler.kafka.futures import Deadline
 from reconciler.kafka.groups import Consumption, read_consumption
 
@@ -101,10 +102,10 @@ def test_members_are_read_before_commits(isolated: bool) -> None:
         (ConsumerGroupState.STABLE, None),
         (ConsumerGroupState.EMPTY, None),
         (ConsumerGroupState.DEAD, None),
-        (ConsumerGroupState.PREPARING_REBALANCING, groups.REBALANCING),
-        (ConsumerGroupState.COMPLETING_REBALANCING, groups.REBALANCING),
+        (ConsumerGroupState.PREPARING_REBALANCING, REBALANCING),
+        (ConsumerGroupState.COMPLETING_REBALANCING, REBALANCING),
         # ASSIGNING and RECONCILING, where a new member has no partitions yet.
-        (ConsumerGroupState.UNKNOWN, groups.REBALANCING),
+        (ConsumerGroupState.UNKNOWN, REBALANCING),
     ],
 )
 def test_members_without_partitions_consume_nothing_only_in_a_settled_group(

@@ -18,7 +18,7 @@ from reconciler.journal.journal import ActionJournal
 from reconciler.kafka import child, connect
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.futures import Deadline
-from reconciler.kafka.gateway import KafkaGateway
+from reconciler.kafka.gateway import KafkaGateway, _delete_in_worker
 from reconciler.kafka.groups import read_groups
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import KafkaSession
@@ -63,6 +63,14 @@ def test_facts_are_unknown_and_requests_are_retried() -> None:
         gateway.elect_leaders(Election.PREFERRED, [AT])[AT],
     ):
         assert (answer.answer, answer.no_effect, answer.sent) == (ResponseAction.RETRY, True, False)
+
+
+@pytest.mark.usefixtures("unopened")
+def test_a_removal_without_a_client_was_not_sent() -> None:
+    """The worker process ended with this error, and the removal counted as sent."""
+    removal = _delete_in_worker(KafkaSession(NOWHERE), ["billing"], Deadline.after(1))["billing"]
+    assert (removal.code, removal.sent) == ("_TRANSPORT", False)
+    assert LIMIT in removal.text
 
 
 @pytest.mark.usefixtures("unopened")

@@ -17,13 +17,14 @@ from typing import Any
 import pytest
 from confluent_kafka import ConsumerGroupState
 
+from reconciler.kafka import coordinators
 from reconciler.kafka import gateway as gateway_module
 from reconciler.kafka import session as session_module
 from reconciler.kafka.connect import Connection, Settings, coordinator_settings, request_metadata
 from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.coordinators import ask_for_commits
 from reconciler.kafka.futures import Deadline
 from reconciler.kafka.gateway import _delete_in_worker
-from reconciler.kafka.groups import _ask_for_commits
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.snapshot import GroupState
 
@@ -95,7 +96,7 @@ def test_removals_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) ->
 
     No answer comes before the last request, so clients wait for each other in vain, for a short time.
     """
-    monkeypatch.setattr(gateway_module, "_PACE_S", 0.01)
+    monkeypatch.setattr(coordinators, "_PACE_S", 0.01)
     session = StubSession()
     results = _delete_in_worker(session, GROUPS, session.limit)
     assert {group: result.code for group, result in results.items()} == dict.fromkeys(GROUPS, "NONE")
@@ -170,7 +171,7 @@ def _wait_for_requests(session: WaveSession, futures: Collection[Future[Any]], t
 def test_reads_of_groups_do_not_wait_for_each_other() -> None:
     """Descriptions first, then commits, each at 24 connections to a coordinator."""
     session = StubSession()
-    described, offsets = _ask_for_commits(session, (GROUPS, dict.fromkeys(GROUPS)), session.limit)
+    described, offsets = ask_for_commits(session, (GROUPS, dict.fromkeys(GROUPS)), session.limit)
     assert {state for state, _topics, _is_final in described.values()} == {GroupState.DEAD}
     assert described.keys() == offsets.keys() == set(GROUPS)
     assert set(offsets.values()) == {()}
@@ -180,7 +181,7 @@ def test_reads_of_groups_do_not_wait_for_each_other() -> None:
 
 def test_each_new_client_connects_before_its_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """To all brokers, and only once: requests for coordinators are looked up again with each new connection."""
-    monkeypatch.setattr(gateway_module, "_PACE_S", 0.01)
+    monkeypatch.setattr(coordinators, "_PACE_S", 0.01)
     session = StubSession()
     _delete_in_worker(session, GROUPS, session.limit)
     session.client_of.clear()
@@ -191,7 +192,7 @@ def test_each_new_client_connects_before_its_requests(monkeypatch: pytest.Monkey
 def test_removals_use_the_connections_of_the_reads_before_them() -> None:
     """A new client takes six round trips before its first request goes out."""
     session = StubSession(GROUPS[:20])
-    _ask_for_commits(session, ((), dict.fromkeys(GROUPS[:20])), session.limit)
+    ask_for_commits(session, ((), dict.fromkeys(GROUPS[:20])), session.limit)
     opened = set(session._clients)
     _delete_in_worker(session, GROUPS[:20], session.limit)
     assert set(session._clients) == opened

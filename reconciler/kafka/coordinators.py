@@ -1,0 +1,241 @@
+"""Calls the coordinators of consumer groups, with a request per group and several clients.
+
+Decided here: which answers are positions, which say that there is none, and which say nothing. The
+library may crash while a coordinator moves, so these calls belong in worker processes and in Spark
+tasks (session.py says why).
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import replace
+from typing import Any
+
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient
+
+from reconciler.kafka import connect
+from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.futures import Deadline, cause_of, failed_with, failure_of, is_final, reason_of, wait_all
+from reconciler.kafka.group_listing import STATES
+from reconciler.kafka.session import KafkaSession
+from reconciler.model.names import TopicPartition
+from reconciler.model.snapshot import Cause, GroupState, Unknown
+
+Positions = dict[tuple[str, int], int | Unknown | None]
+"""Committed offsets of one group; None: requested by name and not committed."""
+
+Commit = tuple[str, int, int]
+"""Topic, partition, committed offset."""
+
+FullCommit = tuple[str, int, int, int | None, str | None]
+"""A commit, its leader epoch and its metadata: worker processes send tuples, which pickle fast."""
+
+PartitionsByGroup = Mapping[str, Sequence[TopicPartition] | None]
+"""Partitions of each group, never an empty list; None: every commit of the group."""
+
+NO_ANSWER = Unknown("the group's coordinator did not answer: it moves, or there is none yet", Cause.NO_ANSWER)
+NAMELESS = Unknown("the client library cannot read the commits of a group without a name")
+
+REBALANCING = Unknown("the group is rebalancing, so the topics that its members will read are not known")
+
+Fetched = dict[str, tuple[Positions | Unknown, bool]]
+"""The positions of each group, and whether a retry would not change them."""
+
+_NO_COMMIT = (-1001, -1)
+_SETTLED_STATES = (ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
+"""The library reads the states ASSIGNING and RECONCILING of the new protocol (KIP-848) as UNKNOWN."""
+_ASSIGNMENTS = ("assignment", "target_assignment")
+_READING_CLIENTS = 8
+_REMOVING_CLIENTS = 24
+"""For removals, and for the commits that are read before them: each has a connection to every broker.
+
+They connect at the same time. Of more than 50, some wait a second: socket.listen.backlog.size.
+"""
+_GROUPS_PER_CLIENT = 10
+"""The library remembers the coordinators of so many groups. With fewer, another client takes longer to
+open than it saves.
+"""
+LOG_PARTITIONS = 50
+"""The default of offsets.topic.num.partitions; another value makes retries and batches less exact."""
+_REMOVALS_AT_ONCE = 20
+"""Removals that each client sends before all of them wait for the answers.
+
+Clients that do not wait for each other drift apart. Their removals of one moment are then for different
+partitions of the commit log: two in a batch instead of ten.
+"""
+_PACE_S = 3.0
+"""How long clients wait for each other in one call; then the rest goes out at once."""
+
+Members = tuple[GroupState | Unknown, frozenset[str] | Unknown, bool]
+"""The state of a group, the topics of its members, and whether a retry would not change them."""
+
+
+def ask_for_positions(
+    session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
+) -> tuple[dict[str, Members], Fetched]:
+    """Return members of the first groups, positions of the second. For a worker process."""
+    described, fetched = _call(session, groups, _READING_CLIENTS, deadline)
+    return described, {
+        group: (parse_positions(future), future.done() and is_final(future)) for group, future in fetched.items()
+    }
+
+
+def ask_for_commits(
+    session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
+) -> tuple[dict[str, Members], dict[str, tuple[FullCommit, ...] | Unknown]]:
+    """Return members of the first groups, all that the second have committed. For a worker process."""
+    described, fetched = _call(session, groups, _REMOVING_CLIENTS, deadline)
+    return described, {group: _parse_commits(future) for group, future in fetched.items()}
+
+
+def open_clients(session: KafkaSession, groups: int, deadline: Deadline) -> bool:
+    """Connect to the coordinators of so many groups before they are called. For a worker process."""
+    return bool(_clients(session, groups, _REMOVING_CLIENTS, deadline))
+
+
+def send_removals(session: KafkaSession, groups: Sequence[str], deadline: Deadline) -> dict[str, Future[Any]]:
+    """Send a DeleteGroups request per group, in waves. For a worker process.
+
+    A coordinator answers it when its followers have the tombstones. Raises ClusterUnreachable before
+    the first request.
+    """
+    # All clients first: what is already sent must not count as unsent. The reads before have opened some.
+    parts = _spread(session, groups, _REMOVING_CLIENTS, deadline)
+    futures: dict[str, Future[Any]] = {}
+    pace = Deadline.after(min(_PACE_S, deadline.remaining_s / 2))
+    for start in range(0, len(parts[0][1]), _REMOVALS_AT_ONCE):
+        wave: dict[str, Future[Any]] = {}
+        for client, part in parts:
+            if selected := part[start : start + _REMOVALS_AT_ONCE]:
+                limit_s = max(0.1, deadline.remaining_s)
+                wave |= client.delete_consumer_groups(selected, request_timeout=limit_s)
+        futures |= wave
+        # A coordinator that does not answer must not hold up the groups of the others for long.
+        wait(wave.values(), timeout=pace.remaining_s)
+    return futures
+
+
+def _call(
+    session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], clients: int, deadline: Deadline
+) -> tuple[dict[str, Members], dict[str, Future[Any]]]:
+    uncertain, requested = groups
+    readers = _spread(session, uncertain, clients, deadline)
+    described: dict[str, Future[Any]] = {}
+    for client, part in readers:
+        described |= client.describe_consumer_groups(part, request_timeout=deadline.request_timeout_s)
+    # Members first: one that leaves in between has committed before the commits are read.
+    wait_all([client for client, _ in readers], described.values(), Deadline.after(deadline.remaining_s / 2))
+    readers = _spread(session, requested, clients, deadline)
+    fetched: dict[str, Future[Any]] = {}
+    for client, part in readers:
+        partitions = {group: requested[group] for group in part}
+        fetched |= send_offset_fetches(client, partitions, deadline.request_timeout_s)
+    wait_all([client for client, _ in readers], (*described.values(), *fetched.values()), deadline)
+    members = {
+        group: (_parse_state(future), parse_member_topics(future), is_settled(future))
+        for group, future in described.items()
+    }
+    return members, fetched
+
+
+def _spread(
+    session: KafkaSession, groups: Collection[str], clients: int, deadline: Deadline
+) -> list[tuple[AdminClient, list[str]]]:
+    """Distribute groups over several clients.
+
+    The library sends a request per group, and a broker answers those of one connection one after the
+    other. Groups of one partition of the commit log go out side by side: their coordinator stores
+    their removals in one batch. `deadline`: of the requests.
+    """
+    in_order = sorted(groups, key=lambda group: log_partition(group, LOG_PARTITIONS))
+    opened = _clients(session, len(in_order), clients, deadline)
+    return [(client, in_order[at :: len(opened)]) for at, client in enumerate(opened)]
+
+
+def _clients(session: KafkaSession, groups: int, clients_max: int, deadline: Deadline) -> list[AdminClient]:
+    count = min(clients_max, -(-groups // _GROUPS_PER_CLIENT))
+    return session.clients("coordinators", count, connect.coordinator_settings(), deadline=deadline)
+
+
+def _parse_state(future: Future[Any]) -> GroupState | Unknown:
+    if failed_with(future, {KafkaError.GROUP_ID_NOT_FOUND}):
+        return GroupState.DEAD
+    failure = failure_of(future, prefix="the group could not be described: ")
+    return STATES.get(future.result().state, GroupState.UNKNOWN) if failure is None else failure
+
+
+def parse_member_topics(future: Future[Any]) -> frozenset[str] | Unknown:
+    """The topics of which members have partitions. A group that does not exist has no members."""
+    if failed_with(future, {KafkaError.GROUP_ID_NOT_FOUND}):
+        return frozenset()
+    failure = failure_of(future, right="DESCRIBE on the group", prefix="the group's members could not be read: ")
+    if failure is not None:
+        return failure
+    description = future.result()
+    if description.state not in _SETTLED_STATES:
+        return REBALANCING
+    # A member of the new protocol (KIP-848) also has partitions that it is to get.
+    assignments = (getattr(member, name, None) for member in description.members for name in _ASSIGNMENTS)
+    return frozenset(
+        partition.topic for assignment in assignments if assignment for partition in assignment.topic_partitions
+    )
+
+
+def is_settled(future: Future[Any]) -> bool:
+    """Whether a description is final, and of a group that is not rebalancing."""
+    return future.done() and is_final(future) and parse_member_topics(future) != REBALANCING
+
+
+def send_offset_fetches(client: AdminClient, requested: PartitionsByGroup, timeout_s: float) -> dict[str, Future[Any]]:
+    """Send one request per group without waiting. To be called where a crash is survived."""
+    futures: dict[str, Future[Any]] = {}
+    for group, partitions in requested.items():
+        names = None if partitions is None else [ClientPartition(p.topic, p.partition) for p in partitions]
+        request = [ConsumerGroupTopicPartitions(group, names)]
+        futures |= client.list_consumer_group_offsets(request, request_timeout=timeout_s)
+    return futures
+
+
+def parse_positions(future: Future[Any]) -> Positions | Unknown:
+    """One group's answer. Some offsets below zero mean "no commit"; the others mean nothing."""
+    failure = failure_of(
+        future, right="READ or DESCRIBE on the group", prefix="the group's commits could not be read: "
+    )
+    if failure is not None:
+        return failure
+    read: Positions = {}
+    for answer in future.result().topic_partitions or ():
+        offset: int | Unknown | None = answer.offset
+        if answer.error is not None:
+            reason = f"the group's commit could not be read: {reason_of(answer.error)}"
+            offset = Unknown(reason, cause_of(answer.error))
+        elif answer.offset < 0:
+            offset = None if answer.offset in _NO_COMMIT else Unknown(f"the group's commit reads as {answer.offset}")
+        read[answer.topic, answer.partition] = offset
+    return read
+
+
+def select_commits(read: Positions | Unknown) -> list[Commit] | Unknown:
+    """All commits of a group. One position that is Unknown makes all of them Unknown."""
+    if isinstance(read, Unknown):
+        return read
+    known: list[Commit] = []
+    for (topic, number), committed in read.items():
+        if isinstance(committed, Unknown):
+            return replace(committed, reason=f"{topic}[{number}]: {committed.reason}")
+        if committed is not None:
+            known.append((topic, number, committed))
+    return known
+
+
+def _parse_commits(future: Future[Any]) -> tuple[FullCommit, ...] | Unknown:
+    """All commits of a group, sorted; one that is Unknown makes all Unknown."""
+    commits = select_commits(parse_positions(future))
+    if isinstance(commits, Unknown):
+        return commits
+    answers = {(answer.topic, answer.partition): answer for answer in future.result().topic_partitions or ()}
+    return tuple(
+        (topic, number, offset, answers[topic, number].leader_epoch, answers[topic, number].metadata or None)
+        for topic, number, offset in sorted(commits)
+    )
