@@ -21,9 +21,9 @@ from reconciler.journal.entry import JournalEntry
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.journal.review import ReviewedTree, ci_run
-from reconciler.kafka.gateway import REQUEST_GRACE_S, KafkaGateway
+from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.journal_topic import JournalTopic
-from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.session import REQUEST_GRACE_S, KafkaSession
 from reconciler.manifest import secrets
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Action, Mode

@@ -24,16 +24,13 @@ from reconciler.kafka.futures import Deadline, kafka_error, submit, text_of
 from reconciler.kafka.group_listing import list_all_groups
 from reconciler.kafka.groups import fetch, read_consumers, read_groups, unknown_group
 from reconciler.kafka.offsets import with_watermarks
-from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.session import REQUEST_GRACE_S, KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election, ItemResult
 from reconciler.model.snapshot import CommittedOffset, Consumers, GroupFacts, PartitionFacts, Unknown
 
 # The broker gives up first: REQUEST_TIMED_OUT from a leader says more than silence.
 _BROKER_SHARE = 0.6
-
-# The library looks for overdue requests once a second, so results come more than a second late.
-REQUEST_GRACE_S = 3.0
 
 
 class KafkaGateway:

@@ -31,7 +31,10 @@ Work = Callable[["KafkaSession", Argument, Deadline], Result]
 """A module's function for a worker process, pickled by its name."""
 
 _LOG = logging.getLogger(__name__)
-_GRACE_S = 2.0
+REQUEST_GRACE_S = 3.0
+"""The library looks for overdue requests once a second, so results come more than a second late."""
+_WORKER_GRACE_S = REQUEST_GRACE_S + 1
+"""A worker process waits for late results, too; the answers of all others would go with it."""
 _PAUSE_S = 0.25
 _LEAST_S = 0.05
 _READS = "reads"
@@ -228,7 +231,7 @@ class _Worker(Child):
     def call(self, request: tuple[object, object, float]) -> Any:
         """The answer; None: the process crashed, or did not answer in time."""
         self.send(request)
-        return self.receive(request[-1] + _GRACE_S)
+        return self.receive(request[-1] + _WORKER_GRACE_S)
 
 
 def main(descriptor: int) -> None:
