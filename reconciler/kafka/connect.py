@@ -100,7 +100,7 @@ class Connection:
 def create(client_class: Callable[..., Client], connection: Connection, settings: Settings | None = None) -> Client:
     """Open a client. `settings` win over the connection's properties.
 
-    Raises ClusterUnreachable where a property is refused. Futures of an admin client finish without
+    Raises ClusterUnreachable where a property is refused, or no thread can be started. Futures of an admin client finish without
     `poll`; the library's log and errors need it. A producer asks brokers to create a missing topic,
     whatever the configuration: check that the topic exists before writing.
     """
@@ -124,8 +124,6 @@ def create(client_class: Callable[..., Client], connection: Connection, settings
     # while it reads its properties into a TypeError about a valid property.
     try:
         return submit(lambda: client_class(configuration, logger=DebugLogger())).result()
-    except BlockingIOError as error:
-        raise ClusterUnreachable(f"no client could be opened: {error.strerror}; see this machine's limits") from None
     except (KafkaException, ValueError, TypeError) as error:
         raise ClusterUnreachable(
             f"no client for {connection.servers}: {reason_of(error)}; correct the Cluster's spec.client"
@@ -183,7 +181,8 @@ def request_metadata(client: AdminClient, connection: Connection, *, deadline: D
     """Make the first call of a new client one for metadata, and wait for its answer, if any comes soon.
 
     Of clients whose first call was ListOffsets, one in twenty waited for one or three seconds. Waiting
-    for the cluster's id does not help. The call creates no topic, because `create` forbids it.
+    for the cluster's id does not help. The call creates no topic, because `create` forbids it. Raises
+    ClusterUnreachable where no thread can be started.
     """
     limit_s = min(_METADATA_MAX_S, connection.timeout_s / 10)
     if deadline is not None:

@@ -1,8 +1,9 @@
 """Calls the coordinators of consumer groups, with a request per group and several clients.
 
-Decided here: which answers are positions, which say that there is none, and which say nothing. The
-library may crash while a coordinator moves, so these calls belong in worker processes and in Spark
-tasks (session.py says why).
+Decided here: how groups are distributed over clients, how many removals are under way at once, and
+which answers are positions, which say that there is none, and which say nothing. The library may
+crash while a coordinator moves, so these calls belong in worker processes and in Spark tasks
+(session.py says why). What opens a client raises ClusterUnreachable.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -10,7 +11,7 @@ from concurrent.futures import Future, wait
 from dataclasses import replace
 from typing import Any
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
@@ -70,6 +71,11 @@ _PACE_S = 3.0
 Members = tuple[GroupState | Unknown, frozenset[str] | Unknown, bool]
 """The state of a group, the topics of its members, and whether a retry would not change them."""
 
+_DESCRIBED_SHARE = 0.7
+"""Share of the time for descriptions after which the library ends them. It does so a second late, and
+ends those of all groups of a client together: one silent coordinator must not make the others late.
+"""
+
 
 def ask_for_positions(
     session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
@@ -90,15 +96,15 @@ def ask_for_commits(
 
 
 def open_clients(session: KafkaSession, groups: int, deadline: Deadline) -> bool:
-    """Connect to the coordinators of so many groups before they are called. For a worker process."""
+    """Open as many clients as this number of groups needs, and return whether there are any. For a worker process."""
     return bool(_clients(session, groups, _REMOVING_CLIENTS, deadline))
 
 
 def send_removals(session: KafkaSession, groups: Sequence[str], deadline: Deadline) -> dict[str, Future[Any]]:
     """Send a DeleteGroups request per group, in waves. For a worker process.
 
-    A coordinator answers it when its followers have the tombstones. Raises ClusterUnreachable before
-    the first request.
+    A coordinator answers it when its followers have the tombstones. A call that the library refuses
+    fails its own groups only. Raises ClusterUnreachable before the first request.
     """
     # All clients first: what is already sent must not count as unsent. The reads before have opened some.
     parts = _spread(session, groups, _REMOVING_CLIENTS, deadline)
@@ -108,8 +114,7 @@ def send_removals(session: KafkaSession, groups: Sequence[str], deadline: Deadli
         wave: dict[str, Future[Any]] = {}
         for client, part in parts:
             if selected := part[start : start + _REMOVALS_AT_ONCE]:
-                limit_s = max(0.1, deadline.remaining_s)
-                wave |= client.delete_consumer_groups(selected, request_timeout=limit_s)
+                wave |= _send_removals_of(client, selected, max(0.1, deadline.remaining_s))
         futures |= wave
         # A coordinator that does not answer must not hold up the groups of the others for long.
         wait(wave.values(), timeout=pace.remaining_s)
@@ -122,21 +127,33 @@ def _call(
     uncertain, requested = groups
     readers = _spread(session, uncertain, clients, deadline)
     described: dict[str, Future[Any]] = {}
+    described_by = Deadline.after(deadline.remaining_s / 2) if requested else deadline
+    limit_s = max(0.1, described_by.remaining_s * _DESCRIBED_SHARE)
     for client, part in readers:
-        described |= client.describe_consumer_groups(part, request_timeout=deadline.request_timeout_s)
-    # Members first: one that leaves in between has committed before the commits are read.
-    wait_all([client for client, _ in readers], described.values(), Deadline.after(deadline.remaining_s / 2))
+        described |= client.describe_consumer_groups(part, request_timeout=limit_s)
+    wait_all([client for client, _ in readers], described.values(), described_by)
+    # Members first, and no later answers: one that leaves in between has committed before the commits are read.
+    members = {
+        group: (_parse_state(future), parse_member_topics(future), is_settled(future))
+        for group, future in described.items()
+    }
     readers = _spread(session, requested, clients, deadline)
     fetched: dict[str, Future[Any]] = {}
     for client, part in readers:
         partitions = {group: requested[group] for group in part}
         fetched |= send_offset_fetches(client, partitions, deadline.request_timeout_s)
-    wait_all([client for client, _ in readers], (*described.values(), *fetched.values()), deadline)
-    members = {
-        group: (_parse_state(future), parse_member_topics(future), is_settled(future))
-        for group, future in described.items()
-    }
+    wait_all([client for client, _ in readers], fetched.values(), deadline)
     return members, fetched
+
+
+def _send_removals_of(client: AdminClient, groups: Sequence[str], limit_s: float) -> Mapping[str, Future[Any]]:
+    try:
+        futures: Mapping[str, Future[Any]] = client.delete_consumer_groups(groups, request_timeout=limit_s)
+    except KafkaException as error:
+        refused = Future[Any]()
+        refused.set_exception(error)
+        return dict.fromkeys(groups, refused)
+    return futures
 
 
 def _spread(
@@ -159,9 +176,10 @@ def _clients(session: KafkaSession, groups: int, clients_max: int, deadline: Dea
 
 
 def _parse_state(future: Future[Any]) -> GroupState | Unknown:
+    """The state of a group. One that does not exist is DEAD, as brokers say it."""
     if failed_with(future, {KafkaError.GROUP_ID_NOT_FOUND}):
         return GroupState.DEAD
-    failure = failure_of(future, prefix="the group could not be described: ")
+    failure = failure_of(future, right="DESCRIBE on the group", prefix="the group could not be described: ")
     return STATES.get(future.result().state, GroupState.UNKNOWN) if failure is None else failure
 
 
@@ -188,7 +206,7 @@ def is_settled(future: Future[Any]) -> bool:
 
 
 def send_offset_fetches(client: AdminClient, requested: PartitionsByGroup, timeout_s: float) -> dict[str, Future[Any]]:
-    """Send one request per group without waiting. To be called where a crash is survived."""
+    """Send one request per group without waiting. For a process whose crash is survived."""
     futures: dict[str, Future[Any]] = {}
     for group, partitions in requested.items():
         names = None if partitions is None else [ClientPartition(p.topic, p.partition) for p in partitions]
@@ -198,14 +216,17 @@ def send_offset_fetches(client: AdminClient, requested: PartitionsByGroup, timeo
 
 
 def parse_positions(future: Future[Any]) -> Positions | Unknown:
-    """One group's answer. Some offsets below zero mean "no commit"; the others mean nothing."""
+    """The positions in the answer for a group. Offsets below zero that do not mean "no commit" are Unknown."""
     failure = failure_of(
         future, right="READ or DESCRIBE on the group", prefix="the group's commits could not be read: "
     )
     if failure is not None:
         return failure
+    answers = future.result().topic_partitions
+    if answers is None:
+        return Unknown("the answer has no list of commits")
     read: Positions = {}
-    for answer in future.result().topic_partitions or ():
+    for answer in answers:
         offset: int | Unknown | None = answer.offset
         if answer.error is not None:
             reason = f"the group's commit could not be read: {reason_of(answer.error)}"
@@ -234,7 +255,7 @@ def _parse_commits(future: Future[Any]) -> tuple[FullCommit, ...] | Unknown:
     commits = select_commits(parse_positions(future))
     if isinstance(commits, Unknown):
         return commits
-    answers = {(answer.topic, answer.partition): answer for answer in future.result().topic_partitions or ()}
+    answers = {(answer.topic, answer.partition): answer for answer in future.result().topic_partitions}
     return tuple(
         (topic, number, offset, answers[topic, number].leader_epoch, answers[topic, number].metadata or None)
         for topic, number, offset in sorted(commits)

@@ -1,6 +1,5 @@
 """Deadlines and failures of the library's futures, and waits that let Ctrl-C through."""
 
-import errno
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from reconciler.errors import ClusterUnreachable
 from reconciler.model.snapshot import Cause, Unknown
 from reconciler.text.redact import redact
 
@@ -156,7 +156,7 @@ def error_columns(failure: Unknown | None) -> dict[str, Any]:
 
 
 def submit(call: Callable[[], Result]) -> Future[Result]:
-    """Run a call in a daemon thread. Raises OSError where no thread can be started."""
+    """Run a call in a daemon thread. Raises ClusterUnreachable where no thread can be started."""
     future: Future[Result] = Future()
 
     def run() -> None:
@@ -168,7 +168,7 @@ def submit(call: Callable[[], Result]) -> Future[Result]:
     try:
         threading.Thread(target=run, name="kafka-call", daemon=True).start()
     except RuntimeError as error:  # Python's only word for a limit of threads or processes
-        raise BlockingIOError(errno.EAGAIN, str(error)) from None
+        raise ClusterUnreachable(f"no thread could be started: {error}; see this machine's limits") from None
     return future
 
 

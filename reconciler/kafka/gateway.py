@@ -1,4 +1,4 @@
-"""The cluster for the applier: current facts, and the three requests, item by item.
+"""The cluster for the applier: present facts, and the requests that change it, item by item.
 
 Decided here: that no request is sent with an invalid target, and that every item gets a result.
 What an error means is decided in operations/, how often and in which batches to try in apply/.
@@ -36,8 +36,9 @@ _BROKER_SHARE = 0.6
 class KafkaGateway:
     """`model.ports.Gateway` over librdkafka. Safe between threads.
 
-    Every call returns within about the session's timeout. `cluster_id`: of the plan, because a
-    group's absence from another cluster proves nothing; None: any cluster.
+    A call takes at most the session's timeout, four seconds for late results, and the start of a
+    worker process where it needs one. `cluster_id`: of the plan, because a group of another cluster
+    is another group; None: any cluster.
     """
 
     def __init__(self, session: KafkaSession, *, cluster_id: str | None = None) -> None:
@@ -60,8 +61,11 @@ class KafkaGateway:
         self, requested: Mapping[str, Sequence[TopicPartition]]
     ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
         by_group = {group: sorted(set(partitions)) for group, partitions in requested.items() if partitions}
-        fetched = fetch(self.session, by_group, timeout_s=self.session.timeout_s)
         missing = Unknown("the answer lacks this partition")
+        try:
+            fetched = fetch(self.session, by_group, timeout_s=self.session.timeout_s)
+        except ClusterUnreachable as error:
+            fetched = dict.fromkeys(by_group, (Unknown(str(error)), False))
         return {
             (group, p): read if isinstance(read, Unknown) else read.get((p.topic, p.partition), missing)
             for group, (read, _is_final) in fetched.items()
@@ -98,7 +102,7 @@ class KafkaGateway:
             return dict.fromkeys(starts, Unknown(f"the commit log: {error}"))
 
     def connect_for_deletions(self) -> None:
-        with suppress(OSError):  # where no thread can be started, `delete_records` connects by itself
+        with suppress(ClusterUnreachable):  # no thread can be started; `delete_records` tries again
             submit(partial(self._deletion_client, current_thread().name))
 
     def _deletion_client(self, thread: str) -> AdminClient:
@@ -211,7 +215,7 @@ def _commit_in_worker(
 def _results(
     items: Collection[Any], send: Callable[[], Mapping[Any, Future[Any]]], deadline: Deadline
 ) -> dict[Any, ItemResult]:
-    """Return the result of each item; a call that is refused as a whole is that of all."""
+    """Return the result of each item. `send` sends all requests, or raises and sends none."""
     if not items:
         return {}
     try:

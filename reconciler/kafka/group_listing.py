@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupType
+from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaException
 from confluent_kafka.admin import AclOperation, AdminClient
 
 from reconciler.kafka.futures import Deadline, cause_of, failure_of, is_final, reason_of, submit
@@ -28,6 +28,7 @@ STATES = {
 _TYPES = {ConsumerGroupType.CLASSIC: GroupType.CLASSIC, ConsumerGroupType.CONSUMER: GroupType.CONSUMER}
 _RIGHT = "DESCRIBE on the cluster"
 _CLUSTER, _LISTING, _OLD_LISTING = "cluster", "listing", "old listing"
+_ID_S = 1.0
 _OLD_STATE = Unknown("state: only the old list call shows this group, and it does not know its protocol")
 
 
@@ -36,13 +37,21 @@ class GroupListing:
     """Groups by id. `incomplete` None: every broker answered, and the caller may list all.
 
     `hidden_unread` None: the old list call, which shows share and Streams groups, answered
-    completely. `cluster_id`: of the cluster that answered; None: it did not say.
+    completely. `cluster_id`: of the cluster that answered; None: no broker told it.
     """
 
     groups: Mapping[str, GroupFacts]
     incomplete: Unknown | None = None
     hidden_unread: Unknown | None = NOT_ASKED
     cluster_id: str | None = None
+
+    def check_cluster(self, expected: str | None) -> Unknown | None:
+        """Why these may be groups of another cluster than `expected`; None: they are not, or any will do."""
+        if expected is None or self.cluster_id == expected:
+            return None
+        if self.cluster_id is None:
+            return Unknown(f"no broker told the cluster's id, which must be {expected}", Cause.NO_ANSWER)
+        return Unknown(f"the brokers that answer are cluster {self.cluster_id} now, not {expected}")
 
 
 def list_groups(
@@ -67,8 +76,16 @@ def list_groups(
         groups=groups,
         incomplete=incomplete,
         hidden_unread=hidden_unread,
-        cluster_id=cluster.result().cluster_id if failure_of(cluster) is None else None,
+        cluster_id=cluster.result().cluster_id if failure_of(cluster) is None else _id_in_metadata(session),
     )
+
+
+def _id_in_metadata(session: KafkaSession) -> str | None:
+    """The cluster's id in the last metadata. DescribeCluster waits for the controller, which may be frozen."""
+    try:
+        return session.reader().cluster_id(timeout=_ID_S) or None
+    except KafkaException:
+        return None
 
 
 def list_all_groups(session: KafkaSession, *, cluster_id: str | None) -> tuple[dict[str, GroupFacts], Unknown | None]:
@@ -78,9 +95,8 @@ def list_all_groups(session: KafkaSession, *, cluster_id: str | None) -> tuple[d
     """
     listing = list_groups(session, hidden=True)
     incomplete = listing.incomplete if listing.incomplete is not None else listing.hidden_unread
-    if cluster_id is not None and listing.cluster_id not in (None, cluster_id):
-        incomplete = Unknown(f"the brokers that answer are cluster {listing.cluster_id} now, not {cluster_id}")
-    return dict(listing.groups), incomplete
+    elsewhere = listing.check_cluster(cluster_id)
+    return dict(listing.groups), incomplete if elsewhere is None else elsewhere
 
 
 def with_members(groups: Mapping[str, GroupFacts]) -> frozenset[str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
+from reconciler.errors import ClusterUnreachable
 from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.coordinators import (
     LOG_PARTITIONS,
@@ -98,24 +99,24 @@ def read_groups(
     `listed` False needs a provably complete listing and the group's coordinator: while a
     coordinator moves, no broker lists its groups and no error says so. The coordinators of `removed`
     have answered: each removed its group. The listing has the type and state of a listed group, so
-    its coordinator answers only for the commits. Where another cluster than `cluster_id` answers,
-    every fact is Unknown: the same name there is another group. While the brokers list their groups,
-    a worker process connects to them.
+    its coordinator answers only for the commits. Unless `cluster_id` is None, every fact is Unknown
+    where another cluster answers, or one that does not tell its id: the same name there is another
+    group. While the brokers list their groups, a worker process connects to them. Raises
+    ClusterUnreachable.
     """
     listing_deadline = Deadline.after(deadline.remaining_s * _LISTING_SHARE)
     asked = len(requested) - len(removed)
     opening: list[Future[Any]] = []
     if asked:
         connect = partial(session.call_worker, open_clients, asked, timeout_s=listing_deadline.remaining_s)
-        with suppress(OSError):  # where no thread can be started, the first request opens them
+        with suppress(ClusterUnreachable):  # no thread can be started; the first request opens them
             opening.append(submit(connect))
     try:
         listing = list_groups(session, hidden=False, only=frozenset(requested), deadline=listing_deadline)
     finally:
         wait(opening, timeout=listing_deadline.remaining_s)
-    if cluster_id is not None and listing.cluster_id not in (None, cluster_id):
-        reason = Unknown(f"the brokers that answer are cluster {listing.cluster_id} now, not {cluster_id}")
-        return {group: unknown_group(group, reason) for group in requested}
+    if (elsewhere := listing.check_cluster(cluster_id)) is not None:
+        return {group: unknown_group(group, elsewhere) for group in requested}
     removed = frozenset(removed).difference(listing.groups)
     listed = {group: None for group in requested if group in listing.groups}
     uncertain = tuple(
@@ -157,7 +158,10 @@ def read_consumers(session: KafkaSession, topics: Collection[str], *, cluster_id
 
 
 def fetch(session: KafkaSession, requested: PartitionsByGroup, *, timeout_s: float) -> Fetched:
-    """Each group's positions. A worker process that dies is replaced once, with a new client."""
+    """Each group's positions. A worker process that dies is replaced once, with a new client.
+
+    Raises ClusterUnreachable where no client can be opened.
+    """
     fetched: Fetched = {group: (NO_ANSWER, False) if group else (NAMELESS, True) for group in requested}
     named = {group: partitions for group, partitions in requested.items() if group}
     answer = session.call_worker(ask_for_positions, ((), named), timeout_s=timeout_s, tries=_TRIES) if named else None
@@ -171,7 +175,8 @@ def read_consumption(
 
     `with_members`: groups that may have members; the members of other groups are not read.
     `isolated`: send from a worker process. Otherwise the library may kill this process while a
-    coordinator moves: acceptable in a Spark task, which is retried, never in the driver.
+    coordinator moves: acceptable in a Spark task, which is retried, never in the driver. Raises
+    ClusterUnreachable where no client can be opened.
     """
     with_members = frozenset(with_members)
     for part in batched(groups, _GROUPS_IN_FLIGHT):
@@ -270,17 +275,15 @@ def _read_in_process(session: KafkaSession, groups: Sequence[str], members: Sequ
     def fetch_offsets(client: AdminClient, pending: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
         return send_offset_fetches(client, dict.fromkeys(pending), limit_s)
 
-    # Members first: one that leaves in between has committed before the commits are read.
+    # Members first, and no later answers: one that leaves in between has committed before the commits are read.
     described = session.read(
         [group for group in members if group],
         describe,
         is_final=lambda future: is_settled(future) or (rebalance_deadline.passed and is_final(future)),
     )
+    topics = {group: parse_member_topics(future) for group, future in described.items()}
     fetched = session.read([group for group in groups if group], fetch_offsets)
-    return (
-        {group: parse_positions(future) for group, future in fetched.items()},
-        {group: parse_member_topics(future) for group, future in described.items()},
-    )
+    return {group: parse_positions(future) for group, future in fetched.items()}, topics
 
 
 def _read_isolated(session: KafkaSession, groups: Sequence[str], members: Sequence[str]) -> _Read:
@@ -294,16 +297,19 @@ def _read_isolated(session: KafkaSession, groups: Sequence[str], members: Sequen
         for part in parts:
             limit_s = max(0.1, min(deadline.remaining_s, session.timeout_s / 3))
             request = ([group for group in part if group in topics], dict.fromkeys(part))
-            described, fetched = session.call_worker(ask_for_positions, request, timeout_s=limit_s, tries=_TRIES) or (
-                {},
-                {},
-            )
-            positions |= {group: answer for group, (answer, _is_final) in fetched.items()}
-            topics |= {group: member_topics for group, (_state, member_topics, _is_final) in described.items()}
+            answer = session.call_worker(ask_for_positions, request, timeout_s=limit_s, tries=_TRIES)
+            described, fetched = ({}, {}) if answer is None else answer
+            positions |= {group: read for group, (read, _is_final) in fetched.items()}
+            topics |= {group: member_topics for group, (_state, member_topics, _is_settled) in described.items()}
+            settled = {group for group, (_state, _topics, is_settled) in described.items() if is_settled}
+            final = {group for group, (_read, is_final) in fetched.items() if is_final}
             for group in part:
-                settled = group not in topics or described.get(group, (None, None, False))[2]
-                settled = settled or (topics[group] == REBALANCING and rebalance_deadline.passed)
-                if not settled or not fetched.get(group, (None, False))[1]:
+                described_for_good = (
+                    group not in topics
+                    or group in settled
+                    or (topics[group] == REBALANCING and rebalance_deadline.passed)
+                )
+                if not described_for_good or group not in final:
                     by_coordinator.setdefault(log_partition(group, LOG_PARTITIONS), []).append(group)
         parts = list(by_coordinator.values())
         if parts:

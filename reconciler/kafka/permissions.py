@@ -17,6 +17,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
+from reconciler.errors import ClusterUnreachable
 from reconciler.kafka.coordinators import NO_ANSWER
 from reconciler.kafka.futures import DENIED, GONE, Deadline, failed_with, failure_of
 from reconciler.kafka.session import KafkaSession
@@ -203,7 +204,12 @@ def _send_cluster(client: AdminClient, names: Sequence[str], limit_s: float) -> 
 
 
 def _read_groups(session: KafkaSession, names: Sequence[str]) -> Operations:
-    answer = session.call_worker(_groups_in_worker, names, timeout_s=session.timeout_s, tries=_TRIES) if names else {}
+    try:
+        answer = (
+            session.call_worker(_groups_in_worker, names, timeout_s=session.timeout_s, tries=_TRIES) if names else {}
+        )
+    except ClusterUnreachable as error:
+        return dict.fromkeys(names, Unknown(str(error)))
     return dict.fromkeys(names, NO_ANSWER) if answer is None else answer
 
 

@@ -11,12 +11,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
 from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
+from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import connect
 from reconciler.kafka.child import Child, serve
 from reconciler.kafka.connect import Connection
@@ -34,7 +36,9 @@ _LOG = logging.getLogger(__name__)
 REQUEST_GRACE_S = 3.0
 """The library looks for overdue requests once a second, so results come more than a second late."""
 _WORKER_GRACE_S = REQUEST_GRACE_S + 1
-"""A worker process waits for late results, too; the answers of all others would go with it."""
+"""A worker process waits REQUEST_GRACE_S for late results. If it were ended earlier, the answers that
+it has would be lost.
+"""
 _PAUSE_S = 0.25
 _LEAST_S = 0.05
 _READS = "reads"
@@ -176,7 +180,8 @@ class KafkaSession:
 
         None: the process crashed, did not answer in time or could not be started, in each of
         `tries` attempts. Its requests may have been carried out. Processes are reused; they end
-        with this process, whatever ends it: an orphan starts no further request.
+        with this process, whatever ends it: an orphan starts no further request. Raises
+        ClusterUnreachable where `work` does.
         """
         deadline = Deadline.after(timeout_s)
         for _ in range(tries):
@@ -184,7 +189,7 @@ class KafkaSession:
                 break
             with self._lock:
                 worker = self._idle_workers.pop() if self._idle_workers else None
-            answer: Result | None = None
+            answer: Result | ClusterUnreachable | None = None
             try:
                 if worker is None:
                     remaining_s = deadline.remaining_s
@@ -201,6 +206,8 @@ class KafkaSession:
             if answer is not None and worker is not None:
                 with self._lock:
                     self._idle_workers.append(worker)
+                if isinstance(answer, ClusterUnreachable):
+                    raise answer
                 return answer
         return None
 
@@ -211,7 +218,8 @@ class KafkaSession:
             clients, self._clients = self._clients, {}
         if clients:
             # In a thread: a client with requests to a silent broker takes minutes to end.
-            submit(clients.clear)
+            with suppress(ClusterUnreachable):
+                submit(clients.clear)
         for worker in workers:
             worker.end()
 
@@ -242,4 +250,8 @@ def main(descriptor: int) -> None:
     while True:
         work, argument, timeout_s = received.get()
         with gc_paused():
-            pipe.send(work(session, argument, Deadline.after(timeout_s)))
+            try:
+                answer = work(session, argument, Deadline.after(timeout_s))
+            except ClusterUnreachable as error:
+                answer = error
+            pipe.send(answer)

@@ -12,6 +12,7 @@ from reconciler.kafka import groups
 from reconciler.kafka.coordinators import REBALANCING
 from reconciler.kafka.futures import Deadline
 from reconciler.kafka.groups import Consumption, read_consumption
+from reconciler.model.snapshot import Unknown
 
 ORDERS = SimpleNamespace(topic="orders", partition=0, offset=50, error=None)
 
@@ -94,6 +95,32 @@ def test_members_are_read_before_commits(isolated: bool) -> None:
     """
     client = StubClient(ConsumerGroupState.STABLE, [ORDERS], leaves=True)
     assert read(client, isolated=isolated).topics == {"orders"}
+
+
+class LateClient(StubClient):
+    """Descriptions are answered only once commits are requested."""
+
+    def __init__(self) -> None:
+        super().__init__(ConsumerGroupState.STABLE, [ORDERS], leaves=True)
+        self.late: list[Callable[[], None]] = []
+
+    def describe_consumer_groups(self, names: Sequence[str], **options: Any) -> dict[str, Future[Any]]:
+        answer = super().describe_consumer_groups(names, **options)
+        self.late += self.pending
+        self.pending = []
+        return answer
+
+    def list_consumer_group_offsets(self, requests: Sequence[Any], **options: Any) -> dict[str, Future[Any]]:
+        answer = super().list_consumer_group_offsets(requests, **options)
+        self.pending += self.late
+        self.late = []
+        return answer
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_a_description_that_comes_after_the_commits_says_nothing(isolated: bool) -> None:
+    """A member may commit first and leave in between: the group then seemed to read nothing."""
+    assert isinstance(read(LateClient(), isolated=isolated).member_topics, Unknown)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from reconciler.kafka import child, connect
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.futures import Deadline
 from reconciler.kafka.gateway import KafkaGateway, _delete_in_worker
+from reconciler.kafka.group_listing import list_groups
 from reconciler.kafka.groups import read_groups
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import KafkaSession
@@ -95,10 +96,7 @@ def test_a_request_that_was_never_sent_does_not_count(tmp_path: Path) -> None:
 def test_a_limit_of_threads_is_an_unreachable_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python raises RuntimeError there."""
 
-    def refuse(_thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(threading.Thread, "start", _refuse_to_start)
     with pytest.raises(ClusterUnreachable, match="can't start new thread"):
         connect.create(AdminClient, Connection(("127.0.0.1:9",), timeout_s=1.0))
 
@@ -113,6 +111,38 @@ def test_a_worker_that_cannot_be_started_is_a_missing_answer(monkeypatch: pytest
     gateway = InterpretingGateway(KafkaGateway(KafkaSession(NOWHERE)))
     assert gateway.delete_groups(["billing"])["billing"].answer in (ResponseAction.READ_BACK, ResponseAction.RETRY)
     assert isinstance(gateway.read_positions({"billing": [AT]})["billing", AT], Unknown)
+
+
+def test_without_a_thread_no_request_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever has opened its client before; `refresh` drops the clients, too."""
+    session = KafkaSession(NOWHERE)
+    gateway = KafkaGateway(session)
+    monkeypatch.setattr(KafkaSession, "client", lambda *_arguments, **_options: SimpleNamespace())
+    monkeypatch.setattr(threading.Thread, "start", _refuse_to_start)
+    removal = _delete_in_worker(session, ["billing"], Deadline.after(1))["billing"]
+    deletion = gateway.delete_records({AT: 5})[AT]
+    assert (removal.code, removal.sent, deletion.code, deletion.sent) == ("_TRANSPORT", False, "_TRANSPORT", False)
+    assert "can't start new thread" in removal.text
+    session._clients["reads"] = SimpleNamespace()  # type: ignore[assignment]
+    gateway.refresh()
+    assert session._clients == {}
+
+
+def _refuse_to_start(_thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_a_worker_that_opens_no_client_says_why() -> None:
+    """It ended with the error, and the user read that the coordinator did not answer."""
+    session = KafkaSession(Connection(("127.0.0.1:9",), {"no.such.property": "1"}, timeout_s=5.0))
+    try:
+        for _ in range(2):
+            position = KafkaGateway(session).read_positions({"billing": [AT]})["billing", AT]
+            assert isinstance(position, Unknown)
+            assert mentions(position.reason, "no.such.property", "correct the Cluster's spec.client")
+            assert len(session._idle_workers) == 1
+    finally:
+        session.close()
 
 
 @pytest.mark.usefixtures("unopened")
@@ -150,6 +180,25 @@ def test_groups_of_another_cluster_are_unknown() -> None:
     billing = read_groups(session, ["billing"], cluster_id="here", deadline=Deadline.after(5))["billing"]
     assert isinstance(billing.listed, Unknown)
     assert mentions(billing.listed.reason, "elsewhere", "here")
+
+
+@pytest.mark.parametrize(("in_metadata", "known"), [("here", True), ("elsewhere", False), (None, False)])
+def test_groups_of_a_cluster_without_a_known_id_are_unknown(in_metadata: str | None, *, known: bool) -> None:
+    """DescribeCluster waits for the controller, which may be frozen. The metadata has the id, too."""
+    session = session_of(cluster_id="here")
+    client: Any = session._clients["reads"]
+    refused: Future[object] = Future()
+    refused.set_exception(KafkaException(SILENT))
+    listed = SimpleNamespace(group_id="billing", type=ConsumerGroupType.CLASSIC, state=ConsumerGroupState.EMPTY)
+    client.describe_cluster = lambda **_options: refused
+    client.list_consumer_groups = lambda **_options: done(SimpleNamespace(valid=[listed], errors=[]))
+    client.cluster_id = lambda timeout: in_metadata  # noqa: ARG005
+    listing = list_groups(session, hidden=False, deadline=Deadline.after(0.2))
+    assert listing.cluster_id == in_metadata
+    assert (listing.check_cluster("here") is None) is known
+    assert listing.check_cluster(None) is None
+    groups = read_groups(session, ["billing"], cluster_id="here", deadline=Deadline.after(0.2), removed=["billing"])
+    assert (groups["billing"].listed is True) is known
 
 
 SILENT = KafkaError(KafkaError._TIMED_OUT)

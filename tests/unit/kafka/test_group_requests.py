@@ -1,7 +1,8 @@
-"""Requests of many groups: all of them are under way before the first one is answered.
+"""Requests of many groups: none waits for the answer to the one before it.
 
 The library sends a request per group. A phase that waited for each answer would take as many round
-trips as there are groups, so the clients of these tests answer when they have all requests.
+trips as there are groups, so most clients of these tests answer when they have all requests.
+Removals go out in waves.
 """
 
 import time
@@ -15,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import ConsumerGroupState
+from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException
 
 from reconciler.kafka import coordinators
 from reconciler.kafka import gateway as gateway_module
@@ -159,6 +160,26 @@ def test_a_silent_coordinator_does_not_hold_up_other_groups_beyond_the_deadline(
     assert session.last_sent_s < deadline.at_s
     assert {group for group, result in results.items() if result.code == "NONE"} == set(GROUPS) - set(silent)
     assert {results[group].code for group in silent} == {"_TIMED_OUT"}
+
+
+def test_a_call_that_the_library_refuses_fails_its_own_removals_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its error was also the result of the removals before it, which coordinators had answered."""
+    session = WaveSession(GROUPS)
+    calls: Counter[str] = Counter()
+    refused: list[str] = []
+    delete = StubClient.delete_consumer_groups
+
+    def refuse_second(client: StubClient, groups: Sequence[str], **options: float) -> Mapping[str, Future[Any]]:
+        calls[client.name] += 1
+        if client.name == "coordinators 3" and calls[client.name] == 2:
+            refused.extend(groups)
+            raise KafkaException(KafkaError(KafkaError._INVALID_ARG))
+        return delete(client, groups, **options)
+
+    monkeypatch.setattr(StubClient, "delete_consumer_groups", refuse_second)
+    results = _delete_in_worker(session, GROUPS, session.limit)
+    assert len(refused) == 20
+    assert {group for group, result in results.items() if result.code != "NONE"} == set(refused)
 
 
 def _wait_for_requests(session: WaveSession, futures: Collection[Future[Any]], timeout: float) -> Any:
