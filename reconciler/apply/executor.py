@@ -6,7 +6,7 @@ sent and what a result means. Each batch is rechecked immediately before its req
 
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any
@@ -106,26 +106,27 @@ def _run_lanes(
         finally:
             finished.put(None)
 
-    with ThreadPoolExecutor(max_workers=context.tuning.lanes_at_once, thread_name_prefix="apply") as pool:
-        started = []
-        try:
-            for lane in lanes:
-                started.append(pool.submit(run_lane, lane))
-            open_lanes = len(started)
-            while open_lanes:
-                if (steps := finished.get()) is None:
-                    open_lanes -= 1
-                else:
-                    yield steps
-        except BaseException:
-            # The reader of the outcomes has gone: lanes that went on would send without a report.
-            context.halt(_CUT_SHORT)
-            wait(started)
-            while not finished.empty():
-                context.record_outcomes(_end_all(finished.get() or (), context))
-            raise
-        for future in started:
-            future.result()
+    try:
+        with ThreadPoolExecutor(max_workers=context.tuning.lanes_at_once, thread_name_prefix="apply") as pool:
+            try:
+                started = [pool.submit(run_lane, lane) for lane in lanes]
+                open_lanes = len(started)
+                while open_lanes:
+                    if (steps := finished.get()) is None:
+                        open_lanes -= 1
+                    else:
+                        yield steps
+            except BaseException:
+                # The reader of the outcomes has gone: lanes that went on would send without a report.
+                context.halt(_CUT_SHORT)
+                raise
+            for future in started:
+                future.result()
+    except BaseException:
+        # By now all lanes have ended, also one that no thread could be started for and another one ran.
+        while not finished.empty():
+            context.record_outcomes(_end_all(finished.get() or (), context))
+        raise
 
 
 def _execute_batch(operation: type[Operation], batch: _Batch, context: ApplyContext) -> Iterator[StepResult]:

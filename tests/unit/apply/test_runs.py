@@ -1,6 +1,7 @@
 """Whole runs on the fake cluster: batches, rounds, interrupts, and one outcome for every action."""
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -450,6 +451,40 @@ def test_intents_without_a_reader_of_outcomes_are_ended(tmp_path: Path) -> None:
     assert len(cluster.requests) == 1
     assert journal.open_intents("sha256:plan") == {}
     assert set(last_purges(journal)) == {ats[0]}
+
+
+def test_a_lane_without_a_thread_of_its_own_loses_no_outcome(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The thread of another lane may take it before the run knows that no thread could be started."""
+    cluster = FakeCluster()
+    cluster.create_topic("orders", 2)
+    cluster.produce("orders", {0: 100, 1: 100})
+    ats = [TopicPartition("orders", number) for number in (0, 1)]
+    cluster.partition(ats[0]).leader, cluster.partition(ats[1]).leader = 1, 2
+    refused, taken = threading.Event(), threading.Event()
+    start, names = threading.Thread.start, []
+
+    def start_one(thread: threading.Thread) -> None:
+        if thread.name.startswith("apply"):
+            names.append(thread.name)
+            if len(names) == 2:
+                refused.set()
+                assert taken.wait(30)
+                raise RuntimeError("can't start new thread")
+        start(thread)
+
+    def wait_for_both(_operation: Operation) -> None:
+        assert refused.wait(30)
+        if len(cluster.requests) == 2:
+            taken.set()
+            time.sleep(0.2)
+
+    monkeypatch.setattr(threading.Thread, "start", start_one)
+    cluster.on_request = wait_for_both
+    journal = ActionJournal(JournalFile(tmp_path / "journal.jsonl"))
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        run(cluster, [purge(cluster, at, 60) for at in ats], tmp_path, journal=journal)
+    assert len(cluster.requests) == 2
+    assert journal.open_intents("sha256:plan") == {}
 
 
 def test_outcomes_before_a_bug_are_stored(tmp_path: Path) -> None:
