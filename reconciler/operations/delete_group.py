@@ -105,7 +105,7 @@ class DeleteGroup(Operation):
     API: ClassVar[tuple[str, int, int]] = ("DeleteGroups", 42, 0)
     LIMITS: ClassVar[tuple[Limit, ...]] = (GROUPS, GROUPS_PERCENT)
     BATCH_SIZE: ClassVar[int] = 5_000
-    """Both looks of a batch list all groups of the cluster."""
+    """The check before a batch and the read-back after it each list all groups of the cluster."""
     BATCH_COMMITS_MAX: ClassVar[int] = 100_000
     """Most commits of a batch of several groups: they are read in seconds, and held in memory."""
     APPLIED: ClassVar[str] = "removed, absent from a complete listing"
@@ -116,7 +116,7 @@ class DeleteGroup(Operation):
         ErrorMeaning.NOT_READY: frozenset({"COORDINATOR_LOAD_IN_PROGRESS"}),
         ErrorMeaning.RETRY: frozenset({"COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"}),
         ErrorMeaning.STALE: frozenset({"NON_EMPTY_GROUP"}),
-        # A caller without the right gets the second answer for absent groups, too.
+        # A caller without the right gets GROUP_AUTHORIZATION_FAILED for absent groups, too.
         ErrorMeaning.REFUSED: frozenset({"INVALID_GROUP_ID", "GROUP_AUTHORIZATION_FAILED"}),
     }
     RIGHT: ClassVar[Right] = Right("DELETE", "group")
