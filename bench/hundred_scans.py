@@ -5,7 +5,7 @@
 It shows whether a scan hangs and whether a resource grows. Producers, members of both group
 protocols, a standalone committer and new groups run in another process. After scans 1, 10, 50 and
 100 it counts the child processes, threads, open files and resident memory of this process, of
-the process that owns Spark, and of its JVM.
+the process that owns Spark, and of its JVM; and once more after a rest.
 """
 
 import argparse
@@ -48,10 +48,10 @@ DAY_MS = 86_400_000
 class ResourceUsage:
     """Resources of this process, of Spark's process and of its JVM after a scan.
 
-    Memory is resident, in MiB.
+    `scan`: its number. `seconds`: that it took, or that passed since then. Memory is resident, in MiB.
     """
 
-    scan: int
+    scan: str
     seconds: float
     processes: int
     driver_threads: int
@@ -65,7 +65,7 @@ class ResourceUsage:
     jvm_mib: int
 
 
-def resource_usage(number: int, seconds: float) -> ResourceUsage:
+def resource_usage(label: str, seconds: float) -> ResourceUsage:
     children = descendants(os.getpid())
     # Workers of librdkafka's calls have other command lines, and so has a Connect server.
     (spark,) = [pid for pid in children if SPARK_PROCESS in command_line(pid)]
@@ -73,7 +73,7 @@ def resource_usage(number: int, seconds: float) -> ResourceUsage:
     processes = [
         (_count(pid, "task"), _count(pid, "fd"), round(memory_mib(pid, "VmRSS"))) for pid in (os.getpid(), spark, jvm)
     ]
-    return ResourceUsage(number, round(seconds, 2), len(children), *chain.from_iterable(processes))
+    return ResourceUsage(label, round(seconds, 2), len(children), *chain.from_iterable(processes))
 
 
 def _count(pid: int, folder: str) -> int:
@@ -199,8 +199,10 @@ def measure(servers: str, sizes: HundredScans) -> list[str]:
             incomplete_count += bool(reasons)
             records.append(snapshot.cluster_records if isinstance(snapshot.cluster_records, int) else -1)
             if number in (*REPORTED_SCANS, sizes.scans):
-                rows.append(resource_usage(number, seconds))
+                rows.append(resource_usage(str(number), seconds))
                 print(rows[-1], reasons, file=sys.stderr, flush=True)
+        time.sleep(sizes.rest_s)
+        rows.append(resource_usage("after a rest", sizes.rest_s))
     head = [field.name.replace("_", " ") for field in fields(ResourceUsage)]
     summary = (
         f"{sizes.scans} scans of {sizes.topics * sizes.partitions} partitions, during traffic of producers, members of both protocols, a "

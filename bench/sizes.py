@@ -68,9 +68,10 @@ class Simulated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HundredScans:
-    """Number of scans, and sizes of the topics with traffic."""
+    """Number of scans, the rest after them in seconds, and sizes of the topics with traffic."""
 
     scans: int
+    rest_s: float
     topics: int
     partitions: int
 
@@ -110,7 +111,7 @@ FULL = Sizes(
         commands=1,
         memory=(10_000, 100_000),
     ),
-    hundred_scans=HundredScans(scans=100, topics=10, partitions=20),
+    hundred_scans=HundredScans(scans=100, rest_s=70, topics=10, partitions=20),
     demo=Demo(runs=5, tail=30, clients=300),
     round_trips=RoundTrips(runs=5, delays_ms=(0, 25, 200)),
     simulated=Simulated(
@@ -132,7 +133,7 @@ QUICK = Sizes(
         commands=1,
         memory=(1_000, 10_000),
     ),
-    hundred_scans=HundredScans(scans=10, topics=10, partitions=20),
+    hundred_scans=HundredScans(scans=10, rest_s=5, topics=10, partitions=20),
     demo=Demo(runs=2, tail=3, clients=30),
     round_trips=RoundTrips(runs=2, delays_ms=(0, 25, 200)),
     simulated=Simulated(clusters=((2_000, 200, 10_000), (20_000, 2_000, 100_000)), runs=1),
@@ -142,7 +143,7 @@ TOY = Sizes(
     plan_file=200,
     scan=Scan(partitions=50, groups=2, more_groups=4, more_partitions=100, records=300, scan_runs=1, tool_runs=1),
     apply=Apply(topics=2, partitions=3, groups=4, elections=6, repetitions=1, commands=0, memory=(100,)),
-    hundred_scans=HundredScans(scans=1, topics=6, partitions=2),
+    hundred_scans=HundredScans(scans=1, rest_s=0, topics=6, partitions=2),
     demo=Demo(runs=1, tail=1, clients=1),
     round_trips=RoundTrips(runs=1, delays_ms=(0, 25)),
     simulated=Simulated(clusters=((100, 10, 500), (200, 20, 1_000)), runs=1),
