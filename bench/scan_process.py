@@ -81,7 +81,13 @@ def open_session(servers: str) -> KafkaSession:
 
 def scan_task(connection: Connection, readers: Mapping[str, Sequence[int]]) -> ScanTask:
     return ScanTask(
-        connection=connection, readers=readers, topic_ids={}, named={}, until_s=math.inf, log_limit_s=TIMEOUT_S
+        connection=connection,
+        cluster_id=None,
+        readers=readers,
+        topic_ids={},
+        named={},
+        until_s=math.inf,
+        log_limit_s=TIMEOUT_S,
     )
 
 

@@ -76,7 +76,8 @@ class _Consumers:
             is_steady = consumers.incomplete is None and unread <= unread_before
             now_ms = clock()
             self.due_ms = now_ms + (_CONSUMERS_FRESH_MS if is_steady else _CONSUMERS_RETRY_MS)
-            if last is None or not _knows_less(consumers, last) or now_ms > limit_ms:
+            is_fresh = self.read_at_ms <= started_ms <= now_ms <= limit_ms  # the clock may be set back
+            if last is None or not _knows_less(consumers, last) or not is_fresh:
                 self.last, self.read_at_ms = consumers, started_ms
                 return consumers
             return last
@@ -160,13 +161,16 @@ class ApplyContext:
         return self._consumers.read(self._read_consumers, self.clock)
 
     def _read_consumers(self) -> Consumers:
-        read = self.gateway.read_consumers(self.topics)
+        read, last = self.gateway.read_consumers(self.topics), self._consumers.last
         groups = {group: self._with_known_type(facts) for group, facts in read.groups.items()}
+        # A group may have joined since the recheck, and a removed one may have been created again.
+        known = {group: facts for group, facts in self.known_groups.items() if group not in self.removed_groups}
+        known |= {} if last is None else last.groups
         # While a coordinator moves, no broker lists its groups, and none says so.
-        missing = self.known_groups.keys() - groups.keys() - self.removed_groups if read.incomplete is None else ()
+        missing = known.keys() - groups.keys() if read.incomplete is None else ()
         for group, facts in self.gateway.read_groups(sorted(missing)).items():
             if facts.listed is not False:
-                groups[group] = replace(self.known_groups[group], consumption_unread=_NOT_LISTED)
+                groups[group] = replace(known[group], consumption_unread=_NOT_LISTED)
         return replace(read, groups=groups)
 
     def _with_known_type(self, facts: GroupFacts) -> GroupFacts:

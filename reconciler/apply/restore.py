@@ -2,6 +2,7 @@
 
 Decided here: from which removal the offsets are, which of them may be written, and what became of
 each. A group that exists in any state or type is never touched, nor one whose absence is not proven.
+Where it takes several requests, the later ones write no offset where the group has one by then.
 """
 
 import logging
@@ -228,15 +229,20 @@ def restore(planned: RestorePlan, context: RestoreContext) -> dict[TopicPartitio
     context.record(action, planned.writable)
     now = plan(removal, context.gateway)
     results_of: dict[TopicPartition, ItemResult] = {}
-    requests = 0
-    if not context.stop():
-        offsets = set(now.writable)
-        for batch in _batches(removal.group, [commit for commit in planned.writable if commit in offsets]):
+    outcomes: dict[TopicPartition, Outcome] = {}
+    requests, offsets = 0, set(now.writable)
+    for batch in _batches(removal.group, [commit for commit in planned.writable if commit in offsets]):
+        if context.stop():
+            break
+        # From the first request on the group exists, so that a consumer may commit between two of them.
+        in_use = _in_use(context.gateway, action, batch) if requests else {}
+        outcomes |= in_use
+        if still := [commit for commit in batch if commit.at not in in_use]:
             context.sending()
-            results_of |= context.gateway.commit_offsets(removal.group, batch)
+            results_of |= context.gateway.commit_offsets(removal.group, still)
             requests += 1
     positions = context.gateway.read_positions({removal.group: list(results_of)})
-    outcomes = unwritten(now, action) | unwritten(planned, action)
+    outcomes |= unwritten(now, action) | unwritten(planned, action)
     for commit in planned.writable:
         if commit.at in results_of:
             position = positions[removal.group, commit.at]
@@ -248,6 +254,21 @@ def restore(planned: RestorePlan, context: RestoreContext) -> dict[TopicPartitio
     except JournalUnavailable as error:  # what was written stays written
         _LOG.warning("%s", error)
     return {commit.at: outcomes[commit.at] for commit in removal.offsets}
+
+
+def _in_use(gateway: Gateway, action: RestoreGroup, batch: Sequence[CommittedOffset]) -> dict[TopicPartition, Outcome]:
+    """Return the outcome of each offset of a batch on whose partition the group has a commit by now."""
+    positions = gateway.read_positions({action.group: [commit.at for commit in batch]})
+    outcomes = {}
+    for commit in batch:
+        position = positions[action.group, commit.at]
+        if isinstance(position, Unknown):
+            detail = f"whether the group has committed since is not known: {position.reason}"
+            outcomes[commit.at] = Outcome(action=action, status=Status.FAILED, detail=detail)
+        elif position is not None:
+            detail = f"the group has committed offset {position} since: it is never overwritten"
+            outcomes[commit.at] = Outcome(action=action, status=Status.BLOCKED, detail=detail)
+    return outcomes
 
 
 def unwritten(planned: RestorePlan, action: Action | None = None) -> dict[TopicPartition, Outcome]:

@@ -251,7 +251,7 @@ def progress_message(intents: Mapping[Address, JournalEntry]) -> str:
     """Return one line about interrupted runs."""
     runs = ", ".join(sorted({intent.run_id for intent in intents.values()}))
     return (
-        f"run {runs} was interrupted: {len(intents):,} actions of it have an intent and no outcome; "
+        f"run {runs} was interrupted, or still runs: {len(intents):,} actions of it have an intent and no outcome; "
         "their subjects are read back first"
     )
 
@@ -261,7 +261,9 @@ def annotate_interrupted(outcome: Outcome, intents: Mapping[Address, JournalEntr
     intent = intents.get(outcome.action.address)
     if intent is None:
         return outcome
-    return replace(outcome, detail=f"{outcome.detail}; run {intent.run_id}, which was interrupted, may have sent it")
+    return replace(
+        outcome, detail=f"{outcome.detail}; run {intent.run_id}, which was interrupted or still runs, may have sent it"
+    )
 
 
 def whoami() -> str:

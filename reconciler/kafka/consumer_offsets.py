@@ -95,8 +95,8 @@ def read_commit_log(
     numbers of records, skipped (unknown key types) and malformed ones (`garbled`), its end, or an
     error.
 
-    Never raises for a broker that is away. `origins`: topic ids only of these groups on these
-    topics; None: of all. `topic_ids`: the present ones of some topics, of which commits of every group
+    Never raises for a broker that is away. `origins`: by topic, the groups of whose commits the topic
+    ids are wanted; None: of all. `topic_ids`: the present ones of some topics, of which commits of every group
     that are for another id have a row, too. `limit_s`: as of `read_records`.
     """
     logs = {number: Reduction() for number in partitions}
@@ -258,9 +258,9 @@ class Reduction:
             }
 
     def origins(self, requested: Mapping[str, Collection[str]] | None) -> Iterator[dict[str, Any]]:
-        """One row per topic id of the commits of requested groups on their topics; None: of all."""
+        """One row per topic id of the commits on each topic by the groups requested for it; None: of all."""
         for state in self._states.values():
-            if state.is_commit and (requested is None or state.key.topic in requested.get(state.key.group or "", ())):
+            if state.is_commit and (requested is None or state.key.group in requested.get(state.key.topic, ())):
                 for topic_id, value in state.committed.items():
                     yield _origin(state.key, topic_id, value)
 

@@ -76,12 +76,16 @@ def list_groups(
         groups=groups,
         incomplete=incomplete,
         hidden_unread=hidden_unread,
-        cluster_id=cluster.result().cluster_id if failure_of(cluster) is None else _id_in_metadata(session),
+        cluster_id=cluster.result().cluster_id if failure_of(cluster) is None else cluster_id_in_metadata(session),
     )
 
 
-def _id_in_metadata(session: KafkaSession) -> str | None:
-    """The cluster's id in the last metadata. DescribeCluster waits for the controller, which may be frozen."""
+def cluster_id_in_metadata(session: KafkaSession) -> str | None:
+    """The cluster's id in the last metadata; None: no broker has answered.
+
+    DescribeCluster waits for the controller, which may be frozen. Raises ClusterUnreachable where no
+    client can be opened.
+    """
     try:
         return session.reader().cluster_id(timeout=_ID_S) or None
     except KafkaException:

@@ -5,7 +5,7 @@ worker processes call the coordinators (session.py says why).
 """
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -70,12 +70,16 @@ class Consumption:
         members = frozenset[str]() if isinstance(self.member_topics, Unknown) else self.member_topics
         return members.union(() if isinstance(self.commits, Unknown) else (topic for topic, _, _ in self.commits))
 
-    def of_topic(self, name: str) -> dict[int, int]:
-        """The committed offset of each partition of a topic on which there is a commit."""
-        commits = () if isinstance(self.commits, Unknown) else self.commits
-        return {partition: offset for topic, partition, offset in commits if topic == name}
+    def by_topic(self, names: Container[str]) -> dict[str, dict[int, int]]:
+        """The committed offset of each partition with a commit, for each of these topics that it consumes."""
+        by_topic: dict[str, dict[int, int]] = {topic: {} for topic in self.topics if topic in names}
+        for topic, partition, offset in () if isinstance(self.commits, Unknown) else self.commits:
+            if topic in by_topic:
+                by_topic[topic][partition] = offset
+        return by_topic
 
 
+NO_COMMIT_YET = Unknown("it is a Streams group without a commit, and its members cannot be described")
 _LISTING_SHARE = 2 / 3
 """Share of the time for the listing before a request; coordinators answer in the rest."""
 _REBALANCE_S = 5.0
@@ -151,9 +155,12 @@ def read_consumers(session: KafkaSession, topics: Collection[str], *, cluster_id
     commits: dict[str, dict[str, dict[int, int]]] = {topic: {} for topic in topics}
     for part in read_consumption(session, sorted(groups), with_members=with_members(groups), isolated=True):
         for group, consumption in part.items():
-            groups[group] = replace(groups[group], consumption_unread=consumption.unread)
-            for topic in consumption.topics.intersection(commits):
-                commits[topic][group] = consumption.of_topic(topic)
+            unread = consumption.unread
+            if groups[group].type is GroupType.HIDDEN and not consumption.commits:
+                unread = NO_COMMIT_YET  # of this type are groups of Streams, and share groups
+            groups[group] = replace(groups[group], consumption_unread=unread)
+            for topic, of_topic in consumption.by_topic(commits).items():
+                commits[topic][group] = of_topic
     return Consumers(groups=groups, commits=commits)
 
 

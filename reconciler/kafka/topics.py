@@ -110,8 +110,10 @@ def describe_topics(session: KafkaSession, listing: TopicListing, names: Iterabl
         match answer:
             case Unknown(reason):
                 unknown[name] = answer
+                topic_id = replace(answer, reason=f"topic id: {reason}")
                 if name in topics:
-                    topics[name] = replace(topics[name], topic_id=replace(answer, reason=f"topic id: {reason}"))
+                    topics[name] = replace(topics[name], topic_id=topic_id)
+                    partitions[name] = tuple(replace(facts, topic_id=topic_id) for facts in partitions.get(name, ()))
             case None:
                 topics.pop(name, None)
                 partitions.pop(name, None)

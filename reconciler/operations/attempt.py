@@ -148,7 +148,7 @@ class Attempt(Generic[A]):
         FAILED replaces "nothing was done" where a request may have been carried out. What was never
         sent cannot have failed.
         """
-        if self.possible and status in (Status.STALE, Status.BLOCKED, Status.NOT_ATTEMPTED):
+        if self.possible and status in (Status.STALE, Status.BLOCKED, Status.NOT_ATTEMPTED, Status.WAITING):
             detail = f"sent, and it is not known whether it was carried out; then: {detail}"
             status = Status.FAILED
         elif status is Status.FAILED and not (self.sends or self.possible):

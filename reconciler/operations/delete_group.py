@@ -234,6 +234,9 @@ class DeleteGroup(Operation):
         if facts is None or not known(facts.listed, f"whether {name} exists"):
             if observation.complete:
                 check_absence(self.group, facts, observation.snapshot)
+                if self.seen.newest_record is None:
+                    # The commit log may not have been read. The check before the request asks the coordinator.
+                    return
             raise RecheckFailure(Status.SATISFIED, "it is not listed any more")
         type_ = known(facts.type, "the type of", name)
         if type_ not in REMOVABLE:
@@ -341,9 +344,12 @@ class DeleteGroup(Operation):
 
     def _listed_though_removed(self, attempt: Attempt[Any], observation: Observation, change: str | None) -> StepResult:
         """End an attempt that a broker called done, although a group of that name is listed."""
-        read_back = self.effect(observation).read_back
-        if change is None and observation.snapshot.groups[self.group].state is GroupState.EMPTY:
+        read_back, state = self.effect(observation).read_back, observation.snapshot.groups[self.group].state
+        if change is None and state is GroupState.EMPTY:
             detail = "the broker answered NONE, and the same group is still listed"
             return attempt.outcome(Status.FAILED, detail, read_back=read_back)
+        is_unread = isinstance(state, Unknown) or state is GroupState.UNKNOWN
+        if state is GroupState.DEAD or (change is None and is_unread):
+            return attempt.retry_later("the broker answered NONE, and a group of that name is still listed")
         detail = "removed; a group of that name was created since" + (f" ({change})" if change else "")
         return attempt.outcome(Status.APPLIED, detail, read_back=read_back)

@@ -579,7 +579,7 @@ class DeleteRecords(FoldableOperation):
             },
             groups=consumers.groups,
             groups_incomplete=consumers.incomplete,
-            removed_groups=context.removed_groups,
+            removed_groups=_still_removed(context.removed_groups, consumers, positions),
         )
 
     @classmethod
@@ -679,6 +679,16 @@ _LAG_TEXT = {
     LagPolicy.CLAMP: "the target is never above the group that is furthest behind",
     LagPolicy.IGNORE: "groups behind the target are accepted where they were",
 }
+
+
+def _still_removed(
+    removed_groups: Collection[str],
+    consumers: Consumers,
+    positions: Mapping[tuple[str, TopicPartition], int | Unknown | None],
+) -> frozenset[str]:
+    """Return the removed groups without those that were created again: they are listed, or have commits."""
+    committed = {group for (group, _at), position in positions.items() if position is not None}
+    return frozenset(removed_groups) - consumers.groups.keys() - committed
 
 
 def _readers(

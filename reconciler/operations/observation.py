@@ -41,7 +41,8 @@ class Observation:
 
     `complete`: the recheck of the whole plan, which tests everything. False: the check right before
     a request, which tests again what can change in seconds; protections and cleanup policies were
-    tested by the recheck of this run. `removed_groups`: groups that this run has removed.
+    tested by the recheck of this run. `removed_groups`: groups that this run has removed, without those
+    that were created again.
     `read_at_ms`: when reading began; of groups, when it ended.
     """
 

@@ -9,7 +9,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
@@ -155,7 +155,10 @@ class KafkaGroupCommits(KafkaSource):
     SCHEMA = columns("group! topic partition committed commits commit_topics fingerprint error")
 
     def chunks(self, session: KafkaSession, options: Options) -> list[Chunk]:
-        listing = _complete(list_groups(session, hidden=False))
+        # No broker lists the groups of a partition of the log without a leader, and none says so.
+        hidden = describe_log(session, _complete(list_topics(session))).hides_groups
+        listing = list_groups(session, hidden=False)
+        _complete(listing if hidden is None or listing.incomplete is not None else replace(listing, incomplete=hidden))
         return chunking.commit_chunks(chunking.select_groups(options.request.groups, listing.groups))
 
     def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:

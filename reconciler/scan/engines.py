@@ -124,13 +124,18 @@ def _read_inline(
 
     if chunks:
         progress(f"reading {subjects}")
-    reading = [futures.submit(read_pending) for _ in range(min(_THREADS, len(chunks)))]
     deadline = futures.Deadline.after(limit_s)
-    while wait(reading, _SLICE_S).not_done:
-        if deadline.passed:
-            raise ScanFailed(f"the reading of {subjects} was not done after {limit_s:.0f} s")
-        elapsed_s = limit_s - deadline.remaining_s
-        progress(f"reading {subjects} ({len(answers)} of {len(chunks)} chunks, {elapsed_s:.0f} s)")
-    for future in reading:
-        future.result()
+    try:
+        reading = [futures.submit(read_pending) for _ in range(min(_THREADS, len(chunks)))]
+        while wait(reading, _SLICE_S).not_done:
+            if deadline.passed:
+                raise ScanFailed(f"the reading of {subjects} was not done after {limit_s:.0f} s")
+            elapsed_s = limit_s - deadline.remaining_s
+            progress(f"reading {subjects} ({len(answers)} of {len(chunks)} chunks, {elapsed_s:.0f} s)")
+        for future in reading:
+            future.result()
+    finally:
+        with suppress(queue.Empty):  # after an error the threads read nothing more
+            while True:
+                pending.get_nowait()
     return answers

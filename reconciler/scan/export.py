@@ -13,6 +13,8 @@ from reconciler import __version__
 from reconciler.kafka.futures import batched
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, GroupFacts, PartitionFacts, TopicFacts, Unknown
 from reconciler.scan.columns import columns, struct
+from reconciler.text.escape import quoted
+from reconciler.text.formatting import count, first_few
 
 FORMAT_VERSION = "1.0"
 _ROWS_PER_BATCH = 50_000
@@ -33,18 +35,41 @@ TOPIC_COLUMNS = columns("topic! topic_id internal! partitions cleanup_policy rec
 def write(snapshot: ClusterSnapshot, out: Path) -> tuple[Path, ...]:
     """Write partitions/, groups/, topics/ and run.json under `out`. Raises OSError."""
     run = out / "run.json"
+    unread = _readers_unread(snapshot)
     written = (
-        _parquet(out / "partitions", PARTITION_COLUMNS, snapshot.partitions, lambda facts: _partition(snapshot, facts)),
+        _parquet(out / "partitions", PARTITION_COLUMNS, snapshot.partitions, lambda facts: _partition(unread, facts)),
         _parquet(out / "groups", GROUP_COLUMNS, snapshot.groups, _group),
         _parquet(out / "topics", TOPIC_COLUMNS, snapshot.topics, _topic),
         run,
     )
-    run.write_text(json.dumps(_run(snapshot), indent=2) + "\n", encoding="utf-8")
+    run.write_text(json.dumps(_run(snapshot, unread), indent=2) + "\n", encoding="utf-8")
     return written
 
 
-def _run(snapshot: ClusterSnapshot) -> dict[str, object]:
-    incomplete = {name: getattr(snapshot, f"{name}_incomplete") for name in ("topics", "groups", "readers")}
+def _readers_unread(snapshot: ClusterSnapshot) -> Unknown | None:
+    """Why partitions may have more readers; None: what each group consumes was read."""
+    if snapshot.readers_incomplete is not None:
+        return snapshot.readers_incomplete
+    unread = [
+        f"{quoted(name)}: {group.consumption_unread.reason}"
+        for name, group in sorted(snapshot.groups.items())
+        if group.consumption_unread is not None and group.consumption_unread != NOT_ASKED
+    ]
+    return (
+        Unknown(
+            f"what {count(len(unread), 'group')} {'reads' if len(unread) == 1 else 'read'} is not known: {first_few(unread)}"
+        )
+        if unread
+        else None
+    )
+
+
+def _run(snapshot: ClusterSnapshot, readers_unread: Unknown | None) -> dict[str, object]:
+    incomplete = {
+        "topics": snapshot.topics_incomplete,
+        "groups": snapshot.groups_incomplete,
+        "readers": readers_unread,
+    }
     return {
         "format_version": FORMAT_VERSION,
         "tool": {"version": __version__},
@@ -59,13 +84,13 @@ def _run(snapshot: ClusterSnapshot) -> dict[str, object]:
     }
 
 
-def _partition(snapshot: ClusterSnapshot, facts: PartitionFacts) -> dict[str, Any]:
+def _partition(readers_unread: Unknown | None, facts: PartitionFacts) -> dict[str, Any]:
     readers: Any = facts.readers
     # Values that are missing inside a column.
     inside: dict[str, object] = {f"offsets_at[{at}]": offset for at, offset in facts.offsets_at.items()}
     if not isinstance(readers, Unknown):
         # A request for named groups only returns no other group.
-        inside["readers"] = NOT_ASKED if facts.readers_below == NOT_ASKED else snapshot.readers_incomplete
+        inside["readers"] = NOT_ASKED if facts.readers_below == NOT_ASKED else readers_unread
         inside |= {f"readers[{reader.group}].topic_id": reader.topic_id for reader in readers}
         readers = [{**asdict(reader), "topic_id": known_or_none(reader.topic_id)} for reader in readers]
     row = _row(

@@ -60,7 +60,9 @@ def run_job(archive: Path) -> None:
         context = ClassicContext(Engine(), Path(folder), archive_flags=(class_archive.write_flag(archive),))
         # The discard port: a job that reads nothing loads the same classes.
         no_broker = Connection(("127.0.0.1:9",), timeout_s=1.0)
-        task = ScanTask(connection=no_broker, readers={}, topic_ids={}, named={}, until_s=math.inf, log_limit_s=1.0)
+        task = ScanTask(
+            connection=no_broker, cluster_id=None, readers={}, topic_ids={}, named={}, until_s=math.inf, log_limit_s=1.0
+        )
         context.read(task, [Chunk(groups=("no-group",))])
         context.stop()
 

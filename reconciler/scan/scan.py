@@ -159,6 +159,7 @@ def _divide(
     log_limit_s = _LOG_START_S + session.timeout_s + sum(log_sizes.values()) / _SLOWEST_RECORDS_PER_S
     task = ScanTask(
         connection=session.connection,
+        cluster_id=listings.topics.cluster_id or session.cluster_id,
         readers={
             # A range is pickled in a few bytes.
             topic: range(len(numbers)) if sorted(numbers) == list(range(len(numbers))) else numbers

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.group_listing import GroupListing
+from reconciler.kafka.groups import NO_COMMIT_YET
 from reconciler.kafka.silence import describe_silence
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing
 from reconciler.model.names import TopicPartition
@@ -35,7 +36,6 @@ _NO_ANSWER = Unknown("the scan brought no answer for the partition", Cause.NO_AN
 _NO_COMMITS = Unknown("the scan brought no answer for the group's commits", Cause.NO_ANSWER)
 _NOT_READ = Unknown("not read")
 _LOG_ONLY = Unknown("state: only the commit log knows this group")
-_NO_COMMIT_YET = Unknown("it is a Streams group without a commit, and its members cannot be described")
 
 _COMMITS = ("commits", "commit_topics", "fingerprint")
 
@@ -232,7 +232,7 @@ def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: Co
             error = row.get("error")
             unread = None if error is None else _unread(error, row.get("unanswered"))
             if unread is None and facts.type is GroupType.STREAMS and not row.get("commits"):
-                unread = _NO_COMMIT_YET
+                unread = NO_COMMIT_YET
             facts = replace(facts, consumption_unread=unread)
         if name in with_activity:
             facts = _with_activity(facts, row, log.reason_for(name))

@@ -8,7 +8,6 @@ readings never mix.
 
 import atexit
 import contextlib
-import getpass
 import hashlib
 import os
 import pickle
@@ -471,7 +470,7 @@ def with_session_id(engine: Engine, code: str, number: int, *, day: int) -> str:
     if "session_id=" in remote:
         return remote
     conf = sorted(engine.conf.items())
-    identity = f"{getpass.getuser()} {socket.gethostname()} {code} {conf} {remote} {day} {number}".encode()
+    identity = f"{os.getuid()} {socket.gethostname()} {code} {conf} {remote} {day} {number}".encode()
     session_id = uuid.UUID(bytes=hashlib.sha256(identity).digest()[:16], version=4)
     if number >= _MAX_SESSIONS:
         session_id = uuid.uuid4()

@@ -21,6 +21,7 @@ from reconciler.errors import ScanFailed
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_commit_log
 from reconciler.kafka.futures import error_columns
+from reconciler.kafka.group_listing import cluster_id_in_metadata
 from reconciler.kafka.groups import commit_row, read_consumption
 from reconciler.kafka.offsets import STABLE_END, OffsetsRequest, read_offsets
 from reconciler.kafka.session import KafkaSession
@@ -84,7 +85,7 @@ def is_at_end(log_start: int | None, stable_end: int | None, high_watermark: int
 class ScanTask:
     """What the tasks of one scan share. Pickled into the tasks.
 
-    `readers`: partitions whose readers are requested, by topic. `topic_ids`: of these topics.
+    `cluster_id`: of the cluster that was listed; None: no broker told it. `readers`: partitions whose readers are requested, by topic. `topic_ids`: of these topics.
     `named`: groups whose position is requested wherever it is, by topic. `ends`: of topics that were
     read before; positions at these ends are left out, except those of named groups and of groups in
     `origins`, by topic: the commit log names the topic ids of their commits. `until_s`: epoch seconds
@@ -93,6 +94,7 @@ class ScanTask:
     """
 
     connection: Connection
+    cluster_id: str | None
     readers: Mapping[str, Sequence[int]]
     topic_ids: Mapping[str, str]
     named: Mapping[str, frozenset[str]]
@@ -112,13 +114,16 @@ class ScanTask:
     def __reduce__(self) -> tuple[Any, ...]:
         # What grows with the cluster is unpickled once per process: each of many tasks would repeat it.
         by_topic = pickle.dumps((self.readers, self.topic_ids, self.named, self.ends, self.origins))
-        return _task, (self.connection, by_topic, self.until_s, self.log_limit_s)
+        return _task, (self.connection, self.cluster_id, by_topic, self.until_s, self.log_limit_s)
 
 
-def _task(connection: Connection, by_topic: bytes, until_s: float, log_limit_s: float) -> ScanTask:
+def _task(
+    connection: Connection, cluster_id: str | None, by_topic: bytes, until_s: float, log_limit_s: float
+) -> ScanTask:
     readers, topic_ids, named, ends, origins = _unpickle(by_topic)
     return ScanTask(
         connection=connection,
+        cluster_id=cluster_id,
         readers=readers,
         topic_ids=topic_ids,
         named=named,
@@ -144,7 +149,24 @@ def read_encoded(task: ScanTask, chunk: Chunk) -> bytes:
         ) from None
     # Garbage collection took a third of the time.
     with gc_paused(), closing(KafkaSession(connection)) as session:
-        return encode(read_chunk(session, task, chunk, isolated=is_retry()))
+        answer = read_chunk(session, task, chunk, isolated=is_retry())
+        return encode(answer if answers_for(session, task.cluster_id) else {})
+
+
+def answers_for(session: KafkaSession, cluster_id: str | None) -> bool:
+    """Whether the brokers that this machine has read are those of the cluster; False: none told its id.
+
+    Executors resolve the addresses on their own machines. Raises ScanFailed for another cluster.
+    """
+    if cluster_id is None:
+        return True
+    answered = cluster_id_in_metadata(session)
+    if answered in (None, cluster_id):
+        return answered is not None
+    raise ScanFailed(
+        f"the brokers that {socket.gethostname()} reaches are cluster {answered}, not {cluster_id}: make "
+        f"{session.connection.servers} lead to the same brokers on the executors and on the driver's machine"
+    )
 
 
 def encode(answer: Answer) -> bytes:
@@ -208,8 +230,7 @@ def _read_commits(session: KafkaSession, task: ScanTask, chunk: Chunk, *, isolat
         for group, consumption in part.items():
             row = commit_row(group, consumption.commits)
             groups.append(row if consumption.unread is None else row | error_columns(consumption.unread))
-            for topic in sorted(consumption.topics.intersection(task.readers)):
-                committed = consumption.of_topic(topic)
+            for topic, committed in sorted(consumption.by_topic(task.readers).items()):
                 numbers = requested(task, group, topic, committed)
                 positions["group"] += [group] * len(numbers)
                 positions["topic"] += [topic] * len(numbers)
@@ -237,11 +258,7 @@ def requested(task: ScanTask, group: str, topic: str, committed: Mapping[int, in
 
 
 def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) -> Answer:
-    named: dict[str, set[str]] = {}
-    for topic, groups in task.named.items():
-        for name in groups:
-            named.setdefault(name, set()).add(topic)
-    rows = read_commit_log(session, partitions, origins=named, topic_ids=task.topic_ids, limit_s=task.log_limit_s)
+    rows = read_commit_log(session, partitions, origins=task.named, topic_ids=task.topic_ids, limit_s=task.log_limit_s)
     activity, origins, runs = [], [], []
     for row in rows:
         if "group" not in row:

@@ -9,6 +9,7 @@ from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, Lag
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
+from tests.faults import witness as module
 from tests.faults.verification import announced_losses, witness_violations
 from tests.faults.witness import Gap, PartitionKey, Witness
 from tests.strategies import examples
@@ -122,3 +123,22 @@ def test_a_witness_that_goes_back_reads_again_from_there(cluster: Cluster) -> No
         assert list(reader.read_to({key: RECORDS})) == []
     assert reader.records == PAUSE - 5 + RECORDS - 2
     assert reader.gaps == []
+
+
+@pytest.mark.brokers
+@pytest.mark.parametrize("commits", [False, True])
+def test_a_witness_that_stands_still_is_restarted(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, commits: bool
+) -> None:
+    """Of two partitions the client library never fetched one again after its leader had been away."""
+    servers, topic = cluster.bootstrap_servers, f"witnessed-{uuid4().hex[:8]}"
+    keys = [(topic, number) for number in range(2)]
+    client.create_topics(servers, [Topic(topic, 2)])
+    client.produce(servers, topic, {number: [Record(b"x")] * RECORDS for number in range(2)})
+    monkeypatch.setattr(module, "STALLED_S", 1)
+    monkeypatch.setattr(Witness, "_resume", lambda *_arguments: None)
+    reader = Witness(servers, f"witness-{topic}", dict.fromkeys(keys, 0), {keys[0]: PAUSE}, commits=commits)
+    with reader.reading():
+        client.wait_until(lambda: reader.expected == {keys[0]: PAUSE, keys[1]: RECORDS}, 30, "a paused partition")
+        assert list(reader.read_to(dict.fromkeys(keys, RECORDS))) == []
+    assert (reader.restarts, reader.gaps) == (1, [])

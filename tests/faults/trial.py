@@ -311,7 +311,7 @@ def _converge(setup: TrialSetup, report: TrialReport, engine: Engine, first_plan
     for witness in setup.witnesses:
         gaps = [gap for gap in witness.gaps if gap.partition[0] not in changed_topics]
         report.statuses.update({"witness records": witness.records, "witness gaps": len(gaps)})
-        report.statuses.update({"witness memberships lost": int(witness.lost)})
+        report.statuses.update({"witness memberships lost": int(witness.lost), "witness restarts": witness.restarts})
 
 
 def _wait_until_healthy(setup: TrialSetup) -> None:

@@ -22,6 +22,10 @@ SESSION_MS = 45_000
 """Longer than any fault: a member that its coordinator removes has no protection left."""
 COMMIT_EVERY_S = 0.3
 READ_TO_END_S = 90
+STALLED_S = 20
+"""After so long without progress a consumer is restarted, as its operator would: the client library may
+stop to fetch a partition after its leader was away. Lost records stay lost.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,8 @@ class Witness:
     its release. `joins`: it is a member of the group; otherwise it assigns the partitions itself.
     `commits`: it commits what it has read, and has committed `starts` before it begins.
     `protocol`: of a member. `expected`: the next offset of each partition. `lost`: the coordinator
-    has removed it, and without a commit nothing protects it any more.
+    has removed it, and without a commit nothing protects it any more. `restarts`: while it had to
+    read to the end.
     """
 
     servers: str
@@ -56,12 +61,14 @@ class Witness:
     expected: dict[PartitionKey, int] = field(default_factory=dict)
     records: int = 0
     lost: bool = False
+    restarts: int = 0
     _release_at: float = float("inf")
     _rewind: dict[PartitionKey, int] = field(default_factory=dict)
     _paused: set[PartitionKey] = field(default_factory=set)
     _positions: dict[PartitionKey, int] = field(default_factory=dict)
     _committed: dict[PartitionKey, int] = field(default_factory=dict)
     _assigned: threading.Event = field(default_factory=threading.Event)
+    _restart: threading.Event = field(default_factory=threading.Event)
 
     @contextmanager
     def reading(self, *, deadline_s: float = 60) -> Iterator[None]:
@@ -90,8 +97,15 @@ class Witness:
         self.release()
         done = self.expected if not self.commits else self._committed
         deadline = time.monotonic() + READ_TO_END_S
+        seen, seen_at = dict(done), time.monotonic()
         while any(done[key] < ends[key] for key in self.starts if key in ends) and time.monotonic() < deadline:
             time.sleep(0.1)
+            if seen != done:
+                seen, seen_at = dict(done), time.monotonic()
+            elif time.monotonic() - seen_at > STALLED_S:
+                self.restarts += 1
+                self._restart.set()
+                seen_at = time.monotonic()
         for key in self.starts:
             if key in ends and done[key] < ends[key]:
                 yield (
@@ -100,6 +114,14 @@ class Witness:
                 )
 
     def _read(self, leave: threading.Event) -> None:
+        while not leave.is_set() and not self.errors:
+            self._restart.clear()
+            self._read_with_new_consumer(leave)
+            # A new consumer begins at its commits, and has no partition that is paused.
+            self._paused.clear()
+            self._positions.clear()
+
+    def _read_with_new_consumer(self, leave: threading.Event) -> None:
         properties = consumer_properties(self.servers, self.group) | {
             "auto.offset.reset": "earliest",
             "group.protocol": self.protocol,
@@ -116,7 +138,7 @@ class Witness:
             else:
                 self._assign(consumer)
             commit_at = 0.0
-            while not leave.is_set():
+            while not leave.is_set() and not self._restart.is_set():
                 if self._rewind:
                     self._go_back(consumer)
                 if self._paused and time.monotonic() >= self._release_at:

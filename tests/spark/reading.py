@@ -35,6 +35,7 @@ def scan_task(servers: str, timeout_s: float = TIMEOUT_S) -> ScanTask:
     """Return a task that waits for these brokers."""
     return ScanTask(
         connection=Connection((servers,), timeout_s=timeout_s),
+        cluster_id=None,
         readers={},
         topic_ids={},
         named={},

@@ -16,7 +16,7 @@ from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Election
-from reconciler.model.snapshot import Consumers, GroupType, Unknown
+from reconciler.model.snapshot import Consumers, GroupFacts, GroupState, GroupType, Unknown
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.error_table import Operation
@@ -519,6 +519,86 @@ def test_groups_that_the_run_removed_no_longer_count(cluster: FakeCluster, tmp_p
     assert {outcome.status for outcome in run(cluster, actions, tmp_path).outcomes} == {Status.APPLIED}
 
 
+@pytest.mark.parametrize("position", [None, 2], ids=["a member without a commit", "a commit below"])
+def test_a_removed_group_that_is_created_again_counts(
+    cluster: FakeCluster, tmp_path: Path, position: int | None
+) -> None:
+    """Its name was ignored for the rest of the run, and a purge took what its new members had not read."""
+    cluster.commit("slow", {AT: 30})
+    actions = [purge(cluster, AT, 60, accepted=(AcceptedLag("slow", 30),)), removal(cluster, "slow")]
+    read_consumers = cluster.read_consumers
+
+    def create_again(topics: Collection[str]) -> Consumers:
+        if position is None:
+            cluster.join("slow", "orders")
+        else:
+            cluster.commit("slow", {AT: position})
+        return read_consumers(topics)
+
+    cluster.read_consumers = create_again  # type: ignore[method-assign]
+    removed, purged = run(cluster, actions, tmp_path).outcomes
+    assert (removed.status, purged.status, purged.sends) == (Status.APPLIED, Status.STALE, 0)
+    assert '"slow"' in purged.detail
+
+
+def test_a_group_that_joined_during_the_run_is_not_gone_with_its_coordinator(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    """Only groups of the recheck were missed when no broker listed them any more."""
+    clock = FakeClock()
+    ats = [AT, TopicPartition("orders", 1)]
+    readings: list[int] = []
+    read_consumers = cluster.read_consumers
+
+    def move_later(topics: Collection[str]) -> Consumers:
+        readings.append(clock.now_ms)
+        cluster.moving = {"late"} if readings[1:] else set()
+        return read_consumers(topics)
+
+    def age(_operation: Operation) -> None:
+        clock.now_ms += 61_000
+
+    cluster.join("late", "shipments")
+    cluster.create_topic("shipments", 1)
+    known = cluster.read_groups(["billing"])
+    cluster.read_consumers = move_later  # type: ignore[method-assign]
+    cluster.on_request = age
+    tuning = Tuning(lanes_at_once=1, attempts=2)
+    actions = [purge(cluster, at, 60) for at in ats]
+    outcomes = run(cluster, actions, tmp_path, clock=clock, known_groups=known, tuning=tuning).outcomes
+    assert [outcome.sends for outcome in outcomes] == [1, 0]
+    assert mentions(outcomes[1].detail, '"late"', "not listed")
+
+
+def test_a_reading_from_before_the_clock_was_set_back_is_not_kept(cluster: FakeCluster, tmp_path: Path) -> None:
+    """A later reading that knows less replaced it only after its time, which had become hours."""
+    clock = FakeClock(START_MS + 3_600_000)
+
+    def set_back(_operation: Operation) -> None:
+        clock.now_ms = START_MS
+        cluster.silent = {3}
+
+    cluster.on_request = set_back
+    actions = [purge(cluster, AT, 60), purge(cluster, TopicPartition("orders", 1), 60)]
+    tuning = Tuning(lanes_at_once=1, attempts=2)
+    outcomes = run(cluster, actions, tmp_path, clock=clock, tuning=tuning).outcomes
+    assert [outcome.status for outcome in outcomes] == [Status.APPLIED, Status.NOT_ATTEMPTED]
+
+
+def test_an_unclean_election_that_may_have_been_held_is_not_waiting(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The second answer says that no replica is there to lead; the first request may have elected one."""
+    partition = cluster.partition(AT)
+    partition.leader = None
+    action = election(cluster, AT, Election.UNCLEAN)
+    cluster.faults += [
+        Fault(Operation.ELECT_LEADER, KafkaError.REQUEST_TIMED_OUT),
+        Fault(Operation.ELECT_LEADER, KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE),
+    ]
+    outcome = run(cluster, [action], tmp_path, tuning=Tuning(effect_wait_ms=0)).only
+    assert (outcome.status, outcome.sends, outcome.possible) == (Status.FAILED, 2, True)
+    assert "not known whether it was carried out" in outcome.detail
+
+
 def test_groups_that_an_interrupted_run_removed_no_longer_count(cluster: FakeCluster, tmp_path: Path) -> None:
     """The run was interrupted between removal and purge, and the next run finds no group.
 
@@ -895,6 +975,23 @@ def test_a_commit_log_that_cannot_be_read_stops_a_removal(cluster: FakeCluster, 
     outcome = run(cluster, [action], tmp_path).only
     assert (outcome.status, outcome.sends) == (Status.NOT_ATTEMPTED, 0)
     assert "lost" in outcome.detail
+
+
+@pytest.mark.parametrize("state", [GroupState.DEAD, GroupState.UNKNOWN, Unknown("no answer")])
+def test_a_listed_group_in_no_known_state_is_no_proof_of_its_removal(
+    cluster: FakeCluster, tmp_path: Path, state: GroupState | Unknown
+) -> None:
+    """The former coordinator and the new one both list it: it was called created again, and then ignored."""
+    action = removal(cluster, "billing")
+    facts_before = cluster.read_groups(["billing"])["billing"]
+
+    def read_groups(groups: list[str], **_options: Collection[str]) -> Mapping[str, GroupFacts]:
+        return {group: replace(facts_before, state=state if cluster.requests else GroupState.EMPTY) for group in groups}
+
+    cluster.read_groups = read_groups  # type: ignore[method-assign, assignment]
+    outcome = run(cluster, [action], tmp_path, tuning=Tuning(effect_wait_ms=0)).only
+    assert (outcome.status, outcome.sends, outcome.possible) == (Status.FAILED, 1, True)
+    assert "created since" not in outcome.detail
 
 
 @pytest.mark.parametrize(

@@ -217,6 +217,33 @@ def test_a_stop_sends_nothing(cluster: FakeCluster) -> None:
     assert cluster.restored == []
 
 
+@pytest.mark.parametrize("stopped", [False, True])
+def test_between_two_requests_a_stop_and_a_commit_count(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, stopped: bool
+) -> None:
+    """The second request went out after a stop, and over the offset of a consumer that had begun."""
+    monkeypatch.setattr(restore, "_REQUEST_BYTES", 1)
+    commit_offsets, requests = cluster.commit_offsets, []
+
+    def commit_next(group: str, offsets: Sequence[CommittedOffset]) -> Any:
+        results = commit_offsets(group, offsets)
+        requests.append(offsets)
+        cluster.commit(group, {SECOND: 9})
+        return results
+
+    monkeypatch.setattr(cluster, "commit_offsets", commit_next)
+    context = RestoreContext(
+        gateway=cluster, record=lambda *_: None, stop=lambda: stopped and bool(requests), sending=lambda: None
+    )
+    outcomes = restore.restore(restore.plan(removal_of(cluster), cluster), context)
+    assert len(requests) == 1
+    assert [outcome.status for outcome in outcomes.values()] == [
+        Status.APPLIED,
+        Status.NOT_ATTEMPTED if stopped else Status.BLOCKED,
+    ]
+    assert cluster.groups[GROUP].commits[SECOND] == 9
+
+
 def test_nothing_is_written_without_an_intent(cluster: FakeCluster) -> None:
     def refuse(_event: object, _offsets: object) -> None:
         raise JournalUnavailable("the disk is full")

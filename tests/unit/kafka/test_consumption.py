@@ -12,7 +12,7 @@ from reconciler.kafka import groups
 from reconciler.kafka.coordinators import REBALANCING
 from reconciler.kafka.futures import Deadline
 from reconciler.kafka.groups import Consumption, read_consumption
-from reconciler.model.snapshot import Unknown
+from reconciler.model.snapshot import GroupFacts, GroupType, Unknown
 
 ORDERS = SimpleNamespace(topic="orders", partition=0, offset=50, error=None)
 
@@ -141,3 +141,20 @@ def test_members_without_partitions_consume_nothing_only_in_a_settled_group(
     """A group of the new protocol that had not assigned yet counted as one that reads nothing."""
     monkeypatch.setattr(groups, "_REBALANCE_S", 0)
     assert read(StubClient(state, []), isolated=True).unread == unread
+
+
+def test_a_hidden_group_without_a_commit_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be of Streams, whose members cannot be described: the scan said so, the check before a request did not."""
+    hidden = GroupFacts(group="billing", listed=False, type=GroupType.HIDDEN, state=Unknown("hidden"))
+    monkeypatch.setattr(groups, "list_all_groups", lambda *_arguments, **_options: ({"billing": hidden}, None))
+    session: Any = StubSession(StubClient(ConsumerGroupState.EMPTY, []))
+    consumers = groups.read_consumers(session, ["orders"], cluster_id=None)
+    assert consumers.groups["billing"].consumption_unread == groups.NO_COMMIT_YET
+
+
+def test_commits_are_divided_by_topic_in_one_pass() -> None:
+    """A group of 200,000 partitions once took its commits once more for each of its topics."""
+    commits = [(f"t{number % 3}", number, 10 * number) for number in range(6)]
+    by_topic = Consumption(commits, frozenset({"joined", "other"})).by_topic({"t0", "t1", "joined"})
+    assert by_topic == {"t0": {0: 0, 3: 30}, "t1": {1: 10, 4: 40}, "joined": {}}
+    assert Consumption(Unknown("no answer"), frozenset({"t0"})).by_topic({"t0"}) == {"t0": {}}

@@ -1,5 +1,6 @@
 """A null in the Parquet files has its reason in `unread`, and no unknown fact is written as zero."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,20 @@ def test_an_incomplete_list_of_readers_has_a_reason(
     exported = export_row(facts, tmp_path)
     assert [reader["group"] for reader in exported["readers"]] == ["g"]
     assert exported["unread"] == {"readers": expected}
+
+
+def test_a_group_that_was_not_read_makes_the_lists_of_readers_incomplete(tmp_path: Path) -> None:
+    """Each row said that nobody is behind, and so did run.json."""
+    facts = snapshot(
+        partition(readers=(), readers_below=20),
+        group("billing", consumption_unread=Unknown("its coordinator was away")),
+        group("orders", consumption_unread=NOT_ASKED),
+        group("read", consumption_unread=None),
+    )
+    exported = export_row(facts, tmp_path)
+    reason = 'what 1 group reads is not known: "billing": its coordinator was away'
+    assert exported["unread"] == {"readers": reason}
+    assert json.loads((tmp_path / "run.json").read_text())["incomplete"]["readers"] == reason
 
 
 def test_unknown_readers_have_one_reason(tmp_path: Path) -> None:

@@ -3,21 +3,27 @@
 import pickle
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reconciler.errors import ScanFailed
 from reconciler.kafka.connect import Connection
+from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import ScanRequest
 from reconciler.scan.rows import combine, compare_in_tasks
-from reconciler.scan.task_rows import SCHEMAS, ScanTask, requested
+from reconciler.scan.task_rows import SCHEMAS, ScanTask, answers_for, requested
 
 
 def test_what_tasks_share_by_topic_is_unpickled_once_per_process() -> None:
     """Each task of a scan of 200,000 partitions once unpickled the maps of all its topics."""
     task = ScanTask(
         connection=Connection(("localhost:9092",)),
+        cluster_id=None,
         readers={"t": range(3)},
         topic_ids={"t": "id"},
         named={"t": frozenset({"g"})},
@@ -29,6 +35,20 @@ def test_what_tasks_share_by_topic_is_unpickled_once_per_process() -> None:
     assert first.readers is second.readers
     other = pickle.loads(pickle.dumps(replace(task, readers={"t": range(4)})))
     assert other.readers == {"t": range(4)}
+
+
+@pytest.mark.parametrize("answered", ["here", "elsewhere", None])
+def test_a_task_answers_for_the_cluster_of_the_driver_only(answered: str | None) -> None:
+    """Executors resolve addresses themselves: offsets of another cluster became those of this one."""
+    session = KafkaSession(Connection(("localhost:9092",)))
+    client: Any = SimpleNamespace(cluster_id=lambda timeout: answered, poll=lambda _timeout: 0)  # noqa: ARG005
+    session._clients["reads"] = client
+    assert answers_for(session, None)
+    if answered == "elsewhere":
+        with pytest.raises(ScanFailed, match=r"are cluster elsewhere, not here: make localhost:9092 lead"):
+            answers_for(session, "here")
+    else:
+        assert answers_for(session, "here") is (answered == "here")
 
 
 OFFSETS = st.none() | st.integers(0, 6)
@@ -62,6 +82,7 @@ def test_a_second_job_leaves_out_only_what_the_driver_would(
     }
     task = ScanTask(
         connection=Connection(("localhost:9092",)),
+        cluster_id=None,
         readers={"t": range(5)},
         topic_ids={},
         named={"t": named},
