@@ -235,7 +235,7 @@ class ApplyContext:
             action = outcome.action
             if not isinstance(action, Operation) or outcome.status not in (Status.APPLIED, Status.SATISFIED):
                 continue
-            if action.removed_group is not None:
+            if action.removed_group is not None and action.proves_absence(outcome):
                 self.removed_groups.add(action.removed_group)
             if action.elected_leader is not None:
                 self.leaders[action.subject] = action.elected_leader

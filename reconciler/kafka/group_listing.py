@@ -76,18 +76,20 @@ def list_groups(
         groups=groups,
         incomplete=incomplete,
         hidden_unread=hidden_unread,
-        cluster_id=cluster.result().cluster_id if failure_of(cluster) is None else cluster_id_in_metadata(session),
+        cluster_id=cluster.result().cluster_id
+        if failure_of(cluster) is None
+        else cluster_id_in_metadata(session, limit_s=_ID_S),
     )
 
 
-def cluster_id_in_metadata(session: KafkaSession) -> str | None:
-    """The cluster's id in the last metadata; None: no broker has answered.
+def cluster_id_in_metadata(session: KafkaSession, *, limit_s: float) -> str | None:
+    """The cluster's id in the last metadata, or in the first; None: no broker answers in time.
 
     DescribeCluster waits for the controller, which may be frozen. Raises ClusterUnreachable where no
     client can be opened.
     """
     try:
-        return session.reader().cluster_id(timeout=_ID_S) or None
+        return session.reader().cluster_id(timeout=limit_s) or None
     except KafkaException:
         return None
 

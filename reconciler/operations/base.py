@@ -259,6 +259,10 @@ class Operation(Action):
         """The group that is gone once this action is applied; None: none."""
         return None
 
+    def proves_absence(self, outcome: Outcome) -> bool:
+        """Whether `removed_group` is gone by this outcome, and no other group has its name since."""
+        return True
+
     @property
     def elected_leader(self) -> int | None:
         """The broker that leads the partition once this action is applied; None: it is not known."""

@@ -14,7 +14,7 @@ from reconciler.model.block_reason import BlockReason, unknown_fact
 from reconciler.model.bounds import EpochMs, Int32, Int64, NonEmpty
 from reconciler.model.description import Description, Fact, IdleGroup
 from reconciler.model.names import Address
-from reconciler.model.outcome import Status
+from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import GroupRequest, ScanRequest
 from reconciler.model.selector import Selector
@@ -27,6 +27,7 @@ from reconciler.text.escape import quoted
 from reconciler.text.formatting import approximate_duration, count, format_duration, format_time
 from reconciler.text.phrase import escaped_name, name, sentence, strong
 
+_ABSENT = "absent"
 REMOVABLE = frozenset({GroupType.CLASSIC, GroupType.CONSUMER})
 """The only types that are ever removed: DeleteGroups also deletes share groups (KIP-932)."""
 
@@ -234,9 +235,6 @@ class DeleteGroup(Operation):
         if facts is None or not known(facts.listed, f"whether {name} exists"):
             if observation.complete:
                 check_absence(self.group, facts, observation.snapshot)
-                if self.seen.newest_record is None:
-                    # The commit log may not have been read. The check before the request asks the coordinator.
-                    return
             raise RecheckFailure(Status.SATISFIED, "it is not listed any more")
         type_ = known(facts.type, "the type of", name)
         if type_ not in REMOVABLE:
@@ -258,6 +256,9 @@ class DeleteGroup(Operation):
             raise RecheckFailure(Status.STALE, f"the commit log holds a newer record of {name}")
 
     # --- apply
+
+    def proves_absence(self, outcome: Outcome) -> bool:
+        return outcome.read_back in (None, _ABSENT)  # None: of the recheck of the plan
 
     @classmethod
     def batches(
@@ -312,7 +313,7 @@ class DeleteGroup(Operation):
     def effect(self, observation: Observation) -> Effect:
         facts = observation.snapshot.groups[self.group]
         if facts.listed is False:
-            return Effect("absent", None)
+            return Effect(_ABSENT, None)
         if isinstance(facts.listed, Unknown):
             return Effect(None, facts.listed.reason)
         state = None if isinstance(facts.state, Unknown) else f"listed, {facts.state}"

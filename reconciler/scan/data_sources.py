@@ -156,7 +156,7 @@ class KafkaGroupCommits(KafkaSource):
 
     def chunks(self, session: KafkaSession, options: Options) -> list[Chunk]:
         # No broker lists the groups of a partition of the log without a leader, and none says so.
-        hidden = describe_log(session, _complete(list_topics(session))).hides_groups
+        hidden = describe_log(session, list_topics(session)).hides_groups
         listing = list_groups(session, hidden=False)
         _complete(listing if hidden is None or listing.incomplete is not None else replace(listing, incomplete=hidden))
         return chunking.commit_chunks(chunking.select_groups(options.request.groups, listing.groups))

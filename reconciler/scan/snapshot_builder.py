@@ -86,7 +86,7 @@ class CommitLog:
                 rows[number].get("unanswered"),
             )
             if number in rows
-            else Unknown(f"{COMMIT_LOG_TOPIC}[{number}] was not read: it has no leader")
+            else _log_not_read(number, has_leader=number in self.leaders)
             for number in range(self.partitions)
             if number not in rows or rows[number]["error"] is not None
         }
@@ -211,6 +211,12 @@ def _origin(group: str, committed: int, origins: Sequence[Origin], log: CommitLo
         ids = {origin.id for origin in origins if origin.committed == committed}
     unclear = Unknown(f"the topic id that {quoted(group)} committed for: the commit log does not say")
     return ids.pop() if len(ids) == 1 else unclear
+
+
+def _log_not_read(number: int, *, has_leader: bool) -> Unknown:
+    if has_leader:
+        return Unknown(f"{COMMIT_LOG_TOPIC}[{number}] was not read: its task brought no answer", Cause.NO_ANSWER)
+    return Unknown(f"{COMMIT_LOG_TOPIC}[{number}] was not read: it has no leader")
 
 
 def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: CommitLog) -> dict[str, GroupFacts]:

@@ -160,7 +160,7 @@ def answers_for(session: KafkaSession, cluster_id: str | None) -> bool:
     """
     if cluster_id is None:
         return True
-    answered = cluster_id_in_metadata(session)
+    answered = cluster_id_in_metadata(session, limit_s=session.timeout_s)
     if answered in (None, cluster_id):
         return answered is not None
     raise ScanFailed(

@@ -141,4 +141,5 @@ def test_a_witness_that_stands_still_is_restarted(
     with reader.reading():
         client.wait_until(lambda: reader.expected == {keys[0]: PAUSE, keys[1]: RECORDS}, 30, "a paused partition")
         assert list(reader.read_to(dict.fromkeys(keys, RECORDS))) == []
-    assert (reader.restarts, reader.gaps) == (1, [])
+    assert reader.restarts
+    assert reader.gaps == []

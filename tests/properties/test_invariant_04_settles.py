@@ -45,10 +45,7 @@ def test_no_action_remains_after_an_apply(planner_input: PlannerInput) -> None:
 
 @given(planner_inputs())
 def test_a_second_apply_finds_every_action_satisfied(planner_input: PlannerInput) -> None:
-    """Each remaining action is satisfied now, unless the absence of its group is not proven.
-
-    Without evidence of idleness the commit log was not read: the coordinator is asked before the request.
-    """
+    """Each remaining action is satisfied now, unless the absence of its group is not proven."""
     plan = planner_input.plan()
     first_check = recheck.recheck(
         plan, planner_input.cluster, planner_input.policies, planner_input.waivers, planner_input.snapshot, NOW_MS + 1
@@ -58,7 +55,7 @@ def test_a_second_apply_finds_every_action_satisfied(planner_input: PlannerInput
     second_check = recheck.recheck(
         plan, planner_input.cluster, planner_input.policies, planner_input.waivers, snapshot_after, NOW_MS + 1
     )
-    assert all(isinstance(a, DeleteGroup) and a.seen.newest_record is None for a in second_check.remaining)
+    assert second_check.remaining == ()
     for outcome in second_check.outcomes:
         unproven = isinstance(outcome.action, DeleteGroup) and snapshot_after.groups_incomplete is not None
         assert outcome.status is (Status.NOT_ATTEMPTED if unproven else Status.SATISFIED), outcome

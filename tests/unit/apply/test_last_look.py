@@ -570,6 +570,31 @@ def test_a_group_that_joined_during_the_run_is_not_gone_with_its_coordinator(
     assert mentions(outcomes[1].detail, '"late"', "not listed")
 
 
+def test_a_group_that_the_run_saw_created_again_is_not_gone_with_its_coordinator(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    """The removal itself said that a group of that name was created since, and the purge ignored it."""
+    cluster.commit("slow", {AT: 30})
+    known = cluster.read_groups(["slow"])
+    actions = [purge(cluster, AT, 60, accepted=(AcceptedLag("slow", 30),)), removal(cluster, "slow")]
+    read_groups, read_consumers = cluster.read_groups, cluster.read_consumers
+
+    def create_again(groups: list[str], **options: Collection[str]) -> Mapping[str, GroupFacts]:
+        if cluster.requests and not cluster.moving:
+            cluster.join("slow", "orders")
+        return read_groups(groups, **options)
+
+    def move(topics: Collection[str]) -> Consumers:
+        cluster.moving = {"slow"}
+        return read_consumers(topics)
+
+    cluster.read_groups = create_again  # type: ignore[method-assign, assignment]
+    cluster.read_consumers = move  # type: ignore[method-assign]
+    removed, purged = run(cluster, actions, tmp_path, known_groups=known, tuning=Tuning(attempts=2)).outcomes
+    assert (removed.status, removed.read_back) == (Status.APPLIED, "listed, STABLE")
+    assert (purged.sends, cluster.partition(AT).log_start) == (0, 0)
+
+
 def test_a_reading_from_before_the_clock_was_set_back_is_not_kept(cluster: FakeCluster, tmp_path: Path) -> None:
     """A later reading that knows less replaced it only after its time, which had become hours."""
     clock = FakeClock(START_MS + 3_600_000)

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AclOperation, AdminClient
 from reconciler.apply.results import exit_code
 from reconciler.errors import ClusterUnreachable, JournalUnavailable
 from reconciler.journal.journal import ActionJournal
-from reconciler.kafka import child, connect
+from reconciler.kafka import child, connect, topics
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.futures import Deadline
 from reconciler.kafka.gateway import KafkaGateway, _delete_in_worker
@@ -27,12 +27,13 @@ from reconciler.kafka.topics import topic_id_text
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.ports import Election
-from reconciler.model.snapshot import CommittedOffset, GroupState, Unknown, fingerprint
+from reconciler.model.snapshot import NOT_ASKED, Cause, CommittedOffset, GroupState, Unknown, fingerprint
 from reconciler.operations.attempt import ResponseAction
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.error_table import InterpretingGateway
 from tests.fakes.runs import last_purges, purge, run
 from tests.golden.wording import mentions
+from tests.strategies.facts import partition, topic
 
 NOWHERE = Connection(bootstrap_servers="127.0.0.1:9", properties={}, timeout_s=1.0)
 AT = TopicPartition("orders", 0)
@@ -273,3 +274,14 @@ def test_no_topic_id_is_not_an_id() -> None:
     """All zeros (KIP-516): a topic that was created again would have the same value."""
     assert isinstance(topic_id_text("AAAAAAAAAAAAAAAAAAAAAA=="), Unknown)
     assert topic_id_text("kAwXdc4bS8u+/XAMPLE0g==") == "kAwXdc4bS8u-_XAMPLE0g"
+
+
+def test_a_topic_that_could_not_be_described_says_why_in_its_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They said that their topic id was not asked for, and no silent broker was named."""
+    silent = Unknown("no broker answered in time", Cause.NO_ANSWER)
+    monkeypatch.setattr(topics, "describe", lambda *_arguments, **_options: {"orders": silent})
+    listed = topics.TopicListing(
+        brokers=(), topics={"orders": topic()}, partitions={"orders": (partition(topic_id=NOT_ASKED),)}
+    )
+    (described,) = topics.describe_topics(session_of(cluster_id="here"), listed, ["orders"]).partitions["orders"]
+    assert described.topic_id == Unknown("topic id: no broker answered in time", Cause.NO_ANSWER)

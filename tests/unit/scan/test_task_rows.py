@@ -15,8 +15,10 @@ from reconciler.errors import ScanFailed
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import ScanRequest
+from reconciler.scan import task_rows
+from reconciler.scan.chunking import Chunk
 from reconciler.scan.rows import combine, compare_in_tasks
-from reconciler.scan.task_rows import SCHEMAS, ScanTask, answers_for, requested
+from reconciler.scan.task_rows import SCHEMAS, ScanTask, answers_for, decode, read_encoded, requested
 
 
 def test_what_tasks_share_by_topic_is_unpickled_once_per_process() -> None:
@@ -49,6 +51,28 @@ def test_a_task_answers_for_the_cluster_of_the_driver_only(answered: str | None)
             answers_for(session, "here")
     else:
         assert answers_for(session, "here") is (answered == "here")
+
+
+@pytest.mark.parametrize("answered", ["here", None])
+def test_a_task_that_knows_no_cluster_brings_no_answer(monkeypatch: pytest.MonkeyPatch, answered: str | None) -> None:
+    """What it read counts as not read."""
+    answer = {"runs": pa.RecordBatch.from_pylist([{"name": "groups", "number": -1}], schema=SCHEMAS["runs"])}
+    monkeypatch.setattr(task_rows, "read_chunk", lambda *_arguments, **_options: answer)
+    monkeypatch.setattr(task_rows, "is_retry", lambda: False)
+    monkeypatch.setattr(task_rows, "cluster_id_in_metadata", lambda _session, limit_s: limit_s and answered)
+    task = ScanTask(
+        connection=Connection(("localhost:9092",)),
+        cluster_id="here",
+        readers={},
+        topic_ids={},
+        named={},
+        until_s=1.0,
+        log_limit_s=2.0,
+    )
+    assert decode(read_encoded(task, Chunk())) == ({} if answered is None else answer)
+    if answered is not None:
+        with pytest.raises(ScanFailed, match="are cluster here, not there"):
+            read_encoded(replace(task, cluster_id="there"), Chunk())
 
 
 OFFSETS = st.none() | st.integers(0, 6)
