@@ -96,7 +96,7 @@ def read_commit_log(
     error.
 
     Never raises for a broker that is away. `origins`: by topic, the groups of whose commits the topic
-    ids are wanted; None: of all. `topic_ids`: the present ones of some topics, of which commits of every group
+    ids are needed; None: of all. `topic_ids`: the present ones of some topics, of which commits of every group
     that are for another id have a row, too. `limit_s`: as of `read_records`.
     """
     logs = {number: Reduction() for number in partitions}

@@ -37,7 +37,7 @@ class GroupListing:
     """Groups by id. `incomplete` None: every broker answered, and the caller may list all.
 
     `hidden_unread` None: the old list call, which shows share and Streams groups, answered
-    completely. `cluster_id`: of the cluster that answered; None: no broker told it.
+    completely. `cluster_id`: of the cluster that answered; None: no broker has answered with it.
     """
 
     groups: Mapping[str, GroupFacts]
@@ -50,7 +50,7 @@ class GroupListing:
         if expected is None or self.cluster_id == expected:
             return None
         if self.cluster_id is None:
-            return Unknown(f"no broker told the cluster's id, which must be {expected}", Cause.NO_ANSWER)
+            return Unknown(f"no broker answered with the cluster's id, which must be {expected}", Cause.NO_ANSWER)
         return Unknown(f"the brokers that answer are cluster {self.cluster_id} now, not {expected}")
 
 

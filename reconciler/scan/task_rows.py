@@ -85,12 +85,13 @@ def is_at_end(log_start: int | None, stable_end: int | None, high_watermark: int
 class ScanTask:
     """What the tasks of one scan share. Pickled into the tasks.
 
-    `cluster_id`: of the cluster that was listed; None: no broker told it. `readers`: partitions whose readers are requested, by topic. `topic_ids`: of these topics.
-    `named`: groups whose position is requested wherever it is, by topic. `ends`: of topics that were
-    read before; positions at these ends are left out, except those of named groups and of groups in
-    `origins`, by topic: the commit log names the topic ids of their commits. `until_s`: epoch seconds
-    at which tasks give up silent brokers; a wrong clock costs time, not facts. `log_limit_s`: for one
-    chunk of the commit log.
+    `cluster_id`: of the cluster that was listed; None: no broker has answered with it. `readers`:
+    partitions whose readers are requested, by topic. `topic_ids`: of these topics. `named`: groups
+    whose position is requested wherever it is, by topic. `ends`: of topics that were read before;
+    positions at these ends are left out, except those of named groups and of groups in `origins`,
+    by topic: the commit log names the topic ids of their commits. `until_s`: epoch seconds at which
+    tasks give up silent brokers; a wrong clock costs time, not facts. `log_limit_s`: for one chunk
+    of the commit log.
     """
 
     connection: Connection
@@ -154,7 +155,7 @@ def read_encoded(task: ScanTask, chunk: Chunk) -> bytes:
 
 
 def answers_for(session: KafkaSession, cluster_id: str | None) -> bool:
-    """Whether the brokers that this machine has read are those of the cluster; False: none told its id.
+    """Whether the brokers that this machine has read are those of the cluster; False: none answered with its id.
 
     Executors resolve the addresses on their own machines. Raises ScanFailed for another cluster.
     """

@@ -221,7 +221,7 @@ def test_a_stop_sends_nothing(cluster: FakeCluster) -> None:
 def test_between_two_requests_a_stop_and_a_commit_count(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, stopped: bool
 ) -> None:
-    """The second request went out after a stop, and over the offset of a consumer that had begun."""
+    """The second request went out after a stop, and over the offset of a consumer that had committed."""
     monkeypatch.setattr(restore, "_REQUEST_BYTES", 1)
     commit_offsets, requests = cluster.commit_offsets, []
 

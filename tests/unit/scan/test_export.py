@@ -68,7 +68,7 @@ def test_an_incomplete_list_of_readers_has_a_reason(
 
 
 def test_a_group_that_was_not_read_makes_the_lists_of_readers_incomplete(tmp_path: Path) -> None:
-    """Each row said that nobody is behind, and so did run.json."""
+    """Each row said that no group is behind, and so did run.json."""
     facts = snapshot(
         partition(readers=(), readers_below=20),
         group("billing", consumption_unread=Unknown("its coordinator was away")),
