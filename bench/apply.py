@@ -219,7 +219,7 @@ class RecordDeletions(Workload):
             observed = ObservedPartition(
                 topic_id=facts.topic_id,
                 log_start=facts.log_start,
-                stable_end=facts.high_watermark,
+                last_stable_offset=facts.high_watermark,
                 high_watermark=facts.high_watermark,
                 leader=facts.leader,
                 replicas=facts.replicas,
@@ -235,7 +235,7 @@ class RecordDeletions(Workload):
                     before_offset=self.cluster.deleted,
                     seen=observed,
                     guard=Preconditions(consumers=LagPolicy.BLOCK),
-                    vouched=False,
+                    consumed_by_named=False,
                     drift=True,
                 )
             )

@@ -46,14 +46,14 @@ def action(number: int, *, shift: int = 0) -> DeleteRecords:
         seen=ObservedPartition(
             topic_id=f"kAwXdc4bS8uMf{number // PARTITIONS:09d}",
             log_start=1000 + number % 77,
-            stable_end=250_000 + number,
+            last_stable_offset=250_000 + number,
             high_watermark=250_000 + number,
             leader=number % 3 + 1,
             replicas=(1, 2, 3),
             in_sync=(1, 2, 3),
         ),
         guard=LAG_ACCEPTED if number % 10 == 0 else LAG_BLOCKS,
-        vouched=False,
+        consumed_by_named=False,
         drift=True,
     )
 

@@ -121,7 +121,7 @@ def estimate_table(unit: UnitCosts, cores: Sequence[int] = (2, 16, 64)) -> list[
 def row_bytes() -> int:
     """Size of the rows of one partition with two consumers, before the task compresses them."""
     key = {"topic": "orders-by-customer", "partition": 7}
-    offsets = {"log_start": 1, "stable_end": 2, "high_watermark": 2, "offsets_at": [1]}
+    offsets = {"log_start": 1, "last_stable_offset": 2, "high_watermark": 2, "offsets_at": [1]}
     position = {"group": "billing-service", "committed": 1_000_000, **key}
     rows = {"partitions": [key | offsets] * 1_000, "positions": [position] * 2_000}
     batches = (pa.RecordBatch.from_pylist(rows[name], schema=SCHEMAS[name]) for name in rows)

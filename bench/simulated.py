@@ -119,7 +119,7 @@ class SimulatedCluster:
         return {number: Watermarks(0, self.log_records) for number in numbers}
 
     def read_offsets(self, _session: object, requests: Sequence[OffsetsRequest]) -> list[dict[str, Any]]:
-        offsets = {"log_start": 0, "stable_end": RECORDS_PER_PARTITION, "high_watermark": RECORDS_PER_PARTITION}
+        offsets = {"log_start": 0, "last_stable_offset": RECORDS_PER_PARTITION, "high_watermark": RECORDS_PER_PARTITION}
         return [
             {"topic": part.topic, "partition": number, **offsets, "offsets_at": [1] * len(part.instants), "error": None}
             for part in requests

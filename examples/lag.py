@@ -24,9 +24,9 @@ def compute_lag(commits: DataFrame, partitions: DataFrame) -> DataFrame:
     `unknown` counts the other partitions, and `error` has one of their errors. A group whose
     commits cannot be read at all has a row without a topic.
     """
-    ends = partitions.select("topic", "partition", "log_start", "stable_end", f.col("error").alias("end_error"))
-    known = f.col("committed").isNotNull() & f.col("log_start").isNotNull() & f.col("stable_end").isNotNull()
-    records = f.greatest(f.lit(0), f.col("stable_end") - f.greatest("committed", "log_start"))
+    ends = partitions.select("topic", "partition", "log_start", "last_stable_offset", f.col("error").alias("end_error"))
+    known = f.col("committed").isNotNull() & f.col("log_start").isNotNull() & f.col("last_stable_offset").isNotNull()
+    records = f.greatest(f.lit(0), f.col("last_stable_offset") - f.greatest("committed", "log_start"))
     return (
         commits.where("topic IS NOT NULL OR error IS NOT NULL")
         .join(ends, ["topic", "partition"], "left")

@@ -37,7 +37,7 @@ NO_RECORD = -1
 """The answer to a query by timestamp if every record is older. DeleteRecords takes it for "all"."""
 
 UNKNOWN_LEADER = -1
-LOG_START, HIGH_WATERMARK, STABLE_END = "log_start", "high_watermark", "stable_end"
+LOG_START, HIGH_WATERMARK, STABLE_END = "log_start", "high_watermark", "last_stable_offset"
 
 _PARTITIONS_PER_CALL = 1_000
 _UNKNOWN_TO_CLIENT = frozenset({KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError._NOENT})

@@ -151,7 +151,7 @@ def unknown_partition(partition: TopicPartition, reason: Unknown) -> PartitionFa
         replicas=reason,
         in_sync=reason,
         log_start=reason,
-        stable_end=reason,
+        last_stable_offset=reason,
         high_watermark=reason,
     )
 

@@ -38,13 +38,13 @@ class SizeChange:
 class OffsetMove:
     """How the log start of one partition moves, for a picture of its offsets.
 
-    `stable_end`, `high_watermark`: the ends of the log. `positions`: (group, committed offset) of
+    `last_stable_offset`, `high_watermark`: the ends of the log. `positions`: (group, committed offset) of
     the groups that stand below `new_start`. `required`: groups that must have read up to it.
     """
 
     log_start: int
     new_start: int
-    stable_end: int
+    last_stable_offset: int
     high_watermark: int
     positions: tuple[tuple[str, int], ...] = ()
     required: tuple[str, ...] = ()

@@ -20,11 +20,11 @@ class TopicRequest:
     partitions: frozenset[int] | None = None
     """Partition numbers; None: all."""
     offsets: bool = False
-    """Log start, stable end, high watermark; and the topic's cleanup policy."""
+    """Log start, last stable offset, high watermark; and the topic's cleanup policy."""
     instants_ms: tuple[int, ...] = ()
     """For each, the first offset whose timestamp is at or after it."""
     readers: bool = False
-    """Every group with a position below the stable end."""
+    """Every group with a position below the last stable offset."""
     named_groups: frozenset[str] = frozenset()
     """Groups whose position is read wherever it is, with the topic id of the commit log."""
     all_groups: bool = False

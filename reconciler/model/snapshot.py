@@ -128,9 +128,9 @@ class Purge(NamedTuple):
 class PartitionFacts:
     """One requested partition. `leader` None: it has no leader now.
 
-    `stable_end`: the read-committed end; below `log_start` where a purge went past an open
+    `last_stable_offset`: the read-committed end; below `log_start` where a purge went past an open
     transaction. `offsets_at[instant_ms]`: the first offset at or after the instant; None: no such
-    record below the stable end, which was read before. `readers`: sorted by group; every group
+    record below the last stable offset, which was read before. `readers`: sorted by group; every group
     below `readers_below`, and every named group wherever it stands. `last_purge` None: none within
     the longest `every` that was asked for.
     """
@@ -141,7 +141,7 @@ class PartitionFacts:
     replicas: tuple[int, ...] | Unknown
     in_sync: tuple[int, ...] | Unknown
     log_start: int | Unknown = NOT_ASKED
-    stable_end: int | Unknown = NOT_ASKED
+    last_stable_offset: int | Unknown = NOT_ASKED
     high_watermark: int | Unknown = NOT_ASKED
     offsets_at: Mapping[int, int | Unknown | None] = field(default_factory=dict)
     readers: tuple[ConsumerPosition, ...] | Unknown = NOT_ASKED

@@ -109,7 +109,7 @@ class ObservedPartition:
 
     topic_id: NonEmpty
     log_start: int
-    stable_end: int
+    last_stable_offset: int
     high_watermark: int
     leader: Int32
     replicas: tuple[Int32, ...]
@@ -123,17 +123,17 @@ def observe_partition(partition: TopicPartition, facts: PartitionFacts | None) -
     if leadership.leader is None:
         raise BlockReason("B203", f"{partition} has no leader, and only a leader deletes records")
     log_start = checks.known(facts.log_start, "the log start of", partition)
-    stable_end = checks.known(facts.stable_end, "the end of", partition)
+    last_stable_offset = checks.known(facts.last_stable_offset, "the end of", partition)
     high_watermark = checks.known(facts.high_watermark, "the high watermark of", partition)
-    if min(log_start, stable_end, high_watermark) < 0:
-        offsets = f"log start {log_start}, end {stable_end}, high watermark {high_watermark}"
+    if min(log_start, last_stable_offset, high_watermark) < 0:
+        offsets = f"log start {log_start}, end {last_stable_offset}, high watermark {high_watermark}"
         raise contradiction(f"{partition} has {offsets}")
     return ObservedPartition(
         topic_id=leadership.topic_id,
         log_start=log_start,
-        stable_end=stable_end,
-        # Read before the stable end it may be the lower number, and by then it was at least that.
-        high_watermark=max(high_watermark, stable_end),
+        last_stable_offset=last_stable_offset,
+        # Read before the last stable offset it may be the lower number, and by then it was at least that.
+        high_watermark=max(high_watermark, last_stable_offset),
         leader=leadership.leader,
         replicas=leadership.replicas,
         in_sync=leadership.in_sync,
@@ -163,7 +163,7 @@ RECORDS_PERCENT = Limit("records_percent", 50, "share of the cluster's records r
 class DeleteRecords(FoldableOperation):
     """Remove all records below `before_offset`, the first offset kept. Irreversible.
 
-    `vouched`: an `unreadBy` rule under `consumers: block` vouches for these records, so the two
+    `consumed_by_named`: an `unreadBy` rule under `consumers: block` answers for these records, so the two
     record limits do not count them. `drift`: a fixed floor that is not met, or a moving one overdue
     by `driftAfter`.
     """
@@ -207,7 +207,7 @@ class DeleteRecords(FoldableOperation):
     before_offset: int
     seen: ObservedPartition
     guard: Preconditions
-    vouched: bool
+    consumed_by_named: bool
     drift: bool
 
     @property
@@ -245,7 +245,7 @@ class DeleteRecords(FoldableOperation):
         return OffsetMove(
             log_start=self.seen.log_start,
             new_start=self.before_offset,
-            stable_end=self.seen.stable_end,
+            last_stable_offset=self.seen.last_stable_offset,
             high_watermark=self.seen.high_watermark,
             positions=tuple((r.group, r.committed) for r in self.guard.accepted if r.group in skipping),
             required=self.guard.named,
@@ -261,13 +261,15 @@ class DeleteRecords(FoldableOperation):
         return {"records_removed_max": self.records_max, "skips": skips}
 
     def __post_init__(self) -> None:
-        if not self.seen.log_start < self.before_offset <= self.seen.stable_end:
-            bounds = f"above the log start {self.seen.log_start} and at or below the stable end {self.seen.stable_end}"
+        if not self.seen.log_start < self.before_offset <= self.seen.last_stable_offset:
+            bounds = f"above the log start {self.seen.log_start} and at or below the last stable offset {self.seen.last_stable_offset}"
             raise ValueError(f"before_offset is {self.before_offset}, which is not {bounds}")
         self.check_subject(self.partition.topic, self.partition.partition)
         guard = self.guard
-        if self.vouched and not (guard.named and guard.consumers is LagPolicy.BLOCK and not guard.accepted):
-            raise ValueError("vouched is true, but no named group under consumers: block vouches for these records")
+        if self.consumed_by_named and not (guard.named and guard.consumers is LagPolicy.BLOCK and not guard.accepted):
+            raise ValueError(
+                "consumed_by_named is true, but no named group under consumers: block answers for these records"
+            )
 
     # --- reports
 
@@ -283,7 +285,7 @@ class DeleteRecords(FoldableOperation):
         because: Phrase = ("because ", sentence(self.reason))
         return Description(
             subject=(escaped_name(format_subject(self.address)),),
-            change=(f"log start from {seen.log_start} to {self.before_offset} (end {seen.stable_end})",),
+            change=(f"log start from {seen.log_start} to {self.before_offset} (end {seen.last_stable_offset})",),
             loss=_loss(self.records_max, self.partition_percent),
             notes=(because if self.drift else (*because, " (not drift yet: within driftAfter)"),),
             risks=tuple(_skip(group, records) for group, records in self.skips),
@@ -331,7 +333,7 @@ class DeleteRecords(FoldableOperation):
     def total_loss(cls, actions: Sequence["DeleteRecords"], observed: Mapping[str, float] = NO_LIMITS) -> str:
         """Return the records and, where the limits count all of them, their share of topic and cluster."""
         shares = []
-        if not any(action.vouched for action in actions):
+        if not any(action.consumed_by_named for action in actions):
             one = len({action.partition.topic for action in actions}) == 1
             of = (
                 (RECORDS_PERCENT_PER_TOPIC, "of the topic" if one else "of one topic"),
@@ -346,12 +348,18 @@ class DeleteRecords(FoldableOperation):
         leader, replicas, in_sync = seen.leader, broker_ids(seen.replicas), broker_ids(seen.in_sync)
         records, share = seen.high_watermark - start, percent(self.partition_percent)
         yield "Request", (f"DeleteRecords {self.partition}: the first offset kept is {target}",)
-        yield "Facts", (f"log start {start}, stable end {seen.stable_end}, high watermark {seen.high_watermark}",)
+        yield (
+            "Facts",
+            (f"log start {start}, last stable offset {seen.last_stable_offset}, high watermark {seen.high_watermark}",),
+        )
         yield "", ("topic id ", name(seen.topic_id), f"; leader {leader}, replicas {replicas}, in sync {in_sync}")
-        yield "Bounds", (f"{start} < {target} <= {seen.stable_end}: above the log start, up to the stable end",)
+        yield (
+            "Bounds",
+            (f"{start} < {target} <= {seen.last_stable_offset}: above the log start, up to the last stable offset",),
+        )
         yield "Records", (f"{target} - {start} = {self.records_max:,} at most",)
         yield "", (f"{self.records_max:,} / {records:,} = {share} of the partition",)
-        if self.vouched:
+        if self.consumed_by_named:
             yield "", ("the groups of unreadBy have read them, so the record limits do not count them",)
         for group in guard.named:
             yield "Readers", (escaped_name(quoted(group)), f" must have a commit at or above {target}")
@@ -398,7 +406,7 @@ class DeleteRecords(FoldableOperation):
     def limit_usage(self) -> Iterator[LimitUsage]:
         topic = self.partition.topic
         yield LimitUsage(TOPICS, name=topic)
-        if not self.vouched:
+        if not self.consumed_by_named:
             yield LimitUsage(RECORDS_PERCENT_PER_TOPIC, self.records_max, bucket=topic)
             yield LimitUsage(RECORDS_PERCENT, self.records_max)
 
@@ -458,7 +466,7 @@ class DeleteRecords(FoldableOperation):
         return replace(
             self,
             seen=replace(self.seen, log_start=facts.log_start),
-            vouched=self.vouched and self._all_have_read(facts, observation),
+            consumed_by_named=self.consumed_by_named and self._all_have_read(facts, observation),
         )
 
     def _all_have_read(self, facts: PartitionFacts, observation: Observation) -> bool:

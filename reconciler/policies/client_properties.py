@@ -114,7 +114,7 @@ _REFUSED = {
     **dict.fromkeys(("group.id", "group.instance.id", "group.protocol"), "the tool joins no group"),
     **dict.fromkeys(("enable.auto.commit", "enable.auto.offset.store"), "the tool never commits"),
     "auto.offset.reset": "an offset out of range is an error, never another offset",
-    "isolation.level": "only read_committed shows the stable end",
+    "isolation.level": "only read_committed shows the last stable offset",
     "allow.auto.create.topics": "no read creates anything",
     "enable.partition.eof": "the tool reads to the end and sets this itself",
     "transactional.id": "the journal is written without transactions",

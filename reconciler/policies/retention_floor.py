@@ -1,6 +1,6 @@
 """RetentionFloor: which records a topic keeps.
 
-Each `keep` rule yields an offset and the floor is the lowest of them, never above the stable end of
+Each `keep` rule yields an offset and the floor is the lowest of them, never above the last stable offset of
 the scan: a second rule can only keep more. Then come the consumers that would miss records, and the
 clock of `every`.
 """
@@ -263,7 +263,7 @@ class RetentionFloor(Policy):
         """Yield a decision for each selected partition, or for each topic that does not qualify.
 
         A partition of which nothing can go is satisfied without a check of its consumers. Its
-        stable end is at or below the log start, as after a purge past an open transaction.
+        last stable offset is at or below the log start, as after a purge past an open transaction.
         """
         since = self.spec.keep.since
         if since is not None and since > snapshot.observed_at_ms:
@@ -329,7 +329,7 @@ class FloorEvaluator:
         address = policy.address_of(partition.topic, partition.partition)
         observed = observe_partition(partition, facts)
         assert facts is not None
-        log_start, end = observed.log_start, observed.stable_end
+        log_start, end = observed.log_start, observed.last_stable_offset
         if keep.topic_id is not None and keep.topic_id != observed.topic_id:
             pinned = f"the manifest's offsets are for {keep.topic_id}"
             raise BlockReason("B209", f"{partition.topic} has topic id {observed.topic_id}, {pinned}")
@@ -365,8 +365,8 @@ class FloorEvaluator:
             before_offset=before_offset,
             seen=observed,
             guard=replace(self.guard, accepted=accepted) if accepted else self.guard,
-            # An excepted group with an unknown position may miss records, so the rule vouches for none.
-            vouched=keep.unread_by is not None
+            # An excepted group with an unknown position may miss records, so the rule answers for none.
+            consumed_by_named=keep.unread_by is not None
             and self.guard.consumers is LagPolicy.BLOCK
             and not accepted
             and self.all_known,
@@ -376,7 +376,7 @@ class FloorEvaluator:
 
     def _rules(self, facts: PartitionFacts, observed: ObservedPartition) -> Iterator[RuleOffset]:
         """Yield each rule's offset, in the manifest's order, up to the end. Raises BlockReason."""
-        keep, end, now_ms = self.keep, observed.stable_end, self.snapshot.observed_at_ms
+        keep, end, now_ms = self.keep, observed.last_stable_offset, self.snapshot.observed_at_ms
         lagging_ms = self.policy.spec.lagging_ms(now_ms)
 
         def capped(instant_ms: int) -> int:

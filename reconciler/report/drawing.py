@@ -69,8 +69,8 @@ def draw_ruler(move: OffsetMove) -> Markup:
         _text(f"{move.log_start:,}", at=0, y=_RULER_PX - 4, style="quiet"),
         _text(f"end {move.high_watermark:,}", at=100, y=_RULER_PX - 4, style="quiet"),
     ]
-    if move.stable_end < move.high_watermark:
-        shapes.append(_line(_at(move, move.stable_end), bar_y, bar_y + bar_px, "stable"))
+    if move.last_stable_offset < move.high_watermark:
+        shapes.append(_line(_at(move, move.last_stable_offset), bar_y, bar_y + bar_px, "stable"))
     for number, (group, committed, _skipped) in enumerate(skips):
         position, top = _at(move, committed), _RULER_PX + _LANE_PX * number
         shapes += [

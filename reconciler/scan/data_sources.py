@@ -117,13 +117,13 @@ class KafkaSource(DataSource, DataSourceReader):
 class KafkaPartitions(KafkaSource):
     """One row per partition: offsets and leadership. A leaderless one has an error.
 
-    `stable_end`: the read-committed end. `instants` in epoch ms; `offsets_at`: for each of them the
+    `last_stable_offset`: the read-committed end. `instants` in epoch ms; `offsets_at`: for each of them the
     first offset at or after it, -1 for none.
     """
 
     NAME = "kafka_partitions"
     SCHEMA = columns(
-        "topic! partition! log_start stable_end high_watermark instants offsets_at error " + " ".join(_METADATA)
+        "topic! partition! log_start last_stable_offset high_watermark instants offsets_at error " + " ".join(_METADATA)
     )
 
     def chunks(self, session: KafkaSession, options: Options) -> Iterator[tuple[Chunk, list[Row]]]:

@@ -20,7 +20,7 @@ FORMAT_VERSION = "1.0"
 _ROWS_PER_BATCH = 50_000
 _REASONS = pa.map_(pa.string(), pa.string())
 PARTITION_COLUMNS = columns(
-    "topic! partition! topic_id leader replicas in_sync log_start stable_end high_watermark offsets_at readers unread",
+    "topic! partition! topic_id leader replicas in_sync log_start last_stable_offset high_watermark offsets_at readers unread",
     offsets_at=pa.map_(pa.int64(), pa.int64()),
     readers=pa.list_(struct("group committed implied topic_id")),
     unread=_REASONS,

@@ -1,6 +1,6 @@
 """Combines the answers of all chunks into one row per subject, column by column.
 
-Decided here: which positions matter. A group at or above the stable end holds nothing back, so its
+Decided here: which positions matter. A group at or above the last stable offset holds nothing back, so its
 position is left out unless a policy names the group, it committed for another topic id, or it stands
 above the high watermark, where no commit can be.
 """
@@ -30,7 +30,7 @@ class PartitionRow(NamedTuple):
     """The offsets of a partition; None: not read. A tuple, because a dictionary takes five times as much."""
 
     log_start: int | None = None
-    stable_end: int | None = None
+    last_stable_offset: int | None = None
     high_watermark: int | None = None
     offsets_at: Sequence[int | None] | None = None
     error: str | None = None
@@ -110,7 +110,7 @@ def _values(column: pa.Array) -> Iterable[Any]:
 
 def _matters(row: PartitionRow | None, committed: int | None, group: str, origins: Iterable[Origin]) -> bool:
     """Whether a position on the partition holds records back, or proves nothing."""
-    if row is None or not is_at_end(row.log_start, row.stable_end, row.high_watermark, committed):
+    if row is None or not is_at_end(row.log_start, row.last_stable_offset, row.high_watermark, committed):
         return True
     return committed is not None and any(origin.group == group for origin in origins)
 
@@ -135,7 +135,7 @@ def compare_in_tasks(task: ScanTask, answers: Sequence[Answer]) -> ScanTask:
 
 
 def _ends(rows: Sequence[tuple[int, ...]]) -> Ends:
-    """Rows: partition number, log start, stable end and high watermark."""
+    """Rows: partition number, log start, last stable offset and high watermark."""
     columns = [array("q", [-1]) * (max(rows)[0] + 1) for _ in Ends.__slots__]
     for number, *offsets in rows:
         for column, offset in zip(columns, offsets, strict=True):

@@ -212,7 +212,7 @@ def refresh_watermarks(
     """The same facts, with new high watermarks where readers stand above the scan's.
 
     A live group often commits after the scan has read the partition's end. The high watermark
-    decides whether a commit can be true. The stable end, which caps every floor, stays that of the
+    decides whether a commit can be true. The last stable offset, which caps every floor, stays that of the
     scan, so records that were produced in between cannot be removed. Without an answer the first
     value stays, and the commit unproven.
     """

@@ -130,21 +130,21 @@ def _with_offsets(listed: PartitionFacts, request: PartitionRequest, rows: Rows,
     row = rows.partitions.get(topic, {}).get(number)
     unread = _unread_reason(listed, row)
     row = row or PartitionRow()
-    log_start, stable_end, high_watermark = (unread if offset is None else offset for offset in row[:3])
+    log_start, last_stable_offset, high_watermark = (unread if offset is None else offset for offset in row[:3])
     at = row.offsets_at or [None] * len(request.instants)
     offsets_at: dict[int, int | Unknown | None] = {}
     for instant, offset in zip(request.instants, at, strict=True):
-        # -1: no record at or after the instant, below the stable end read before.
+        # -1: no record at or after the instant, below the last stable offset read before.
         offsets_at[instant] = None if offset == -1 else unread if offset is None else offset
     positions, origins = rows.readers.get((topic, number), ()), rows.origins.get((topic, number), ())
     return replace(
         listed,
         log_start=log_start,
-        stable_end=stable_end,
+        last_stable_offset=last_stable_offset,
         high_watermark=high_watermark,
         offsets_at=offsets_at,
         readers=_readers(request, positions, origins, log_start, log),
-        readers_below=stable_end if request.readers else NOT_ASKED,
+        readers_below=last_stable_offset if request.readers else NOT_ASKED,
     )
 
 
@@ -342,7 +342,7 @@ def lacks_answers(snapshot: ClusterSnapshot) -> bool:
     of_partitions = (  # of a million partitions, so only facts that the others stand or fall with
         fact
         for facts in snapshot.partitions.values()
-        for fact in (facts.topic_id, facts.log_start, facts.stable_end, facts.readers)
+        for fact in (facts.topic_id, facts.log_start, facts.last_stable_offset, facts.readers)
     )
     others = (snapshot, *snapshot.groups.values(), *snapshot.topics.values())
     return any(map(_is_unanswered, of_partitions)) or any(map(_unanswered, others))

@@ -31,7 +31,7 @@ from reconciler.scan.chunking import Chunk
 from reconciler.scan.columns import columns
 
 SCHEMAS: Mapping[str, pa.Schema] = {
-    "partitions": columns("topic! partition! log_start stable_end high_watermark offsets_at error unanswered"),
+    "partitions": columns("topic! partition! log_start last_stable_offset high_watermark offsets_at error unanswered"),
     # Records of the partitions that were read, and the number of these partitions.
     "topics": columns("topic! records! read!"),
     "groups": columns("group! error unanswered commits commit_topics fingerprint"),
@@ -56,29 +56,31 @@ class Ends:
     """Offsets of a topic's partitions, by number; -1: not read. Eight bytes each, for a million partitions."""
 
     log_start: "array[int]"
-    stable_end: "array[int]"
+    last_stable_offset: "array[int]"
     high_watermark: "array[int]"
 
     def is_reached(self, number: int, committed: int | None) -> bool:
         """As `is_at_end`; False for a partition that was not read."""
-        if number >= len(self.stable_end):
+        if number >= len(self.last_stable_offset):
             return False
-        offsets = (column[number] for column in (self.log_start, self.stable_end, self.high_watermark))
-        log_start, stable_end, high_watermark = (None if offset < 0 else offset for offset in offsets)
-        return is_at_end(log_start, stable_end, high_watermark, committed)
+        offsets = (column[number] for column in (self.log_start, self.last_stable_offset, self.high_watermark))
+        log_start, last_stable_offset, high_watermark = (None if offset < 0 else offset for offset in offsets)
+        return is_at_end(log_start, last_stable_offset, high_watermark, committed)
 
 
-def is_at_end(log_start: int | None, stable_end: int | None, high_watermark: int | None, committed: int | None) -> bool:
+def is_at_end(
+    log_start: int | None, last_stable_offset: int | None, high_watermark: int | None, committed: int | None
+) -> bool:
     """Whether a group with this commit holds no record of the partition back; None: not known.
 
     Without a commit, a group starts at the log start. Above the high watermark no commit can be, so
     such a group proves nothing.
     """
-    if stable_end is None:
+    if last_stable_offset is None:
         return False
     if committed is None:
-        return (log_start or 0) >= stable_end
-    return high_watermark is not None and stable_end <= committed <= high_watermark
+        return (log_start or 0) >= last_stable_offset
+    return high_watermark is not None and last_stable_offset <= committed <= high_watermark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +219,7 @@ def _read_partitions(session: KafkaSession, requests: Sequence[OffsetsRequest]) 
         records[topic] += max(0, end - start) if is_known else 0
         read[topic] += is_known
     return {
-        # Partitions that are only counted have no stable end.
+        # Partitions that are only counted have no last stable offset.
         "partitions": _batch("partitions", (row for row in rows if STABLE_END in row)),
         "topics": _batch("topics", ({"topic": name, "records": records[name], "read": read[name]} for name in records)),
         "runs": _batch("runs", [{"name": "partitions", "number": -1, "records": len(rows)}]),

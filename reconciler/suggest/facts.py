@@ -77,7 +77,7 @@ class ClusterFacts:
             values = _offsets_and_readers(facts)
             if partition.topic not in self.purgeable or any(isinstance(value, Unknown) for value in values):
                 continue
-            readers, log_start, _stable_end, high_watermark, topic_id = values
+            readers, log_start, _last_stable_offset, high_watermark, topic_id = values
             positions[partition] = tuple(checks.verified_positions(readers, topic_id, log_start, high_watermark))
         return positions
 
@@ -126,14 +126,14 @@ class ClusterFacts:
         held: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for partition, positions in self.positions.items():
             facts = self.snapshot.partitions[partition]
-            if not isinstance(facts.log_start, int) or not isinstance(facts.stable_end, int):
+            if not isinstance(facts.log_start, int) or not isinstance(facts.last_stable_offset, int):
                 continue
             counting = sorted((p.committed, p.group) for p in positions if p.group not in idle)
             for reader in positions:
                 # The first or the second: two positions are enough to leave the reader itself out.
                 least = next((committed for committed, group in counting[:2] if group != reader.group), None)
                 if least is not None:
-                    records = min(least, facts.stable_end) - max(reader.committed, facts.log_start)
+                    records = min(least, facts.last_stable_offset) - max(reader.committed, facts.log_start)
                     held[reader.group][partition.topic] += max(0, records)
         return {group: Counter({t: n for t, n in by_topic.items() if n}) for group, by_topic in held.items()}
 
@@ -151,7 +151,7 @@ class ClusterFacts:
 
 def _offsets_and_readers(facts: PartitionFacts) -> tuple[Any, ...]:
     """Return the facts of a partition that say what its groups have read; some may be Unknown."""
-    return facts.readers, facts.log_start, facts.stable_end, facts.high_watermark, facts.topic_id
+    return facts.readers, facts.log_start, facts.last_stable_offset, facts.high_watermark, facts.topic_id
 
 
 def is_changelog(topic: str) -> bool:

@@ -179,7 +179,7 @@ def test_a_condition_of_a_later_version_is_refused(cluster: Cluster, topic: str,
     assert log_start_offsets(cluster, topic) == {0: 90}
 
 
-def test_an_excepted_group_of_unknown_position_vouches_for_nothing(
+def test_an_excepted_group_of_unknown_position_answers_for_nothing(
     cluster: Cluster, topic: str, tmp_path: Path
 ) -> None:
     """It may miss the records that `unreadBy` allows to go, so that they count towards the limits."""
@@ -190,7 +190,7 @@ def test_an_excepted_group_of_unknown_position_vouches_for_nothing(
     manifest = tmp_path / "manifests" / "all.yaml"
     manifest.write_text(manifest.read_text().replace("recordsPercentPerTopic: 100", "recordsPercentPerTopic: 50"))
     (action,) = read_plan(tmp_path)["actions"]
-    assert action["vouched"]
+    assert action["consumed_by_named"]
     raw_groups.join_streams_group(servers, unknown, topic)
     try:
         answer = reconciler(tmp_path, "plan", "--out", "refused.json")

@@ -117,7 +117,7 @@ def purge(cluster: FakeCluster, at: TopicPartition, before_offset: int, **guard:
         leader=partition.leader or 0,
         replicas=partition.replicas,
         in_sync=tuple(sorted(partition.in_sync)),
-        vouched=bool(guard.get("named")),
+        consumed_by_named=bool(guard.get("named")),
         **guard,
     )
 

@@ -48,7 +48,7 @@ _TOP = {
 }
 _TOPIC = {"topic_id", "internal", "cleanup", "records", "partitions"}
 _PARTITION = {
-    "log_start", "end", "stable_end", "high_watermark", "leader", "replicas", "in_sync", "at", "readers", "readers_below",
+    "log_start", "end", "last_stable_offset", "high_watermark", "leader", "replicas", "in_sync", "at", "readers", "readers_below",
     "last_purge", "repeat", "step",
 }  # fmt: skip
 _GROUP = {"listed", "type", "state", "commits", "topics", "fingerprint", "idle", "newest_record", "consumption"}
@@ -105,7 +105,7 @@ def _incomplete(document: Mapping[str, Any], name: str) -> Unknown | None:
 
 def _repeat(row: dict[str, Any]) -> list[dict[str, Any]]:
     count, step = row.get("repeat", 1), row.get("step", 0)
-    offsets = ("log_start", "end", "stable_end", "high_watermark")
+    offsets = ("log_start", "end", "last_stable_offset", "high_watermark")
 
     def shift_row(number: int) -> dict[str, Any]:
         def shift(value: Any) -> Any:
@@ -144,7 +144,7 @@ def _partition(
 ) -> PartitionFacts:
     _check_names(row, _PARTITION, str(partition))
     end = _fact(row.get("end", 0))
-    stable_end = _fact(row.get("stable_end", end))
+    last_stable_offset = _fact(row.get("last_stable_offset", end))
     replicas = tuple(row.get("replicas", (1, 2, 3)))
     return PartitionFacts(
         partition=partition,
@@ -153,11 +153,11 @@ def _partition(
         replicas=replicas,
         in_sync=tuple(row.get("in_sync", replicas)),
         log_start=_fact(row.get("log_start", 0)),
-        stable_end=stable_end,
+        last_stable_offset=last_stable_offset,
         high_watermark=_fact(row.get("high_watermark", end)),
         offsets_at={instant: _answer(row.get("at", {}), instant) for instant in instants},
         readers=_readers(row.get("readers", {}), topic),
-        readers_below=_fact(row.get("readers_below", stable_end)),
+        readers_below=_fact(row.get("readers_below", last_stable_offset)),
         last_purge=None if "last_purge" not in row else Purge(NOW_MS - duration_ms(row["last_purge"])),
     )
 

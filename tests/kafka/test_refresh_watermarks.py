@@ -23,7 +23,7 @@ def facts(partition: TopicPartition, *, end: int | Unknown, committed: int, lead
         replicas=(1, 2, 3),
         in_sync=(1, 2, 3),
         log_start=0,
-        stable_end=end,
+        last_stable_offset=end,
         high_watermark=end,
         readers=(ConsumerPosition("live", committed),),
         readers_below=end,
@@ -33,7 +33,7 @@ def facts(partition: TopicPartition, *, end: int | Unknown, committed: int, lead
 def test_a_commit_of_a_live_group_is_compared_with_the_current_end(cluster: Cluster) -> None:
     """A commit above the high watermark causes a second read of the high watermark.
 
-    The stable end stays, and a commit above the new high watermark stays above it. A live group
+    The last stable offset stays, and a commit above the new high watermark stays above it. A live group
     once blocked its own purge for ever, because its commit was always newer than the first read.
     """
     topic = f"overtaken-{uuid4().hex[:8]}"
@@ -47,6 +47,6 @@ def test_a_commit_of_a_live_group_is_compared_with_the_current_end(cluster: Clus
         unread: facts(unread, end=Unknown("no answer"), committed=10, leader=leaders[2]),
     }
     after = refresh_watermarks(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")))), before)
-    assert (after[behind].high_watermark, after[behind].stable_end) == (20, 5)
-    assert (after[beyond].high_watermark, after[beyond].stable_end) == (20, 5)
+    assert (after[behind].high_watermark, after[behind].last_stable_offset) == (20, 5)
+    assert (after[beyond].high_watermark, after[beyond].last_stable_offset) == (20, 5)
     assert isinstance(after[unread].high_watermark, Unknown)

@@ -70,7 +70,7 @@ def test_a_standalone_committer_commits_again_and_again_and_looks_empty(cluster:
         assert state(cluster, group) == "Empty"
 
 
-def test_an_open_transaction_keeps_the_stable_end_below_the_high_watermark(cluster: Cluster) -> None:
+def test_an_open_transaction_keeps_the_last_stable_offset_below_the_high_watermark(cluster: Cluster) -> None:
     """During the block the last stable offset is below the high watermark; afterwards they are
     equal.
     """

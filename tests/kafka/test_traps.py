@@ -101,8 +101,8 @@ def test_trap_12_no_record_at_or_after_never_means_a_later_end(cluster: Cluster,
             request = OffsetsRequest(topic, [number], leaders[number], instants=(now_ms - 7 * DAY_MS,))
             (row,) = read_offsets(KafkaSession(connection), [request])
             (offset,) = row["offsets_at"]
-            results.append((offset, row["stable_end"]))
-            assert (offset == -1 and row["stable_end"] == 100) or offset == 100, row
+            results.append((offset, row["last_stable_offset"]))
+            assert (offset == -1 and row["last_stable_offset"] == 100) or offset == 100, row
             if offset == 100:
                 break
         producer.join(60)

@@ -1,4 +1,4 @@
-"""Invariant 2: every DeleteRecords target is absolute, with log_start < target <= stable_end of the
+"""Invariant 2: every DeleteRecords target is absolute, with log_start < target <= last_stable_offset of the
 scan.
 """
 
@@ -12,7 +12,7 @@ from tests.strategies.planner_inputs import PlannerInput, floor_inputs, two_days
 
 
 @given(floor_inputs())
-def test_a_target_lies_above_the_log_start_and_not_above_the_stable_end(planner_input: PlannerInput) -> None:
+def test_a_target_lies_above_the_log_start_and_not_above_the_last_stable_offset(planner_input: PlannerInput) -> None:
     """The bounds come from the scan's facts, so -1 is impossible and records of open transactions
     stay.
     """
@@ -20,10 +20,10 @@ def test_a_target_lies_above_the_log_start_and_not_above_the_stable_end(planner_
         assert isinstance(action, DeleteRecords)
         facts = planner_input.snapshot.partitions[action.partition]
         assert isinstance(facts.log_start, int)
-        assert isinstance(facts.stable_end, int)
-        assert 0 <= facts.log_start < action.before_offset <= facts.stable_end
-        assert (action.seen.log_start, action.seen.stable_end) == (facts.log_start, facts.stable_end)
-        assert action.seen.high_watermark >= facts.stable_end
+        assert isinstance(facts.last_stable_offset, int)
+        assert 0 <= facts.log_start < action.before_offset <= facts.last_stable_offset
+        assert (action.seen.log_start, action.seen.last_stable_offset) == (facts.log_start, facts.last_stable_offset)
+        assert action.seen.high_watermark >= facts.last_stable_offset
         assert action.records_max >= 1
 
 
@@ -35,7 +35,7 @@ def test_no_review_and_no_recheck_moves_a_target_out_of_its_bounds(days: tuple[P
     for action in restrict_to(plan, other_day.plan()).actions:
         if not isinstance(action, DeleteRecords):
             continue
-        assert action.seen.log_start < action.before_offset <= action.seen.stable_end
+        assert action.seen.log_start < action.before_offset <= action.seen.last_stable_offset
     checked = recheck.recheck(
         plan, planner_input.cluster, planner_input.policies, planner_input.waivers, other_day.snapshot, NOW_MS + 1
     )

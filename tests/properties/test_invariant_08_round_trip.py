@@ -126,7 +126,13 @@ def test_the_digest_binds_the_approved_facts_of_a_purge(action: DeleteRecords, d
     name = data.draw(st.sampled_from(sorted(changes)))
     assert digest_of(changes[name]) != digest_of(action), name
     later_facts = dataclasses.replace(
-        observed, log_start=0, stable_end=2**63 - 1, high_watermark=2**63 - 1, leader=7, replicas=(7, 8), in_sync=(7,)
+        observed,
+        log_start=0,
+        last_stable_offset=2**63 - 1,
+        high_watermark=2**63 - 1,
+        leader=7,
+        replicas=(7, 8),
+        in_sync=(7,),
     )
     assert digest_of(unchecked(action, seen=later_facts)) == digest_of(action)
 

@@ -81,7 +81,12 @@ def _depends_on(finding: Finding, snapshot: ClusterSnapshot) -> Iterable[object]
             yield from (snapshot.topics[topic].cleanup_policy, snapshot.topics[topic].records)
             assert snapshot.topics[topic].partitions == len(partitions)
             for partition in partitions:
-                yield from (partition.log_start, partition.stable_end, partition.high_watermark, partition.readers)
+                yield from (
+                    partition.log_start,
+                    partition.last_stable_offset,
+                    partition.high_watermark,
+                    partition.readers,
+                )
             yield from (group.type for group in snapshot.groups.values())
             yield from (group.consumption_unread for group in snapshot.groups.values() if group.listed)
 

@@ -197,7 +197,7 @@ def test_3_scan_with_few_rights_names_the_right_that_is_missing(
     assert "DESCRIBE on the cluster" in reason(snapshot.groups_incomplete)
     assert "DESCRIBE on the cluster" in reason(snapshot.readers_incomplete)
     assert "DESCRIBE_CONFIGS on the topic" in reason(snapshot.topics["spread"].cleanup_policy)
-    assert snapshot.partitions[TopicPartition("spread", 0)].stable_end == 10
+    assert snapshot.partitions[TopicPartition("spread", 0)].last_stable_offset == 10
     assert "g0" in snapshot.groups
     assert "g1" not in snapshot.groups
     # The user may not describe __consumer_offsets, so nothing proves that a group was idle.
@@ -277,7 +277,7 @@ def assert_only_its_facts_are_unread(snapshot: ClusterSnapshot, cluster: Cluster
     assert FROZEN in snapshot.brokers, "the controller fenced the broker before the scan listed it"
     kept = {unread.log_start, snapshot.groups_incomplete, snapshot.readers_incomplete}
     assert kept == {Unknown(silence(cluster), Cause.SILENT_BROKER)}
-    assert (readable.log_start, readable.stable_end, readable.high_watermark, readable.offsets_at) == (
+    assert (readable.log_start, readable.last_stable_offset, readable.high_watermark, readable.offsets_at) == (
         0,
         10,
         10,
@@ -397,5 +397,5 @@ def test_8_groups_of_a_log_partition_without_a_leader_are_in_no_list(
 
 
 def assert_unknown(facts: PartitionFacts) -> None:
-    for fact in (facts.log_start, facts.stable_end, facts.high_watermark, facts.offsets_at[0]):
+    for fact in (facts.log_start, facts.last_stable_offset, facts.high_watermark, facts.offsets_at[0]):
         reason(fact)

@@ -63,18 +63,18 @@ def test_scan_offsets_and_instants(cluster: Cluster, scanned: Scan, unique: str)
     request = TopicRequest(topics=topics(unique), offsets=True, instants_ms=(0, now - HOUR_MS))
     snapshot = scanned(ScanRequest(topics=(request,), topic_records=True))
     first, second = (snapshot.partitions[TopicPartition(unique, number)] for number in (0, 1))
-    assert (first.log_start, first.stable_end, first.high_watermark) == (0, 9, 9)
+    assert (first.log_start, first.last_stable_offset, first.high_watermark) == (0, 9, 9)
     assert first.offsets_at == {0: 0, now - HOUR_MS: 6}
     assert second.offsets_at == {0: 0, now - HOUR_MS: None}
-    assert second.stable_end == 6
+    assert second.last_stable_offset == 6
     assert snapshot.topics[unique].records == 15
     assert snapshot.topics[unique].cleanup_policy == frozenset({"delete"})
     assert first.readers is NOT_ASKED
     assert first.last_purge is NOT_ASKED
 
 
-def test_scan_stable_end_stays_below_an_open_transaction(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """The stable end is the read-committed one: records of an open transaction are above it (trap
+def test_scan_last_stable_offset_stays_below_an_open_transaction(cluster: Cluster, scanned: Scan, unique: str) -> None:
+    """The last stable offset is the read-committed one: records of an open transaction are above it (trap
     8).
     """
     servers = cluster.bootstrap_servers
@@ -84,11 +84,11 @@ def test_scan_stable_end_stays_below_an_open_transaction(cluster: Cluster, scann
         client.produce(servers, unique, {0: [Record(b"y")] * 2})
         facts = scanned(ScanRequest(topics=(TopicRequest(topics=topics(unique), offsets=True),))).partitions
     partition = facts[TopicPartition(unique, 0)]
-    assert (partition.stable_end, partition.high_watermark) == (4, 7)
+    assert (partition.last_stable_offset, partition.high_watermark) == (4, 7)
 
 
 def test_scan_readers(cluster: Cluster, scanned: Scan, unique: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Groups below the stable end are listed, a missing commit counts as the log start.
+    """Groups below the last stable offset are listed, a missing commit counts as the log start.
 
     A named group is always listed. A scan in two jobs, as of very many commits, finds the same.
     """
@@ -235,7 +235,7 @@ def test_scan_partitions_of_one_topic_may_have_different_requests(cluster: Clust
     snapshot = scanned(needs)
     facts = {key.partition: value for key, value in snapshot.partitions.items()}
     assert (facts[0].offsets_at, facts[1].offsets_at, facts[2].offsets_at) == ({}, {0: 0}, {0: 0})
-    assert [facts[number].stable_end for number in range(3)] == [1, 2, 3]
+    assert [facts[number].last_stable_offset for number in range(3)] == [1, 2, 3]
     assert snapshot.topics[unique].records == 6
     assert isinstance(snapshot.cluster_records, int)
     assert snapshot.cluster_records >= 6

@@ -97,7 +97,8 @@ def test_sources_work_in_any_session(cluster: Cluster, session: SparkSession, un
     # The rows are grouped by leader.
     partitions.sort(key=lambda row: str(row["partition"]))
     assert [
-        (row["partition"], row["log_start"], row["stable_end"], row["offsets_at"], row["error"]) for row in partitions
+        (row["partition"], row["log_start"], row["last_stable_offset"], row["offsets_at"], row["error"])
+        for row in partitions
     ] == [
         (0, 0, 10, [0], None),
         (1, 0, 10, [0], None),
@@ -136,7 +137,7 @@ def test_an_unknown_offset_adds_no_lag_and_has_a_row_with_its_error(session: Spa
     lag = runpy.run_path(str(EXAMPLE))["compute_lag"](
         session.createDataFrame(commits, "group string, topic string, partition int, committed long, error string"),
         session.createDataFrame(
-            partitions, "topic string, partition int, log_start long, stable_end long, error string"
+            partitions, "topic string, partition int, log_start long, last_stable_offset long, error string"
         ),
     )
     assert lag.toArrow().to_pylist() == [

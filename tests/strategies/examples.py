@@ -53,7 +53,7 @@ def purge(topic: str = "orders", partition: int = 3, **changes: Any) -> DeleteRe
     policy = changes.pop("policy", f"{topic}-gdpr")
     skips = changes.pop("skips", ())
     end = changes.pop("end", 250_000)
-    changes = {"stable_end": end, "high_watermark": end} | changes
+    changes = {"last_stable_offset": end, "high_watermark": end} | changes
     action = DeleteRecords(
         address=Address("RetentionFloor", policy, topic, partition),
         declared_at=SourceLocation("manifests/prod-eu/orders.yaml", 9, 3),
@@ -64,7 +64,7 @@ def purge(topic: str = "orders", partition: int = 3, **changes: Any) -> DeleteRe
         seen=ObservedPartition(
             topic_id=TOPIC_ID,
             log_start=1000,
-            stable_end=250_000,
+            last_stable_offset=250_000,
             high_watermark=250_000,
             leader=1,
             replicas=(1, 2, 3),
@@ -74,7 +74,7 @@ def purge(topic: str = "orders", partition: int = 3, **changes: Any) -> DeleteRe
             consumers=LagPolicy.IGNORE if skips else LagPolicy.BLOCK,
             accepted=tuple(AcceptedLag(group, committed) for group, committed in skips),
         ),
-        vouched=False,
+        consumed_by_named=False,
         drift=True,
     )
     return _with_changes(action, changes)

@@ -107,7 +107,7 @@ def partition(
         "replicas": (1, 2, 3),
         "in_sync": (1, 2, 3),
         "log_start": 0,
-        "stable_end": end,
+        "last_stable_offset": end,
         "high_watermark": end,
         "offsets_at": answers,
         "readers": (),

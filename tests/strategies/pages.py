@@ -76,7 +76,7 @@ def ordinary() -> Plan:
         for number in (3, 4, 5)
     ]
     named = Preconditions(consumers=LagPolicy.BLOCK, named=("word-count",), every_ms=30_000)
-    counts = purge("counts-repartition", 0, policy="streams", guard=named, vouched=True, mode=Mode.CONTINUOUS)
+    counts = purge("counts-repartition", 0, policy="streams", guard=named, consumed_by_named=True, mode=Mode.CONTINUOUS)
     groups = [
         _removal(group, days) for group, days in (("old-etl", 9), ("console-consumer-7731", 31), ("load-test", 120))
     ]

@@ -57,7 +57,7 @@ PARTITION_FACTS = (
     "replicas",
     "in_sync",
     "log_start",
-    "stable_end",
+    "last_stable_offset",
     "high_watermark",
     "readers",
     "readers_below",
@@ -257,10 +257,10 @@ def partition(r: Random, name: TopicPartition, instants: tuple[int, ...]) -> Par
     replicas = r.choice(((1, 2, 3), (2, 3, 1), (3, 1), (1, 2), (2,)))
     in_sync = rarely(r, replicas, replicas[:1], replicas[1:], (), one_in=5)
     log_start = r.randint(0, 15)
-    stable_end = r.randint(log_start, MAX_OFFSET)
+    last_stable_offset = r.randint(log_start, MAX_OFFSET)
     if chance(r, 20):
-        log_start, stable_end = stable_end, log_start
-    high_watermark = max(log_start, stable_end) + rarely(r, 0, 1, 5)
+        log_start, last_stable_offset = last_stable_offset, log_start
+    high_watermark = max(log_start, last_stable_offset) + rarely(r, 0, 1, 5)
     offsets = sorted(r.randint(log_start, MAX_OFFSET + 5) for _ in instants)
     answers: dict[int, int | Unknown | None] = {
         instant: None if offset > high_watermark else offset
@@ -276,11 +276,11 @@ def partition(r: Random, name: TopicPartition, instants: tuple[int, ...]) -> Par
         replicas=replicas,
         in_sync=in_sync,
         log_start=rarely(r, log_start, -1001, one_in=100),
-        stable_end=stable_end,
+        last_stable_offset=last_stable_offset,
         high_watermark=high_watermark,
         offsets_at=answers,
         readers=readers(r, log_start, high_watermark),
-        readers_below=rarely(r, max(0, stable_end), 0, 20, one_in=30),
+        readers_below=rarely(r, max(0, last_stable_offset), 0, 20, one_in=30),
         last_purge=rarely(
             r,
             None,
@@ -296,7 +296,7 @@ def partition(r: Random, name: TopicPartition, instants: tuple[int, ...]) -> Par
         healthy = replace(
             healthy,
             log_start=no_leader,
-            stable_end=no_leader,
+            last_stable_offset=no_leader,
             high_watermark=no_leader,
             offsets_at=dict.fromkeys(instants, no_leader),
         )

@@ -104,9 +104,9 @@ def guards(draw: st.DrawFn) -> Preconditions:
 
 @st.composite
 def delete_records(draw: st.DrawFn) -> DeleteRecords:
-    """A deletion with `log_start < before_offset <= stable_end <= high_watermark`."""
+    """A deletion with `log_start < before_offset <= last_stable_offset <= high_watermark`."""
     log_start = draw(st.one_of(st.integers(0, 1000), st.integers(0, 2**63 - 2)))
-    stable_end = draw(st.integers(log_start + 1, 2**63 - 1))
+    last_stable_offset = draw(st.integers(log_start + 1, 2**63 - 1))
     partition = TopicPartition(draw(topics), draw(partition_numbers))
     replicas = draw(replica_lists)
     guard = draw(guards())
@@ -116,18 +116,21 @@ def delete_records(draw: st.DrawFn) -> DeleteRecords:
         reason=draw(prose),
         mode=draw(modes),
         partition=partition,
-        before_offset=draw(st.integers(log_start + 1, stable_end)),
+        before_offset=draw(st.integers(log_start + 1, last_stable_offset)),
         seen=ObservedPartition(
             topic_id=draw(topic_ids),
             log_start=log_start,
-            stable_end=stable_end,
-            high_watermark=draw(st.integers(stable_end, 2**63 - 1)),
+            last_stable_offset=last_stable_offset,
+            high_watermark=draw(st.integers(last_stable_offset, 2**63 - 1)),
             leader=replicas[0],
             replicas=replicas,
             in_sync=replicas,
         ),
         guard=guard,
-        vouched=bool(guard.named) and guard.consumers is LagPolicy.BLOCK and not guard.accepted and draw(st.booleans()),
+        consumed_by_named=bool(guard.named)
+        and guard.consumers is LagPolicy.BLOCK
+        and not guard.accepted
+        and draw(st.booleans()),
         drift=draw(st.booleans()),
     )
 

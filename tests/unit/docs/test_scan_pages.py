@@ -101,7 +101,7 @@ def test_code_that_reads_the_files_runs(
         leader=1,
         replicas=(1,),
         in_sync=(1,),
-        stable_end=20,
+        last_stable_offset=20,
         readers=(ConsumerPosition("billing", 7),),
     )
     snapshot = ClusterSnapshot(

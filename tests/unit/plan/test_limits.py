@@ -128,10 +128,10 @@ def test_the_limit_per_topic_applies_to_each_topic() -> None:
 
 def test_vouched_records_do_not_count_but_their_topic_does() -> None:
     """Records that every named group has read are no loss."""
-    vouched = purge_of(1000, vouched=True, named=("billing",))
-    assert verdict("recordsPercentPerTopic", vouched).observed == 0.0
-    assert verdict("recordsPercent", vouched).observed == 0.0
-    assert verdict("topics", vouched).observed == 1.0
+    consumed_by_named = purge_of(1000, consumed_by_named=True, named=("billing",))
+    assert verdict("recordsPercentPerTopic", consumed_by_named).observed == 0.0
+    assert verdict("recordsPercent", consumed_by_named).observed == 0.0
+    assert verdict("topics", consumed_by_named).observed == 1.0
 
 
 def test_a_share_never_exceeds_100_percent() -> None:

@@ -111,7 +111,7 @@ EDITS = [
     ('"before_offset":98213', '"before_offset":NaN', "before_offset is NaN"),
     ('"before_offset":98213', '"before_offset":9223372036854775808', "before_offset is 9223372036854775808"),
     ('"before_offset":98213', '"before_offset":1000', "not above the log start 1000"),
-    ('"before_offset":98213', '"before_offset":250001', "at or below the stable end 250000"),
+    ('"before_offset":98213', '"before_offset":250001', "at or below the last stable offset 250000"),
     ('"before_offset":98213', '"before_offset":250000,"before_offset":98213', "'before_offset' is there twice"),
     ('"before_offset":98213,', "", "it lacks before_offset"),
     ('"partition":{"topic":"orders","partition":3}', '"partition":{"topic":"orders","partition":4}', "another subject"),
@@ -145,7 +145,7 @@ EDITS = [
     ('"newest_record":[17,4711]', '"newest_record":{"partition":17,"offset":4711}', "seen.newest_record is"),
     ('"newest_record":[17,4711]', '"newest_record":[17,4711,1]', "seen.newest_record"),
     ('"state":"EMPTY"', '"state":"GONE"', "seen.state is 'GONE'"),
-    ('"vouched":false', '"vouched":true', "vouched is true, but"),
+    ('"consumed_by_named":false', '"consumed_by_named":true', "consumed_by_named is true, but"),
     ('"replicas":[1,2,3]', '"replicas":[1,2,-3]', "seen.replicas[2] is -3"),
     ('"replicas":[1,2,3]', '"replicas":[1,2,2147483648]', "seen.replicas[2] is 2147483648"),
     ('"consumers":"ignore"', '"consumers":"any"', "guard.consumers is 'any'"),
@@ -168,7 +168,7 @@ EDITS = [
     ('"partitions":"0-2,5"', '"partitions":[0]', "partitions is [0]"),
     ('"partitions":"0-2,5"', '"partitions":null', "its summary says something else than its rows: satisfied"),
     # the layout
-    ('"vouched":false', '"vouched": false', "do not reformat it"),
+    ('"consumed_by_named":false', '"consumed_by_named": false', "do not reformat it"),
     ('"reason":"newerThan', '"reason":"\\u006eewerThan', "do not reformat it"),
     ('"unread": [', '"unread2": [', "expected the list unread"),
     ('"waiting": [', '"blocked": [', "expected the list waiting"),
@@ -197,13 +197,15 @@ def test_an_edited_plan_is_refused_with_the_reason(old: str, new: str, message: 
 def test_a_recomputed_digest_does_not_help_a_forger(old: str, new: str, tmp_path: Path) -> None:
     """The bounds of a target and its impact must be valid with any digest."""
     message = refused(signed(TEXT.replace(old, new, 1)), tmp_path)
-    assert "impact." in message or "stable end" in message
+    assert "impact." in message or "last stable offset" in message
 
 
-def test_a_purge_that_skips_records_is_not_vouched(tmp_path: Path) -> None:
-    """`vouched` excludes records from the limits: it is valid only if no group may skip records."""
+def test_a_purge_that_skips_records_is_not_consumed_by_named(tmp_path: Path) -> None:
+    """`consumed_by_named` excludes records from the limits: it is valid only if no group may skip records."""
     text = plan_text(plan(purge(named=("billing",), accepted=(AcceptedLag("audit", 52_000),))))
-    assert "vouched is true, but" in refused(text.replace('"vouched":false', '"vouched":true'), tmp_path)
+    assert "consumed_by_named is true, but" in refused(
+        text.replace('"consumed_by_named":false', '"consumed_by_named":true'), tmp_path
+    )
 
 
 @pytest.mark.parametrize(
@@ -348,7 +350,7 @@ def test_a_newer_minor_version_may_add_fields(tmp_path: Path) -> None:
             text.replace(f'"{name}":{{', f'"{name}":{{"later":1,', 1), tmp_path
         )
     assert "impact." in refused(text.replace('"log_start":1000', '"log_start":5'), tmp_path)
-    assert "lacks" in refused(text.replace('"stable_end":250000,', ""), tmp_path)
+    assert "lacks" in refused(text.replace('"last_stable_offset":250000,', ""), tmp_path)
     assert "twice" in refused(text.replace('"log_start":1000', '"log_start":1000,"log_start":1000'), tmp_path)
 
 

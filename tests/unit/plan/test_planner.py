@@ -476,7 +476,7 @@ def test_incomplete_facts_are_named_in_sentences() -> None:
     """Each incomplete list that the plan needs, and the number of unread decisions."""
     changes = {key: Unknown(f"{key} lost") for key in ("topics_incomplete", "groups_incomplete", "readers_incomplete")}
     facts = snapshot(
-        purgeable(0, log_start=LOST), purgeable(1, stable_end=LOST), group("old-etl", idle=LOST), **changes
+        purgeable(0, log_start=LOST), purgeable(1, last_stable_offset=LOST), group("old-etl", idle=LOST), **changes
     )
     assert planned([floor(keep=LAST), removal()], facts).incomplete == (
         "The list of topics is incomplete: topics_incomplete lost.",

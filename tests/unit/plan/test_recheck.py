@@ -267,7 +267,7 @@ def test_a_consumer_at_the_target_does_not_block() -> None:
         {"leader": LOST},
         {"leader": None},
         {"log_start": LOST},
-        {"stable_end": LOST},
+        {"last_stable_offset": LOST},
         {"high_watermark": LOST},
         {"high_watermark": -1001},
         {"readers": LOST},
@@ -670,8 +670,8 @@ def test_records_that_expired_do_not_count() -> None:
 def test_records_that_an_excepted_group_may_miss_by_now_count(
     readers: Any, groups_now: tuple[GroupFacts, ...], share: float
 ) -> None:
-    """The rule vouched for them when the plan was made, and the group is not checked."""
-    action = purge(vouched=True, named=("billing",), except_groups=("tail",))
+    """The rule consumed_by_named for them when the plan was made, and the group is not checked."""
+    action = purge(consumed_by_named=True, named=("billing",), except_groups=("tail",))
     about = orders(readers=(reader("billing", 98_213, topic_id=TOPIC_ID), *readers))
     result = rechecked(action, about, topic(partitions=4, records=100_000), *groups_now)
     assert result.remaining == (action,)

@@ -31,7 +31,12 @@ def unanswered() -> ClusterSnapshot:
     """Partitions of two leaders, of which broker 3 kept its facts and its groups."""
     kept = [
         partition(
-            number, leader=3, log_start=NO_ANSWER, stable_end=NO_ANSWER, high_watermark=NO_ANSWER, at={0: NO_ANSWER}
+            number,
+            leader=3,
+            log_start=NO_ANSWER,
+            last_stable_offset=NO_ANSWER,
+            high_watermark=NO_ANSWER,
+            at={0: NO_ANSWER},
         )
         for number in NUMBERS
     ]

@@ -91,7 +91,9 @@ def test_unread_metadata_blocks(field: str) -> None:
 
 def test_offsets_are_not_needed() -> None:
     """The plan of leaders needs no offsets and therefore no Spark."""
-    assert isinstance(decide_leader(partition(leader=2, log_start=LOST, stable_end=LOST, readers=LOST)), ElectLeader)
+    assert isinstance(
+        decide_leader(partition(leader=2, log_start=LOST, last_stable_offset=LOST, readers=LOST)), ElectLeader
+    )
     assert not leaders().scan_request(NOW_MS).spark
 
 

@@ -74,20 +74,20 @@ def test_newer_than_resolves_to_the_first_offset_at_or_after_its_instant() -> No
         seen=ObservedPartition(
             topic_id=TOPIC_ID,
             log_start=5,
-            stable_end=100,
+            last_stable_offset=100,
             high_watermark=120,
             leader=1,
             replicas=(1, 2, 3),
             in_sync=(1, 2, 3),
         ),
         guard=Preconditions(consumers=LagPolicy.BLOCK),
-        vouched=False,
+        consumed_by_named=False,
         drift=True,
     )
 
 
 def test_without_a_young_record_the_floor_is_the_earlier_end() -> None:
-    """If every record is older, the floor is the stable end of the same scan, never -1 and never a
+    """If every record is older, the floor is the last stable offset of the same scan, never -1 and never a
     later end.
     """
     action = acted({"newerThan": "7d"}, partition(at={7 * DAY: None, 8 * DAY: None}, high_watermark=150))
@@ -95,14 +95,14 @@ def test_without_a_young_record_the_floor_is_the_earlier_end() -> None:
     assert mentions(action.reason, "newerThan 7d", "no record is younger", "100")
 
 
-def test_an_answer_above_the_stable_end_is_lowered_to_it() -> None:
-    """Records above the stable end may still be rolled back, so they stay."""
+def test_an_answer_above_the_last_stable_offset_is_lowered_to_it() -> None:
+    """Records above the last stable offset may still be rolled back, so they stay."""
     action = acted({"newerThan": "7d"}, partition(at={7 * DAY: 110, 8 * DAY: 20}, high_watermark=120))
     assert action.before_offset == 100
     assert mentions(action.reason, "newerThan 7d", "110", "100")
 
 
-def test_an_answer_at_the_stable_end_is_not_lowered() -> None:
+def test_an_answer_at_the_last_stable_offset_is_not_lowered() -> None:
     """The reason says nothing about it."""
     action = acted({"newerThan": "7d"}, partition(at={7 * DAY: 100, 8 * DAY: 20}, high_watermark=120))
     assert action.before_offset == 100
@@ -141,8 +141,8 @@ def test_a_very_long_newer_than_requests_instant_zero() -> None:
     assert policy.scan_request(NOW_MS).topics[0].instants_ms == (0,)
 
 
-def test_last_keeps_n_offsets_below_the_stable_end() -> None:
-    """The rule counts from the stable end, so records of open transactions stay, too."""
+def test_last_keeps_n_offsets_below_the_last_stable_offset() -> None:
+    """The rule counts from the last stable offset, so records of open transactions stay, too."""
     action = acted({"last": 30}, partition(at={DAY: 100}, high_watermark=120))
     assert action.before_offset == 70
     assert mentions(action.reason, "last 30", "70", "100")
@@ -234,12 +234,12 @@ def test_a_floor_at_or_below_the_log_start_is_satisfied() -> None:
     assert acted({"newerThan": "7d"}, partition(at={7 * DAY: 41, 8 * DAY: 0}, log_start=40)).records_max == 1
 
 
-def test_a_stable_end_below_the_log_start_is_satisfied() -> None:
-    """A purge may go beyond an open transaction; then the stable end is below the log start."""
-    assert decide_partition({"newerThan": "7d"}, partition(log_start=60, stable_end=50)) == Satisfied(ADDRESS)
+def test_a_last_stable_offset_below_the_log_start_is_satisfied() -> None:
+    """A purge may go beyond an open transaction; then the last stable offset is below the log start."""
+    assert decide_partition({"newerThan": "7d"}, partition(log_start=60, last_stable_offset=50)) == Satisfied(ADDRESS)
     pinned = {"fromOffset": {"0": 50}, "unreadBy": ["missing"]}
-    assert decide_partition(pinned, partition(log_start=60, stable_end=50)) == Satisfied(ADDRESS)
-    assert blocked({"fromOffset": {"0": 51}}, partition(log_start=60, stable_end=50)).code == "B208"
+    assert decide_partition(pinned, partition(log_start=60, last_stable_offset=50)) == Satisfied(ADDRESS)
+    assert blocked({"fromOffset": {"0": 51}}, partition(log_start=60, last_stable_offset=50)).code == "B208"
 
 
 def test_an_empty_partition_is_satisfied_without_a_commit_of_a_named_group() -> None:
@@ -247,7 +247,7 @@ def test_an_empty_partition_is_satisfied_without_a_commit_of_a_named_group() -> 
     assert decide_partition({"unreadBy": ["billing"]}, partition(end=0), group("billing")) == Satisfied(ADDRESS)
 
 
-def test_a_high_watermark_may_be_lower_than_a_later_stable_end() -> None:
+def test_a_high_watermark_may_be_lower_than_a_later_last_stable_offset() -> None:
     """Producers write between the two requests; the present high watermark is at least the stable
     end.
     """
@@ -266,7 +266,7 @@ def test_a_high_watermark_may_be_lower_than_a_later_stable_end() -> None:
         ({"replicas": LOST}, "the replicas of orders[0]"),
         ({"in_sync": LOST}, "the in-sync replicas of orders[0]"),
         ({"log_start": LOST}, "the log start of orders[0]"),
-        ({"stable_end": LOST}, "the end of orders[0]"),
+        ({"last_stable_offset": LOST}, "the end of orders[0]"),
         ({"high_watermark": LOST}, "the high watermark of orders[0]"),
         ({"at": {7 * DAY: LOST, 8 * DAY: 3}}, "the first offset of orders[0] at or after 2026-11-14T10:00:00Z"),
         ({"at": {7 * DAY: 3, 8 * DAY: LOST}}, "the first offset of orders[0] at or after 2026-11-13T10:00:00Z"),
@@ -320,7 +320,8 @@ def test_an_unread_cleanup_policy_blocks_a_pattern_too() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"log_start": -1001}, {"stable_end": -1}, {"high_watermark": -1001}, {"at": {7 * DAY: -1, 8 * DAY: 3}}]
+    "change",
+    [{"log_start": -1001}, {"last_stable_offset": -1}, {"high_watermark": -1001}, {"at": {7 * DAY: -1, 8 * DAY: 3}}],
 )
 def test_negative_offsets_contradict(change: dict[str, Any]) -> None:
     """-1001, the client's value for a silent broker, and -1 never become offsets."""
@@ -663,13 +664,13 @@ def test_unread_by_is_the_position_of_the_slowest_named_group() -> None:
     readers = (reader("billing", 60), reader("shipping", 35))
     facts = (partition(at={DAY: 100}, readers=readers), group("billing"), group("shipping"))
     action = acted({"unreadBy": ["shipping", "billing"]}, *facts)
-    assert (action.before_offset, action.vouched) == (35, True)
+    assert (action.before_offset, action.consumed_by_named) == (35, True)
     assert action.guard == Preconditions(consumers=LagPolicy.BLOCK, named=("billing", "shipping"), every_ms=30 * SECOND)
     assert mentions(action.reason, "unreadBy", '"shipping"', "35")
 
 
-def test_unread_by_is_lowered_to_the_stable_end() -> None:
-    """A group that reads uncommitted records may be above the stable end."""
+def test_unread_by_is_lowered_to_the_last_stable_offset() -> None:
+    """A group that reads uncommitted records may be above the last stable offset."""
     facts = (partition(at={DAY: 100}, high_watermark=120, readers=(reader("billing", 110),)), group("billing"))
     action = acted({"unreadBy": ["billing"]}, *facts)
     assert action.before_offset == 100
@@ -680,7 +681,7 @@ def test_unread_by_is_lowered_to_the_stable_end() -> None:
 def test_only_unread_by_under_block_vouches(consumers: str) -> None:
     """With clamp or ignore the record limits count the records."""
     facts = (partition(at={DAY: 100}, readers=(reader("billing", 60),)), group("billing"))
-    assert not acted({"unreadBy": ["billing"]}, *facts, consumers=consumers).vouched
+    assert not acted({"unreadBy": ["billing"]}, *facts, consumers=consumers).consumed_by_named
 
 
 @pytest.mark.parametrize(
@@ -702,17 +703,17 @@ def test_an_invalid_commit_blocks(positions: tuple[Any, ...], code: str) -> None
     assert '"billing"' in decision.reason
 
 
-def test_records_that_an_excepted_group_skips_are_not_vouched() -> None:
+def test_records_that_an_excepted_group_skips_are_not_consumed_by_named() -> None:
     """exceptGroups allows the loss, but the limits count it."""
     billing, audit = reader("billing", 90), reader("audit", 5)
     keep, excepting = {"unreadBy": ["billing"]}, {"exceptGroups": ["audit"]}
     skipping = acted(keep, partition(at={DAY: 100}, readers=(billing, audit)), group("billing"), **excepting)
     assert skipping.guard.accepted == (AcceptedLag("audit", 5),)
-    assert not skipping.vouched
-    assert acted(keep, partition(at={DAY: 100}, readers=(billing,)), group("billing"), **excepting).vouched
+    assert not skipping.consumed_by_named
+    assert acted(keep, partition(at={DAY: 100}, readers=(billing,)), group("billing"), **excepting).consumed_by_named
     hidden = group("audit", type=GroupType.SHARE, listed=False)
     unknown = acted(keep, partition(at={DAY: 100}, readers=(billing,)), group("billing"), hidden, **excepting)
-    assert not unknown.vouched, "where the excepted group stands is not known"
+    assert not unknown.consumed_by_named, "where the excepted group stands is not known"
 
 
 def test_a_commit_at_the_high_watermark_proves_that_everything_was_read() -> None:
@@ -743,7 +744,7 @@ def test_one_named_group_without_a_position_blocks_all() -> None:
 
 
 def test_an_unnamed_group_also_limits_the_floor() -> None:
-    """unreadBy vouches for the named groups only."""
+    """unreadBy answers for the named groups only."""
     facts = (
         partition(at={DAY: 100}, readers=(reader("billing", 60), reader("other", 3))),
         group("billing"),

@@ -18,7 +18,7 @@ PURGES = [purge(partition=number, log_start=1_000 + number % 3) for number in ra
 ACTIONS: list[Action] = [
     *PURGES,
     purge(partition=20, skips=[("billing", 52_000), ("audit", 500)], policy="ignoring"),
-    purge("counts", 0, policy="streams", guard=NAMED, vouched=True, mode=Mode.CONTINUOUS),
+    purge("counts", 0, policy="streams", guard=NAMED, consumed_by_named=True, mode=Mode.CONTINUOUS),
     purge("clamped", 1, policy="clamping", guard=Preconditions(consumers=LagPolicy.CLAMP), drift=False),
     removal(),
     replace(removal("quiet"), idle_for_ms=0, seen=replace(removal().seen, last_activity_ms=None, newest_record=None)),

@@ -301,8 +301,10 @@ def test_records_that_named_groups_vouch_for_have_no_limit_mark() -> None:
     (chart,) = (chart for chart in plan_figures(pages.ordinary()).charts if chart.anchor == "topics")
     (row,) = (row for row in chart.rows if row.link == "offsets-counts-repartition")
     assert row.bars[0].mark is None
-    vouched = next(action for action in pages.ordinary().actions if action.address.name == "counts-repartition")
-    both = plan(vouched, purge("counts-repartition", 1), limits=pages.limits())
+    consumed_by_named = next(
+        action for action in pages.ordinary().actions if action.address.name == "counts-repartition"
+    )
+    both = plan(consumed_by_named, purge("counts-repartition", 1), limits=pages.limits())
     (chart,) = (chart for chart in plan_figures(both).charts if chart.anchor == "topics")
     assert chart.rows[0].bars[0].mark is None, "the limit counts one of two partitions"
 

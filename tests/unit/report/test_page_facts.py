@@ -108,7 +108,7 @@ def test_an_explanation_has_the_decision_and_its_numbers(example: Plan) -> None:
         if isinstance(decision, DeleteRecords):
             observed = decision.seen
             facts += map(
-                str, (observed.log_start, decision.before_offset, observed.stable_end, observed.high_watermark)
+                str, (observed.log_start, decision.before_offset, observed.last_stable_offset, observed.high_watermark)
             )
             facts += [f"{decision.records_max:,}", *map(escape.quoted, decision.guard.named)]
             facts += [f"{records:,}" for _, records in decision.skips]

@@ -164,9 +164,9 @@ def test_the_totals_name_shares_and_count_subjects_and_not_decisions() -> None:
 
 
 def test_shares_are_left_out_where_the_limits_do_not_count_all_records() -> None:
-    """Records that unreadBy vouches for do not count towards the limits, so their share is not known."""
+    """Records that unreadBy answers for do not count towards the limits, so their share is not known."""
     named = Preconditions(consumers=LagPolicy.BLOCK, named=("my-app",))
-    example = plan(purge(), purge(partition=4, guard=named, vouched=True), limits=LIMITS_USED)
+    example = plan(purge(), purge(partition=4, guard=named, consumed_by_named=True), limits=LIMITS_USED)
     (total,) = [line for line in lines(example) if line.startswith("Cannot be undone")]
     assert total.endswith("(at most 194,426 records)")
 

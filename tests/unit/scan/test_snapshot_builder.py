@@ -62,7 +62,14 @@ def answer(**tables: list[Mapping[str, Any]]) -> Answer:
 
 
 def partition_row(**columns: Any) -> Row:
-    read = {"error": None, "log_start": 5, "stable_end": 20, "high_watermark": 30, "offsets_at": [], "readers": []}
+    read = {
+        "error": None,
+        "log_start": 5,
+        "last_stable_offset": 20,
+        "high_watermark": 30,
+        "offsets_at": [],
+        "readers": [],
+    }
     return {**read, **columns}
 
 
@@ -87,7 +94,7 @@ def reason(fact: object) -> str:
 def test_partition_that_was_read() -> None:
     """The numbers of the row; "no record at or after" is None and never -1."""
     result = facts(partition_request(instants=(7, 9)), partition_row(offsets_at=[6, -1]))
-    assert (result.log_start, result.stable_end, result.high_watermark) == (5, 20, 30)
+    assert (result.log_start, result.last_stable_offset, result.high_watermark) == (5, 20, 30)
     assert result.offsets_at == {7: 6, 9: None}
     assert (result.leader, result.replicas, result.in_sync, result.topic_id) == (1, (1, 2), (1,), "id")
     assert result.readers is NOT_ASKED
@@ -98,10 +105,10 @@ def test_partition_with_partial_answers() -> None:
     """Answers stay; each missing number is Unknown with the row's reason."""
     result = facts(
         partition_request(instants=(7,)),
-        partition_row(stable_end=None, offsets_at=[None], error="stable end: timed out"),
+        partition_row(last_stable_offset=None, offsets_at=[None], error="last stable offset: timed out"),
     )
     assert result.log_start == 5
-    assert reason(result.stable_end) == reason(result.offsets_at[7]) == "stable end: timed out"
+    assert reason(result.last_stable_offset) == reason(result.offsets_at[7]) == "last stable offset: timed out"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +126,7 @@ def test_partition_without_numbers_is_unknown(leader: int | Unknown | None, row:
     result = facts(partition_request(partition(leader=leader), instants=(7,), readers=True), row)
     for fact in (
         result.log_start,
-        result.stable_end,
+        result.last_stable_offset,
         result.high_watermark,
         result.offsets_at[7],
         result.readers_below,
@@ -535,7 +542,7 @@ def test_rows_keep_every_column_of_the_facts() -> None:
         READ,
         NO_PURGES,
     ).values()
-    assert (read.log_start, read.stable_end, read.high_watermark) == (5, 20, 30)
+    assert (read.log_start, read.last_stable_offset, read.high_watermark) == (5, 20, 30)
     assert (read.offsets_at, read.readers) == ({7: 6, 9: None}, (ConsumerPosition("g", 7, topic_id="id"),))
     assert unread.high_watermark == Unknown("no answer", Cause.NO_ANSWER)
     complete = topic("t")

@@ -94,7 +94,7 @@ def test_a_second_job_leaves_out_only_what_the_driver_would(
 
     The scan combines with the second task, which once named each group with a commit in the log.
     """
-    offsets = ("log_start", "stable_end", "high_watermark")
+    offsets = ("log_start", "last_stable_offset", "high_watermark")
     first = {
         "partitions": table(
             "partitions",

@@ -152,7 +152,7 @@ def test_unknown_consumers_leave_no_finding_about_records(changes: dict[str, obj
     assert not any(isinstance(draft.policy, RetentionFloor) for draft in suggestions.drafts)
 
 
-@pytest.mark.parametrize("fact", ["log_start", "stable_end", "high_watermark", "readers", "topic_id"])
+@pytest.mark.parametrize("fact", ["log_start", "last_stable_offset", "high_watermark", "readers", "topic_id"])
 def test_one_unknown_partition_leaves_no_finding_about_its_records(fact: str) -> None:
     partitions = dict(SHARED.partitions)
     first = min(partitions)
