@@ -39,7 +39,7 @@ class BlockReason(Exception):
         """Return that the subject does not qualify. `exact`: an exact name selected it."""
         if exact or self.unread:
             return self.blocked(address, declared_at)
-        return Skipped(address=address, reason=self.reason)
+        return Skipped(address=address, code=self.code, reason=self.reason)
 
 
 SILENT = "B109"

@@ -37,9 +37,13 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """A pattern selects the subject, and the subject does not qualify. Never drift."""
+    """A pattern selects the subject, and the subject does not qualify. Never drift.
+
+    `code`: as in Blocked.
+    """
 
     address: Address
+    code: str
     reason: str
 
 
@@ -107,6 +111,11 @@ class ManifestFile:
     def __post_init__(self) -> None:
         if not re.fullmatch("[0-9a-f]{64}", self.sha256):
             raise ValueError(f"sha256 is {quoted(self.sha256)}, expected 64 hexadecimal digits")
+
+
+def content_hashes(files: Iterable[ManifestFile]) -> tuple[str, ...]:
+    """Return the sha256 (hex) of each file's bytes, sorted: names and order of files mean nothing."""
+    return tuple(sorted(file.sha256 for file in files))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

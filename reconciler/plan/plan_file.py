@@ -46,19 +46,24 @@ from reconciler.model.plan import (
     Source,
     Unmatched,
     Waiting,
+    content_hashes,
     sort_decisions,
 )
 from reconciler.operations import Operation
 from reconciler.text.validation import error_reason
 
-FORMAT_MAJOR = 2
-FORMAT_VERSION = f"{FORMAT_MAJOR}.1"
+FORMAT_MAJOR = 3
+FORMAT_VERSION = f"{FORMAT_MAJOR}.0"
 SCHEMA_ID = f"urn:kafka-reconciler:schema:plan:{FORMAT_MAJOR}"
 SECTIONS = ("actions", "waiting", "blocked", "unread", "skipped", "satisfied")
 """Lists of decisions, in file order; each in address order."""
 LINE_MAX = 64 * 1024 * 1024
 """Characters. A line with 100,000 accepted readers has about ten million."""
 
+_Lines = Iterator[tuple[int, str]]
+"""Line numbers and lines without their ends."""
+_Hash = Any
+"""A hash object of hashlib, which has no public type."""
 _RANGE = re.compile("([0-9]{1,10})(?:-([0-9]{1,10}))?")
 _HINT = "a plan file holds one decision per line; do not reformat it"
 _SECTION_OF: Mapping[type, str] = {Waiting: "waiting", Skipped: "skipped", Satisfied: "satisfied"}
@@ -149,26 +154,33 @@ class Totals:
 
     `summary`: how many decisions there are of each sort; `irreversible`, `records_removed_max` and
     `unbounded` (how many may remove any number of records) are of the actions. `digest`: sha256 over a
-    line of JSON for format and cluster, one for each rule that later runs carry out without a review,
-    and one for what each action binds.
+    line of JSON for format and cluster, one for the contents of the manifests, one for each rule that
+    later runs carry out without a review, one for each change of a rule, and one for what each action
+    binds. An approval is of this plan, made from these manifests.
     """
 
-    def __init__(self, cluster_id: str, continuous: Iterable[Rule]) -> None:
+    def __init__(self, plan: Plan | Header) -> None:
         acting = [operation.OPERATION for operation in reversed(operations.OPERATIONS)]
         names = [*acting, *SECTIONS[1:], "irreversible", "records_removed_max", "unbounded"]
         self.summary: dict[str, int] = dict.fromkeys(names, 0)
-        self._hash = hashlib.sha256(_digest_line([FORMAT_MAJOR, cluster_id]))
-        for rule in continuous:
+        self._hash = hashlib.sha256(_digest_line([FORMAT_MAJOR, plan.cluster_id]))
+        self._bind(content_hashes(plan.source.manifests))
+        for rule in plan.continuous:
             if rule.change is not Change.REMOVED:
-                settings = sorted((setting.name, setting.values) for setting in rule.settings)
-                self._hash.update(b"\n" + _digest_line([str(rule.address), settings]))
+                self._bind([str(rule.address), sorted((setting.name, setting.values) for setting in rule.settings)])
+        for rule in plan.rule_changes:
+            changes = sorted((setting.name, setting.values, setting.before) for setting in rule.settings)
+            self._bind([str(rule.address), rule.change, changes])
+
+    def _bind(self, values: Iterable[object]) -> None:
+        self._hash.update(b"\n" + _digest_line(values))
 
     def add(self, decision: Decision) -> None:
         """Take one more decision."""
         if not isinstance(decision, Operation):
             self.summary[section_of(decision)] += 1
             return
-        self._hash.update(b"\n" + _digest_line(_approved(decision).values()))
+        self._bind(_approved(decision).values())
         self.summary[decision.OPERATION] += 1
         self.summary["irreversible"] += decision.irreversible
         removed = decision.impact().get("records_removed_max", 0)
@@ -187,7 +199,7 @@ def digest(plan: SavedPlan) -> str:
     """Return the digest of a plan."""
     if isinstance(plan, PlanFile):
         return plan.plan_digest
-    totals = Totals(plan.cluster_id, plan.continuous)
+    totals = Totals(plan)
     for action in plan.actions:
         totals.add(action)
     return totals.digest
@@ -231,7 +243,7 @@ def lines(plan: Plan) -> Iterator[str]:
     Raises ValueError for a plan that no file can hold: decisions out of address order, an address that
     its text does not give back, a number that is not finite.
     """
-    totals, codecs = Totals(plan.cluster_id, plan.continuous), _codecs(operations.OPERATIONS)
+    totals, codecs = Totals(plan), _codecs(operations.OPERATIONS)
     present = set()
     last: Address | None = None
     for decision in plan.decisions:
@@ -251,7 +263,23 @@ def lines(plan: Plan) -> Iterator[str]:
         values = _satisfied_rows(inside) if section == "satisfied" else inside
         return map(codecs[section].encode, values)
 
-    yield from document(_HEADER.fields(header) | {section: rows(section) for section in SECTIONS})
+    yield from _sealed(document(_HEADER.fields(header) | {section: rows(section) for section in SECTIONS}))
+
+
+def _sealed(document: Iterator[str]) -> Iterator[str]:
+    """Yield the pieces of a document, and as its last field the digest of all lines before it."""
+    lines, last = hashlib.sha256(), ""
+    for piece in document:
+        lines.update(last.encode("ascii"))
+        yield last
+        last = piece
+    lines.update(b",\n")
+    yield f",\n{_file_digest(lines)}{last}"
+
+
+def _file_digest(lines: _Hash) -> str:
+    """Return the last field of a file with these lines before it."""
+    return f'"file_digest": "sha256:{lines.hexdigest()}"'
 
 
 def write(plan: Plan, path: Path) -> None:
@@ -273,6 +301,8 @@ def schema() -> Schema:
     described = _HEADER.schema(SCHEMA_ID, "Plan", **_codecs(operations.OPERATIONS))
     described["properties"]["format_version"]["pattern"] = rf"^{FORMAT_MAJOR}\.[0-9]+$"
     described["properties"]["plan_digest"]["pattern"] = "^sha256:[0-9a-f]{64}$"
+    described["properties"]["file_digest"] = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
+    described["required"].append("file_digest")
     return described
 
 
@@ -342,17 +372,14 @@ class _OtherDocument(ValueError):
     """A file that is another document of this program; its argument is the kind."""
 
 
-_Lines = Iterator[tuple[int, str]]
-"""Line numbers and lines without their ends."""
-
-
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Header, Iterator[Decision]]]:
     try:
         with path.open(encoding="ascii", newline="\n") as stream:
-            numbered = _lines(stream)
+            read = hashlib.sha256()
+            numbered = _lines(stream, read)
             header, newer = _header(numbered)
-            yield header, _decisions(numbered, header, newer=newer)
+            yield header, _decisions(numbered, header, read, newer=newer)
     except OSError as error:
         next_step = f", `reconciler plan --out {path}` saves a plan" if isinstance(error, FileNotFoundError) else ""
         reason = error.strerror or error
@@ -365,13 +392,16 @@ def _opened(path: Path) -> Iterator[tuple[Header, Iterator[Decision]]]:
         ) from error
 
 
-def _lines(stream: TextIO) -> _Lines:
+def _lines(stream: TextIO, read: _Hash) -> _Lines:
+    """Yield the lines. `read`: takes each line once the next one is asked for."""
     for number in count(1):
         text = stream.readline(LINE_MAX)
         if not text.endswith("\n"):
             fault = f"is missing, cut or longer than {LINE_MAX:,} characters"
             raise ValueError(f"line {number} {fault}: the file is empty or not complete")
-        yield number, text.rstrip("\r\n")
+        line = text.rstrip("\r\n")
+        yield number, line
+        read.update(f"{line}\n".encode("ascii"))
         if text in ("}\n", "}\r\n"):
             if stream.readline(1):
                 raise ValueError(f"line {number + 1}: something follows the end of the plan")
@@ -402,10 +432,14 @@ def _header(numbered: _Lines) -> tuple[Header, bool]:
     return header, newer
 
 
-def _decisions(numbered: _Lines, header: Header, *, newer: bool) -> Iterator[Decision]:
-    codecs, totals = _codecs(operations.OPERATIONS), Totals(header.cluster_id, header.continuous)
+def _decisions(numbered: _Lines, header: Header, read: _Hash, *, newer: bool) -> Iterator[Decision]:
+    codecs, totals = _codecs(operations.OPERATIONS), Totals(header)
     last: dict[str, Address] = {}
+    seal = ""
     for number, section, text in _rows(numbered, newer=newer):
+        if section == "file_digest":
+            seal, actual = text, _file_digest(read)
+            continue
         try:
             value = codecs[section].decode(text, newer=newer)
             for decision in value.decisions() if isinstance(value, SatisfiedRow) else (value,):
@@ -417,16 +451,24 @@ def _decisions(numbered: _Lines, header: Header, *, newer: bool) -> Iterator[Dec
             raise ValueError(f"line {number}: {error}") from None
     if totals.digest != header.plan_digest:
         raise ValueError(
-            f"its actions have the digest {totals.digest}, its header says {header.plan_digest}: it was changed after it was made"
+            f"its actions, rules and manifests have the digest {totals.digest}, its header says {header.plan_digest}: it "
+            "was changed after it was made"
         )
     names = totals.summary.keys() if newer else totals.summary.keys() | header.summary.keys()
     if wrong := [name for name in sorted(names) if header.summary.get(name) != totals.summary.get(name)]:
         raise ValueError(f"its summary says something else than its rows: {', '.join(wrong)}")
+    if seal != actual:
+        raise ValueError(
+            f"its lines have {actual}, its last one says {shorten(seal)}: it was changed after it was made"
+        )
 
 
 def _rows(numbered: _Lines, *, newer: bool) -> Iterator[tuple[int, str, str]]:
-    """Yield line number, section and text of each row. A newer minor version may have other lists and fields between them."""
-    expected, inside, comma = list(SECTIONS), "", True
+    """Yield line number, section and text of each row, and at the end those of `file_digest`.
+
+    A newer minor version may have other lists and fields between them.
+    """
+    expected, inside, comma, sealed = list(SECTIONS), "", True, False
     for number, line in numbered:
         text = line.removesuffix(",")
         if comma == (text in ("]", "}")):
@@ -438,15 +480,24 @@ def _rows(numbered: _Lines, *, newer: bool) -> Iterator[tuple[int, str, str]]:
             yield number, inside, text
         elif not inside and text != "}":
             name, _, value = text.partition(": ")
-            if expected and name == f'"{expected[0]}"' and value in ("[", "[]"):
+            if sealed:
+                raise ValueError(
+                    f"line {number}: found {shorten(text)}, expected the end: file_digest is the last field"
+                )
+            if not expected and name == '"file_digest"':
+                sealed = True
+                yield number, "file_digest", text
+            elif expected and name == f'"{expected[0]}"' and value in ("[", "[]"):
                 del expected[0]
             elif not newer or name.strip('"') in SECTIONS:
-                due = f"the list {expected[0]}" if expected else "the end"
+                due = f"the list {expected[0]}" if expected else "file_digest"
                 raise ValueError(f"line {number}: found {shorten(text)}, expected {due} ({_HINT})")
             if value == "[":
                 inside, comma = name.strip('"'), True
     if expected:
         raise ValueError(f"line {number}: the plan lacks the list {expected[0]}")
+    if not sealed:
+        raise ValueError(f"line {number}: the plan lacks file_digest")
 
 
 def _check_place(decision: Decision, section: str, last: Address | None) -> None:

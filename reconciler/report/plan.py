@@ -557,8 +557,9 @@ def _facts(plan: Plan, decision: Decision) -> Iterator[Fact]:
         case Waiting(until_ms=int(until_ms)):
             until = formatting.until(until_ms, now_ms=plan.observed_at_ms)
             yield "Until", (f"{formatting.format_time(until_ms)}, {until}",)
-        case Blocked(code=code):
-            yield "Next", (sentence(decision.next_step),)
+        case Blocked(code=code) | Skipped(code=code):
+            if isinstance(decision, Blocked):
+                yield "Next", (sentence(decision.next_step),)
             title = f": {BLOCK_CODES[code].title}" if code in BLOCK_CODES else ""
             yield "Code", (name(code), f"{title} (`reconciler explain {display_name(code)}` says more)")
         case Operation():

@@ -18,6 +18,7 @@ from reconciler.sandbox.cluster import Cluster
 from tests.command import reconciler
 from tests.e2e import raw_groups
 from tests.e2e.test_unseen_consumers import read_plan, write_manifests
+from tests.strategies.examples import sealed
 from tests.toolbox import list_groups, log_start_offsets, run_kafka_tool
 
 pytestmark = pytest.mark.brokers
@@ -166,9 +167,8 @@ def test_a_condition_of_a_later_version_is_refused(cluster: Cluster, topic: str,
     """
     write_and_plan(tmp_path, cluster, topic)
     path = tmp_path / "plan.json"
-    text = path.read_text().replace(
-        f'"format_version": "{plan_file.FORMAT_VERSION}"', f'"format_version": "{plan_file.FORMAT_MAJOR}.999"'
-    )
+    later = f'"format_version": "{plan_file.FORMAT_MAJOR}.999"'
+    text = sealed(path.read_text().replace(f'"format_version": "{plan_file.FORMAT_VERSION}"', later))
     assert f'"{part}":{{' in text
     path.write_text(text.replace(f'"{part}":{{', f'"{part}":{{"only_on_sundays":true,'))
     answer = apply(tmp_path, 4)

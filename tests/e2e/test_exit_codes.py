@@ -63,7 +63,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     text = (root / "acts.json").read_text()
     (root / "edited.json").write_text(text.replace("98213", "98214"))
     (root / "cut.json").write_text(text[:-200])
-    (root / "newer.json").write_text(text.replace('"format_version": "2.1"', '"format_version": "3.0"'))
+    (root / "newer.json").write_text(text.replace('"format_version": "3.0"', '"format_version": "4.0"'))
     with unused_address() as address:
         (root / "manifests").mkdir()
         head = HEAD % ("prod-eu", plan_with_actions.cluster_id, json.dumps([address]), "")

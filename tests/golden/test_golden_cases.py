@@ -24,7 +24,7 @@ from reconciler.plan import plan_file, planner
 from tests import rendering as report
 from tests.golden import codec, report_facts
 from tests.golden.wording import names_and_numbers
-from tests.strategies.examples import plan_text
+from tests.strategies.examples import plan_text, sealed
 
 HERE = Path(__file__).parent
 CASES = sorted(folder.name for folder in HERE.iterdir() if (folder / "snapshot.json").is_file())
@@ -55,7 +55,7 @@ def plan_case(case: str, monkeypatch: pytest.MonkeyPatch) -> Plan:
 
 def render_plan_file(plan: Plan) -> str:
     """Render the plan file, without the program's version, which changes with each release."""
-    return plan_text(plan).replace(f'"tool_version": "{__version__}"', '"tool_version": "0.0.0"')
+    return sealed(plan_text(plan).replace(f'"tool_version": "{__version__}"', '"tool_version": "0.0.0"'))
 
 
 def render_snapshots(plan: Plan) -> dict[str, str]:

@@ -181,12 +181,23 @@ def unchecked(action: Any, **changes: Any) -> Any:
     return changed
 
 
+def sealed(text: str) -> str:
+    """The text of a plan file with the file digest that its other lines have, as docs/plan.md says."""
+    lines, _, _ = text.rpartition('"file_digest": ')
+    digest = hashlib.sha256(lines.encode("ascii")).hexdigest()
+    return f'{lines}"file_digest": "sha256:{digest}"\n}}\n'
+
+
 def digest_by_hand(document: dict[str, Any]) -> str:
     """The digest of a plan file by the recipe of docs/plan.md, with only a JSON library and sha256."""
-    rows: list[object] = [[2, document["cluster_id"]]]
+    rows: list[object] = [[3, document["cluster_id"]]]
+    rows.append(sorted(file["sha256"] for file in document["source"]["manifests"]))
     for rule in document["continuous"]:
         if rule["change"] != "removed":
             rows.append([rule["address"], sorted([setting["name"], setting["values"]] for setting in rule["settings"])])
+    for rule in document["rule_changes"]:
+        changes = sorted([setting["name"], setting["values"], setting["before"]] for setting in rule["settings"])
+        rows.append([rule["address"], rule["change"], changes])
     rows += [[row[name] for name in ("address", "operation", "request", "approved")] for row in document["actions"]]
     text = "\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
     return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from reconciler.model.action import Action, Mode
+from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import (
     Blocked,
@@ -205,7 +206,7 @@ decisions: st.SearchStrategy[Decision] = st.one_of(
         until_ms=st.none() | st.integers(-1, 2**62),
         held_by=held_by,
     ),
-    st.builds(Skipped, address=addresses, reason=prose),
+    st.builds(Skipped, address=addresses, code=st.sampled_from(sorted(BLOCK_CODES)), reason=prose),
     st.builds(
         Blocked,
         address=addresses,

@@ -9,7 +9,7 @@ from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.model.description import IdleGroup, LeaderMove, OffsetMove
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import GROUP_KINDS, Address, format_address, format_location, format_subject
-from reconciler.model.plan import Decision, LimitVerdict, Plan
+from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, Skipped
 from reconciler.operations import Operation
 from reconciler.operations.base import DAY_MS
 from reconciler.plan.plan_file import section_of
@@ -416,9 +416,9 @@ def _causes_table(causes: dict[tuple[str, str], list[Decision]], pages: Mapping[
             format_subject(Address(d.address.kind, d.address.policy, d.address.name)) for d in decisions
         )
         example = decisions[0]
-        blocked: Phrase = ()
-        if known:
-            blocked = ("such as: ", shorten(example.reason), "; next: ", shorten(example.next_step))  # type: ignore[union-attr]
+        blocked: Phrase = ("such as: ", shorten(example.reason)) if isinstance(example, Blocked | Skipped) else ()
+        if isinstance(example, Blocked):
+            blocked = (*blocked, "; next: ", shorten(example.next_step))
         return Row(
             cells=(
                 (*((name(code, link=pages.get(code, "")), " ") if known else ()), *text),

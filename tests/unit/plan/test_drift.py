@@ -60,7 +60,7 @@ def test_a_moving_floor_within_its_allowance_waiting_and_skipped_are_not_drift()
         purge(partition=0, drift=False),
         Satisfied(Address("RetentionFloor", "orders-gdpr", "orders", 1)),
         Waiting(address=Address("RetentionFloor", "orders-gdpr", "orders", 2), declared_at=NOWHERE, reason="clock"),
-        Skipped(address=Address("GroupRemoval", "dead-etl", "live"), reason="not EMPTY"),
+        Skipped(address=Address("GroupRemoval", "dead-etl", "live"), code="B303", reason="not EMPTY"),
     )
     report = drift.report(plan)
     assert report.in_sync

@@ -27,6 +27,7 @@ from tests.strategies.examples import (
     purge,
     removal,
     satisfied,
+    sealed,
     waiting,
 )
 
@@ -58,7 +59,7 @@ def refused(text: str | bytes, tmp_path: Path) -> str:
 def signed(text: str) -> str:
     """Return the text with a valid digest, as a forger with sha256 would."""
     parsed = json.loads(text)
-    return re.sub("sha256:[0-9a-f]{64}", digest_by_hand(parsed), text)
+    return sealed(re.sub("sha256:[0-9a-f]{64}", digest_by_hand(parsed), text))
 
 
 def test_the_example_is_read() -> None:
@@ -66,13 +67,13 @@ def test_the_example_is_read() -> None:
     assert signed(TEXT) == TEXT
 
 
-HEAD = b'{\n"format_version": "2.1",\n"kind": "Plan",\n'
+HEAD = b'{\n"format_version": "3.0",\n"kind": "Plan",\n'
 EDITS = [
-    ('"format_version": "2.1"', '"format_version": "3.0"', "this program reads 2.x"),
-    ('"format_version": "2.1"', '"format_version": "1.0"', "this program reads 2.x"),
-    ('"format_version": "2.1"', '"format_version": 2.1', "no beginning of a plan"),
-    ('"format_version": "2.1"', '"format_version": "2.1.0"', "no beginning of a plan"),
-    ('"format_version": "2.1",\n', "", "no beginning of a plan"),
+    ('"format_version": "3.0"', '"format_version": "4.0"', "this program reads 3.x"),
+    ('"format_version": "3.0"', '"format_version": "2.1"', "this program reads 3.x; nothing was done, plan again"),
+    ('"format_version": "3.0"', '"format_version": 3.0', "no beginning of a plan"),
+    ('"format_version": "3.0"', '"format_version": "3.0.0"', "no beginning of a plan"),
+    ('"format_version": "3.0",\n', "", "no beginning of a plan"),
     ('"kind": "Plan"', '"kind": "Results"', "plan.json is a results file of `apply`, not a plan: `reconciler show "),
     ('"kind": "Plan"', '"kind": "DriftReport"', "plan.json is a drift report, not a plan: `reconciler show "),
     ('"kind": "Plan"', '"kind": "Examination"', "plan.json is the JSON of `doctor`, not a plan; nothing was done"),
@@ -174,9 +175,12 @@ EDITS = [
     ('"waiting": [', '"blocked": [', "expected the list waiting"),
     ('"skipped": [],\n', "", "expected the list skipped"),
     ('"skipped": [],\n', '"skipped": [{"address":"A/b","reason":""}],\n', "expected the list skipped"),
-    ("\n]\n}\n", "\n]\n", "line 40 is missing, cut or longer"),
-    ("\n]\n}\n", "\n]\n}\n{}\n", "something follows the end of the plan"),
-    ("\n]\n}\n", "\n],\n}\n", "a comma stands before"),
+    ('"\n}\n', '"\n', "line 41 is missing, cut or longer"),
+    ('"\n}\n', '"\n}\n{}\n', "something follows the end of the plan"),
+    ('"\n}\n', '",\n}\n', "a comma stands before"),
+    ('"file_digest": "sha256:', '"file_digest": "sha256:0', "it was changed after it was made"),
+    ('"file_digest": "sha256:', '"digest_of_file": "sha256:', "expected file_digest"),
+    ('"next_step":"let it', '"next_step":"let us', "it was changed after it was made"),
     ('{\n"format', '{"format', "no beginning of a plan"),
     ('"waiting": [', '"waiting": [[', "do not reformat it"),
 ]
@@ -217,7 +221,7 @@ def test_a_purge_that_skips_records_is_not_consumed_by_named(tmp_path: Path) -> 
     ],
 )
 def test_an_edited_skipped_decision_is_refused(old: str, new: str, message: str, tmp_path: Path) -> None:
-    text = plan_text(plan(Skipped(address=Address("RetentionFloor", "a", "x"), reason="no")))
+    text = plan_text(plan(Skipped(address=Address("RetentionFloor", "a", "x"), code="B303", reason="no")))
     assert old in text
     assert message in refused(text.replace(old, new, 1), tmp_path)
 
@@ -255,7 +259,7 @@ def test_one_subject_in_two_sections_is_refused(tmp_path: Path) -> None:
         '"address":"RetentionFloor/orders-gdpr/orders[5]"', '"address":"RetentionFloor/orders-gdpr/orders[3]"'
     )
     path = tmp_path / "plan.json"
-    path.write_text(text)
+    path.write_text(sealed(text))
     with pytest.raises(PlanUnusable, match="two decisions for"):
         plan_file.read(path)
 
@@ -338,10 +342,10 @@ def test_a_newer_minor_version_may_add_fields(tmp_path: Path) -> None:
     It refuses unknown fields in what decides the request: a condition that it does not know would
     not be tested.
     """
-    text = TEXT.replace('"format_version": "2.1"', '"format_version": "2.7"')
+    text = TEXT.replace('"format_version": "3.0"', '"format_version": "3.7"')
     text = text.replace('"targets": [],\n', '"later": {"a": [1]},\n"targets": [],\n')
     text = text.replace('"reason":', '"later":1,"reason":').replace('"impact":{', '"impact":{"later":{},')
-    text = text.replace('"skipped": [],', '"later_list": [\n{"x": 1}\n],\n"skipped": [],\n"later_too": 5,')
+    text = sealed(text.replace('"skipped": [],', '"later_list": [\n{"x": 1}\n],\n"skipped": [],\n"later_too": 5,'))
     path = tmp_path / "plan.json"
     path.write_text(text)
     assert plan_file.read(path) == WHOLE
@@ -444,10 +448,10 @@ def test_an_edited_header_is_refused_with_its_place(old: str, new: str, message:
 
 
 def test_a_newer_minor_version_may_add_to_every_part_of_the_header(tmp_path: Path) -> None:
-    text = HEADED.replace('"format_version": "2.1"', '"format_version": "2.9"')
+    text = HEADED.replace('"format_version": "3.0"', '"format_version": "3.9"')
     for old in ('"path":', '"id":', '"name":"once"', '"owner":', '"commit":'):
         assert old in text
         text = text.replace(old, f'"later":[1],{old}')
     path = tmp_path / "plan.json"
-    path.write_text(text)
+    path.write_text(sealed(text))
     assert plan_file.read(path).limits == (VERDICT,)

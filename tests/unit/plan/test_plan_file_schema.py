@@ -39,7 +39,7 @@ def test_the_committed_schema_is_up_to_date() -> None:
     [
         ('"before_offset":98213', '"before_offset":-1'),
         ('"kind": "Plan"', '"kind": "Results"'),
-        ('"format_version": "2.1"', '"format_version": "3.0"'),
+        ('"format_version": "3.0"', '"format_version": "4.0"'),
         ('"operation":"delete_records"', '"operation":"delete_group"'),
         ('"consumers":"block"', '"consumers":"any"'),
         ('"plan_digest": "sha256:', '"plan_digest": "md5:'),

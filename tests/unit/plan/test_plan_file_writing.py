@@ -14,7 +14,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.model.names import Address
 from reconciler.model.plan import LimitVerdict, Satisfied
 from reconciler.plan import plan_file
-from tests.strategies.examples import blocked, plan, plan_text, purge, removal, satisfied, waiting
+from tests.strategies.examples import blocked, plan, plan_text, purge, removal, satisfied, sealed, waiting
 
 
 def test_the_file_is_private_and_has_no_draft(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_groups_that_hold_back_are_written_only_where_there_are_some(tmp_path: P
     assert plan_file.read(path) == held
     old = plan(purge(), blocked())
     assert "held_by" not in plan_text(old)
-    path.write_text(plan_text(old).replace('"format_version": "2.1"', '"format_version": "2.0"'))
+    path.write_text(sealed(plan_text(old).replace('"format_version": "3.0"', '"format_version": "3.1"')))
     assert plan_file.read(path) == old
     assert plan_file.digest(held) == plan_file.digest(plan(blocked()))
 

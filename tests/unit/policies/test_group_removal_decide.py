@@ -100,7 +100,7 @@ def test_other_groups_are_blocked_by_name_and_skipped_by_pattern(
     assert by_name.declared_at == SourceLocation("manifests/groups.yaml", 4, 1)
     assert mentions(by_name.reason, '"old-etl"', fact)
     by_pattern = decide_group(group(**facts), exact=False, **spec)
-    assert by_pattern == Skipped(address=ADDRESS, reason=by_name.reason)
+    assert by_pattern == Skipped(address=ADDRESS, code=by_name.code, reason=by_name.reason)
 
 
 def test_a_type_that_the_manifest_leaves_out_names_the_fields_to_correct() -> None:

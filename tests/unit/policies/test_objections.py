@@ -73,7 +73,9 @@ def test_a_block_reason_becomes_blocked_or_skipped() -> None:
     as_blocked = Blocked(address=ADDRESS, declared_at=PLACE, code="B999", reason="because", next_step="do")
     assert plain.blocked(ADDRESS, PLACE) == as_blocked
     assert plain.blocked_or_skipped(ADDRESS, PLACE, exact=True) == as_blocked
-    assert plain.blocked_or_skipped(ADDRESS, PLACE, exact=False) == Skipped(address=ADDRESS, reason="because")
+    assert plain.blocked_or_skipped(ADDRESS, PLACE, exact=False) == Skipped(
+        address=ADDRESS, code="B999", reason="because"
+    )
     assert isinstance(unread.blocked_or_skipped(ADDRESS, PLACE, exact=False), Blocked)
     assert unread.blocked(ADDRESS, PLACE).unread
 

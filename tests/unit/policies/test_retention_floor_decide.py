@@ -360,7 +360,7 @@ def test_an_ineligible_topic_is_blocked_by_name_and_skipped_by_pattern(
     assert isinstance(by_name, Blocked)
     assert (by_name.address, by_name.code) == (Address("RetentionFloor", "gdpr", name), code)
     (by_pattern,) = policy.decide({name: False}, facts_of_topic)
-    assert by_pattern == Skipped(address=by_name.address, reason=by_name.reason)
+    assert by_pattern == Skipped(address=by_name.address, code=by_name.code, reason=by_name.reason)
 
 
 def test_compact_and_delete_is_truncated_by_its_exact_name() -> None:

@@ -35,8 +35,11 @@ OTHERS = [
         for number in (1, 3)
     ),
     replace(waiting("LeaderPolicy/all/payments[9]"), until_ms=None, reason="broker 3 is not in sync"),
-    Skipped(address=Address("RetentionFloor", "all", "compacted"), reason="cleanup.policy is compact"),
-    *(Skipped(address=Address("GroupRemoval", "dead-etl", name), reason="it is in use") for name in ("a", "b")),
+    Skipped(address=Address("RetentionFloor", "all", "compacted"), code="B303", reason="cleanup.policy is compact"),
+    *(
+        Skipped(address=Address("GroupRemoval", "dead-etl", name), code="B303", reason="it is in use")
+        for name in ("a", "b")
+    ),
     *(satisfied(f"LeaderPolicy/all/x[{number}]") for number in range(12)),
 ]
 WAIVER = UsedWaiver(
@@ -151,8 +154,11 @@ CROWDED = plan(
         replace(waiting(f"LeaderPolicy/all/w-{number:02}[0]"), until_ms=None, reason=f"{number}")
         for number in range(30)
     ),
-    *(Skipped(address=Address("GroupRemoval", "dead", f"s{number:02}"), reason=f"{number}") for number in range(30)),
-    *(Skipped(address=Address("GroupRemoval", "pair", name), reason="alike") for name in "ab"),
+    *(
+        Skipped(address=Address("GroupRemoval", "dead", f"s{number:02}"), code="B303", reason=f"{number}")
+        for number in range(30)
+    ),
+    *(Skipped(address=Address("GroupRemoval", "pair", name), code="B303", reason="alike") for name in "ab"),
     *(blocked(f"RetentionFloor/five/five[{number}]") for number in range(5)),
     *(blocked(f"RetentionFloor/six/six[{number}]") for number in range(6)),
     *(blocked(f"RetentionFloor/fold/fold[{number}]") for number in range(20)),

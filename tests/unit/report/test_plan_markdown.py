@@ -106,7 +106,7 @@ def test_ten_groups_that_would_skip_records_are_named(groups: int, hidden: str |
 
 def test_notices_are_shown() -> None:
     """Blocked subjects with their next step; waiting and skipped ones are counted and collapsed."""
-    skipped = Skipped(address=Address.parse("GroupRemoval/a/live"), reason="it is in use")
+    skipped = Skipped(address=Address.parse("GroupRemoval/a/live"), code="B303", reason="it is in use")
     text = report.markdown(
         plan(blocked(), blocked("RetentionFloor/a/o[1]", unread=True), waiting("RetentionFloor/s/t[0]"), skipped)
     )

@@ -309,7 +309,7 @@ def test_refusals_and_waivers_are_shown_with_their_remaining_time() -> None:
 
 def test_skipped_subjects_are_counted_and_listed_with_full() -> None:
     """By default the plan only shows their number."""
-    example = plan(Skipped(address=Address.parse("GroupRemoval/a/live"), reason="it is in use"))
+    example = plan(Skipped(address=Address.parse("GroupRemoval/a/live"), code="B303", reason="it is in use"))
     assert lines(example)[-1] == "Skipped: 1 group"
     assert not any('"live"' in line for line in lines(example))
     assert any(mentions(line, '"live"', "it is in use") for line in lines(example, full=True))
