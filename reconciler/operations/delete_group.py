@@ -212,6 +212,8 @@ class DeleteGroup(Operation):
             return beyond_review("new: the reviewed plan does not remove it")
         if reviewed.seen.type is not self.seen.type or reviewed.seen.fingerprint != self.seen.fingerprint:
             return beyond_review("the group has other commits than the reviewed plan saw")
+        if reviewed.seen.newest_record not in (None, self.seen.newest_record):
+            return beyond_review("the commit log holds a newer record of the group than the reviewed plan saw")
         if self.idle_for_ms < reviewed.idle_for_ms:
             idle_for, before = format_duration(self.idle_for_ms), format_duration(reviewed.idle_for_ms)
             return beyond_review(f"idleFor is {idle_for}, it was {before} in the reviewed plan")

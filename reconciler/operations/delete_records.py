@@ -85,10 +85,10 @@ class Preconditions:
         _excluder(self.except_groups)
 
     @property
-    def watched(self) -> Iterator[AcceptedLag]:
+    def watched(self) -> tuple[AcceptedLag, ...]:
         """The accepted readers, without the groups of exceptGroups."""
         is_excluded = _excluder(self.except_groups)
-        return (reader for reader in self.accepted if not is_excluded(reader.group))
+        return tuple(reader for reader in self.accepted if not is_excluded(reader.group))
 
 
 @lru_cache(maxsize=64)
@@ -415,9 +415,11 @@ class DeleteRecords(FoldableOperation):
             return beyond_review("new: the reviewed plan removes nothing of it")
         before, now = reviewed.seen, self.seen
         before_offset = min(self.before_offset, reviewed.before_offset)
+        positions = {reader.group: reader.committed for reader in reviewed.guard.watched}
         accepted = tuple(reader for reader in self.guard.accepted if reader.committed < before_offset)
-        positions = {reader.group: reader.committed for reader in reviewed.guard.accepted}
-        further_behind = next((r for r in accepted if r.committed < positions.get(r.group, before_offset)), None)
+        # Groups of exceptGroups bind nothing.
+        binding = (reader for reader in self.guard.watched if reader.committed < before_offset)
+        further_behind = next((r for r in binding if r.committed < positions.get(r.group, before_offset)), None)
         if before.topic_id != now.topic_id:
             reason = f"the reviewed plan is about topic id {before.topic_id}, the topic is {now.topic_id} by now"
         elif replace(self.guard, accepted=()) != replace(reviewed.guard, accepted=()):

@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,26 @@ def test_a_group_that_changed_is_beyond_review() -> None:
     assert beyond(moved, removal()) == "the group has other commits than the reviewed plan saw"
     other = removal(type=GroupType.CONSUMER)
     assert beyond(other, removal()) == "the group has other commits than the reviewed plan saw"
+
+
+def test_groups_of_except_groups_bind_nothing() -> None:
+    """A console consumer that moved back once blocked the whole deletion."""
+
+    def excepting(*accepted: tuple[str, int]) -> DeleteRecords:
+        action = ignoring(*accepted)
+        return replace(action, guard=replace(action.guard, except_groups=("console-*",)))
+
+    reviewed = excepting(("console-1", 52_000), ("late", 60_000))
+    moved = excepting(("console-1", 10), ("console-2", 5), ("late", 60_000))
+    assert restricted(moved, reviewed) == moved
+    assert beyond(excepting(("late", 59_999)), reviewed).endswith('group "late" skip records from 59999')
+
+
+def test_a_group_with_a_newer_record_is_beyond_review() -> None:
+    """A commit of the same offset changes no fingerprint; the log alone shows that the group works."""
+    assert beyond(removal(newest_record=(7, 10_000)), removal()).startswith("the commit log holds a newer record")
+    without_evidence = removal(idle_for_ms=0, newest_record=None, last_activity_ms=None)
+    assert restricted(removal(), without_evidence) == removal()
 
 
 def test_a_group_with_a_longer_idle_time_stays() -> None:
