@@ -125,7 +125,7 @@ def plan(
     *,
     modes: Collection[Mode] = planner.ALL_MODES,
     targets: Sequence[str] = (),
-    candidates: Collection[Address] = (),
+    candidates: Collection[Address] | None = None,
     reviewed: SavedPlan | None = None,
     expires_after_ms: int = planner.DAY_MS,
 ) -> Plan:

@@ -4,7 +4,7 @@ The scan resolves selectors against live names, so a request may name topics and
 exist.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from reconciler.model.selector import Selector
@@ -31,6 +31,13 @@ class TopicRequest:
     """Name every listed group, as `named_groups` does."""
     every_ms: int | None = None
     """Purges of a partition within this time matter; None: none does."""
+    only: Mapping[str, frozenset[int] | None] | None = None
+    """Only these topics of the selected ones, each with partition numbers, None: all; None: all topics."""
+
+    def has_partition(self, topic: str, number: int) -> bool:
+        """Whether the request asks for this partition of a topic that its selectors select."""
+        asked = None if self.only is None else self.only.get(topic, frozenset())
+        return all(numbers is None or number in numbers for numbers in (self.partitions, asked))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +48,8 @@ class GroupRequest:
     except_groups: tuple[Selector, ...] = ()
     activity: bool = False
     """Last activity and newest record, from the commit log."""
+    only: frozenset[str] | None = None
+    """Only these groups of the selected ones; None: all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

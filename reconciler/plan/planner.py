@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from reconciler.errors import UsageError, WrongCluster
 from reconciler.model.action import Mode
@@ -34,19 +35,20 @@ def scan_request(
     observed_at_ms: int,
     *,
     targets: Sequence[str] = (),
-    candidates: Collection[Address] = (),
+    candidates: Collection[Address] | None = None,
 ) -> ScanRequest:
     """Return everything that deciding these policies needs, with what the limits are shares of.
 
-    `targets`, `candidates`: only of these subjects; both empty: of all. Raises UsageError for a
-    target that means none.
+    `targets`, `candidates`: only of these subjects; neither: of all; no candidate: of none. Raises
+    UsageError for a target that means none.
     """
     policies = list(policies)
-    addresses = frozenset(candidates).union(*find_targets(targets, policies).values())
-    if not addresses:
+    addresses = _asked(find_targets(targets, policies), candidates)
+    if addresses is None:
         return ScanRequest.union(policy.scan_request(observed_at_ms) for policy in policies)
+    of_policy = _by_policy(addresses)
     return ScanRequest.union(
-        restrict_request(policy.scan_request(observed_at_ms), policy.address, addresses) for policy in policies
+        restrict_request(policy.scan_request(observed_at_ms), of_policy.get(policy.address, ())) for policy in policies
     )
 
 
@@ -60,7 +62,7 @@ def plan(
     source: Source | None = None,
     expires_after_ms: int = DAY_MS,
     targets: Sequence[str] = (),
-    candidates: Collection[Address] = (),
+    candidates: Collection[Address] | None = None,
     modes: Collection[Mode] = ALL_MODES,
     connection_changes: Sequence[str] = (),
 ) -> Plan:
@@ -72,7 +74,7 @@ def plan(
 
     `targets`: full addresses, or subjects as a plan prints them, which mean the subject in each policy
     that decides about it. `candidates`: further subjects to plan, such as those of `find_candidates`;
-    without a decision, they are no error.
+    without a decision, they are no error. None: all, unless there are targets; empty: none.
 
     Raises WrongCluster for facts of another cluster, UsageError for a target without any decision.
     """
@@ -83,18 +85,19 @@ def plan(
         )
     policies = list(policies)
     targeted = find_targets(targets, policies)
-    addresses = frozenset(candidates).union(*targeted.values())
+    addresses = _asked(targeted, candidates)
     # What blocks the topic or the policy of a target blocks the target.
-    above = {address for target in addresses for address in with_parents(target)}
+    above = {address for target in addresses or () for address in with_parents(target)}
+    of_policy = None if addresses is None else _by_policy(addresses)
     selections = sorted((policy.select(snapshot) for policy in policies), key=lambda s: s.policy.address)
     conflicts = ConflictIndex(selections)
-    planned = [s for s in selections if s.policy.mode in modes and (not addresses or s.policy.address in above)]
+    planned = [s for s in selections if s.policy.mode in modes and (addresses is None or s.policy.address in above)]
     decisions = sort_decisions(
         decision
         for selection in planned
-        for decision in _decide(selection, conflicts, cluster.protection, snapshot)
+        for decision in _decide(_narrow(selection, of_policy), conflicts, cluster.protection, snapshot)
         # Narrowing never changes a decision, only whether it is part of the plan.
-        if not addresses or decision.address in above or not addresses.isdisjoint(with_parents(decision.address))
+        if addresses is None or decision.address in above or not addresses.isdisjoint(with_parents(decision.address))
     )
     decided_targets = _find_decided(targeted, decisions, snapshot) if targeted else frozenset()
     planned_policies = [selection.policy for selection in planned]
@@ -106,7 +109,7 @@ def plan(
         decisions=decisions,
         limits=limits.verdicts(decisions, cluster, waivers, snapshot, connection_changes=connection_changes),
         source=source or Source(),
-        targets=tuple(sorted(map(str, decided_targets.union(candidates)))),
+        targets=tuple(sorted(map(str, decided_targets.union(candidates or ())))),
         incomplete=tuple(_incomplete(planned_policies, decisions, snapshot)),
         unmatched=tuple(warning for selection in planned if (warning := unmatched(selection, snapshot))),
         notes=tuple(
@@ -115,6 +118,33 @@ def plan(
             if policy.metadata.owner is not None or policy.metadata.reason is not None
         ),
     )
+
+
+def _asked(
+    targeted: Mapping[str, frozenset[Address]], candidates: Collection[Address] | None
+) -> frozenset[Address] | None:
+    """Return the addresses that a plan is narrowed to; None: it is not."""
+    if candidates is None and not targeted:
+        return None
+    return frozenset(candidates or ()).union(*targeted.values())
+
+
+def _by_policy(addresses: Iterable[Address]) -> Mapping[Address, Sequence[Address]]:
+    """Return the addresses of each policy."""
+    of_policy = defaultdict[Address, list[Address]](list)
+    for address in addresses:
+        of_policy[address.policy_address].append(address)
+    return of_policy
+
+
+def _narrow(selection: Selection, of_policy: Mapping[Address, Sequence[Address]] | None) -> Selection:
+    """Return the selection with the names that are asked for; all, where a decision compares them."""
+    policy = selection.policy
+    names = {address.name for address in (of_policy or {}).get(policy.address, ())}
+    if of_policy is None or policy.compares_subjects or "" in names:
+        return selection
+    subjects = {name: exact for name, exact in selection.subjects.items() if name in names}
+    return replace(selection, subjects=subjects)
 
 
 def _decide(

@@ -4,14 +4,12 @@
 address always wins, so that every group has one text that means only this group.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from reconciler.errors import UsageError
 from reconciler.model.names import GROUP_KINDS, TOPIC, Address, format_address, format_subject
-from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
-from reconciler.model.selector import Selector
+from reconciler.model.scan_request import ScanRequest
 from reconciler.policies import POLICIES, Policy
 from reconciler.text.escape import display_name, unescape_name
 from reconciler.text.formatting import first_few
@@ -34,14 +32,14 @@ def find_targets(texts: Iterable[str], policies: Iterable[Policy]) -> Mapping[st
     return {text: _find_candidates(text, policies, label=f"--target {text}") for text in texts}
 
 
-def find_candidates(text: str, policies: Iterable[Policy]) -> frozenset[Address]:
+def find_candidates(text: str, policies: Iterable[Policy]) -> frozenset[Address] | None:
     """Return every subject of policies that a text may mean, of which a plan decides some.
 
-    Empty: only a plan of all subjects tells, since the text is the beginning of a long name. Needs no
+    None: only a plan of all subjects tells, since the text is the beginning of a long name. Needs no
     fact of the cluster. Raises UsageError for a text that names nothing that a policy selects.
     """
     if "\u2026" in text:
-        return frozenset()
+        return None
     return _find_candidates(text, list(policies), label=display_name(text))
 
 
@@ -124,43 +122,23 @@ def matches(text: str, address: Address) -> bool:
     return any(reading in (str(parent), *_short_texts(parent)) for parent in parents for reading in readings)
 
 
-def restrict_request(request: ScanRequest, policy: Address, targets: Iterable[Address]) -> ScanRequest:
-    """Return what a policy needs to decide these targets only.
+def restrict_request(request: ScanRequest, targets: Collection[Address]) -> ScanRequest:
+    """Return what a policy needs to decide these targets of it only.
 
     Requests for metadata stay whole: they cost nothing, and a policy may compare what they select.
     """
-    mine = [target for target in targets if target.policy_address == policy]
-    if not mine or any(not target.name for target in mine):
-        return request if mine else ScanRequest()
-    return replace(
-        request,
-        topics=tuple(
-            narrow for part in request.topics for narrow in (_topic_requests(part, mine) if part.offsets else (part,))
-        ),
-        groups=tuple(_group_request(part, mine) for part in request.groups),
-    )
-
-
-def _topic_requests(part: TopicRequest, targets: Sequence[Address]) -> Iterator[TopicRequest]:
+    if not targets or any(not target.name for target in targets):
+        return request if targets else ScanRequest()
     numbers: dict[str, set[int] | None] = {}
-    for target in sorted(targets):
+    for target in targets:
         before = numbers.setdefault(target.name, set())
         numbers[target.name] = None if before is None or target.partition < 0 else before | {target.partition}
-    for topic, partitions in numbers.items():
-        selected = part.partitions
-        if partitions is not None:
-            selected = frozenset(partitions) if selected is None else selected & partitions
-        yield replace(part, topics=(_selector(topic, part.topics),), partitions=selected)
-
-
-def _group_request(part: GroupRequest, targets: Sequence[Address]) -> GroupRequest:
-    return replace(part, groups=tuple(_selector(target.name, part.groups) for target in sorted(targets)))
-
-
-def _selector(name: str, selectors: Iterable[Selector]) -> Selector:
-    """Return what selects the name alone: exactly, or as a pattern did, only where it is listed."""
-    is_exact = any(selector.name == name for selector in selectors)
-    return Selector.literal(name) if is_exact else Selector(f"regex:{re.escape(name)}")
+    only = {topic: None if of_topic is None else frozenset(of_topic) for topic, of_topic in numbers.items()}
+    return replace(
+        request,
+        topics=tuple(replace(part, only=only) if part.offsets else part for part in request.topics),
+        groups=tuple(replace(part, only=frozenset(only)) for part in request.groups),
+    )
 
 
 def _readings(text: str) -> tuple[str, ...]:

@@ -228,6 +228,11 @@ class Policy(Envelope, ABC):
         """Groups whose commits the policy waits for, and which no other policy may remove."""
         return ()
 
+    @property
+    def compares_subjects(self) -> bool:
+        """Whether a decision depends on the facts of the policy's other subjects."""
+        return False
+
     def claimed_partitions(self, name: str) -> frozenset[int] | None:
         """Return the partition numbers it claims of a topic; None: all of them, or a group."""
         return None

@@ -106,6 +106,11 @@ class LeaderPolicy(Policy):
             return tuple(map(Selector, self.spec.partitions))
         return self.spec.topics or ()
 
+    @property
+    def compares_subjects(self) -> bool:
+        """`tolerance` is a share of all partitions that prefer a broker."""
+        return self.spec.tolerance > 0
+
     def claimed_partitions(self, name: str) -> frozenset[int] | None:
         return None if self.spec.partitions is None else frozenset(self.spec.partitions.get(name, ()))
 

@@ -71,7 +71,12 @@ class PartitionRequest:
 
 def exact_topics(request: ScanRequest) -> frozenset[str]:
     """Topics that the request names: they are described even where the listing lacks them."""
-    return frozenset(s.name for part in request.topics for s in part.topics if s.name is not None)
+    return frozenset(
+        selector.name
+        for part in request.topics
+        for selector in part.topics
+        if selector.name is not None and (part.only is None or selector.name in part.only)
+    )
 
 
 def select_topics(request: ScanRequest, names: Iterable[str]) -> dict[str, tuple[TopicRequest, ...]]:
@@ -80,7 +85,8 @@ def select_topics(request: ScanRequest, names: Iterable[str]) -> dict[str, tuple
     by_name: dict[str, list[TopicRequest]] = {}
     for part in request.topics:
         skip = part.patterns_skip_underscore
-        for name in select(names, part.topics, excluding=part.except_topics, patterns_skip_underscore=skip):
+        asked = names if part.only is None else names & part.only.keys()
+        for name in select(asked, part.topics, excluding=part.except_topics, patterns_skip_underscore=skip):
             by_name.setdefault(name, []).append(part)
     return {name: tuple(by_name[name]) for name in sorted(by_name)}
 
@@ -88,7 +94,11 @@ def select_topics(request: ScanRequest, names: Iterable[str]) -> dict[str, tuple
 def select_groups(requests: Sequence[GroupRequest], names: Iterable[str]) -> frozenset[str]:
     """Groups that some part of the request selects."""
     names = frozenset(names)
-    return frozenset(name for part in requests for name in select(names, part.groups, excluding=part.except_groups))
+    return frozenset(
+        name
+        for part in requests
+        for name in select(names if part.only is None else names & part.only, part.groups, excluding=part.except_groups)
+    )
 
 
 def partition_requests(request: ScanRequest, listing: TopicListing) -> Iterator[PartitionRequest]:
@@ -97,9 +107,7 @@ def partition_requests(request: ScanRequest, listing: TopicListing) -> Iterator[
         by_parts: dict[tuple[int, ...], list[PartitionFacts]] = {}
         for facts in listing.partitions.get(name, ()):
             number = facts.partition.partition
-            key = tuple(
-                index for index, part in enumerate(parts) if part.partitions is None or number in part.partitions
-            )
+            key = tuple(index for index, part in enumerate(parts) if part.has_partition(name, number))
             if key:
                 by_parts.setdefault(key, []).append(facts)
         for key, partitions in by_parts.items():

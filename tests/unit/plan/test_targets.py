@@ -63,20 +63,30 @@ def test_a_target_makes_the_scan_smaller() -> None:
     policies = [floor("clicks-*", keep=LAST, expectAtMost=9), removal("old-*", expectAtMost=9), leaders("payments")]
     request = planner.scan_request(policies, NOW_MS, targets=["clicks-1[3]"])
     (topics,) = request.topics
-    assert [selector.text for selector in topics.topics] == ["regex:clicks\\-1"], "only where it is listed"
-    assert topics.partitions == {3}
+    assert [selector.text for selector in topics.topics] == ["clicks-*"], "only where it is listed"
+    assert topics.only == {"clicks-1": {3}}
     assert not request.groups
     request = planner.scan_request(policies, NOW_MS, targets=["old-etl"])
     assert not request.topics
-    assert request.groups[0].groups == (Selector("regex:old\\-etl"),)
+    assert request.groups[0].groups == (Selector("old-*"),)
+    assert request.groups[0].only == {"old-etl"}
     assert not request.cluster_records
 
 
 def test_targets_of_one_topic_add_up() -> None:
     request = planner.scan_request([floor(keep=LAST)], NOW_MS, targets=["orders[3]", "orders[1]"])
-    assert [topics.partitions for topics in request.topics] == [{1, 3}]
+    assert [topics.only for topics in request.topics] == [{"orders": {1, 3}}]
     whole = planner.scan_request([floor(keep=LAST)], NOW_MS, targets=["orders[3]", "orders"])
-    assert [topics.partitions for topics in whole.topics] == [None]
+    assert [topics.only for topics in whole.topics] == [{"orders": None}]
+
+
+def test_no_candidate_means_none() -> None:
+    """An apply of an empty plan would otherwise scan the cluster and decide everything."""
+    facts = snapshot(partition(0), topic(), group("old-etl"))
+    policies = [floor(keep=LAST), removal("old-*", expectAtMost=9), leaders("*", expectAtMost=9)]
+    assert planner.scan_request(policies, NOW_MS, candidates=()) == ScanRequest()
+    assert planned(policies, facts, candidates=()).decisions == ()
+    assert planned(policies, facts, candidates=None).decisions == planned(policies, facts).decisions != ()
 
 
 def test_metadata_is_read_as_a_whole() -> None:
@@ -127,7 +137,7 @@ def test_explaining_a_subject_reads_what_it_may_mean_and_no_more() -> None:
     ):
         candidates = find_candidates(text, policies)
         request = planner.scan_request(policies, NOW_MS, candidates=candidates)
-        assert all(part.partitions == {1} for part in request.topics if part.offsets)
+        assert all(part.only == {"orders": {1}} for part in request.topics if part.offsets)
         plan = planned(policies, answered(facts, request), candidates=candidates)
         assert [str(a) for a in find_subjects(text, [decision.address for decision in plan.decisions])] == [subject]
         decisions = [decision for decision in plan.decisions if str(decision.address) == subject]
@@ -141,7 +151,7 @@ def test_what_explain_cannot_mean_fails_before_the_scan() -> None:
     with pytest.raises(UsageError, match=r"^payments: nothing is decided about it, no policy selects"):
         find_candidates("payments", [floor(keep=LAST)])
     group = Address("GroupRemoval", "dead", "long" * 100)
-    assert find_candidates(format_subject(group), policies) == frozenset()
+    assert find_candidates(format_subject(group), policies) is None
     assert find_subjects(format_subject(group), [group]) == [group]
 
 
