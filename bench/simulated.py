@@ -242,11 +242,9 @@ def _plan_and_recheck(steps: Steps, manifests: ClusterManifests, path: Path) -> 
         pass
     steps.prefix = "recheck: "
     steps.mark("selection and chunks")
-    snapshot = _scan(recheck.scan_request(planned))
+    snapshot = _scan(recheck.scan_request(planned, manifests.policies, NOW_MS))
     steps.mark("decisions")
-    checked = recheck.recheck(
-        planned, manifests.cluster, manifests.policies, manifests.waivers, snapshot, now_ms=NOW_MS
-    )
+    checked = recheck.recheck(planned, manifests.cluster, manifests.policies, manifests.waivers, snapshot)
     steps.mark("")
     return {"decisions": len(planned.decisions), "actions": len(planned.actions), "rechecked": len(checked.remaining)}
 

@@ -177,7 +177,7 @@ def apply(
     operations: Collection[type[Operation]] = OPERATIONS,
     reviewed_tree: str | None = None,
 ) -> ApplyResult:
-    """Recheck the actions of these operations with a fresh scan, then send those that remain.
+    """Decide the actions of these operations again with a fresh scan, then send what remains of them.
 
     Other actions are left to another run of the same plan. `reviewed_tree`: the git tree of the
     manifests, which the journal remembers before the first request. Raises WrongCluster, and
@@ -210,10 +210,10 @@ def apply(
     needed = _rechecked_part(planned, selected)
     # A plan has few subjects: the start of Spark would take longer than the reading.
     engine = run.engine if run.engine.name is EngineName.INLINE else replace(run.engine, name=EngineName.AUTO)
-    snapshot = _scan(run, recheck.scan_request(needed), engine, checked_at_ms, action_journal)
-    checked = recheck.recheck(
-        needed, cluster, run.manifests.policies, run.manifests.waivers, snapshot, now_ms=checked_at_ms
-    )
+    manifests = run.manifests
+    request = recheck.scan_request(needed, manifests.policies, checked_at_ms)
+    snapshot = _scan(run, request, engine, checked_at_ms, action_journal)
+    checked = recheck.recheck(needed, cluster, manifests.policies, manifests.waivers, snapshot)
     refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
     remaining = tuple(action for action in checked.remaining if isinstance(action, selected))
     rechecked = tuple(
@@ -253,7 +253,7 @@ def apply(
         request_timeout_ms=math.ceil((run.timeout_s + REQUEST_GRACE_S) * 1000),
         tuning=tuning or Tuning(),
     )
-    context.note_effects(checked.outcomes)
+    context.note_effects(checked.done)
     if remaining:
         run.progress(f"sending requests for {count(len(remaining), 'action')}")
     outcomes = [*rechecked, *send_actions(remaining, context), *deferred]

@@ -80,11 +80,12 @@ _OF_OUTCOME = (
 
 
 def exit_code(outcomes: Collection[Outcome]) -> int:
-    """0: all is done or waiting. 5: something may have been written, and something was not done.
+    """0: all is done, or waits for a clock. 5: something may have been written, and something was not done.
 
-    Nothing written: 1 where anything failed or was not attempted, else 3: blocked, else 4: stale.
+    Nothing written: 1 where anything failed or was not attempted, else 3: blocked, else 4: stale, or
+    held back by a group or a broker.
     """
-    statuses = {outcome.status for outcome in outcomes}
+    statuses = {Status.STALE if outcome.held else outcome.status for outcome in outcomes}
     undone = [code for status, code in _UNDONE.items() if status in statuses]
     if undone and any(map(may_have_written, outcomes)):
         return EXIT_PARTLY

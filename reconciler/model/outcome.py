@@ -11,8 +11,8 @@ class Status(StrEnum):
     """How an action ended.
 
     APPLIED: sent and proven by reading back. SATISFIED: the cluster was as desired already. STALE:
-    the cluster changed, nothing was done. WAITING: right, but not now. BLOCKED: a protection or
-    limit of now. FAILED: a request went out, and the broker refused, or the read-back disagrees.
+    the cluster changed, nothing was done. WAITING: right, but not now. BLOCKED: the manifests of now
+    do not ask for it. FAILED: a request went out, and the broker refused, or the read-back disagrees.
     NOT_ATTEMPTED: no request went out, since a fact could not be read, its intent could not be
     stored, or the run ended before its turn. DEFERRED: of an operation that this
     run leaves to another one; neither done nor a failure.
@@ -37,7 +37,8 @@ class Outcome:
     out. `removed_max`: upper bound of the records removed by this run. `intended`: the journal
     holds its intent, which this outcome has to end, also where no request followed.
     `low_watermark`: as in the newest `ItemResult`. `removed_offsets`: the group's commits right before
-    the newest request to remove it; None: no such request went out.
+    the newest request to remove it; None: no such request went out. `held`: it waits for a group or
+    a broker and not for a clock, so that somebody may have to act.
     """
 
     action: Action
@@ -51,3 +52,4 @@ class Outcome:
     intended: bool = False
     low_watermark: int | None = None
     removed_offsets: tuple[CommittedOffset, ...] | None = None
+    held: bool = False

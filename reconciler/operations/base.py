@@ -15,7 +15,6 @@ from reconciler.model.description import Description, Fact, Figure, SizeChange
 from reconciler.model.names import Address, TopicPartition, format_address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
-from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot, Consumers, Purge, Unknown
 from reconciler.operations.attempt import Attempt, ErrorTable, Response, ResponseAction, Right, StepResult, interpret
 from reconciler.operations.observation import Observation, RecheckFailure
@@ -161,7 +160,7 @@ class Operation(Action):
 
     @abstractmethod
     def approved(self) -> Mapping[str, object]:
-        """Return every value that recheck tests for equality, and that an approval binds.
+        """Return every value that `restrict_to` tests for equality, and that an approval binds.
 
         The plan's digest covers them in this order: another order or name changes every digest.
         """
@@ -231,14 +230,17 @@ class Operation(Action):
 
     # --- recheck
 
-    @classmethod
     @abstractmethod
-    def scan_request(cls, actions: Iterable[Any]) -> ScanRequest:
-        """Return the facts that the recheck of these actions needs."""
+    def done_reason(self, snapshot: ClusterSnapshot) -> str | None:
+        """Return what shows that the desired state of this action is there; None: nothing does."""
+
+    def within(self, saved: Self) -> Self:
+        """Return this action, which `restrict_to` has bounded, under the conditions that `saved` was reviewed with."""
+        return self
 
     @abstractmethod
     def check(self, observation: Observation) -> None:
-        """Raise RecheckFailure or BlockReason unless it holds; every recheck calls it."""
+        """Raise RecheckFailure or BlockReason unless it holds right before its request."""
 
     def recheck(self, observation: Observation) -> RecheckFailure | None:
         """Return why the action does not hold on these facts; None: it holds."""
@@ -249,10 +251,6 @@ class Operation(Action):
         except RecheckFailure as error:
             return error
         return None
-
-    def as_observed(self, observation: Observation) -> Self:
-        """Return the action as the limits count it on these facts, on which it holds."""
-        return self
 
     @property
     def removed_group(self) -> str | None:

@@ -4,8 +4,7 @@ The request goes to the group's coordinator. A group that was created again unde
 another group: its commits tell, and it is never removed in the place of the first.
 """
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -16,13 +15,11 @@ from reconciler.model.description import Description, Fact, IdleGroup
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
-from reconciler.model.scan_request import GroupRequest, ScanRequest
-from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, GroupType, Unknown
 from reconciler.operations.attempt import Attempt, ErrorMeaning, ErrorTable, Response, ResponseAction, Right, StepResult
 from reconciler.operations.base import NO_LIMITS, Effect, Limit, LimitUsage, Operation, RunContext, beyond_review
 from reconciler.operations.checks import known, suggestion
-from reconciler.operations.observation import Observation, RecheckFailure, check_unprotected
+from reconciler.operations.observation import Observation, RecheckFailure
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import approximate_duration, count, format_duration, format_time
 from reconciler.text.phrase import escaped_name, name, sentence, strong
@@ -221,22 +218,17 @@ class DeleteGroup(Operation):
 
     # --- recheck
 
-    @classmethod
-    def scan_request(cls, actions: Iterable["DeleteGroup"]) -> ScanRequest:
-        by_evidence: defaultdict[bool, list[Selector]] = defaultdict(list)
-        for action in actions:
-            by_evidence[action.seen.newest_record is not None].append(Selector.literal(action.group))
-        requests = [GroupRequest(groups=tuple(groups), activity=has) for has, groups in by_evidence.items()]
-        return ScanRequest(groups=tuple(requests))
+    def done_reason(self, snapshot: ClusterSnapshot) -> str | None:
+        facts = snapshot.groups.get(self.group)
+        if facts is not None or snapshot.groups_incomplete is not None:
+            return None
+        return "it is not listed any more"
 
     def check(self, observation: Observation) -> None:
         """Test that it is listed and EMPTY, with the same type and commits, and no newer record."""
         name = f"group {quoted(self.group)}"
-        check_unprotected(observation.protection.of_group(self.group))
         facts = observation.snapshot.groups.get(self.group)
         if facts is None or not known(facts.listed, f"whether {name} exists"):
-            if observation.complete:
-                check_absence(self.group, facts, observation.snapshot)
             raise RecheckFailure(Status.SATISFIED, "it is not listed any more")
         type_ = known(facts.type, "the type of", name)
         if type_ not in REMOVABLE:
@@ -247,7 +239,7 @@ class DeleteGroup(Operation):
             raise RecheckFailure(Status.FAILED, f"the state of {name} could not be read")
         if facts.state is not GroupState.EMPTY:
             raise RecheckFailure(Status.STALE, f"{name} is {facts.state} now")
-        if self.seen.commits and facts.commits == 0 and not observation.complete:
+        if self.seen.commits and facts.commits == 0:
             # The list call and the commits are two requests: another run removed it between them.
             raise RecheckFailure(Status.FAILED, f"{name} has no commits any more, and is still listed")
         if known(facts.fingerprint, "the commits of", name) != self.seen.fingerprint:

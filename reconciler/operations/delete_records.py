@@ -5,7 +5,7 @@ here can make it higher, and only the log start offset proves what was done.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -18,7 +18,6 @@ from reconciler.model.description import Description, Fact, OffsetMove, SizeChan
 from reconciler.model.names import Address, TopicPartition, format_subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
-from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ConsumerPosition, Consumers, PartitionFacts, Unknown
 from reconciler.operations import checks
@@ -33,7 +32,7 @@ from reconciler.operations.base import (
     beyond_review,
 )
 from reconciler.operations.elect_leader import observe_leadership
-from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers, check_unprotected
+from reconciler.operations.observation import Observation, RecheckFailure
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import (
     approximate_duration,
@@ -444,79 +443,45 @@ class DeleteRecords(FoldableOperation):
 
     # --- recheck
 
-    @classmethod
-    def scan_request(cls, actions: Iterable["DeleteRecords"]) -> ScanRequest:
-        partitions_of: defaultdict[tuple[frozenset[str], int | None], list[TopicPartition]] = defaultdict(list)
-        for action in actions:
-            partitions_of[frozenset(action.guard.named), action.guard.every_ms].append(action.partition)
-        topics = [
-            TopicRequest(
-                topics=names, partitions=numbers, offsets=True, readers=True, named_groups=named, every_ms=every_ms
-            )
-            for (named, every_ms), partitions in partitions_of.items()
-            for names, numbers in by_partition_numbers(partitions)
-        ]
-        return ScanRequest(topics=tuple(topics), topic_records=bool(topics), cluster_records=bool(topics))
-
-    def as_observed(self, observation: Observation) -> Self:
-        """What retention has removed since the plan is no longer removed by it.
-
-        A group of exceptGroups may have become unknown since then, or fallen behind.
-        """
-        facts = observation.snapshot.partitions[self.partition]
-        assert isinstance(facts.log_start, int)
-        return replace(
-            self,
-            seen=replace(self.seen, log_start=facts.log_start),
-            consumed_by_named=self.consumed_by_named and self._all_have_read(facts, observation),
+    def done_reason(self, snapshot: ClusterSnapshot) -> str | None:
+        facts = snapshot.partitions.get(self.partition)
+        is_reached = (
+            facts is not None
+            and facts.topic_id == self.seen.topic_id
+            and isinstance(facts.log_start, int)
+            and facts.log_start >= self.before_offset
         )
+        return f"the log start is {facts.log_start} already" if facts is not None and is_reached else None
 
-    def _all_have_read(self, facts: PartitionFacts, observation: Observation) -> bool:
-        """Whether every group, those of exceptGroups included, is known to stand at the target."""
-        _, blind_spot = observation.excluder(())
-        if blind_spot is not None:
-            return False
-        readers = checks.known(facts.readers, "the consumers of", self.partition)
-        log_start, high_watermark = self._ends(facts, complete=True)
-        positions = checks.verified_positions(readers, self.seen.topic_id, log_start, high_watermark)
-        return not checks.lagging(positions, self.before_offset, self.guard.named)
+    def within(self, saved: Self) -> Self:
+        """Keep the log start, the high watermark and the positions of groups that the review saw.
+
+        A group without a commit by now was not seen to catch up, so the check right before the request
+        still looks for it.
+        """
+        watched = tuple(reader for reader in saved.guard.watched if reader.committed < self.before_offset)
+        seen = replace(self.seen, log_start=saved.seen.log_start, high_watermark=saved.seen.high_watermark)
+        by_named = self.consumed_by_named and not watched
+        return replace(self, seen=seen, guard=replace(self.guard, accepted=watched), consumed_by_named=by_named)
 
     def check(self, observation: Observation) -> None:
         """Test that topic and log are the same, and that every reader is where it may be."""
-        topic = observation.snapshot.topics.get(self.partition.topic)
-        if topic is not None:
-            check_unprotected(observation.protection.of_topic(topic.name) or checks.system_topic_block(topic))
         facts = observation.partition(self.partition, self.seen.topic_id)
-        log_start, high_watermark = self._ends(facts, complete=observation.complete)
+        log_start = checks.known(facts.log_start, "the log start")
         if log_start >= self.before_offset:
             raise RecheckFailure(Status.SATISFIED, f"the log start is {log_start} already")
+        high_watermark = checks.known(facts.high_watermark, "the high watermark")
+        if not isinstance(facts.leader, int):
+            raise RecheckFailure(Status.FAILED, "the partition has no leader")
         if log_start < self.seen.log_start:
             # An unclean election can bring records back, and the review did not see that those go.
             raise _lower("log start", log_start, self.seen.log_start)
         if high_watermark < self.seen.high_watermark:
             # The log was cut and perhaps filled again: below the target there may be other records.
             raise _lower("high watermark", high_watermark, self.seen.high_watermark)
-        if topic is not None:
-            checks.check_records_deletable(topic)
         self._check_readers(facts, log_start, high_watermark, observation)
         if wait := checks.purge_wait(self.partition, facts.last_purge, self.guard.every_ms, observation.now_ms):
             raise RecheckFailure(Status.WAITING, wait[0])
-
-    def _ends(self, facts: PartitionFacts, *, complete: bool) -> tuple[int, int]:
-        """Return log start and high watermark."""
-        if complete:
-            try:
-                observed = observe_partition(self.partition, facts)
-            except BlockReason as error:
-                raise RecheckFailure(Status.FAILED, error.reason) from None
-            return observed.log_start, observed.high_watermark
-        log_start = checks.known(facts.log_start, "the log start")
-        if log_start >= self.before_offset:
-            return log_start, self.seen.high_watermark
-        high_watermark = checks.known(facts.high_watermark, "the high watermark")
-        if not isinstance(facts.leader, int):
-            raise RecheckFailure(Status.FAILED, "the partition has no leader")
-        return log_start, high_watermark
 
     def _check_readers(
         self, facts: PartitionFacts, log_start: int, high_watermark: int, observation: Observation
@@ -543,8 +508,6 @@ class DeleteRecords(FoldableOperation):
             least = accepted[reader.group]
             _check_position(reader.group, reader.committed, least, f"behind the {least} that the plan accepted")
 
-        if observation.complete:
-            return
         for lag in self.guard.watched:
             # No reader is below the log start, and a group that this run removed reads nothing.
             may_vanish = lag.committed <= self.seen.log_start or lag.group in observation.removed_groups

@@ -16,8 +16,7 @@ from reconciler.model.description import Description, Fact, LeaderMove
 from reconciler.model.names import Address, TopicPartition, format_subject
 from reconciler.model.outcome import Status
 from reconciler.model.ports import Election, Gateway, ItemResult
-from reconciler.model.scan_request import ScanRequest, TopicRequest
-from reconciler.model.snapshot import PartitionFacts, Unknown
+from reconciler.model.snapshot import ClusterSnapshot, PartitionFacts, Unknown
 from reconciler.operations.attempt import Attempt, ErrorMeaning, ErrorTable, Response, ResponseAction, Right
 from reconciler.operations.base import (
     DAY_MS,
@@ -30,7 +29,7 @@ from reconciler.operations.base import (
     beyond_review,
 )
 from reconciler.operations.checks import known
-from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers, check_unprotected
+from reconciler.operations.observation import Observation, RecheckFailure
 from reconciler.text.formatting import broker_ids, count, count_partitions
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
 
@@ -227,15 +226,14 @@ class ElectLeader(FoldableOperation):
 
     # --- recheck
 
-    @classmethod
-    def scan_request(cls, actions: Iterable["ElectLeader"]) -> ScanRequest:
-        requests = by_partition_numbers(action.partition for action in actions)
-        return ScanRequest(topics=tuple(TopicRequest(topics=names, partitions=numbers) for names, numbers in requests))
+    def done_reason(self, snapshot: ClusterSnapshot) -> str | None:
+        facts = snapshot.partitions.get(self.partition)
+        if facts is None or facts.topic_id != self.seen.topic_id or not self._has_wanted_leader(facts):
+            return None
+        return f"broker {facts.leader} leads already"
 
     def check(self, observation: Observation) -> None:
         """Test that topic and replicas are the same, and that the election is still right."""
-        if self.election is Election.UNCLEAN:
-            check_unprotected(observation.protection.of_topic(self.partition.topic))
         facts = observation.partition(self.partition, self.seen.topic_id)
         replicas = known(facts.replicas, "the replicas of", self.partition)
         in_sync = known(facts.in_sync, "the in-sync replicas of", self.partition)
@@ -245,13 +243,8 @@ class ElectLeader(FoldableOperation):
         if replicas != self.seen.replicas:
             change = f"{broker_ids(replicas)} now, they were {broker_ids(self.seen.replicas)}"
             raise RecheckFailure(Status.STALE, f"the replicas are {change}")
-        if observation.complete:
-            in_sync = tuple(broker for broker in in_sync if broker in observation.snapshot.brokers)
         if self.leader_wanted is not None and self.leader_wanted not in in_sync:
             raise RecheckFailure(Status.STALE, f"broker {self.leader_wanted} is not alive and in sync now")
-        if self.election is Election.UNCLEAN and observation.complete and in_sync:
-            detail = f"broker {in_sync[0]} is alive and in sync now: no record needs to be lost"
-            raise RecheckFailure(Status.STALE, detail)
 
     # --- apply
 

@@ -1,137 +1,156 @@
-"""Compares every action of a plan with a fresh snapshot, before the first request. Pure.
+"""Decides the subjects of a saved plan again, on facts of now, and keeps what both decisions hold. Pure.
 
-An action remains only if everything that it was decided on still holds; no target moves. `apply/`
-checks again right before each request.
+`plan/planner.py` alone decides what may happen, and `restrict_to` makes it smaller. `apply/` checks
+again right before each request.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from reconciler.errors import PlanUnusable, WrongCluster
-from reconciler.model.action import Action
-from reconciler.model.block_reason import BlockReason
+from reconciler.model.block_reason import BLOCK_CODES, BlockReason, Origin
 from reconciler.model.garbage import gc_paused
+from reconciler.model.names import Address, format_address
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import LimitVerdict, Plan
+from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, Satisfied, Skipped, Waiting
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot
-from reconciler.operations import OPERATIONS, Operation
-from reconciler.operations.observation import Observation, RecheckFailure
-from reconciler.plan import limits
-from reconciler.plan.conflicts import ConflictIndex
+from reconciler.operations import Operation
+from reconciler.plan import limits, planner
+from reconciler.plan.targets import with_parents
 from reconciler.policies import Policy
-from reconciler.policies.base import Selection
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.waiver import Waiver
-from reconciler.text.formatting import format_instant
+from reconciler.text.formatting import approximate_duration, format_instant
+
+CLOCKS_APART_MAX_MS = 60_000
+"""How far in the future a plan's scan may lie: clocks of machines differ by seconds."""
+_STATUS_OF = {
+    Origin.MANIFESTS: Status.BLOCKED,
+    Origin.UNREAD: Status.NOT_ATTEMPTED,
+    Origin.CLUSTER: Status.STALE,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Recheck:
-    """Actions that still hold, in the plan's order, outcomes of the others, and the limits now."""
+    """What may be sent of a saved plan, in its order, and the outcomes of the other actions.
 
-    remaining: tuple[Action, ...]
+    `remaining`: each within the saved action of its address. `done`: those of `outcomes` whose desired
+    state the cluster shows. `limits`: of what remains, on facts of now.
+    """
+
+    remaining: tuple[Operation, ...]
     outcomes: tuple[Outcome, ...]
+    done: tuple[Outcome, ...]
     limits: tuple[LimitVerdict, ...]
 
 
-def scan_request(plan: Plan) -> ScanRequest:
-    """Return what the recheck needs: the plan's partitions, and all groups that may read them."""
-    return ScanRequest.union(
-        operation.scan_request([action for action in plan.actions if isinstance(action, operation)])
-        for operation in OPERATIONS
-    )
+def scan_request(saved: Plan, policies: Iterable[Policy], now_ms: int) -> ScanRequest:
+    """Return the facts that deciding the saved actions again needs."""
+    return planner.scan_request(policies, now_ms, candidates=[action.address for action in saved.actions])
 
 
 @gc_paused()
 def recheck(
-    plan: Plan,
-    cluster: Cluster,
-    policies: Sequence[Policy],
-    waivers: Iterable[Waiver],
-    snapshot: ClusterSnapshot,
-    now_ms: int,
+    saved: Plan, cluster: Cluster, policies: Sequence[Policy], waivers: Sequence[Waiver], snapshot: ClusterSnapshot
 ) -> Recheck:
-    """Compare plan and snapshot, with the present policies, protections, limits and waivers.
+    """Decide again with the policies, protections, limits, waivers and facts of now, within `saved`.
 
-    `snapshot` answers `scan_request(plan)`. Raises WrongCluster, and PlanUnusable for a plan that
-    has expired or acts on one subject twice.
+    `snapshot` answers `scan_request(saved, policies, snapshot.observed_at_ms)`. Raises WrongCluster, and
+    PlanUnusable for a plan that has expired, is of the future, or acts on one subject twice.
     """
-    operations = [action for action in plan.actions if isinstance(action, Operation)]
-    _check_usable(plan, operations, cluster, snapshot, now_ms)
-    observation = Observation(snapshot=snapshot, now_ms=now_ms, complete=True, protection=cluster.protection)
-    authorization = _Authorization(operations, policies)
-    rechecked = []
+    operations = [action for action in saved.actions if isinstance(action, Operation)]
+    _check_usable(saved, operations, cluster, snapshot)
+    decided = planner.plan(
+        cluster=cluster,
+        policies=policies,
+        waivers=waivers,
+        snapshot=snapshot,
+        candidates=[action.address for action in operations],
+    )
+    decisions = {decision.address: decision for decision in decided.decisions}
+    by_address = {policy.address: policy for policy in policies}
+    bounded, remaining, outcomes, done = list[Operation](), list[Operation](), list[Outcome](), list[Outcome]()
     for action in operations:
-        failure = action.recheck(observation)
-        if failure is None or failure.status not in (Status.SATISFIED, Status.BLOCKED):
-            failure = authorization.failure(action) or failure or authorization.subject_failure(action, snapshot)
-        rechecked.append((action, failure))
-    remaining = tuple(action for action, failure in rechecked if failure is None)
-    outcomes = (_outcome(action, failure) for action, failure in rechecked if failure is not None)
-    observed = (action.as_observed(observation) for action in remaining)
-    return Recheck(remaining, tuple(outcomes), limits.verdicts(observed, cluster, waivers, snapshot))
+        if (reason := action.done_reason(snapshot)) is not None:
+            done.append(Outcome(action=action, status=Status.SATISFIED, detail=reason))
+            outcomes.append(done[-1])
+            continue
+        decision = _decision(action, decisions, by_address.get(action.address.policy_address), snapshot)
+        if isinstance(decision, Outcome):
+            outcomes.append(decision)
+        else:
+            bounded.append(decision)
+            remaining.append(decision.within(action))
+    verdicts = limits.verdicts(bounded, cluster, waivers, snapshot)
+    return Recheck(tuple(remaining), tuple(outcomes), tuple(done), verdicts)
 
 
-def _outcome(action: Action, failure: RecheckFailure) -> Outcome:
-    """Return the outcome of an action of which nothing is sent, so that it cannot have failed."""
-    status = Status.NOT_ATTEMPTED if failure.status is Status.FAILED else failure.status
-    return Outcome(action=action, status=status, detail=failure.detail)
+def _decision(
+    action: Operation, decisions: Mapping[Address, Decision], policy: Policy | None, snapshot: ClusterSnapshot
+) -> Operation | Outcome:
+    """Return what the new decision about an action's subject leaves of the action, or how it ends."""
+    status, detail, held = Status.STALE, "", False
+    # What blocks the topic or the policy of a subject blocks the subject.
+    decision = next((decisions[at] for at in with_parents(action.address) if at in decisions), None)
+    if policy is None:
+        status, detail = Status.BLOCKED, f"{action.address.policy_address} is not in the manifests that were loaded"
+    elif not isinstance(action, policy.OPERATION):
+        status, detail = Status.BLOCKED, f"{policy.address} never asks for a {action.TITLE}"
+    elif isinstance(decision, Operation):
+        bounded = decision.restrict_to(action)
+        if not isinstance(bounded, BlockReason):
+            return bounded
+        detail = bounded.reason
+    elif isinstance(decision, Satisfied):
+        status, detail = (
+            Status.SATISFIED,
+            f"nothing is due any more: {policy.address} ({policy.declared_at}) is satisfied",
+        )
+    elif isinstance(decision, Waiting):
+        status, detail, held = Status.WAITING, decision.reason, decision.until_ms is None
+    elif isinstance(decision, Blocked | Skipped):
+        is_unread = isinstance(decision, Blocked) and decision.unread
+        status = Status.NOT_ATTEMPTED if is_unread else _STATUS_OF[BLOCK_CODES[decision.code].origin]
+        detail = f"{decision.reason} ({decision.code})"
+    else:
+        status, detail = _undecided(action, policy, snapshot)
+    return Outcome(action=action, status=status, detail=detail, held=held)
 
 
-class _Authorization:
-    """Which actions the loaded policies still allow, whatever the plan file says."""
-
-    def __init__(self, operations: Sequence[Operation], policies: Iterable[Policy]) -> None:
-        names = {operation.address.name for operation in operations}
-        self._selections = {p.address: Selection(p, p.select_among(names), matched=0) for p in policies}
-        index = ConflictIndex(self._selections.values())
-        self._block_removal = index.block_removal
-        self._conflicts = cache(lambda address: index.conflicts(self._selections[address]))
-
-    def failure(self, operation: Operation) -> RecheckFailure | None:
-        """Return why no policy, or more than one, asks for the action; None: one does."""
-        name, number, address = operation.address.name, operation.address.partition, operation.address.policy_address
-        selection = self._selections.get(address)
-        if selection is None:
-            return RecheckFailure(Status.BLOCKED, f"{address} is not in the manifests that were loaded")
-        policy = selection.policy
-        if not isinstance(operation, policy.OPERATION):
-            return RecheckFailure(Status.BLOCKED, f"{address} never asks for a {operation.TITLE}")
-        claimed = policy.claimed_partitions(name)
-        if name not in selection.subjects or not (claimed is None or number in claimed):
-            return RecheckFailure(Status.BLOCKED, f"{address} ({policy.declared_at}) does not select it any more")
-        conflict = self._conflicts(address).get(name)
-        if conflict is not None and (conflict.partitions is None or number in conflict.partitions):
-            return RecheckFailure(Status.BLOCKED, conflict.block.reason)
-        awaited = self._block_removal(operation.removed_group)
-        return None if awaited is None else RecheckFailure(Status.BLOCKED, awaited.reason)
-
-    def subject_failure(self, operation: Operation, snapshot: ClusterSnapshot) -> RecheckFailure | None:
-        """Return why the policy does not act on such a subject, which holds otherwise; None: it does."""
-        selection, name = self._selections[operation.address.policy_address], operation.address.name
-        try:
-            selection.policy.check_subject(name, snapshot, exact=selection.subjects[name])
-        except BlockReason as error:
-            return RecheckFailure(Status.BLOCKED, error.reason)
-        return None
+def _undecided(action: Operation, policy: Policy, snapshot: ClusterSnapshot) -> tuple[Status, str]:
+    """Return why the planner decides nothing about the subject of an action, and how the action ends."""
+    name, number = action.address.name, action.address.partition
+    claimed = policy.claimed_partitions(name)
+    if name not in policy.select_among({name}) or not (claimed is None or number in claimed):
+        return Status.BLOCKED, f"{policy.address} ({policy.declared_at}) does not select it any more"
+    what = policy.SUBJECTS
+    incomplete = snapshot.groups_incomplete if what == "groups" else snapshot.topics_incomplete
+    if incomplete is not None:
+        return Status.NOT_ATTEMPTED, f"it is not listed, but the list of {what} is incomplete: {incomplete.reason}"
+    return Status.STALE, f"{format_address(action.address)} is gone"
 
 
-def _check_usable(
-    plan: Plan, operations: Iterable[Operation], cluster: Cluster, snapshot: ClusterSnapshot, now_ms: int
-) -> None:
+def _check_usable(saved: Plan, operations: Iterable[Operation], cluster: Cluster, snapshot: ClusterSnapshot) -> None:
     actual = {"the brokers are": snapshot.cluster_id, f"{cluster.address} names": cluster.spec.cluster_id}
     for source, cluster_id in actual.items():
-        if cluster_id != plan.cluster_id:
+        if cluster_id != saved.cluster_id:
             raise WrongCluster(
-                f"the plan is for cluster id {plan.cluster_id}, {source} {cluster_id}: nothing was done; choose the "
+                f"the plan is for cluster id {saved.cluster_id}, {source} {cluster_id}: nothing was done; choose the "
                 "right manifests or plan again"
             )
-    if now_ms >= plan.expires_at_ms:
+    now_ms = snapshot.observed_at_ms
+    if now_ms >= saved.expires_at_ms:
         raise PlanUnusable(
-            f"the plan expired at {format_instant(plan.expires_at_ms)}, and now it is {format_instant(now_ms)}: "
+            f"the plan expired at {format_instant(saved.expires_at_ms)}, and now it is {format_instant(now_ms)}: "
             "nothing was done; plan again"
+        )
+    if (ahead_ms := saved.observed_at_ms - now_ms) > CLOCKS_APART_MAX_MS:
+        raise PlanUnusable(
+            f"the plan's scan is stamped {format_instant(saved.observed_at_ms)}, {approximate_duration(ahead_ms)} after "
+            f"the clock of this machine ({format_instant(now_ms)}): nothing was done; set the clock that is wrong, then "
+            "plan again"
         )
     subjects = set()
     for action in operations:

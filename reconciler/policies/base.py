@@ -255,12 +255,6 @@ class Policy(Envelope, ABC):
     def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
         """Yield one decision for each subject, or for each selected partition of a topic."""
 
-    def check_subject(self, name: str, snapshot: ClusterSnapshot, *, exact: bool) -> None:
-        """Raise BlockReason where the policy never acts on the listed subject, in plan and recheck.
-
-        `exact`: whether an exact selector names it.
-        """
-
     def protection_of(self, name: str, protection: Protection) -> BlockReason | None:
         """Return what protects the topic or group `name`; None: nothing."""
         return protection.of_group(name) if self.SUBJECTS == "groups" else protection.of_topic(name)

@@ -256,9 +256,6 @@ class RetentionFloor(Policy):
         )
         return ScanRequest(topics=(request,), topic_records=True, cluster_records=True)
 
-    def check_subject(self, name: str, snapshot: ClusterSnapshot, *, exact: bool) -> None:
-        checks.check_records_deletable(snapshot.topics[name], exact=exact)
-
     def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
         """Yield a decision for each selected partition, or for each topic that does not qualify.
 
@@ -274,7 +271,7 @@ class RetentionFloor(Policy):
         for topic, exact in subjects.items():
             try:
                 facts = checks.listed_topic(topic, snapshot)
-                self.check_subject(topic, snapshot, exact=exact)
+                checks.check_records_deletable(facts, exact=exact)
                 for partition, missing in self.partitions(facts):
                     if missing is None:
                         yield evaluator.decide(partition)
