@@ -184,11 +184,7 @@ def apply(
     PlanUnusable if the tree is not what the plan was calculated from.
     """
     cluster = run.manifests.cluster
-    if planned.cluster_id != cluster.spec.cluster_id:
-        raise WrongCluster(
-            f"the plan is for cluster id {planned.cluster_id}, Cluster/{cluster.metadata.name} is "
-            f"{cluster.spec.cluster_id}: nothing was done; choose the right manifests or plan again"
-        )
+    planned.check_usable(wall_clock_ms(), {f"{cluster.address} is": cluster.spec.cluster_id})
     if reviewed_tree is not None:
         _check_files(planned, run.manifests)
     action_journal = run.open_journal(commit=planned.source.commit)
@@ -208,6 +204,7 @@ def apply(
     clock = steady_clock()
     checked_at_ms = clock()
     needed = _rechecked_part(planned, selected)
+    saved = {action.address: action for action in needed.actions}
     # A plan has few subjects: the start of Spark would take longer than the reading.
     engine = run.engine if run.engine.name is EngineName.INLINE else replace(run.engine, name=EngineName.AUTO)
     manifests = run.manifests
@@ -256,11 +253,19 @@ def apply(
     context.note_effects(checked.done)
     if remaining:
         run.progress(f"sending requests for {count(len(remaining), 'action')}")
-    outcomes = [*rechecked, *send_actions(remaining, context), *deferred]
+    sent = (_with_difference(outcome, saved) for outcome in send_actions(remaining, context))
+    outcomes = [*rechecked, *sent, *deferred]
     run.settle_clock()
     nothing_written = not any(map(results.may_have_written, outcomes))
     code = ExitCode.INTERRUPTED if run.stop() and nothing_written else results.exit_code(outcomes)
     return _result(planned, run, outcomes, code=code)
+
+
+def _with_difference(outcome: Outcome, saved: Mapping[Address, Action]) -> Outcome:
+    """Return the outcome, with what the plan asked for where the manifests and facts of now ask for less."""
+    sent, planned = outcome.action.request(), saved[outcome.action.address].request()
+    less = [f"{name} {value}, {planned[name]} in the plan" for name, value in sent.items() if value != planned[name]]
+    return replace(outcome, detail="; ".join([outcome.detail, *less])) if less else outcome
 
 
 def _check_files(planned: Plan, manifests: ClusterManifests) -> None:

@@ -32,7 +32,7 @@ from reconciler.operations import OPERATIONS, Operation
 from reconciler.pipeline import ApplyResult
 from reconciler.plan import plan_file
 from reconciler.text.escape import display_name, quoted
-from reconciler.text.formatting import approximate_duration, count, format_time
+from reconciler.text.formatting import count, format_time
 
 PAUSED = "RECONCILER_PAUSED"
 """The variable with which an operator stops `converge` and `watch` without a merge."""
@@ -160,15 +160,14 @@ def _plan_and_confirm(manifests: ClusterManifests, settings: Settings, expect_di
 
 
 def _check_plan(plan: Plan, expect_digest: str | None) -> None:
-    """Raise PlanUnusable for another or an expired plan, Refused for a plan beyond a limit."""
+    """Raise PlanUnusable for another plan or one of another time, Refused for a plan beyond a limit."""
     digest = plan_file.digest(plan)
     if expect_digest is not None and expect_digest != digest:
         raise PlanUnusable(
             f"the plan's digest is {digest}, and --expect-digest is {expect_digest or 'empty'}: nothing was done; apply the "
             f"plan that was approved"
         )
-    if (late_ms := wall_clock_ms() - plan.expires_at_ms) > 0:
-        raise PlanUnusable(f"the plan expired {approximate_duration(late_ms)} ago: nothing was done; plan again")
+    plan.check_usable(wall_clock_ms(), {})
     if plan.refused:
         raise Refused("; ".join(verdict.message for verdict in plan.refused))
 

@@ -7,7 +7,7 @@ again right before each request.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from reconciler.errors import PlanUnusable, WrongCluster
+from reconciler.errors import PlanUnusable
 from reconciler.model.block_reason import BLOCK_CODES, BlockReason, Origin
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, format_address
@@ -21,10 +21,7 @@ from reconciler.plan.targets import with_parents
 from reconciler.policies import Policy
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.waiver import Waiver
-from reconciler.text.formatting import approximate_duration, format_instant
 
-CLOCKS_APART_MAX_MS = 60_000
-"""How far in the future a plan's scan may lie: clocks of machines differ by seconds."""
 _STATUS_OF = {
     Origin.MANIFESTS: Status.BLOCKED,
     Origin.UNREAD: Status.NOT_ATTEMPTED,
@@ -61,7 +58,9 @@ def recheck(
     PlanUnusable for a plan that has expired, is of the future, or acts on one subject twice.
     """
     operations = [action for action in saved.actions if isinstance(action, Operation)]
-    _check_usable(saved, operations, cluster, snapshot)
+    cluster_ids = {"the brokers are": snapshot.cluster_id, f"{cluster.address} names": cluster.spec.cluster_id}
+    saved.check_usable(snapshot.observed_at_ms, cluster_ids)
+    _check_subjects(operations)
     decided = planner.plan(
         cluster=cluster,
         policies=policies,
@@ -132,26 +131,7 @@ def _undecided(action: Operation, policy: Policy, snapshot: ClusterSnapshot) -> 
     return Status.STALE, f"{format_address(action.address)} is gone"
 
 
-def _check_usable(saved: Plan, operations: Iterable[Operation], cluster: Cluster, snapshot: ClusterSnapshot) -> None:
-    actual = {"the brokers are": snapshot.cluster_id, f"{cluster.address} names": cluster.spec.cluster_id}
-    for source, cluster_id in actual.items():
-        if cluster_id != saved.cluster_id:
-            raise WrongCluster(
-                f"the plan is for cluster id {saved.cluster_id}, {source} {cluster_id}: nothing was done; choose the "
-                "right manifests or plan again"
-            )
-    now_ms = snapshot.observed_at_ms
-    if now_ms >= saved.expires_at_ms:
-        raise PlanUnusable(
-            f"the plan expired at {format_instant(saved.expires_at_ms)}, and now it is {format_instant(now_ms)}: "
-            "nothing was done; plan again"
-        )
-    if (ahead_ms := saved.observed_at_ms - now_ms) > CLOCKS_APART_MAX_MS:
-        raise PlanUnusable(
-            f"the plan's scan is stamped {format_instant(saved.observed_at_ms)}, {approximate_duration(ahead_ms)} after "
-            f"the clock of this machine ({format_instant(now_ms)}): nothing was done; set the clock that is wrong, then "
-            "plan again"
-        )
+def _check_subjects(operations: Iterable[Operation]) -> None:
     subjects = set()
     for action in operations:
         if (key := (type(action), action.subject)) in subjects:
