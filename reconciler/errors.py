@@ -41,10 +41,12 @@ class ManifestsInvalid(ReconcilerError):
     """`diagnostics`: those of the whole run in file order (manifest.diagnostics.Diagnostic).
 
     `clusters`: the Cluster manifests without an error of their own, or of another one of the same name.
+    `contents`: as in ManifestSet.
     """
 
-    def __init__(self, diagnostics: Sequence[Any], clusters: Sequence[Any] = ()) -> None:
+    def __init__(self, diagnostics: Sequence[Any], clusters: Sequence[Any] = (), contents: Sequence[str] = ()) -> None:
         super().__init__(f"{len(diagnostics)} problem(s) in the manifests")
+        self.contents = tuple(contents)
         self.diagnostics = tuple(diagnostics)
         self.clusters = tuple(clusters)
 

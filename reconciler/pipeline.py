@@ -20,7 +20,7 @@ from reconciler.journal import journal
 from reconciler.journal.entry import JournalEntry
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
-from reconciler.journal.review import ReviewedTree, ci_run
+from reconciler.journal.release import Approval, ci_run, manifests_hash
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import REQUEST_GRACE_S, KafkaSession
@@ -41,7 +41,6 @@ from reconciler.scan import check_packages
 from reconciler.scan.engine import Engine, EngineName
 from reconciler.suggest import rules as suggestion_rules
 from reconciler.suggest.findings import Suggestions
-from reconciler.text.escape import display_name
 from reconciler.text.formatting import count
 
 
@@ -175,18 +174,23 @@ def apply(
     dry_run: bool = False,
     tuning: Tuning | None = None,
     operations: Collection[type[Operation]] = OPERATIONS,
-    reviewed_tree: str | None = None,
+    release: bool = False,
 ) -> ApplyResult:
     """Decide the actions of these operations again with a fresh scan, then send what remains of them.
 
-    Other actions are left to another run of the same plan. `reviewed_tree`: the git tree of the
-    manifests, which the journal remembers before the first request. Raises WrongCluster, and
-    PlanUnusable if the tree is not what the plan was calculated from.
+    Other actions are left to another run of the same plan. `release`: release the manifests to later
+    runs before the first request. Raises WrongCluster, and PlanUnusable for a release of manifests that
+    the plan was not calculated from.
     """
     cluster = run.manifests.cluster
     planned.check_usable(wall_clock_ms(), {f"{cluster.address} is": cluster.spec.cluster_id})
-    if reviewed_tree is not None:
-        _check_files(planned, run.manifests)
+    manifests_now = manifests_hash(run.manifests.files)
+    if release and manifests_now != manifests_hash(planned.source.manifests):
+        raise PlanUnusable(
+            f"--release: the manifests of {cluster.address} are not those that the plan was calculated from, so its "
+            "approval does not release them: nothing was done; plan these manifests (in a workflow of `init`, re-run all "
+            "its jobs), and have that plan approved"
+        )
     action_journal = run.open_journal(commit=planned.source.commit)
     digest = plan_file.digest(planned)
     selected = tuple(operations)
@@ -227,8 +231,8 @@ def apply(
         detail = "a limit refuses the plan as it stands now" if refused else "dry run: would be sent"
         outcomes = [Outcome(action=a, status=Status.NOT_ATTEMPTED, detail=detail) for a in remaining]
         return _result(planned, run, (*rechecked, *outcomes, *deferred), refused=refused)
-    if reviewed_tree is not None:
-        action_journal.record_review(reviewed_tree, run_id=run.run_id, at_ms=wall_clock_ms())
+    if release:
+        action_journal.record_release(manifests_now, run_id=run.run_id, at_ms=wall_clock_ms())
     # the journal would otherwise show these actions as open for ever
     ended_intents = [outcome for outcome in rechecked if outcome.action.address in intents]
     with suppress(JournalUnavailable):  # the first intent will fail, too, and nothing is sent then
@@ -268,18 +272,6 @@ def _with_difference(outcome: Outcome, saved: Mapping[Address, Action]) -> Outco
     return replace(outcome, detail="; ".join([outcome.detail, *less])) if less else outcome
 
 
-def _check_files(planned: Plan, manifests: ClusterManifests) -> None:
-    """Raise PlanUnusable if the plan comes from other files: its approval is none of these manifests."""
-    then = {file.path: file.sha256 for file in planned.source.manifests}
-    now = {file.path: file.sha256 for file in manifests.files}
-    if changed := sorted(path for path in then.keys() | now.keys() if then.get(path) != now.get(path)):
-        others = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        raise PlanUnusable(
-            f"--reviewed-tree: {display_name(changed[0])}{others} is not what the plan was calculated from, so the approval "
-            "of the plan is none of this tree: nothing was done; plan the tree, and have that plan reviewed"
-        )
-
-
 def _rechecked_part(planned: Plan, operations: tuple[type[Operation], ...]) -> Plan:
     """Return the plan with the actions of these operations, and those on whose effects they rest."""
     needs_removals = any(operation.RESTS_ON_REMOVALS for operation in operations)
@@ -290,9 +282,13 @@ def _rechecked_part(planned: Plan, operations: tuple[type[Operation], ...]) -> P
     )
 
 
-def converge(run: Run, *, on_plan: Callable[[Plan], None]) -> ApplyResult:
-    """Plan and apply `mode: continuous`: a review approved its rules, limits bound each run."""
+def converge(run: Run, *, on_plan: Callable[[Plan], None], confirm: Callable[[], None] = lambda: None) -> ApplyResult:
+    """Plan and apply `mode: continuous`: a review approved its rules, limits bound each run.
+
+    `confirm`: called after the scan; raises if the manifests are not the present ones any more.
+    """
     planned = plan(run, modes=(Mode.CONTINUOUS,))
+    confirm()
     on_plan(planned)
     if planned.actions and not planned.refused:
         return apply(planned, run)
@@ -300,19 +296,24 @@ def converge(run: Run, *, on_plan: Callable[[Plan], None]) -> ApplyResult:
     return _result(planned, run, (), refused=tuple(verdict.message for verdict in planned.refused))
 
 
-def check_review(run: Run, tree: str) -> None:
-    """Raise PlanUnusable unless a run with a reviewed plan has loaded this tree of manifests."""
-    cluster = run.manifests.cluster
-    if run.open_journal().find_review(tree, now_ms=wall_clock_ms()) is None:
-        topic = cluster.spec.journal.topic
-        place = f"the topic {topic}" if topic else "a file, which a fresh checkout does not have"
-        raise PlanUnusable(
-            f"never reviewed: no apply has recorded the tree {tree} in the journal of {cluster.address}, {place}: "
-            f"nothing was done; merge the manifests with a review, and let `apply --reviewed-tree {tree}` record it"
-        )
+def newest_release(run: Run) -> str | None:
+    """Return the hash of the manifests of the newest release; None: the journal has none.
+
+    Raises JournalUnavailable, also for a journal file that git may have delivered with the manifests.
+    """
+    action_journal = run.open_journal()
+    release = action_journal.newest_release(now_ms=wall_clock_ms())
+    if release is not None and isinstance(action_journal.store, JournalFile):
+        path = action_journal.store.path
+        if not gitops.is_outside_of_git(path):
+            raise JournalUnavailable(
+                f"the journal {path} releases nothing: git has it, or does not say that it is untracked, and a commit "
+                "could bring a release along; add .reconciler/ to .gitignore, or name a topic in spec.journal"
+            )
+    return None if release is None else release.manifests
 
 
-def journal_entries(run: Run, *, address: str | None = None) -> Iterator[JournalEntry | ReviewedTree]:
+def journal_entries(run: Run, *, address: str | None = None) -> Iterator[JournalEntry | Approval]:
     """Yield the journal's entries, oldest first. `address`: only what it means, and what is below."""
     action_journal = run.open_journal()
     if address is None:

@@ -13,7 +13,7 @@ from reconciler.cli import console
 from reconciler.cli.settings import Format, Settings
 from reconciler.clock import wall_clock_ms
 from reconciler.codec import HEAD_CHARS, document_kind, wrong_document
-from reconciler.errors import ManifestsInvalid, PlanUnusable, UsageError
+from reconciler.errors import ManifestsInvalid, UsageError
 from reconciler.manifest import files
 from reconciler.manifest.files import ClusterManifests, ManifestSet
 from reconciler.report.diagnostics import DIAGNOSTICS_WRITERS
@@ -40,19 +40,14 @@ PlanAndPaths = Annotated[
 ]
 
 
-def load(paths: Sequence[Path] | None, settings: Settings, *, tree: str | None = None) -> ManifestSet:
-    """Load the manifests. Prints every diagnostic before it raises ManifestsInvalid.
-
-    `tree`: the git tree of the one folder of manifests; raises PlanUnusable for other content.
-    """
+def load(paths: Sequence[Path] | None, settings: Settings) -> ManifestSet:
+    """Load the manifests. Prints every diagnostic before it raises ManifestsInvalid."""
     console.start_logging(settings)
     paths = paths or [files.DEFAULT_FOLDER]
-    if tree is not None and (len(paths) != 1 or not paths[0].is_dir()):
-        raise UsageError(f"the tree {tree} is that of one folder of manifests: name one folder, and no file")
     for path in paths:
         _refuse_document(path)
     try:
-        manifests = files.load(paths, now_ms=wall_clock_ms(), cluster=settings.cluster)
+        return files.load(paths, now_ms=wall_clock_ms(), cluster=settings.cluster)
     except ManifestsInvalid as error:
         writers = {form: partial(write, error.diagnostics) for form, write in DIAGNOSTICS_WRITERS.items()}
         console.write_files(settings, writers)
@@ -61,15 +56,6 @@ def load(paths: Sequence[Path] | None, settings: Settings, *, tree: str | None =
         else:
             console.write(writers[settings.output]())
         raise
-    if tree is not None:
-        from reconciler.gitops import tree_difference  # not for commands that need no git
-
-        if difference := tree_difference(paths[0], tree, manifests.files):
-            raise PlanUnusable(
-                f"the manifests are not those of the tree {tree}: {difference}; nothing was done, commit the change and "
-                "have it reviewed"
-            )
-    return manifests
 
 
 def _refuse_document(path: Path) -> None:
@@ -81,22 +67,21 @@ def _refuse_document(path: Path) -> None:
             raise UsageError(wrong_document(path, kind, "a manifest"))
 
 
-def load_clusters(
-    paths: Sequence[Path] | None, settings: Settings, *, tree: str | None = None
-) -> list[ClusterManifests]:
-    """Load the manifests of each cluster; with --cluster only of that one. `tree`: as in `load`."""
-    manifests = load(paths, settings, tree=tree)
+def load_clusters(paths: Sequence[Path] | None, settings: Settings) -> list[ClusterManifests]:
+    """Load the manifests of each cluster; with --cluster only of that one."""
+    return selected(load(paths, settings), settings)
+
+
+def selected(manifests: ManifestSet, settings: Settings) -> list[ClusterManifests]:
+    """Return the manifests of each cluster; with --cluster only of that one."""
     return [manifests.for_cluster(settings.cluster)] if settings.cluster else list(manifests.by_cluster)
 
 
 def load_cluster(
-    paths: Sequence[Path] | None, settings: Settings, *, cluster_id: str | None = None, tree: str | None = None
+    paths: Sequence[Path] | None, settings: Settings, *, cluster_id: str | None = None
 ) -> ClusterManifests:
-    """Load the manifests of --cluster, of this cluster id or of the only one. Raises UsageError.
-
-    `tree`: as in `load`.
-    """
-    manifests = load(paths, settings, tree=tree)
+    """Load the manifests of --cluster, of this cluster id or of the only one. Raises UsageError."""
+    manifests = load(paths, settings)
     names = [cluster.metadata.name for cluster in manifests.clusters if cluster.spec.cluster_id == cluster_id]
     return manifests.for_cluster(settings.cluster or (names[0] if len(names) == 1 else None))
 

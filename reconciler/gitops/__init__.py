@@ -7,15 +7,15 @@ never from a package index, where anyone could register the name. `templates/` h
 example per policy; the examples name topics and groups that no cluster has.
 """
 
-import hashlib
 import json
 import os
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from string import Template
 from urllib.parse import urlparse
 from urllib.request import url2pathname
@@ -30,6 +30,8 @@ DEPENDABOT = ".github/dependabot.yml"
 """What keeps the commits of the actions current; this project's own file covers more than actions."""
 SOURCE_FILE = "source.txt"
 """Beside this file in a distribution: OWNER/NAME@COMMIT that it was built from, written by hatch_build.py."""
+_LOCKS = ("index.lock", "HEAD.lock", "rebase-merge", "rebase-apply")
+"""What the git folder of a checkout holds while git changes its files."""
 SCHEMA = "schemas/manifest.json"
 """Path of the JSON Schema in the repository; the first line of each manifest names it."""
 IGNORE_FILE = ".gitignore"
@@ -127,7 +129,8 @@ def _source(url: str, commit: str) -> str | None:
 
 def run_git(folder: Path, *arguments: str | Path) -> str | None:
     """Return the output of git without its newline; None if git fails, hangs or is missing."""
-    command = ["git", "-C", folder, *arguments]
+    # `git status` would take the lock of the index, and get in the way of whoever works in the checkout.
+    command = ["git", "--no-optional-locks", "-C", folder, *arguments]
     try:
         result = subprocess.run(
             command, capture_output=True, text=True, errors="surrogateescape", timeout=30, check=False
@@ -155,36 +158,39 @@ def git_source(manifests: tuple[ManifestFile, ...]) -> Source:
     return Source(commit=commit, dirty=outside or changed != "" or tracked is None, manifests=manifests)
 
 
-def tree_difference(folder: Path, tree: str, manifests: Sequence[ManifestFile]) -> str:
-    """Return the first difference of the manifests below a folder from a git tree; empty: there is
-    none.
+def find_lock(paths: Iterable[Path]) -> Path | None:
+    """Return what shows that git is changing a checkout that one of the paths is in; None: nothing does."""
+    places = {place for path in paths for place in (path.absolute(), path.resolve())}
+    folders = {_git_folder(place) for place in places}
+    return next((folder / name for folder in folders if folder for name in _LOCKS if _may_exist(folder / name)), None)
 
-    The index and the state of the checkout do not matter: the content that was loaded is compared.
+
+def _may_exist(path: Path) -> bool:
+    try:
+        path.lstat()
+    except OSError as error:
+        return not isinstance(error, (FileNotFoundError, NotADirectoryError))  # a folder that nobody may look into
+    return True
+
+
+def is_outside_of_git(path: Path) -> bool:
+    """Whether git has not delivered this file: it is in no checkout, or git confirms that it is untracked."""
+    return _git_folder(path.absolute()) is None or run_git(path.parent, "ls-files", "--", path.absolute()) == ""
+
+
+def _git_folder(path: Path) -> Path | None:
+    """Return the git folder of the checkout around a path, without git; None: there is none.
+
+    In a worktree and in a submodule, `.git` is a file that names it.
     """
-    listing = run_git(folder, "ls-tree", "-r", "-z", "--full-tree", tree)
-    if listing is None:
-        return f"{folder} is in no git checkout that holds this tree"
-    rows = [row.partition("\t") for row in listing.split("\0") if row]
-    blobs = {path: head.split()[2] for head, _tab, path in rows if head.startswith("100")}
-    names = {path for path in blobs if _is_manifest(PurePosixPath(path))}
-    for manifest in manifests:
-        path = Path(manifest.path)
-        try:
-            name = path.resolve().relative_to(folder.resolve()).as_posix()
-            content = path.read_bytes()
-        except (OSError, ValueError):
-            return f"{path} is no file below {folder}"
-        data = b"blob %d\0%b" % (len(content), content)
-        blob = hashlib.sha1(data, usedforsecurity=False) if len(tree) == 40 else hashlib.sha256(data)
-        if hashlib.sha256(content).hexdigest() != manifest.sha256 or blobs.get(name) != blob.hexdigest():
-            return f"{path} differs from it"
-        names.discard(name)
-    return f"{min(names)} of it is missing in {folder}" if names else ""
-
-
-def _is_manifest(path: PurePosixPath) -> bool:
-    """Whether the loader reads this file of a folder."""
-    return path.suffix.lower() in (".yaml", ".yml") and not any(part.startswith(".") for part in path.parts)
+    for place in (path, *path.parents):
+        git = place / ".git"
+        if git.is_dir():
+            return git
+        if git.is_file():
+            with suppress(OSError):
+                return place / git.read_text(errors="surrogateescape").removeprefix("gitdir:").strip()
+    return None
 
 
 def _resolve_symlinks(path: Path) -> list[Path]:

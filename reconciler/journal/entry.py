@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from reconciler.codec import Codec
 from reconciler.errors import JournalUnavailable
-from reconciler.journal.review import ReviewedTree
+from reconciler.journal import release
+from reconciler.journal.release import Approval
 from reconciler.model.action import Action
 from reconciler.model.bounds import EpochMs, Int64, Total
 from reconciler.model.names import Address
@@ -128,9 +129,9 @@ _IN_BOTH = tuple(f.name for f in fields(BatchItem))
 _IN_COMMON = tuple(f.name for f in fields(BatchLine) if f.name not in ("v", "actions"))
 
 
-def dump(entry: JournalEntry | ReviewedTree) -> str:
+def dump(entry: JournalEntry | Approval) -> str:
     """Return one entry as a line of ASCII JSON without its newline; what is not known is left out."""
-    return entry.dump() if isinstance(entry, ReviewedTree) else _ENTRY.encode(entry)
+    return _ENTRY.encode(entry) if isinstance(entry, JournalEntry) else release.dump(entry)
 
 
 def dump_batch(entries: Sequence[JournalEntry]) -> Iterator[str]:
@@ -177,8 +178,8 @@ def dump_time(at_ms: int, run_id: str) -> str:
 def parse(line: bytes) -> tuple[int, Sequence[JournalEntry]]:
     """Return time and entries of a line. Raises ValueError for what no version has written."""
     try:
-        if review := ReviewedTree.parse(line):
-            return review.at_ms, ()
+        if approval := release.parse(line):
+            return approval.at_ms, ()
         text = line.decode("ascii")
         if text.startswith('{"v":2,'):
             entry = _ENTRY.decode(text)

@@ -16,9 +16,10 @@ from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
 from reconciler.errors import JournalUnavailable
+from reconciler.journal import release
 from reconciler.journal.entry import Event, JournalEntry, RemovedOffsets, create, dump_batch, dump_time, parse
 from reconciler.journal.purge_clock import CLOCK_TOLERANCE_MS, IN_FLIGHT_MAX_MS, PurgeClock
-from reconciler.journal.review import NO_CI_RUN, REVIEW_RECENT_MS, CiRun, ReviewedTree
+from reconciler.journal.release import NO_CI_RUN, RELEASE_RECENT_MS, Approval, CiRun, Release
 from reconciler.model.action import Action
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, TopicPartition
@@ -137,38 +138,59 @@ class ActionJournal:
         """Return the entries of the matching addresses, oldest first."""
         return (entry for entry in self._entries(self.store.lines()) if matching(entry.address))
 
-    def history(self) -> Iterator[JournalEntry | ReviewedTree]:
-        """Return all entries and all reviewed trees, oldest first."""
+    def history(self) -> Iterator[JournalEntry | Approval]:
+        """Return all entries, releases and reviewed trees of earlier versions, oldest first."""
         for line in self.store.lines():
             yield from self._entries([line])
-            if review := ReviewedTree.parse(line.data):
-                yield review
+            if approval := release.parse(line.data):
+                yield approval
 
-    def record_review(self, tree: str, *, run_id: str, at_ms: int) -> None:
-        """Store that a run with a reviewed plan has loaded this tree of manifests."""
-        review = ReviewedTree(tree=tree, run_id=run_id, at_ms=at_ms, reviewed_at_ms=at_ms, **self._author)
-        self.store.append([review.dump().encode("ascii")])
+    def record_release(self, manifests: str, *, run_id: str, at_ms: int) -> None:
+        """Store that a run with an approved plan of these manifests has loaded them.
 
-    def find_review(self, tree: str, *, now_ms: int) -> ReviewedTree | None:
-        """Return a record of a reviewed tree; None: no run has stored one, or the journal has lost
-        it.
+        Its time is later than that of every release before it, also where clocks differ.
+        """
+        last = self._find_release(at_ms)
+        released_at_ms = at_ms if last is None else max(at_ms, last.released_at_ms + 1)
+        self._store(
+            Release(manifests=manifests, run_id=run_id, at_ms=at_ms, released_at_ms=released_at_ms, **self._author)
+        )
+
+    def newest_release(self, *, now_ms: int) -> Release | None:
+        """Return the newest release; None: no run has stored one, or the journal has lost it.
 
         An old record is stored again, so that the retention of a topic never removes the last one.
+        Whoever stores it reads on: a release that came in between is newer, and is kept as well.
         """
-        review: ReviewedTree | None = None
-        for since_ms in (now_ms - REVIEW_RECENT_MS, 0):  # most runs read one day
-            for line in self.store.lines(since_ms=since_ms, containing=tree.encode("ascii")):
-                try:
-                    record = ReviewedTree.parse(line.data)
-                except ValueError as error:
-                    raise self.store.damaged(line.location, error) from None
-                if record is not None and record.tree == tree:
-                    review = record
-            if review is not None:
-                break
-        if review is not None and not 0 <= now_ms - review.at_ms <= REVIEW_RECENT_MS // 2:
-            self.store.append([replace(review, at_ms=now_ms).dump().encode("ascii")])
-        return review
+        newest, kept_ms = self._find_release(now_ms), -1
+        while (
+            newest is not None
+            and newest.released_at_ms != kept_ms
+            and not 0 <= now_ms - newest.at_ms <= RELEASE_RECENT_MS // 2
+        ):
+            self._store(replace(newest, at_ms=now_ms))
+            kept_ms = newest.released_at_ms
+            newest = self._last_release(since_ms=min(newest.at_ms, now_ms) - RELEASE_RECENT_MS)
+        return newest
+
+    def _find_release(self, now_ms: int) -> Release | None:
+        """Return the newest release. Most runs read one day."""
+        return self._last_release(since_ms=now_ms - RELEASE_RECENT_MS) or self._last_release(since_ms=0)
+
+    def _last_release(self, *, since_ms: int) -> Release | None:
+        """Return the release with the latest time, in its last record."""
+        newest: Release | None = None
+        for line in self.store.lines(since_ms=since_ms, containing=b'"released_at_ms":'):
+            try:
+                approval = release.parse(line.data)
+            except ValueError as error:
+                raise self.store.damaged(line.location, error) from None
+            if isinstance(approval, Release) and (newest is None or approval.released_at_ms >= newest.released_at_ms):
+                newest = approval
+        return newest
+
+    def _store(self, approval: Release) -> None:
+        self.store.append([release.dump(approval).encode("ascii")])
 
     def open_intents(self, plan_digest: str, *, since_ms: int = 0) -> Mapping[Address, JournalEntry]:
         """Return each action's newest intent, where no later outcome of any run decides it.

@@ -88,6 +88,18 @@ class ClusterManifests:
         cluster = self.cluster.model_copy(update={"spec": spec.model_copy(update={"protect": protect})})
         return replace(self, cluster=cluster)
 
+    def while_pending(self, changed: "ClusterManifests") -> "ClusterManifests":
+        """Return what is in force while it is open whether somebody wrote `changed` as it is.
+
+        What either protects is protected. A policy acts if both have it; of every other one, only its
+        claims and the groups that it awaits count.
+        """
+        theirs = {policy.address: (policy.mode, policy.spec) for policy in changed.policies}
+        same = {policy.address for policy in self.policies if theirs.get(policy.address) == (policy.mode, policy.spec)}
+        ours = (policy if policy.address in same else policy.without_actions() for policy in self.policies)
+        more = (policy.without_actions(" (changed)") for policy in changed.policies if policy.address not in same)
+        return replace(self.with_protections(changed.cluster), policies=(*ours, *more))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestSet:
@@ -96,6 +108,11 @@ class ManifestSet:
     by_cluster: Sequence[ClusterManifests]
     files: Sequence[ManifestFile]
     warnings: Sequence[Diagnostic]
+
+    @property
+    def contents(self) -> tuple[str, ...]:
+        """What was read, as `read_contents` returns it."""
+        return tuple(sorted(file.sha256 for file in self.files))
 
     @property
     def clusters(self) -> tuple[Cluster, ...]:
@@ -127,13 +144,27 @@ def load(paths: Sequence[Path], *, now_ms: int, cluster: str | None = None) -> M
     `now_ms`: the time for rules about instants. `cluster`: must be a cluster of the set.
     Raises ManifestsInvalid with all diagnostics in file order, UsageError for an unknown `cluster`.
     """
-    inodes: set[tuple[int, int]] = set()
-    folders = list(map(_folder_of, paths))
-    files = [file for path in paths for file in _read_below(path, folders, inodes)]
-    manifests = validate_sources(files, now_ms=now_ms)
+    manifests = validate_sources(_read(paths), now_ms=now_ms)
     if cluster is not None:
         manifests.for_cluster(cluster)
     return manifests
+
+
+def read_contents(paths: Sequence[Path]) -> tuple[str, ...]:
+    """Return the sorted content hashes of all manifests below `paths`, and the errors of reading."""
+    return _contents(_read(paths))
+
+
+def _read(paths: Sequence[Path]) -> list[SourceFile | Diagnostic]:
+    inodes: set[tuple[int, int]] = set()
+    folders = list(map(_folder_of, paths))
+    return [file for path in paths for file in _read_below(path, folders, inodes)]
+
+
+def _contents(files: Iterable[SourceFile | Diagnostic]) -> tuple[str, ...]:
+    return tuple(
+        sorted(file.sha256 if isinstance(file, SourceFile) else f"{file.location.path}: {file.code}" for file in files)
+    )
 
 
 def validate_sources(files: Sequence[SourceFile | Diagnostic], *, now_ms: int) -> ManifestSet:
@@ -164,7 +195,7 @@ def validate_sources(files: Sequence[SourceFile | Diagnostic], *, now_ms: int) -
         )
     diagnostics = list(_in_file_order(diagnostics, files))
     if any(diagnostic.severity == "error" for diagnostic in diagnostics):
-        raise ManifestsInvalid(diagnostics, list(_valid_clusters(items)))
+        raise ManifestsInvalid(diagnostics, list(_valid_clusters(items)), _contents(files))
     return ManifestSet(
         by_cluster=tuple(_of_cluster(name, items) for name in sorted(clusters)),
         files=_manifest_files(sources),

@@ -190,8 +190,8 @@ class Plan:
     `incomplete`: sentences that say what could not be read; empty: everything was. `targets`:
     addresses that the plan was narrowed to; empty: all. `unmatched`: policies that probably mean
     something else, in address order. `continuous`: policies that later runs carry out without
-    another review. `rule_changes`: manifests of limits, protections, waivers and the connection that
-    differ from the base.
+    another review. `rule_changes`: manifests of limits, protections, waivers and the connection, and
+    policies that hold a continuous one back, that differ from the base.
     """
 
     cluster: str

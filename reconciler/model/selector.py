@@ -2,10 +2,11 @@
 
 import fnmatch
 import re
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
 _GLOB = frozenset("*?[")
+_TOKEN = re.compile(r"\[!?\]?[^]]*\]|.", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -55,6 +56,39 @@ class Selector:
     def matches(self, name: str) -> bool:
         """Whether the selector selects `name`."""
         return self.name == name if self._pattern is None else self._pattern.fullmatch(name) is not None
+
+
+def may_share_name(first: Selector, second: Selector) -> bool:
+    """Whether two selectors may select one name, of this cluster or of a later one.
+
+    True where it is not known: for two patterns of which one is a regular expression.
+    """
+    for one, other in ((first, second), (second, first)):
+        if one.name is not None:
+            return other.matches(one.name)
+    if any(selector.text.startswith("regex:") for selector in (first, second)):
+        return True
+    return _globs_meet(*(_TOKEN.findall(selector.text) for selector in (first, second)))
+
+
+def _globs_meet(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Whether a text matches two globs, which are split into characters, sets and wildcards."""
+    seen: set[tuple[int, int]] = set()
+    pending = [(0, 0)]
+    while pending:
+        i, j = place = pending.pop()
+        if place in seen:
+            continue
+        seen.add(place)
+        a, b = "".join(first[i : i + 1]), "".join(second[j : j + 1])
+        if not a and not b:
+            return True
+        if a == "*" or b == "*":
+            pending += [(i + 1, j)] if a else []
+            pending += [(i, j + 1)] if b else []
+        elif a and b and ("?" in (a, b) or min(len(a), len(b)) > 1 or any(map(fnmatch.fnmatchcase, (a, b), (b, a)))):
+            pending.append((i + 1, j + 1))  # two sets of characters: they may have one in common
+    return False
 
 
 class SelectorSet:

@@ -5,16 +5,20 @@ The base are the manifests of the default branch. Nothing here decides an action
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from reconciler.model.action import Mode
 from reconciler.model.names import Address
 from reconciler.model.plan import Change, Rule, Setting
+from reconciler.model.selector import may_share_name
 from reconciler.policies import Policy
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.waiver import Waiver
 from reconciler.text.formatting import format_duration, format_instant
 
 _Settings = Mapping[str, tuple[str, ...]]
+_Manifest = Cluster | Policy | Waiver
+_M = TypeVar("_M", Policy, Waiver)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +57,53 @@ def continuous_policies(rules: RuleSet, base: RuleSet | None = None) -> tuple[Ru
 
 
 def rule_changes(rules: RuleSet, base: RuleSet) -> tuple[Rule, ...]:
-    """Return the Cluster and the waivers that differ from the base, each with the fields that do."""
-    pairs: list[tuple[Cluster | Waiver | None, Cluster | Waiver | None]] = [(rules.cluster, base.cluster)]
-    present, before = ({waiver.address: waiver for waiver in of.waivers} for of in (rules, base))
-    pairs += [(present.get(address), before.get(address)) for address in sorted(present.keys() | before.keys())]
+    """Return the Cluster, the waivers and the policies that hold a continuous one back, where they differ
+    from the base, each with the fields that do.
+
+    Without continuous policies, which `continuous_policies` returns.
+    """
+    continuous = [policy for of in (rules, base) for policy in of.policies if policy.mode is Mode.CONTINUOUS]
+    pairs: list[tuple[_Manifest | None, _Manifest | None]] = [(rules.cluster, base.cluster)]
+    pairs += _pairs(rules.waivers, base.waivers)
+    pairs += [
+        pair
+        for pair in _pairs(rules.policies, base.policies)
+        if not any(policy is version for policy in continuous for version in pair)
+        and any(_may_hold_back(version, policy) for version in filter(None, pair) for policy in continuous)
+    ]
     return tuple(rule for pair in pairs if (rule := _difference(*pair)) is not None)
 
 
-def _difference(present: Cluster | Waiver | None, before: Cluster | Waiver | None) -> Rule | None:
+def _pairs(present: Iterable[_M], before: Iterable[_M]) -> list[tuple[_M | None, _M | None]]:
+    """Return the manifests of each address: the present one, and the one of the base."""
+    now, then = ({manifest.address: manifest for manifest in of} for of in (present, before))
+    return [(now.get(address), then.get(address)) for address in sorted(now.keys() | then.keys())]
+
+
+def _may_hold_back(policy: Policy, continuous: Policy) -> bool:
+    """Whether a policy keeps a continuous one from a subject: it claims it, too, or awaits it as a group.
+
+    In doubt True: two patterns may match a name that the cluster does not have yet.
+    """
+    if continuous.SUBJECTS == "groups" and continuous.select_among(frozenset(policy.awaited_groups)):
+        return True
+    if type(policy) is not type(continuous):  # only policies of one kind conflict
+        return False
+    both = (policy, continuous)
+    names = frozenset(selector.name for of in both for selector in of.selectors if selector.name is not None)
+    if policy.select_among(names).keys() & continuous.select_among(names).keys():
+        return True
+    ours, theirs = ([selector for selector in of.selectors if selector.is_pattern] for of in both)
+    excluded = {selector.text for of in both for selector in of.excluding}
+    return any(
+        may_share_name(first, second)
+        for first in ours
+        for second in theirs
+        if excluded.isdisjoint((first.text, second.text))
+    )
+
+
+def _difference(present: _Manifest | None, before: _Manifest | None) -> Rule | None:
     if present is None:
         return None if before is None else _rule(before, Change.REMOVED, _select(before.spec.settings(), None))
     if before is None:
@@ -103,5 +146,5 @@ def _changes(settings: _Settings, before: _Settings) -> tuple[Setting, ...]:
     )
 
 
-def _rule(manifest: Cluster | Policy | Waiver, change: Change | None, settings: tuple[Setting, ...]) -> Rule:
+def _rule(manifest: _Manifest, change: Change | None, settings: tuple[Setting, ...]) -> Rule:
     return Rule(address=manifest.address, declared_at=manifest.declared_at, change=change, settings=settings)

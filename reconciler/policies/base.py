@@ -188,7 +188,7 @@ class Policy(Envelope, ABC):
         default=Mode.MERGE,
         strict=False,
         examples=["merge"],
-        description="merge: applied from a reviewed plan only. continuous: also by scheduled applies and watch.",
+        description="merge: applied from a reviewed plan only. continuous: also by converge and watch.",
     )
     spec: Any
 
@@ -236,6 +236,11 @@ class Policy(Envelope, ABC):
     def claimed_partitions(self, name: str) -> frozenset[int] | None:
         """Return the partition numbers it claims of a topic; None: all of them, or a group."""
         return None
+
+    def without_actions(self, suffix: str = "") -> Self:
+        """Return a copy that no run without a review carries out. `suffix`: of its name."""
+        metadata = self.metadata.model_copy(update={"name": f"{self.metadata.name}{suffix}"})
+        return self.model_copy(update={"mode": Mode.MERGE, "metadata": metadata})
 
     def exact_claims(self) -> Iterator[ExactClaim]:
         """Yield the subjects that the manifest names exactly and does not except."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from reconciler import operations
 from reconciler.apply.results import ResultRow, ResultsHeader
 from reconciler.journal.entry import Event, JournalEntry
-from reconciler.journal.review import ReviewedTree
+from reconciler.journal.release import Approval, Release, ReviewedTree
 from reconciler.model.names import Address, format_address, format_subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
@@ -139,8 +139,8 @@ def _item(same: Sequence[Outcome | ResultRow]) -> Item:
     return Item(label=label, subject=subject, text=(sentence(text),) if text else (), severity=severity)
 
 
-def journal_report(entries: Sequence[JournalEntry | ReviewedTree]) -> Report:
-    """The report of a journal: its runs, the oldest first, with their intents, outcomes and reviewed trees."""
+def journal_report(entries: Sequence[JournalEntry | Approval]) -> Report:
+    """The report of a journal: its runs, the oldest first, with their intents, outcomes and releases."""
     runs = group_equal(entries, lambda entry: entry.run_id)
     return Report(
         sections=tuple(
@@ -149,7 +149,7 @@ def journal_report(entries: Sequence[JournalEntry | ReviewedTree]) -> Report:
     )
 
 
-def _run_heading(entries: Sequence[JournalEntry | ReviewedTree]) -> Phrase:
+def _run_heading(entries: Sequence[JournalEntry | Approval]) -> Phrase:
     """Return id, time, plan, counts and author of a run."""
     first, actions = entries[0], [entry for entry in entries if isinstance(entry, JournalEntry)]
     parts: list[Phrase] = [(formatting.format_time(first.at_ms),)]
@@ -170,12 +170,15 @@ def _digest(text: str) -> Span:
     return escaped_name(text) if _DIGEST.fullmatch(text) else name(text)
 
 
-def _entry_item(entry: JournalEntry | ReviewedTree) -> Item:
+def _entry_item(entry: JournalEntry | Approval) -> Item:
     head: Phrase = (f"  {formatting.format_time(entry.at_ms)}  ",)
+    if isinstance(entry, Release):
+        again = f", first at {formatting.format_time(entry.released_at_ms)}"
+        ending = again if entry.released_at_ms != entry.at_ms else ""
+        return Item(text=(*head, "released manifests ", _digest(entry.manifests), ending), severity=Severity.QUIET)
     if isinstance(entry, ReviewedTree):
-        again = f", first stored {formatting.format_time(entry.reviewed_at_ms)}"
-        ending = again if entry.reviewed_at_ms != entry.at_ms else ""
-        return Item(text=(*head, "reviewed manifests, tree ", name(entry.tree), ending), severity=Severity.QUIET)
+        text = (*head, "reviewed manifests, tree ", name(entry.tree), ", which an earlier version released")
+        return Item(text=text, severity=Severity.QUIET)
     if entry.event is Event.INTENT:
         severity = Severity.QUIET
         values = [(f"{key} ", name(str(value))) for key, value in entry.request.items()]
@@ -187,7 +190,7 @@ def _entry_item(entry: JournalEntry | ReviewedTree) -> Item:
     return Item(text=(*head, escaped_name(format_address(entry.address)), "  ", *event), severity=severity)
 
 
-def _origin(entry: JournalEntry | ReviewedTree) -> Phrase:
+def _origin(entry: JournalEntry | Approval) -> Phrase:
     """Return author, commit, approver and CI run, as far as the entry has them."""
     author: Phrase = (" by ", sentence(entry.who)) if entry.who else ()
     commit: Phrase = (" from ", name(entry.commit[:7])) if entry.commit else ()

@@ -1,7 +1,6 @@
 """`apply --operations`: one reviewed plan, carried out by two runs with different rights."""
 
 import json
-import subprocess
 from pathlib import Path
 from uuid import uuid4
 
@@ -9,7 +8,7 @@ import pytest
 
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
-from reconciler.journal.review import ReviewedTree
+from reconciler.journal.release import Release
 from reconciler.sandbox import client, tools
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
@@ -95,11 +94,11 @@ spec: {{topics: [{topic}]}}
     statuses, shown = apply("DeleteRecords,DeleteGroups,ElectLeaders")
     assert set(statuses.values()) == {"satisfied"}, shown
     entries = list(ActionJournal(JournalFile(tmp_path / "manifests" / ".reconciler" / "local.jsonl")).history())
-    assert not any(isinstance(entry, ReviewedTree) for entry in entries)
+    assert not any(isinstance(entry, Release) for entry in entries)
     assert {entry.approver for entry in entries} == {"ann"}
 
 
-def test_an_empty_plan_records_the_reviewed_tree(cluster: Cluster, tmp_path: Path) -> None:
+def test_an_empty_plan_releases_its_manifests(cluster: Cluster, tmp_path: Path) -> None:
     """A merge may change only what runs later. Its plan has no action, and converge waits for the
     record.
 
@@ -122,11 +121,6 @@ mode: continuous
 spec: {{topics: [{topic}], tolerance: 100}}
 """
     )
-    (tmp_path / ".gitignore").write_text(".reconciler/\n")
-    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-    for words in (("init", "-q"), ("add", "-A"), (*identity, "commit", "-q", "-m", "x")):
-        subprocess.run(["git", "-C", tmp_path, *words], check=True)
-    tree = subprocess.check_output(["git", "-C", tmp_path, "rev-parse", "HEAD:manifests"], text=True).strip()
 
     def run(*words: str) -> tuple[int, str]:
         result = reconciler(tmp_path, *words)
@@ -134,12 +128,12 @@ spec: {{topics: [{topic}], tolerance: 100}}
 
     assert run("plan", "--out", "plan.json")[0] == 0
     assert json.loads((tmp_path / "plan.json").read_text())["actions"] == []
-    assert run("apply", "plan.json", "--reviewed-tree", tree, "--dry-run")[0] == 0
-    code, shown = run("converge", "--tree", tree)
-    assert (code, "never reviewed" in shown) == (4, True), shown
-    code, shown = run("apply", "plan.json", "--reviewed-tree", tree, "--operations", "DeleteRecords,DeleteGroups")
+    assert run("apply", "plan.json", "--release", "--dry-run")[0] == 0
+    code, shown = run("converge", "--reviewed")
+    assert (code, "not released" in shown) == (4, True), shown
+    code, shown = run("apply", "plan.json", "--release", "--operations", "DeleteRecords,DeleteGroups")
     assert code == 0, shown
-    code, shown = run("converge", "--tree", tree)
+    code, shown = run("converge", "--reviewed")
     assert code == 0, shown
     code, shown = run("journal")
-    assert (code, shown.count(tree)) == (0, 1), shown
+    assert (code, shown.count("released manifests sha256:")) == (0, 1), shown

@@ -108,8 +108,7 @@ spec: {{topics: [{topic}], keep: {{last: 60}}}}
     assert "**Applied**: records of 1 partition deleted; 1 group removed" in apply_run.jobs["Apply to eu"].summary
     [applied] = _commands(repository, "apply")
     assert applied["arguments"][applied["arguments"].index("--operations") + 1] == "DeleteRecords,DeleteGroups"
-    tree = applied["arguments"][applied["arguments"].index("--reviewed-tree") + 1]
-    assert tree == repository.git("rev-parse", "main:manifests")
+    assert "--release" in applied["arguments"]
     assert applied["variables"] == {
         "RECONCILER_APPROVER": "approver",
         "RECONCILER_RUN_URL": f"https://github.com/{REPOSITORY}/actions/runs/{apply_run.id}/attempts/1",
@@ -473,7 +472,7 @@ def test_elections_have_a_job_and_an_environment_of_their_own(repository: Reposi
     text = f'"summary": {plan["summary"]},\n"plan_digest": "sha256:{plan["digest"]}"\n'
     folder = repository.state.folder / "artifacts" / "1"
     (folder / "eu" / "1").mkdir(parents=True)
-    for name, content in (("plan.json", text), ("plan.md", "elections"), ("manifests", "another tree")):
+    for name, content in (("plan.json", text), ("plan.md", "elections")):
         (folder / "eu" / "1" / name).write_text(content)
     sha = repository.git("rev-parse", "main")
     head = {"event": "push", "head_branch": "main", "head_sha": sha, "head_repository": {"full_name": REPOSITORY}}
@@ -483,14 +482,14 @@ def test_elections_have_a_job_and_an_environment_of_their_own(repository: Reposi
     run = repository.hub.dispatch("apply.yml", cluster="eu", digest=f"sha256:{plan['digest']}")
     assert repository.entered == ["reconciler-plan-eu", "reconciler-elect-eu"], run.log
     assert run.jobs["Elect leaders on eu"].concurrency == "reconciler-elect-eu"
-    assert "::error title=Planned before::" in run.jobs["Elect leaders on eu"].log
+    assert "(exit 4)" in run.jobs["Elect leaders on eu"].log
 
 
 def test_an_approval_of_elections_releases_no_later_deletion(
     repository: Repository, cluster: Cluster, topic: str
 ) -> None:
-    """Its approvers are others than those of deletions. Until those approve, the tree of the manifests
-    is not recorded, so `converge` deletes nothing.
+    """Its approvers are others than those of deletions. Until those approve, the manifests
+    are not released, so `converge` deletes nothing.
     """
     journal, led, group = f"journal-{topic}", f"led-{topic}", f"dead-{topic}"
     unlimited = {"retention.ms": "-1", "retention.bytes": "-1", "message.timestamp.type": "LogAppendTime"}
@@ -509,9 +508,9 @@ def test_an_approval_of_elections_releases_no_later_deletion(
     assert merged.results().get("Elect leaders on eu") == "success", merged.log
     await_leader(cluster, led, 0, 2)
     [elected] = _commands(repository, "apply")
-    assert "--reviewed-tree" not in elected["arguments"]
+    assert "--release" not in elected["arguments"]
     refused = repository.run_schedule("converge.yml")
-    assert "never reviewed: no apply has recorded the tree" in refused.jobs["Converge eu"].log
+    assert "not released: the newest release in the journal of Cluster/eu" in refused.jobs["Converge eu"].log
 
 
 def test_only_the_approved_plan_is_applied(repository: Repository, cluster: Cluster, topic: str) -> None:
@@ -553,7 +552,7 @@ def test_a_protection_that_was_merged_since_the_plan_holds(
     repository.hub.approve = protect
     merged = repository.merge()
     assert merged.results().get("Apply to eu") == "failure", merged.log
-    assert "::error title=Planned before::" in merged.jobs["Apply to eu"].log
+    assert "are not those that the plan was calculated from" in merged.jobs["Apply to eu"].log
     assert {protected, removed} <= list_groups(cluster)
     repository.hub.approve = lambda _environment: True
     rerun = repository.hub.rerun(merged)
@@ -571,7 +570,7 @@ def test_a_continuous_policy_is_approved_once_and_then_converges(
     """
     idle = repository.run_schedule("converge.yml")
     assert idle.results() == {"List the clusters": "success", "converge": "skipped", "Report / Issue": "success"}
-    # A file would be lost with the runner, so converge accepts the record of a topic only.
+    # A file would be lost with the runner, so the release is in a topic.
     journal = f"journal-{topic}"
     unlimited = {"retention.ms": "-1", "retention.bytes": "-1", "message.timestamp.type": "LogAppendTime"}
     client.create_topics(cluster.bootstrap_servers, [Topic(journal, configs=unlimited)])
@@ -592,8 +591,7 @@ def test_a_continuous_policy_is_approved_once_and_then_converges(
     assert repository.entered == ["reconciler-converge-eu"]
     assert run.jobs["Converge eu"].concurrency == "reconciler-converge-eu"
     [converge] = _commands(repository, "converge")
-    tree = converge["arguments"][converge["arguments"].index("--tree") + 1]
-    assert tree == repository.git("rev-parse", "main:manifests")
+    assert "--reviewed" in converge["arguments"]
     assert f"dead-{topic}" not in list_groups(cluster)
 
 

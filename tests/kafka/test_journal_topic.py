@@ -239,21 +239,21 @@ def test_doctor_names_what_may_lose_entries(cluster: Cluster, connection: Connec
     assert journal_topic.check_topic(session, good) == []
 
 
-def test_a_reviewed_tree_outlives_the_machine_and_a_short_retention(cluster: Cluster, connection: Connection) -> None:
+def test_a_release_outlives_the_machine_and_a_short_retention(cluster: Cluster, connection: Connection) -> None:
     """A run on another machine reads the record, also long after it; records and purges do not mix.
 
     A topic that forgets the records of a day is refused, because the schedule could not keep one
     alive.
     """
-    name, tree = unused_topic(), "a" * 40
+    name, manifests = unused_topic(), f"sha256:{'a' * 64}"
     journal_topic.create_topic(KafkaSession(connection), name)
-    ActionJournal(JournalTopic(KafkaSession(connection), name), who="ann").record_review(tree, run_id="r", at_ms=1)
+    writer = ActionJournal(JournalTopic(KafkaSession(connection), name), who="ann")
+    writer.record_release(manifests, run_id="r", at_ms=1)
     journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
     now_ms = pipeline.wall_clock_ms()
-    review = journal.find_review(tree, now_ms=now_ms)
-    assert review is not None
-    assert (review.who, review.reviewed_at_ms) == ("ann", 1)
-    assert journal.find_review("b" * 40, now_ms=now_ms) is None
+    release = journal.newest_release(now_ms=now_ms)
+    assert release is not None
+    assert (release.who, release.manifests, release.released_at_ms) == ("ann", manifests, 1)
     # Its own time was long ago, so it was stored again; the first line may go now.
     assert [entry.at_ms for entry in journal.history()] == [1, now_ms]
     assert last_purges(journal) == {}
@@ -269,4 +269,4 @@ def test_a_reviewed_tree_outlives_the_machine_and_a_short_retention(cluster: Clu
         "retention.ms=3600000",
     )
     with pytest.raises(JournalUnavailable, match=r"its retention\.ms forgets entries after 1 h"):
-        ActionJournal(JournalTopic(KafkaSession(connection), name)).find_review(tree, now_ms=now_ms)
+        ActionJournal(JournalTopic(KafkaSession(connection), name)).newest_release(now_ms=now_ms)

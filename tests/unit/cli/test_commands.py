@@ -126,6 +126,7 @@ WRONG = [
     "apply cut.json",
     "apply --reviewed-tree x",
     "converge --tree None",
+    "converge --rounds 2",
     "show",
     "show none.json",
     "show cut.json",

@@ -11,7 +11,7 @@ import pytest
 
 from reconciler import pipeline
 from reconciler.apply import results
-from reconciler.cli import apply
+from reconciler.cli import converge
 from reconciler.cli.app import run
 from reconciler.errors import ClusterUnreachable, ExitCode, WrongCluster
 from reconciler.model.outcome import Outcome, Status
@@ -126,8 +126,8 @@ def test_a_closed_stdout_does_not_stop_the_other_clusters(folder: Path, monkeypa
         parts.append(part)
         raise BrokenPipeError
 
-    monkeypatch.setattr(apply, "_converge_once", converge_once)
-    monkeypatch.setattr(apply.console, "discard_stdout", lambda: None)
+    monkeypatch.setattr(converge, "_converge_once", converge_once)
+    monkeypatch.setattr(converge.console, "discard_stdout", lambda: None)
     assert run(["converge", str(folder)]) == 1
     assert len(parts) == 2
 

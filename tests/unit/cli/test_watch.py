@@ -1,17 +1,14 @@
 """`watch` reads its manifests before each round; no cluster is needed to see what is in force."""
 
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from reconciler.cli import apply
-from reconciler.cli.app import run
-from reconciler.errors import ClusterUnreachable, ExitCode
+from reconciler.errors import ExitCode
 from reconciler.manifest.files import ClusterManifests
+from tests.unit.cli.loops import loop, policies_of
 
 CLUSTER = """\
 apiVersion: reconciler/v1
@@ -32,6 +29,7 @@ POLICY = """\
 apiVersion: reconciler/v1
 kind: LeaderPolicy
 metadata: {name: %s}
+mode: continuous
 spec: {topics: ["*"]}
 """
 
@@ -44,31 +42,40 @@ def folder(tmp_path: Path) -> Path:
 
 
 def watch(folder: Path, monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], Any]) -> tuple[int, list[str]]:
-    """Watch for a round more than there are changes; return exit code, and what each round protects."""
-    rounds: list[str] = []
+    """Watch for a round more than there are changes; return exit code, and what each round protects.
 
-    def converge(manifests: ClusterManifests, *_arguments: object, **_options: object) -> None:
-        protected = ",".join(selector.text for selector in manifests.cluster.protection.topics)
-        rounds.append(f"{'+'.join(policy.metadata.name for policy in manifests.policies)} without {protected}")
-        raise ClusterUnreachable("there are no brokers in this test")
+    40 seconds pass between two rounds.
+    """
+    code, rounds = loop(["watch", str(folder)], monkeypatch, *changes)
+    return code, [f"{policies_of(manifests)} without {protected(manifests)}" for manifests in rounds]
 
-    steps = iter(changes)
-    monkeypatch.setattr(apply, "_converge_once", converge)
-    # The module's clock only: other threads of this process go on sleeping.
-    clock = SimpleNamespace(monotonic=count().__next__, sleep=lambda _seconds: next(steps)())
-    monkeypatch.setattr(apply, "time", clock)
-    return run(["watch", str(folder), "--every", "1s", "--rounds", str(len(changes) + 1)]), rounds
+
+def protected(manifests: ClusterManifests) -> str:
+    return ",".join(selector.text for selector in manifests.cluster.protection.topics)
+
+
+def nothing() -> None:
+    """Change nothing between two rounds."""
 
 
 def test_each_round_reads_the_manifests(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They were read once, at the start: a protection of today did not hold for a watch of last week."""
+    """They were read once, at the start: a protection of today did not hold for a watch of last week.
+
+    A protection holds at once. The rest of a change comes into force after a second equal reading.
+    """
     _code, rounds = watch(
         folder,
         monkeypatch,
         lambda: (folder / "cluster.yaml").write_text(CLUSTER % "billing, orders"),
         lambda: (folder / "policy.yaml").write_text(POLICY % "other"),
+        nothing,
     )
-    assert rounds == ["all without billing", "all without billing,orders", "other without billing,orders"]
+    assert rounds == [
+        "all |  without billing",
+        "all |  without billing,orders",
+        " | all+other (changed) without billing,orders",
+        "other |  without billing,orders",
+    ]
 
 
 def test_invalid_manifests_add_protections_only(
@@ -80,8 +87,15 @@ def test_invalid_manifests_add_protections_only(
         (folder / "policy.yaml").write_text((POLICY % "all").replace("topics", "topisc"))
         (folder / "cluster.yaml").write_text(CLUSTER % "orders")
 
-    code, rounds = watch(folder, monkeypatch, break_policy, lambda: (folder / "policy.yaml").write_text(POLICY % "new"))
-    assert rounds == ["all without billing", "all without billing,orders", "new without orders"]
+    code, rounds = watch(
+        folder, monkeypatch, break_policy, lambda: (folder / "policy.yaml").write_text(POLICY % "new"), nothing
+    )
+    assert rounds == [
+        "all |  without billing",
+        "all |  without billing,orders",
+        " | all+new (changed) without billing,orders",
+        "new |  without orders",
+    ]
     assert code == ExitCode.ERROR
     shown = capsys.readouterr().err
     assert "topisc" in shown
@@ -95,7 +109,7 @@ def test_a_cluster_that_is_declared_twice_protects_what_both_do(
     """A second manifest of the same name, or cluster id, is an error, and may be where a protection was added."""
     text = (CLUSTER % "orders").replace("name: prod", f"name: {name}")
     _code, rounds = watch(folder, monkeypatch, lambda: (folder / "more.yaml").write_text(text))
-    assert rounds == ["all without billing", "all without billing,orders"]
+    assert rounds == ["all |  without billing", "all |  without billing,orders"]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +138,7 @@ def test_nothing_is_done_while_protections_are_not_known(
         lambda: path.unlink() if text is None else path.write_text(text),
         lambda: path.write_text(good),
     )
-    assert rounds == ["all without billing"] * 2
+    assert rounds == ["all |  without billing"] * 2
     assert "nothing is done until it can be read" in capsys.readouterr().err
 
 
@@ -139,7 +153,7 @@ def test_a_cluster_that_was_renamed_stops_the_watch_until_it_is_back(
         lambda: path.write_text(good.replace("name: prod", "name: production")),
         lambda: path.write_text(good),
     )
-    assert rounds == ["all without billing"] * 2
+    assert rounds == ["all |  without billing"] * 2
     shown = " ".join(capsys.readouterr().err.split())
     assert "known clusters: production" in shown
     assert "nothing is done until it is back; start watch again for another cluster" in shown
@@ -152,5 +166,5 @@ def test_the_status_says_when_the_next_round_is(
     watch(folder, monkeypatch, lambda: None)
     shown = capsys.readouterr().err.splitlines()
     assert [line for line in shown if "next round" in line] == [
-        "prod: next round in 0 s, no purge yet, this round failed"
+        "prod: next round in 1 s, no purge yet, this round failed"
     ]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.model.selector import Selector, SelectorSet, select
+from reconciler.model.selector import Selector, SelectorSet, may_share_name, select
 from tests.strategies.plans import NASTY
 
 
@@ -120,3 +120,41 @@ def test_a_set_of_selectors_answers_like_its_selectors_one_by_one(texts: list[st
     assert compiled.matches(name) == any(selector.matches(name) for selector in selectors(*texts))
     covering = (selector for selector in selectors(*texts) if selector.matches(name) or selector.text == name)
     assert compiled.covering(name) == next(covering, None)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("orders", "orders", True),
+        ("orders", "order", False),
+        ("orders", "ord*", True),
+        ("regex:o.*", "orders", True),
+        ("regex:o", "orders", False),
+        ("a-*", "*-b", True),
+        ("a-*", "b-*", False),
+        ("a*c", "a?", True),
+        ("a*cd", "a?", False),
+        ("[ab]-x", "?-x", True),
+        ("[ab]-x", "b-*", True),
+        ("[ab]-x", "c-*", False),
+        ("[!b]*", "b*", False),
+        ("[ab]", "[cd]", True),
+        ("a[", "a[*", True),
+        ("*", "regex:_.*", True),
+    ],
+)
+def test_two_selectors_may_share_a_name(first: str, second: str, expected: bool) -> None:
+    """In doubt they do: nothing is known of a regular expression and a pattern, or of two sets."""
+    assert may_share_name(Selector(first), Selector(second)) is expected
+    assert may_share_name(Selector(second), Selector(first)) is expected
+
+
+GLOBS = st.text(alphabet="ab*?[]!", min_size=1, max_size=6)
+
+
+@given(first=GLOBS, second=GLOBS, name=st.text(alphabet="ab[]!", max_size=6))
+def test_selectors_that_share_a_name_are_found(first: str, second: str, name: str) -> None:
+    """A pair that is missed would hide that a policy holds another one back."""
+    one, other = Selector(first), Selector(second)
+    if one.matches(name) and other.matches(name):
+        assert may_share_name(one, other)

@@ -257,3 +257,102 @@ def test_long_rules_never_displace_the_actions() -> None:
     named = text.count("**New** `RetentionFloor/")
     assert sum(int(note.split()[3].replace(",", "")) for note in notes) == 800 - named
     assert all("in the plan file of the run's artifact" in note for note in notes)
+
+
+def policy(name: str, spec: str, *, kind: str = "RetentionFloor", mode: str = "merge", cluster: str = "prod") -> str:
+    return (
+        f"---\napiVersion: reconciler/v1\nkind: {kind}\nmetadata: {{name: {name}, cluster: {cluster}}}\n"
+        f"mode: {mode}\nspec: {spec}\n"
+    )
+
+
+EU = "---\n" + CLUSTER.replace("prod", "eu").replace("broker-1", "broker-9")
+FLOORS = policy(
+    "stream", '{topics: ["a-*", b], exceptTopics: [a-x], expectAtMost: 40, keep: {last: 1}}', mode="continuous"
+)
+REMOVALS = policy("dead", '{groups: ["bill*"], expectAtMost: 5, idleFor: 1d}', kind="GroupRemoval", mode="continuous")
+AWAITS = policy("guard", "{topics: [z], keep: {unreadBy: [billing]}}")
+
+
+@pytest.mark.parametrize(
+    ("continuous", "before", "after", "change", "fields"),
+    [
+        (REMOVALS, AWAITS, "", Change.REMOVED, {"topics", "keep.unreadBy"}),
+        (REMOVALS, "", AWAITS, Change.NEW, {"keep.unreadBy"}),
+        (REMOVALS, AWAITS, AWAITS.replace("[billing]", "[other]"), Change.CHANGED, {"keep.unreadBy"}),
+        (REMOVALS, AWAITS, AWAITS.replace("prod", "eu"), Change.REMOVED, {"keep.unreadBy"}),
+        (FLOORS, policy("one", "{topics: [a-1], keep: {last: 9}}"), "", Change.REMOVED, {"topics"}),
+        (
+            FLOORS,
+            policy("one", '{topics: ["a-1*"], expectAtMost: 9, keep: {last: 9}}'),
+            policy("one", '{topics: ["a-1*"], exceptTopics: [a-12], expectAtMost: 9, keep: {last: 9}}'),
+            Change.CHANGED,
+            {"exceptTopics"},
+        ),
+        (
+            FLOORS,
+            policy("one", '{topics: ["*-1"], expectAtMost: 9, keep: {last: 9}}'),
+            policy("one", '{topics: ["*-2"], expectAtMost: 9, keep: {last: 9}}'),
+            Change.CHANGED,
+            {"topics"},
+        ),
+        (
+            FLOORS,
+            policy("one", '{topics: ["regex:[a-c]-[0-9]+"], expectAtMost: 9, keep: {last: 9}}'),
+            "",
+            Change.REMOVED,
+            {"topics"},
+        ),
+        (
+            REMOVALS,
+            policy("some", "{groups: [billing], idleFor: 30d}", kind="GroupRemoval"),
+            "",
+            Change.REMOVED,
+            {"groups"},
+        ),
+        ("", AWAITS + REMOVALS, REMOVALS.replace("continuous", "merge"), Change.REMOVED, {"keep.unreadBy"}),
+    ],
+)
+def test_a_policy_that_holds_a_continuous_one_back_is_shown(
+    tmp_path: Path, continuous: str, before: str, after: str, change: Change, fields: set[str]
+) -> None:
+    """A floor that awaited a group went away, and `converge` removed the group: the plan showed nothing.
+
+    The claim of another policy holds back as well; a pattern may match topics that are created later.
+    """
+    base, proposed = CLUSTER + EU + continuous + before, CLUSTER + EU + continuous + after
+    trusted = manifests(base, tmp_path / "base.yaml")
+    cluster = manifests(proposed, tmp_path / "proposed.yaml").for_cluster("prod").connect_as(trusted)
+    assert cluster.base is not None
+    (rule,) = rule_changes(cluster.rules, cluster.base)
+    assert rule.change is change
+    assert fields <= settings(rule).keys()
+    assert all(shown.change is not None for shown in continuous_policies(cluster.rules, cluster.base))
+
+
+def test_a_guard_that_moves_to_another_cluster_is_shown_there_too(tmp_path: Path) -> None:
+    """It holds something back on its new cluster, as a policy that is new there."""
+    at_eu = REMOVALS.replace("prod", "eu").replace("name: dead", "name: dead-eu")
+    trusted = manifests(CLUSTER + EU + at_eu + AWAITS, tmp_path / "base.yaml")
+    moved = manifests(CLUSTER + EU + at_eu + AWAITS.replace("prod", "eu"), tmp_path / "proposed.yaml")
+    cluster = moved.for_cluster("eu").connect_as(trusted)
+    assert cluster.base is not None
+    (rule,) = rule_changes(cluster.rules, cluster.base)
+    assert (str(rule.address), rule.change) == ("RetentionFloor/guard", Change.NEW)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        policy("one", "{topics: [c], keep: {last: 9}}"),
+        policy("one", "{topics: [a-x], keep: {last: 9}}"),
+        policy("one", '{topics: ["c-*", "?"], exceptTopics: ["?"], expectAtMost: 9, keep: {last: 9}}'),
+        policy("one", '{topics: ["a-*"]}', kind="LeaderPolicy"),
+        policy("one", '{topics: ["a-*"], expectAtMost: 9, keep: {last: 9}}', mode="continuous"),
+    ],
+)
+def test_a_policy_that_holds_nothing_back_is_not_among_the_rules(tmp_path: Path, other: str) -> None:
+    """Its actions are in the plan. A continuous one is shown once, as such."""
+    for proposed, base in ((FLOORS + other, FLOORS), (FLOORS, FLOORS + other)):
+        _continuous, changes = compare(tmp_path, CLUSTER + proposed, CLUSTER + base)
+        assert changes == ()

@@ -1,0 +1,374 @@
+"""`reconciler converge` and `watch`: plan and apply policies in `mode: continuous`, once or in a loop.
+
+A run acts on manifests only as somebody wrote them. A loop has a last set, which stays in force until
+changed manifests are released, are one commit, or have read the same for a while.
+"""
+
+import math
+import os
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from itertools import chain
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reconciler import gitops, pipeline
+from reconciler.apply.results import may_have_written
+from reconciler.cli import common, console, loading
+from reconciler.cli.apply import show_applied
+from reconciler.cli.loading import Paths
+from reconciler.cli.plan import parse_duration, show_plan
+from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.cli.signals import SignalState, handle_signals
+from reconciler.clock import wall_clock_ms
+from reconciler.errors import (
+    ExitCode,
+    JournalUnavailable,
+    ManifestsInvalid,
+    PlanUnusable,
+    ReconcilerError,
+    UsageError,
+)
+from reconciler.journal.release import manifests_hash
+from reconciler.manifest import files
+from reconciler.manifest.files import ClusterManifests, ManifestSet
+from reconciler.model.action import Mode
+from reconciler.model.outcome import Status
+from reconciler.model.plan import Blocked, Plan, Waiting
+from reconciler.pipeline import ApplyResult
+from reconciler.text.formatting import count, format_time
+
+PAUSED = "RECONCILER_PAUSED"
+"""The variable with which an operator stops `converge` and `watch` without a merge."""
+SETTLED_S = 30.0
+"""How long changed manifests outside of a commit read the same before they come into force."""
+_SLICE_S = 0.2
+_LEAST_S = 1.0
+"""Shortest time between two rounds."""
+_JITTER_S = 2.0
+_DEFAULT_EVERY_MS = 30_000
+
+Every = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        help="Time between two rounds. Default: converge runs once, watch takes the shortest `every` of the policies.",
+    ),
+]
+Rounds = Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after this number of rounds.")]
+Reviewed = Annotated[
+    bool, typer.Option("--reviewed", help="Act on manifests only that the newest `apply --release` has released.")
+]
+Tree = Annotated[str | None, typer.Option(hidden=True)]
+
+
+@accepts_settings
+def converge(
+    settings: Settings,
+    paths: Paths = None,
+    every: Every = None,
+    rounds: Rounds = None,
+    reviewed: Reviewed = False,
+    tree: Tree = None,
+) -> int:
+    """Plan and apply the policies in `mode: continuous`, once or at intervals.
+
+    For schedules: with -q, nothing is printed if there is nothing to do. With --every, it repeats until
+    Ctrl-C or SIGTERM, and reads the manifests again before each round. With RECONCILER_PAUSED=1,
+    nothing is done.
+    """
+    if rounds is not None and every is None:
+        raise UsageError(f"--rounds {rounds}: converge runs once without --every; add --every, such as --every 30s")
+    return _converge("converge", settings, paths, every, rounds, reviewed=reviewed, tree=tree, once=every is None)
+
+
+@accepts_settings
+def watch(
+    settings: Settings,
+    paths: Paths = None,
+    every: Every = None,
+    rounds: Rounds = None,
+    reviewed: Reviewed = False,
+    tree: Tree = None,
+) -> int:
+    """Converge at intervals until Ctrl-C or SIGTERM; as `converge --every`."""
+    return _converge("watch", settings, paths, every, rounds, reviewed=reviewed, tree=tree, once=False)
+
+
+def _converge(
+    command: str,
+    settings: Settings,
+    paths: Paths,
+    every: str | None,
+    rounds: int | None,
+    *,
+    reviewed: bool,
+    tree: str | None,
+    once: bool,
+) -> int:
+    if _is_paused(command):
+        return ExitCode.DONE
+    if tree is not None:
+        raise UsageError("--tree is gone: --reviewed compares the manifests that were loaded, without a git tree")
+    fixed_ms = None if every is None else parse_duration("--every", every)
+    if fixed_ms == 0:
+        raise UsageError(f"--every {every}: expected more than 0s, such as 30s")
+    loaded = loading.load(paths, settings)
+    clusters = [
+        _Cluster(manifests, settings, paths or [files.DEFAULT_FOLDER], reviewed=reviewed)
+        for manifests in loading.selected(loaded, settings)
+    ]
+    if len(clusters) > 1 and settings.output_file:
+        raise UsageError("--output-file needs one cluster: select it with --cluster NAME")
+    console.prepare(settings)
+    for cluster in clusters:
+        common.note_missing_continuous(cluster.known, settings)
+    completed = 0
+    codes: set[int] = set()
+    with handle_signals() as signals, console.progress(settings, signals) as progress:
+        while once or not signals():
+            next_s = time.monotonic() + _interval_s(clusters, fixed_ms)
+            reading = _read_again(paths, settings) if completed else loaded
+            for cluster in clusters:
+                if signals():
+                    wrote = any(cluster.has_written for cluster in clusters)
+                    codes.add(ExitCode.PARTLY if wrote else ExitCode.INTERRUPTED)
+                    break
+                with common.collect_errors(cluster.known, codes):  # it may be available in the next round
+                    applied = cluster.converge(reading, signals, codes, quiet_when_idle=settings.quiet or not once)
+                    next_s = min(next_s, time.monotonic() + max(_LEAST_S, _due_s(applied.plan)))
+            completed += 1
+            if once or completed == rounds:
+                break
+            while not signals() and (left_s := next_s - time.monotonic()) > 0:
+                progress.idle("; ".join(cluster.status(left_s) for cluster in clusters))
+                time.sleep(_SLICE_S)
+    return common.worst_exit_code(codes) if once or rounds is not None else ExitCode.DONE
+
+
+def _is_paused(command: str) -> bool:
+    """Return whether an operator has paused the commands that act without a review, and say so."""
+    value = os.environ.get(PAUSED, "")
+    if value in ("", "0"):
+        return False
+    console.print_stderr(f"paused: {PAUSED} is set, so {command} does nothing; unset it to go on")
+    return True
+
+
+def _interval_s(clusters: list["_Cluster"], fixed_ms: int | None) -> float:
+    policies = chain.from_iterable(cluster.known.policies for cluster in clusters)
+    clocks = [policy.every_ms for policy in policies if policy.mode is Mode.CONTINUOUS]
+    interval_ms = fixed_ms or min(filter(None, clocks), default=_DEFAULT_EVERY_MS)
+    # Without jitter, two loops that delay each other would meet again after each interval.
+    return interval_ms / 1000 + random.uniform(0, min(_JITTER_S, interval_ms / 10_000))  # noqa: S311  no secret
+
+
+def _due_s(plan: Plan) -> float:
+    """Return when a purge is due: a round that begins just before would delay it by an interval."""
+    due_ms = [d.until_ms for d in plan.decisions if isinstance(d, Waiting) and d.until_ms is not None]
+    return (min(due_ms, default=math.inf) - wall_clock_ms()) / 1000
+
+
+def _read_again(paths: Paths, settings: Settings) -> ManifestSet | ReconcilerError:
+    """Return the manifests as they are now, or why they cannot be loaded."""
+    try:
+        return loading.load(paths, settings)
+    except (ManifestsInvalid, UsageError) as error:
+        return error
+
+
+@dataclass
+class _Cluster:
+    """One cluster of a run: the manifests that rounds act on, and changed ones that they do not follow yet.
+
+    `known`: the manifests that were loaded first, later those in force. `in_force`: the last set that was
+    read before and after a scan; None: none was. `seen`: the hash of changed manifests, and since when they
+    read the same. `waits`: why changed manifests are not in force.
+    """
+
+    known: ClusterManifests
+    settings: Settings
+    paths: list[Path]
+    reviewed: bool
+    in_force: ClusterManifests | None = None
+    seen: tuple[str, float] | None = None
+    waits: str = ""
+    last_purge: str = "no purge yet"
+    blocked: str = ""
+    has_written: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the Cluster."""
+        return self.known.cluster.metadata.name
+
+    def status(self, left_s: float) -> str:
+        """Return what is shown between two rounds."""
+        waits = f", changed manifests wait: {self.waits}" if self.waits else ""
+        return f"{self.name}: next round in {left_s:.0f} s, {self.last_purge}, {self.blocked}{waits}"
+
+    def converge(
+        self, reading: ManifestSet | ReconcilerError, signals: SignalState, codes: set[int], *, quiet_when_idle: bool
+    ) -> ApplyResult:
+        """Converge the cluster once with what was read, or with the last set. Raises ReconcilerError."""
+        self.blocked = "this round failed"
+        manifests = self._select(reading, signals, codes)
+
+        def confirm() -> None:
+            # Without this, a folder that is read while somebody writes it would count as written.
+            if files.read_contents(self.paths) != getattr(reading, "contents", None):
+                raise PlanUnusable(
+                    "the manifests changed while the cluster was read: nothing was done; run again when they are complete"
+                )
+            if isinstance(reading, ManifestSet) and any(manifests is part for part in reading.by_cluster):
+                self.in_force = self.known = manifests
+
+        applied = _converge_once(
+            manifests, self.settings, signals, codes, quiet_when_idle=quiet_when_idle, confirm=confirm
+        )
+        self.last_purge = _describe_purge(applied) or self.last_purge
+        self.blocked = f"{sum(isinstance(decision, Blocked) for decision in applied.plan.decisions):,} blocked"
+        self.has_written = self.has_written or any(map(may_have_written, applied.outcomes))
+        return applied
+
+    def _select(
+        self, reading: ManifestSet | ReconcilerError, signals: SignalState, codes: set[int]
+    ) -> ClusterManifests:
+        """Return what this round acts on. Raises ReconcilerError where there is nothing."""
+        if self.reviewed and self.in_force is not None and not self._is_released(self.in_force, signals):
+            self.in_force = None
+        if isinstance(reading, ManifestsInvalid):
+            return self._select_valid(reading, codes)
+        try:
+            if isinstance(reading, ReconcilerError):
+                raise reading
+            present = reading.for_cluster(self.name)
+        except UsageError as error:
+            raise UsageError(
+                f"{error}: nothing is done until it is back; start watch again for another cluster"
+            ) from None
+        waits = self._reason_to_wait(present, signals)
+        if not waits:
+            self.seen, self.waits = None, ""
+            return present
+        if self.in_force is None:
+            raise PlanUnusable(f"{waits}: nothing was done")
+        if waits != self.waits:
+            console.print_stderr(
+                f"{self.name}: the changed manifests are not in force yet: {waits}; until then only policies that are "
+                "the same act, with what either set protects, and what the changed ones select is left alone"
+            )
+        self.waits = waits
+        return self.in_force.while_pending(present)
+
+    def _select_valid(self, error: ManifestsInvalid, codes: set[int]) -> ClusterManifests:
+        """Return the last set with what is protected by now, if that can be read."""
+        self.seen, self.waits = None, ""
+        declared = [cluster for cluster in error.clusters if cluster.metadata.name == self.name]
+        if not declared or self.in_force is None:
+            raise ReconcilerError(
+                f"the manifests are invalid by now, and what Cluster/{self.name} protects cannot be read: nothing is "
+                "done until it can be read"
+                if self.in_force
+                else "the manifests are invalid by now: nothing is done until they are valid"
+            ) from None
+        console.print_error(
+            f"{self.name}: the manifests are invalid by now: the last valid ones stay in force, with what "
+            f"Cluster/{self.name} protects by now"
+        )
+        codes.add(error.exit_code)
+        # A Cluster that is declared twice is invalid, also under two names, and either one may protect more.
+        cluster_id = self.in_force.cluster.spec.cluster_id
+        same_id = (cluster for cluster in error.clusters if cluster.spec.cluster_id == cluster_id)
+        return reduce(ClusterManifests.with_protections, chain(declared, same_id), self.in_force)
+
+    def _reason_to_wait(self, present: ClusterManifests, signals: SignalState) -> str:
+        """Return why the manifests are not those that somebody wrote; empty: they are."""
+        present_hash = manifests_hash(present.files)
+        if self.in_force is not None and manifests_hash(self.in_force.files) == present_hash:
+            return ""
+        if self.reviewed:
+            return "" if self._is_released(present, signals) else _describe_unreleased(present)
+        if lock := gitops.find_lock([*self.paths, *(Path(file.path) for file in present.files)]):
+            self.seen = None  # what is read now is no reading of what somebody wrote
+            return f"git is changing the checkout ({lock} is there; if no git runs, remove it)"
+        if self.in_force is None:
+            return ""  # the second reading decides, after the scan
+        source = gitops.git_source(present.files)
+        if source.commit is not None and not source.dirty:
+            return ""
+        now_s = time.monotonic()
+        if self.seen is None or self.seen[0] != present_hash:
+            self.seen = present_hash, now_s
+        if source.commit is None and now_s - self.seen[1] >= SETTLED_S:
+            return ""
+        try:
+            if self._is_released(present, signals):
+                return ""
+        except JournalUnavailable:
+            pass  # a journal that proves no release
+        if source.commit is not None:
+            return "git calls them changed (git status); commit them, or release them with apply --release"
+        return f"they have not read the same for {SETTLED_S:.0f} s"
+
+    def _is_released(self, manifests: ClusterManifests, signals: SignalState) -> bool:
+        """Return whether the newest release is of these manifests, by the journal of those in force."""
+        with common.open_run(self.settings, self.in_force or manifests, signals) as run:
+            return pipeline.newest_release(run) == manifests_hash(manifests.files)
+
+
+def _describe_unreleased(manifests: ClusterManifests) -> str:
+    topic = manifests.cluster.spec.journal.topic
+    place = f"the topic {topic}" if topic else "a file, which a fresh checkout does not have"
+    return (
+        f"not released: the newest release in the journal of {manifests.cluster.address}, {place}, is not of these "
+        "manifests; merge them with a review, and let `apply --release` of their plan release them"
+    )
+
+
+def _describe_purge(applied: ApplyResult) -> str:
+    """Return when the round removed records, and how many; empty: it removed none."""
+    purged = [outcome for outcome in applied.outcomes if outcome.status is Status.APPLIED and outcome.removed_max]
+    if not purged:
+        return ""
+    records = count(sum(outcome.removed_max for outcome in purged), "record")
+    return (
+        f"last purge {format_time(applied.header.finished_at_ms)} "
+        f"({count(len(purged), 'partition')}, at most {records})"
+    )
+
+
+def _converge_once(
+    manifests: ClusterManifests,
+    settings: Settings,
+    signals: SignalState,
+    codes: set[int],
+    *,
+    quiet_when_idle: bool,
+    confirm: Callable[[], None],
+) -> ApplyResult:
+    """Converge a cluster, and add its exit code; 1 if only a fact could not be read.
+
+    `confirm`: as in `pipeline.converge`.
+    """
+
+    def on_plan(plan: Plan) -> None:
+        has_unknown_facts = plan.incomplete or any(isinstance(d, Blocked) and d.unread for d in plan.decisions)
+        if has_unknown_facts:
+            codes.add(ExitCode.ERROR)
+        if plan.actions or plan.refused or has_unknown_facts or not quiet_when_idle:
+            show_plan(plan, settings)
+
+    with common.open_run(settings, manifests, signals) as run:
+        applied = pipeline.converge(run, on_plan=on_plan, confirm=confirm)
+    codes.add(applied.header.exit_code)
+    for message in applied.header.refused:
+        console.print_error(message)
+    if applied.outcomes:
+        show_applied(applied, settings)
+    return applied

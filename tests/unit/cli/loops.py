@@ -1,0 +1,58 @@
+"""Rounds of `converge --every` without a cluster: what each one acts on, and what changes between them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from reconciler.cli import converge
+from reconciler.cli.app import run
+from reconciler.errors import ClusterUnreachable
+from reconciler.manifest.files import ClusterManifests
+
+
+class _Clock:
+    """A monotonic clock that stands still, and passes a number of seconds with each change."""
+
+    def __init__(self, changes: tuple[Callable[[], Any], ...], seconds: float) -> None:
+        self._now_s, self._seconds, self._changes = 0.0, seconds, iter(changes)
+
+    def monotonic(self) -> float:
+        return self._now_s
+
+    def sleep(self, _seconds: float) -> None:
+        next(self._changes)()
+        self._now_s += self._seconds
+
+
+def loop(
+    words: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    *changes: Callable[[], Any],
+    seconds: float = 40,
+    during: Callable[[], Any] = lambda: None,
+) -> tuple[int, list[ClusterManifests]]:
+    """Run a round more than there are changes; return the exit code, and what each round acts on.
+
+    `seconds`: between two rounds, of a clock of the test. `during`: what happens during each scan.
+    """
+    rounds: list[ClusterManifests] = []
+
+    def converge_once(
+        manifests: ClusterManifests, *_arguments: object, confirm: Callable[[], None], **_options: object
+    ) -> None:
+        during()
+        confirm()
+        rounds.append(manifests)
+        raise ClusterUnreachable("there are no brokers in this test")
+
+    monkeypatch.setattr(converge, "_converge_once", converge_once)
+    # The module's clock only: other threads of this process go on sleeping.
+    monkeypatch.setattr(converge, "time", _Clock(changes, seconds))
+    return run([*words, "--every", "1s", "--rounds", str(len(changes) + 1)]), rounds
+
+
+def policies_of(manifests: ClusterManifests) -> str:
+    """Return the names of the policies that the round carries out, then of those that only claim."""
+    names = [(policy.mode.value, policy.metadata.name) for policy in manifests.policies]
+    return " | ".join("+".join(name for mode, name in names if mode == which) for which in ("continuous", "merge"))

@@ -1,0 +1,295 @@
+"""A loop acts on manifests as somebody wrote them; no cluster is needed to see what is in force."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler import gitops
+from reconciler.cli.app import run
+from reconciler.clock import wall_clock_ms
+from reconciler.errors import ExitCode
+from reconciler.journal.release import manifests_hash
+from reconciler.manifest import files
+from reconciler.manifest.files import ClusterManifests
+from reconciler.pipeline import Run
+from reconciler.scan.engine import Engine
+from tests.golden.wording import mentions
+from tests.unit.cli.loops import loop, policies_of
+
+CLUSTER = """\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {name: prod}
+spec: {clusterId: id-of-prod-000000000, bootstrapServers: ["127.0.0.1:1"], protect: {topics: [%s]}}
+"""
+FLOOR = """\
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {name: %s, cluster: prod}
+mode: continuous
+spec: {topics: [%s], keep: {last: 10}}
+"""
+GUARD = """\
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {name: guard, cluster: prod}
+spec: {topics: [audit], keep: {unreadBy: [billing]}}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with a Cluster and a floor, in no checkout."""
+    folder = tmp_path / "checkout" / "manifests"
+    folder.mkdir(parents=True)
+    (folder / "cluster.yaml").write_text(CLUSTER % "billing")
+    (folder / "clicks.yaml").write_text(FLOOR % ("clicks", "clicks"))
+    return folder
+
+
+@pytest.fixture
+def checkout(folder: Path) -> Path:
+    """Return the checkout whose one commit has the manifests of `folder`."""
+    git(folder.parent, "init", "-q")
+    commit(folder.parent)
+    return folder.parent
+
+
+def git(folder: Path, *words: str) -> str:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    command = ["git", "-C", folder, *identity, *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout.strip()
+
+
+def commit(folder: Path) -> None:
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "x")
+
+
+def nothing() -> None:
+    """Change nothing between two rounds."""
+
+
+def follow(folder: Path, monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], Any], seconds: float = 9) -> list[str]:
+    """Return what each round carries out, what only claims, and what is protected."""
+    _code, rounds = loop(["converge", str(folder)], monkeypatch, *changes, seconds=seconds)
+    return [f"{policies_of(manifests)} without {protected(manifests)}" for manifests in rounds]
+
+
+def protected(manifests: ClusterManifests) -> str:
+    return ",".join(selector.text for selector in manifests.cluster.protection.topics)
+
+
+def test_a_policy_that_arrives_before_its_protection_never_acts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy without git writes the new floor, and 9 s later the Cluster that protects its topic.
+
+    Each change starts the 30 s anew.
+    """
+    rounds = follow(
+        folder,
+        monkeypatch,
+        lambda: (folder / "audit.yaml").write_text(FLOOR % ("audit", "audit")),
+        lambda: (folder / "cluster.yaml").write_text(CLUSTER % "billing, audit"),
+        *[nothing] * 4,
+    )
+    pending = "clicks | audit (changed) without "
+    assert rounds == [
+        "clicks |  without billing",
+        f"{pending}billing",
+        *[f"{pending}billing,audit"] * 4,
+        "audit+clicks |  without billing,audit",
+    ]
+
+
+def test_a_file_that_is_absent_for_a_moment_changes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A policy moves between two files, or rsync replaces one: in between, what it awaits would be free.
+
+    A policy that only one of the two sets has does not act.
+    """
+    guard = folder / "guard.yaml"
+    guard.write_text(GUARD)
+    clicks = folder / "clicks.yaml"
+    text = clicks.read_text()
+
+    def move() -> None:
+        guard.write_text(GUARD + "---\n" + text)
+
+    rounds = follow(folder, monkeypatch, guard.unlink, lambda: guard.write_text(GUARD), clicks.unlink, move, nothing)
+    whole, held = "clicks | guard without billing", " | clicks+guard without billing"
+    assert rounds == [whole, whole, whole, held, whole, whole]
+
+
+def test_a_truncated_file_that_is_still_valid_changes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first half of a file says less than the file: here, without a floor and without an exception."""
+    path = folder / "clicks.yaml"
+    text = (FLOOR % ("clicks", "clicks")).replace("}}\n", "}\n  , exceptTopics: [clicks-old]}\n") + "---\n" + GUARD
+    path.write_text(text)
+    rounds = follow(
+        folder, monkeypatch, lambda: path.write_text(text.partition("---")[0]), lambda: path.write_text(text)
+    )
+    assert rounds == ["clicks | guard without billing"] * 3
+
+
+def test_one_commit_is_in_force_at_once(checkout: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uncommitted changes never are, and the message says what to do."""
+    audit = folder / "audit.yaml"
+    rounds = follow(
+        folder,
+        monkeypatch,
+        lambda: audit.write_text(FLOOR % ("audit", "audit")),
+        *[nothing] * 5,
+        lambda: commit(checkout),
+    )
+    pending = "clicks | audit (changed) without billing"
+    assert rounds == ["clicks |  without billing", *[pending] * 6, "audit+clicks |  without billing"]
+
+
+@pytest.mark.parametrize("worktree", [False, True], ids=["checkout", "worktree"])
+def test_nothing_is_followed_while_git_holds_its_lock(
+    worktree: bool, checkout: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`git checkout` writes one file after the other under this lock, however long it takes.
+
+    In a worktree, `.git` is a file, and the lock is elsewhere.
+    """
+    if worktree:
+        git(checkout, "worktree", "add", "-q", "../other")
+        checkout = folder.parent.parent / "other"
+        folder = checkout / "manifests"
+    lock = Path(git(checkout, "rev-parse", "--path-format=absolute", "--git-path", "index.lock"))
+    audit = folder / "audit.yaml"
+
+    def begin() -> None:
+        lock.touch()
+        audit.write_text(FLOOR % ("audit", "audit"))
+
+    def end() -> None:
+        lock.unlink()
+        commit(checkout)
+
+    rounds = follow(folder, monkeypatch, begin, *[nothing] * 5, end)
+    pending = "clicks | audit (changed) without billing"
+    assert rounds == ["clicks |  without billing", *[pending] * 6, "audit+clicks |  without billing"]
+    assert mentions(capsys.readouterr().err, "prod: the changed manifests are not in force yet", str(lock))
+
+
+def test_without_git_the_lock_of_a_checkout_counts_too(
+    checkout: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container may have no git, or git refuses the checkout of another user: then time decides."""
+    monkeypatch.setenv("PATH", "/nonexistent")
+    lock = checkout / ".git" / "index.lock"
+
+    def begin() -> None:
+        lock.touch()
+        (folder / "audit.yaml").write_text(FLOOR % ("audit", "audit"))
+
+    rounds = follow(folder, monkeypatch, begin, *[nothing] * 5, lock.unlink, *[nothing] * 4)
+    pending = "clicks | audit (changed) without billing"
+    assert rounds == ["clicks |  without billing", *[pending] * 10, "audit+clicks |  without billing"]
+
+
+def test_a_release_is_in_force_at_once(checkout: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its hash is of what was loaded, so neither the checkout nor time matters."""
+    (checkout / ".gitignore").write_text(".reconciler/\n")
+
+    def release() -> None:
+        manifests = files.load([folder], now_ms=0).for_cluster()
+        opened = Run(manifests=manifests, engine=Engine(), timeout_s=1, progress=print).open_journal()
+        opened.record_release(manifests_hash(manifests.files), run_id="r", at_ms=wall_clock_ms())
+
+    audit = FLOOR % ("audit", "audit")
+    rounds = follow(folder, monkeypatch, lambda: (folder / "audit.yaml").write_text(audit), release)
+    assert rounds == [
+        "clicks |  without billing",
+        "clicks | audit (changed) without billing",
+        "audit+clicks |  without billing",
+    ]
+
+
+def test_a_changed_connection_or_limit_is_not_followed_before_it_is_in_force(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a Cluster manifest would lead the credentials to other brokers."""
+    text = (CLUSTER % "billing").replace(":1", ":2").replace("}}\n", "}, limits: {topics: 7}}\n")
+    _code, rounds = loop(
+        ["watch", str(folder)], monkeypatch, lambda: (folder / "cluster.yaml").write_text(text), nothing
+    )
+    specs = [manifests.cluster.spec for manifests in rounds]
+    assert [spec.bootstrap_servers for spec in specs] == [("127.0.0.1:1",), ("127.0.0.1:1",), ("127.0.0.1:2",)]
+    assert [spec.limits.topics for spec in specs] == [specs[0].limits.topics] * 2 + [7]
+
+
+@pytest.mark.parametrize("kind", ["changed", "added", "removed", "unreadable"])
+def test_manifests_that_change_during_the_scan_are_not_followed(
+    kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A schedule has no last set: it reads the folder before and after the scan, and ends with 4.
+
+    In a loop, such a round sends nothing, and the next one tries again.
+    """
+    path = folder / "clicks.yaml"
+
+    scans: list[int] = []
+
+    def change() -> None:
+        scans.append(1)
+        if len(scans) > 1:
+            return
+        match kind:
+            case "changed":
+                path.write_text(path.read_text() + "# more\n")
+            case "added":
+                (folder / "audit.yaml").write_text(FLOOR % ("audit", "audit"))
+            case "removed":
+                path.unlink(missing_ok=True)
+            case "unreadable":
+                path.unlink(missing_ok=True)
+                path.symlink_to("missing")
+
+    code, rounds = loop(["converge", str(folder)], monkeypatch, *[nothing] * (kind != "unreadable"), during=change)
+    assert len(rounds) == (kind != "unreadable")
+    shown = capsys.readouterr().err
+    assert mentions(shown, "prod: the manifests changed while the cluster was read: nothing was done")
+    assert code == (ExitCode.PLAN_UNUSABLE if kind == "unreadable" else ExitCode.ERROR)
+
+
+@pytest.mark.parametrize("words", [("converge",), ("watch", "--rounds", "1")])
+def test_the_first_set_is_not_taken_under_a_lock_of_git(
+    words: tuple[str, ...], checkout: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """There is no last set to go on with, so nothing is done and nothing connects."""
+    lock = checkout / ".git" / "index.lock"
+    lock.touch()
+    assert run([words[0], str(folder), *words[1:]]) == ExitCode.PLAN_UNUSABLE
+    shown = capsys.readouterr().err
+    assert mentions(shown, "git is changing the checkout", str(lock), "nothing was done")
+    assert "connecting" not in shown
+
+
+def test_a_loop_takes_several_clusters(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change of one cluster does not hold the others back."""
+    eu = (CLUSTER % "orders").replace("prod", "eu")
+    (folder / "eu.yaml").write_text(eu)
+    _code, rounds = loop(
+        ["watch", str(folder)], monkeypatch, lambda: (folder / "audit.yaml").write_text(FLOOR % ("audit", "audit"))
+    )
+    assert [(manifests.cluster.metadata.name, policies_of(manifests)) for manifests in rounds] == [
+        ("eu", " | "),
+        ("prod", "clicks | "),
+        ("eu", " | "),
+        ("prod", "clicks | audit (changed)"),
+    ]
+
+
+def test_reading_a_checkout_takes_no_lock_of_git(checkout: Path, folder: Path) -> None:
+    """`git status` refreshes the index, under the lock that another run would see."""
+    path = folder / "clicks.yaml"
+    index = checkout / ".git" / "index"
+    before = index.read_bytes()
+    path.touch()
+    source = gitops.git_source(files.load([folder], now_ms=0).for_cluster().files)
+    assert (source.dirty, index.read_bytes()) == (False, before)

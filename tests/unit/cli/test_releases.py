@@ -1,0 +1,340 @@
+"""`converge --reviewed` acts on released manifests only; a pause and `--operations` are understood
+before any connection.
+"""
+
+import dataclasses
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reconciler import pipeline
+from reconciler.cli.app import run
+from reconciler.cli.apply import parse_operations
+from reconciler.errors import ExitCode, JournalUnavailable
+from reconciler.journal.file import JournalFile
+from reconciler.journal.journal import ActionJournal
+from reconciler.journal.release import manifests_hash
+from reconciler.manifest import files
+from reconciler.model.plan import ManifestFile, Source
+from reconciler.operations import OPERATIONS, DeleteGroup, DeleteRecords, ElectLeader
+from reconciler.pipeline import Run
+from reconciler.scan.engine import Engine
+from tests.golden.wording import mentions
+from tests.strategies.examples import blocked, election, plan, plan_text, purge, removal
+from tests.unit.cli.loops import loop, policies_of
+
+CLUSTER = """\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {name: prod}
+spec: {clusterId: id-of-prod-000000000, bootstrapServers: ["127.0.0.1:1"]}
+"""
+POLICY = """\
+apiVersion: reconciler/v1
+kind: LeaderPolicy
+metadata: {name: all}
+mode: continuous
+spec: {topics: ["*"]}
+"""
+UNREACHABLE = ("--timeout", "1")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder of manifests, in no checkout."""
+    folder = tmp_path / "manifests"
+    (folder / "prod").mkdir(parents=True)
+    (folder / "prod" / "cluster.yaml").write_text(CLUSTER)
+    (folder / "prod" / "policy.yaml").write_text(POLICY)
+    return folder
+
+
+def git(folder: Path, *words: str) -> str:
+    result = subprocess.run(["git", "-C", folder, *words], check=True, capture_output=True, text=True, timeout=30)
+    return result.stdout.strip()
+
+
+def commit(folder: Path) -> None:
+    git(folder, "add", "-A")
+    git(folder, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "x")
+
+
+def run_on(folder: Path) -> Run:
+    manifests = files.load([folder], now_ms=0).for_cluster("prod")
+    return Run(manifests=manifests, engine=Engine(), timeout_s=1, progress=lambda _line: None)
+
+
+def release(folder: Path) -> None:
+    """Record a release as `apply --release` does before its first request."""
+    run = run_on(folder)
+    manifests = manifests_hash(run.manifests.files)
+    run.open_journal().record_release(manifests, run_id="run-1", at_ms=pipeline.wall_clock_ms())
+
+
+def converge(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    code = run(["converge", str(folder), "--reviewed", *words, *UNREACHABLE])
+    return code, capsys.readouterr().err
+
+
+def test_manifests_that_no_apply_released_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message names the journal and what releases them. Nothing connects."""
+    code, error = converge(folder, capsys)
+    assert code == ExitCode.PLAN_UNUSABLE
+    assert mentions(error, "not released", "Cluster/prod", "a file", "apply --release", "nothing was done")
+    assert "connecting" not in error
+
+
+def test_released_manifests_go_on_to_the_brokers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The test above could otherwise pass for another reason. No git is needed."""
+    release(folder)
+    code, error = converge(folder, capsys)
+    assert code == ExitCode.ERROR
+    assert "not released" not in error
+    assert "127.0.0.1:1" in error
+
+
+def test_only_the_newest_release_counts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A checkout from before a protection was once released for ever. A revert is a change, too."""
+    release(folder)
+    cluster = folder / "prod" / "cluster.yaml"
+    cluster.write_text(CLUSTER.replace('1"]}', '1"], protect: {topics: [audit]}}'))
+    assert converge(folder, capsys)[0] == ExitCode.PLAN_UNUSABLE
+    release(folder)
+    assert converge(folder, capsys)[0] == ExitCode.ERROR
+    cluster.write_text(CLUSTER)
+    assert converge(folder, capsys)[0] == ExitCode.PLAN_UNUSABLE
+    release(folder)
+    assert converge(folder, capsys)[0] == ExitCode.ERROR
+
+
+def changed(folder: Path) -> None:
+    (folder / "prod" / "policy.yaml").write_text(POLICY + "# more\n")
+
+
+def added(folder: Path) -> None:
+    (folder / "prod" / "more.yml").write_text(POLICY.replace("all", "more"))
+
+
+def removed(folder: Path) -> None:
+    (folder / "prod" / "policy.yaml").unlink()
+
+
+@pytest.mark.parametrize("change", [changed, added, removed], ids=lambda change: change.__name__)
+@pytest.mark.parametrize("words", [(), ("--every", "1s", "--rounds", "1")], ids=["once", "loop"])
+def test_other_content_than_the_released_is_refused(
+    folder: Path, words: tuple[str, ...], change: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What no review has shown is not carried out, whatever git says of the checkout."""
+    release(folder)
+    change(folder)
+    assert converge(folder, capsys, *words)[0] == ExitCode.PLAN_UNUSABLE
+
+
+@pytest.mark.parametrize("change", ["a renamed file", "another file", "another cluster"])
+def test_what_is_not_content_of_the_cluster_does_not_matter(
+    folder: Path, change: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Hashes are of contents, per cluster: another cluster needs a release of its own."""
+    release(folder)
+    if change == "a renamed file":
+        (folder / "prod" / "policy.yaml").rename(folder / "moved.yaml")
+    elif change == "another file":
+        (folder / "prod" / "notes.txt").write_text("hello")
+    else:
+        (folder / "prod" / "policy.yaml").write_text(POLICY.replace("{name: all}", "{name: all, cluster: prod}"))
+        release(folder)
+        eu = CLUSTER.replace("prod", "eu").replace("id-of-eu-000000000", "id-of-eu-00000000000")
+        (folder / "eu.yaml").write_text(eu)
+    assert converge(folder, capsys, "--cluster", "prod")[0] == ExitCode.ERROR
+    if change == "another cluster":
+        assert converge(folder, capsys, "--cluster", "eu")[0] == ExitCode.PLAN_UNUSABLE
+
+
+def test_a_reviewed_loop_follows_releases_only(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Time and commits release nothing there, and a newer release ends that of the set in force."""
+    policy = folder / "prod" / "policy.yaml"
+    release(folder)
+    second, third = POLICY.replace("all", "second"), POLICY.replace("all", "third")
+
+    def overtake() -> None:
+        release(folder)
+        policy.write_text(third)
+
+    changes = (lambda: policy.write_text(second), lambda: None, overtake, lambda: policy.write_text(second))
+    _code, rounds = loop(["converge", str(folder), "--reviewed", *UNREACHABLE], monkeypatch, *changes)
+    pending = " | all+second (changed)"
+    assert list(map(policies_of, rounds)) == ["all | ", pending, pending, "second | "]
+    assert capsys.readouterr().err.count("nothing was done") == 1
+
+
+@pytest.mark.parametrize("difference", ["content", "one file less", "one file more"])
+def test_the_approval_of_a_plan_releases_no_other_manifests(
+    folder: Path, difference: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The approved plan of one set would otherwise release another, which `converge` then acts on."""
+    cluster_file, policy_file = files.load([folder], now_ms=0).for_cluster("prod").files
+    then = {
+        "content": (cluster_file, dataclasses.replace(policy_file, sha256="0" * 64)),
+        "one file less": (cluster_file,),
+        "one file more": (cluster_file, policy_file, ManifestFile(path="old/policy.yaml", sha256="0" * 64)),
+    }[difference]
+
+    def apply(*manifests: ManifestFile) -> tuple[int, str]:
+        saved = plan(
+            cluster_id="id-of-prod-000000000", expires_at_ms=253_000_000_000_000, source=Source(manifests=manifests)
+        )
+        (tmp_path / "plan.json").write_text(plan_text(saved))
+        return run(
+            ["apply", str(tmp_path / "plan.json"), str(folder), "--release", *UNREACHABLE]
+        ), capsys.readouterr().err
+
+    code, error = apply(*then)
+    assert code == ExitCode.PLAN_UNUSABLE
+    assert mentions(
+        error, "--release", "Cluster/prod", "not those that the plan was calculated from", "nothing was done"
+    )
+    code, error = apply(cluster_file, dataclasses.replace(policy_file, path="elsewhere.yaml"))
+    assert code == ExitCode.ERROR
+    assert "127.0.0.1:1" in error
+
+
+@pytest.mark.parametrize(
+    ("words", "new"),
+    [
+        ("apply missing.json --reviewed-tree " + "a" * 40, "--release"),
+        ("converge --tree " + "a" * 40, "--reviewed"),
+        ("watch --tree HEAD", "--reviewed"),
+    ],
+)
+def test_the_old_options_name_the_new_ones(words: str, new: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A workflow of an earlier version ends with 64, before anything is read. No help shows the option."""
+    assert run(words.split()) == ExitCode.USAGE
+    assert mentions(capsys.readouterr().err, words.split()[-2], "is gone", new)
+    assert run([words.split()[0], "--help"]) == ExitCode.DONE
+    assert "tree" not in capsys.readouterr().out
+
+
+def test_rounds_belong_to_a_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["converge", "--rounds", "2"]) == ExitCode.USAGE
+    assert mentions(capsys.readouterr().err, "--rounds 2", "--every")
+
+
+@pytest.fixture(params=["1", "true"])
+def paused(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("RECONCILER_PAUSED", request.param)
+    return request.param
+
+
+@pytest.mark.parametrize(
+    "words", [["converge"], ["converge", "-q", "--reviewed"], ["converge", "--every", "1s"], ["watch"]]
+)
+def test_a_pause_stops_everything_without_a_review(
+    words: list[str], paused: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not even the manifests are read: they may be the reason for the pause."""
+    (tmp_path / "broken.yaml").write_text("{")
+    assert run([*words, str(tmp_path)]) == ExitCode.DONE
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert len(shown.err.splitlines()) == 1
+    assert mentions(shown.err, "paused", "RECONCILER_PAUSED", words[0], "does nothing")
+
+
+@pytest.mark.parametrize("value", ["", "0"])
+def test_without_a_pause_the_manifests_are_read(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECONCILER_PAUSED", value)
+    (tmp_path / "broken.yaml").write_text("{")
+    for command in ("converge", "watch"):
+        assert run([command, str(tmp_path)]) == ExitCode.ERROR
+
+
+def test_a_pause_does_not_stop_a_reviewed_apply(paused: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The way out of an incident may be a reviewed plan."""
+    assert run(["apply", "missing.json"]) == ExitCode.PLAN_UNUSABLE
+    assert "missing.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("names", "word"),
+    [
+        ("", "empty"),
+        ("delete_records", "delete_records"),
+        ("DeleteRecords,", "an empty name"),
+        ("DeleteRecords;ElectLeaders", "DeleteRecords;ElectLeaders"),
+        ("CreateTopics", "CreateTopics"),
+    ],
+)
+def test_an_unknown_operation_is_refused_with_the_list(
+    names: str, word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An empty list, from an unset variable, would otherwise mean all of them, or none."""
+    assert run(["apply", "missing.json", "--operations", names]) == ExitCode.USAGE
+    assert mentions(capsys.readouterr().err, word, "DeleteRecords", "DeleteGroups", "ElectLeaders")
+
+
+def test_operations_have_the_names_of_kafkas_protocol() -> None:
+    assert parse_operations("DeleteRecords, DeleteGroups,DeleteRecords") == (DeleteRecords, DeleteGroup)
+    assert set(parse_operations(",".join(operation.API[0] for operation in OPERATIONS))) == set(OPERATIONS)
+
+
+def test_deletions_are_checked_with_the_removals_of_their_plan() -> None:
+    """A purge that accepts a group must know that the plan has removed it, and no other client.
+
+    An election asks for no group, so its job needs neither Spark nor the right to read groups.
+    """
+    reviewed = plan(purge(), removal(), election(), blocked())
+    part = pipeline._rechecked_part(reviewed, (DeleteRecords,))
+    assert [type(action) for action in part.actions] == [DeleteGroup, DeleteRecords]
+    assert [type(action) for action in pipeline._rechecked_part(reviewed, (ElectLeader,)).actions] == [ElectLeader]
+    assert pipeline._rechecked_part(reviewed, OPERATIONS).actions == reviewed.actions
+
+
+@pytest.mark.parametrize("names", ["ElectLeaders", "DeleteRecords,ElectLeaders", "DeleteGroups"])
+def test_an_approval_of_a_part_releases_nothing(names: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The approvers of elections would otherwise release the deletions of continuous policies."""
+    assert run(["apply", "missing.json", "--operations", names, "--release"]) == ExitCode.USAGE
+    assert mentions(capsys.readouterr().err, "--release", "--operations leaves out", "continuous")
+
+
+@pytest.mark.parametrize("linked", [".reconciler", ".reconciler/prod.jsonl"])
+def test_a_link_to_a_journal_releases_nothing(linked: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A repository can hold a link, and a journal beside the manifests."""
+    elsewhere = folder.parent / "elsewhere"
+    elsewhere.mkdir()
+    link = folder / "prod" / linked
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(elsewhere if linked == ".reconciler" else elsewhere / "prod.jsonl")
+    manifests = manifests_hash(run_on(folder).manifests.files)
+    store = ActionJournal(JournalFile(elsewhere / "prod.jsonl"), who="a")
+    store.record_release(manifests, run_id="run-1", at_ms=pipeline.wall_clock_ms())
+    code, error = converge(folder, capsys)
+    assert code == JournalUnavailable.exit_code
+    assert mentions(error, str(link), "is a link")
+    with pytest.raises(JournalUnavailable, match="is a link"):
+        release(folder)
+
+
+@pytest.mark.parametrize("has_git", [True, False], ids=["git", "without git"])
+def test_a_committed_journal_releases_nothing(
+    has_git: bool, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pull request could bring the release of its own manifests along.
+
+    A tree id covered the journal; a hash of the manifests does not. In a checkout without git, nothing
+    says that the file is untracked.
+    """
+    git(folder.parent, "init", "-q")
+    commit(folder.parent)
+    release(folder)
+    assert "127.0.0.1:1" in converge(folder, capsys)[1], "an untracked journal of this machine counts"
+    commit(folder.parent)
+    if not has_git:
+        git(folder.parent, "rm", "-q", "--cached", "-r", "manifests/prod/.reconciler")
+        monkeypatch.setenv("PATH", "/nonexistent")
+    code, error = converge(folder, capsys)
+    assert code == JournalUnavailable.exit_code
+    assert mentions(error, "prod.jsonl", "releases nothing", "git has it", "spec.journal")
