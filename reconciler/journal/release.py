@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from reconciler.codec import Codec
 from reconciler.errors import UsageError
 from reconciler.model.bounds import EpochMs
-from reconciler.model.plan import ManifestFile
+from reconciler.model.plan import ManifestFile, content_hashes
 from reconciler.text.escape import quoted
 
 RULES = 1
@@ -78,7 +78,7 @@ def _is_page(url: str) -> bool:
 
 def manifests_hash(manifests: Iterable[ManifestFile]) -> str:
     """Return the hash of a cluster's manifests: of their contents only, in no order."""
-    text = json.dumps([RULES, sorted(manifest.sha256 for manifest in manifests)], separators=(",", ":"))
+    text = json.dumps([RULES, content_hashes(manifests)], separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode('ascii')).hexdigest()}"
 
 
