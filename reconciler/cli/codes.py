@@ -46,8 +46,9 @@ _EXIT_CODES = """\
     A limit or a protection refused the plan; nothing was done. `plan --fail-on`: the plan has what
     the option names. `restore-group`: the group exists.
 4 plan unusable
-    The plan is stale, expired or for another cluster; nothing was done. `--tree`,
-    `--reviewed-tree`: the manifests are not those of the tree, or no apply has recorded it.
+    The plan is stale, expired or for another cluster; nothing was done. `apply --release`: the
+    manifests are not those of the plan. `converge`: the manifests changed during the scan, or git was
+    changing them; with `--reviewed`, they are not those of the newest release.
     `restore-group`: the same for the results file, or no offset still means the same records.
 5 partly applied
     Something was written and something was not.

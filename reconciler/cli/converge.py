@@ -9,9 +9,10 @@ import os
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Annotated
 
@@ -41,7 +42,8 @@ from reconciler.model.action import Mode
 from reconciler.model.outcome import Status
 from reconciler.model.plan import Blocked, Plan, Waiting
 from reconciler.pipeline import ApplyResult
-from reconciler.text.formatting import count, format_time
+from reconciler.policies.cluster import Cluster
+from reconciler.text import formatting
 
 PAUSED = "RECONCILER_PAUSED"
 """The variable with which an operator stops `converge` and `watch` without a merge."""
@@ -76,7 +78,7 @@ def converge(
     reviewed: Reviewed = False,
     tree: Tree = None,
 ) -> int:
-    """Plan and apply the policies in `mode: continuous`, once or at intervals.
+    """Plan and apply `mode: continuous`, once or at intervals.
 
     For schedules: with -q, nothing is printed if there is nothing to do. With --every, it repeats until
     Ctrl-C or SIGTERM, and reads the manifests again before each round. With RECONCILER_PAUSED=1,
@@ -84,7 +86,7 @@ def converge(
     """
     if rounds is not None and every is None:
         raise UsageError(f"--rounds {rounds}: converge runs once without --every; add --every, such as --every 30s")
-    return _converge("converge", settings, paths, every, rounds, reviewed=reviewed, tree=tree, once=every is None)
+    return _run("converge", settings, paths, every, 1 if every is None else rounds, reviewed, tree)
 
 
 @accepts_settings
@@ -96,21 +98,23 @@ def watch(
     reviewed: Reviewed = False,
     tree: Tree = None,
 ) -> int:
-    """Converge at intervals until Ctrl-C or SIGTERM; as `converge --every`."""
-    return _converge("watch", settings, paths, every, rounds, reviewed=reviewed, tree=tree, once=False)
+    """Converge at intervals until Ctrl-C or SIGTERM.
+
+    The same as `converge --every`, with the shortest `every` of the policies as the default.
+    """
+    return _run("watch", settings, paths, every, rounds, reviewed, tree)
 
 
-def _converge(
+def _run(
     command: str,
     settings: Settings,
     paths: Paths,
     every: str | None,
     rounds: int | None,
-    *,
     reviewed: bool,
     tree: str | None,
-    once: bool,
 ) -> int:
+    """Converge the clusters; `rounds` None: until a signal."""
     if _is_paused(command):
         return ExitCode.DONE
     if tree is not None:
@@ -118,37 +122,36 @@ def _converge(
     fixed_ms = None if every is None else parse_duration("--every", every)
     if fixed_ms == 0:
         raise UsageError(f"--every {every}: expected more than 0s, such as 30s")
-    loaded = loading.load(paths, settings)
-    clusters = [
-        _Cluster(manifests, settings, paths or [files.DEFAULT_FOLDER], reviewed=reviewed)
-        for manifests in loading.selected(loaded, settings)
-    ]
+    once = rounds == 1 and every is None and command == "converge"
+    reading: ManifestSet | ReconcilerError = (loaded := loading.load(paths, settings))
+    paths = paths or [files.DEFAULT_FOLDER]
+    clusters = [_Cluster(manifests, settings, paths, reviewed) for manifests in loading.selected(loaded, settings)]
     if len(clusters) > 1 and settings.output_file:
         raise UsageError("--output-file needs one cluster: select it with --cluster NAME")
     console.prepare(settings)
     for cluster in clusters:
         common.note_missing_continuous(cluster.known, settings)
-    completed = 0
     codes: set[int] = set()
     with handle_signals() as signals, console.progress(settings, signals) as progress:
-        while once or not signals():
+        for completed in count(1):
             next_s = time.monotonic() + _interval_s(clusters, fixed_ms)
-            reading = _read_again(paths, settings) if completed else loaded
             for cluster in clusters:
                 if signals():
-                    wrote = any(cluster.has_written for cluster in clusters)
-                    codes.add(ExitCode.PARTLY if wrote else ExitCode.INTERRUPTED)
+                    has_written = any(cluster.has_written for cluster in clusters)
+                    codes.add(ExitCode.PARTLY if has_written else ExitCode.INTERRUPTED)
                     break
                 with common.collect_errors(cluster.known, codes):  # it may be available in the next round
-                    applied = cluster.converge(reading, signals, codes, quiet_when_idle=settings.quiet or not once)
-                    next_s = min(next_s, time.monotonic() + max(_LEAST_S, _due_s(applied.plan)))
-            completed += 1
-            if once or completed == rounds:
+                    plan = cluster.converge(reading, signals, codes, quiet_when_idle=settings.quiet or not once)
+                    next_s = min(next_s, time.monotonic() + max(_LEAST_S, _due_s(plan)))
+            if completed == rounds:
                 break
             while not signals() and (left_s := next_s - time.monotonic()) > 0:
                 progress.idle("; ".join(cluster.status(left_s) for cluster in clusters))
                 time.sleep(_SLICE_S)
-    return common.worst_exit_code(codes) if once or rounds is not None else ExitCode.DONE
+            if signals():
+                break
+            reading = _read_again(paths, settings)
+    return ExitCode.DONE if rounds is None else common.worst_exit_code(codes)
 
 
 def _is_paused(command: str) -> bool:
@@ -184,11 +187,11 @@ def _read_again(paths: Paths, settings: Settings) -> ManifestSet | ReconcilerErr
 
 @dataclass
 class _Cluster:
-    """One cluster of a run: the manifests that rounds act on, and changed ones that they do not follow yet.
+    """One cluster: the manifests that rounds act on, and changed ones that they do not follow yet.
 
-    `known`: the manifests that were loaded first, later those in force. `in_force`: the last set that was
-    read before and after a scan; None: none was. `seen`: the hash of changed manifests, and since when they
-    read the same. `waits`: why changed manifests are not in force.
+    `known`: the manifests that were loaded first, later those in force. `in_force`: the last ones that were
+    there before and after a scan. `seen`: the hash of changed ones, and since when they read the same.
+    `waits`: why those are not in force.
     """
 
     known: ClusterManifests
@@ -202,25 +205,21 @@ class _Cluster:
     blocked: str = ""
     has_written: bool = False
 
-    @property
-    def name(self) -> str:
-        """The name of the Cluster."""
-        return self.known.cluster.metadata.name
-
     def status(self, left_s: float) -> str:
         """Return what is shown between two rounds."""
         waits = f", changed manifests wait: {self.waits}" if self.waits else ""
-        return f"{self.name}: next round in {left_s:.0f} s, {self.last_purge}, {self.blocked}{waits}"
+        name = self.known.cluster.metadata.name
+        return f"{name}: next round in {left_s:.0f} s, {self.last_purge}, {self.blocked}{waits}"
 
     def converge(
         self, reading: ManifestSet | ReconcilerError, signals: SignalState, codes: set[int], *, quiet_when_idle: bool
-    ) -> ApplyResult:
+    ) -> Plan:
         """Converge the cluster once with what was read, or with the last set. Raises ReconcilerError."""
         self.blocked = "this round failed"
         manifests = self._select(reading, signals, codes)
 
         def confirm() -> None:
-            # Without this, a folder that is read while somebody writes it would count as written.
+            # A folder that somebody writes while it is read would otherwise count as written.
             if files.read_contents(self.paths) != getattr(reading, "contents", None):
                 raise PlanUnusable(
                     "the manifests changed while the cluster was read: nothing was done; run again when they are complete"
@@ -234,87 +233,64 @@ class _Cluster:
         self.last_purge = _describe_purge(applied) or self.last_purge
         self.blocked = f"{sum(isinstance(decision, Blocked) for decision in applied.plan.decisions):,} blocked"
         self.has_written = self.has_written or any(map(may_have_written, applied.outcomes))
-        return applied
+        return applied.plan
 
     def _select(
         self, reading: ManifestSet | ReconcilerError, signals: SignalState, codes: set[int]
     ) -> ClusterManifests:
         """Return what this round acts on. Raises ReconcilerError where there is nothing."""
+        name, waits, self.waits = self.known.cluster.metadata.name, self.waits, ""
         if self.reviewed and self.in_force is not None and not self._is_released(self.in_force, signals):
             self.in_force = None
         if isinstance(reading, ManifestsInvalid):
-            return self._select_valid(reading, codes)
+            self.seen = None
+            return _select_valid(name, self.in_force, reading, codes)
         try:
             if isinstance(reading, ReconcilerError):
                 raise reading
-            present = reading.for_cluster(self.name)
+            present = reading.for_cluster(name)
         except UsageError as error:
             raise UsageError(
                 f"{error}: nothing is done until it is back; start watch again for another cluster"
             ) from None
-        waits = self._reason_to_wait(present, signals)
-        if not waits:
-            self.seen, self.waits = None, ""
+        reason = self._reason_to_wait(present, signals)
+        if not reason:
+            self.seen = None
             return present
         if self.in_force is None:
-            raise PlanUnusable(f"{waits}: nothing was done")
-        if waits != self.waits:
+            raise PlanUnusable(f"{reason}: nothing was done")
+        self.waits = reason
+        if reason != waits:
             console.print_stderr(
-                f"{self.name}: the changed manifests are not in force yet: {waits}; until then only policies that are "
-                "the same act, with what either set protects, and what the changed ones select is left alone"
+                f"{name}: the changed manifests are not in force yet: {reason}; until then only policies that are the "
+                "same act, with what either set protects, and what the changed ones select is left alone"
             )
-        self.waits = waits
         return self.in_force.while_pending(present)
 
-    def _select_valid(self, error: ManifestsInvalid, codes: set[int]) -> ClusterManifests:
-        """Return the last set with what is protected by now, if that can be read."""
-        self.seen, self.waits = None, ""
-        declared = [cluster for cluster in error.clusters if cluster.metadata.name == self.name]
-        if not declared or self.in_force is None:
-            raise ReconcilerError(
-                f"the manifests are invalid by now, and what Cluster/{self.name} protects cannot be read: nothing is "
-                "done until it can be read"
-                if self.in_force
-                else "the manifests are invalid by now: nothing is done until they are valid"
-            ) from None
-        console.print_error(
-            f"{self.name}: the manifests are invalid by now: the last valid ones stay in force, with what "
-            f"Cluster/{self.name} protects by now"
-        )
-        codes.add(error.exit_code)
-        # A Cluster that is declared twice is invalid, also under two names, and either one may protect more.
-        cluster_id = self.in_force.cluster.spec.cluster_id
-        same_id = (cluster for cluster in error.clusters if cluster.spec.cluster_id == cluster_id)
-        return reduce(ClusterManifests.with_protections, chain(declared, same_id), self.in_force)
-
     def _reason_to_wait(self, present: ClusterManifests, signals: SignalState) -> str:
-        """Return why the manifests are not those that somebody wrote; empty: they are."""
+        """Return why the manifests may not be as somebody wrote them; empty: they are."""
         present_hash = manifests_hash(present.files)
         if self.in_force is not None and manifests_hash(self.in_force.files) == present_hash:
             return ""
         if self.reviewed:
-            return "" if self._is_released(present, signals) else _describe_unreleased(present)
+            return "" if self._is_released(present, signals) else _describe_unreleased(present.cluster)
         if lock := gitops.find_lock([*self.paths, *(Path(file.path) for file in present.files)]):
             self.seen = None  # what is read now is no reading of what somebody wrote
             return f"git is changing the checkout ({lock} is there; if no git runs, remove it)"
         if self.in_force is None:
             return ""  # the second reading decides, after the scan
         source = gitops.git_source(present.files)
-        if source.commit is not None and not source.dirty:
-            return ""
         now_s = time.monotonic()
         if self.seen is None or self.seen[0] != present_hash:
             self.seen = present_hash, now_s
-        if source.commit is None and now_s - self.seen[1] >= SETTLED_S:
+        settled = now_s - self.seen[1] >= SETTLED_S if source.commit is None else not source.dirty
+        with suppress(JournalUnavailable):  # such a journal releases nothing
+            settled = settled or self._is_released(present, signals)
+        if settled:
             return ""
-        try:
-            if self._is_released(present, signals):
-                return ""
-        except JournalUnavailable:
-            pass  # a journal that proves no release
-        if source.commit is not None:
-            return "git calls them changed (git status); commit them, or release them with apply --release"
-        return f"they have not read the same for {SETTLED_S:.0f} s"
+        if source.commit is None:
+            return f"they have not read the same for {SETTLED_S:.0f} s"
+        return "git calls them changed (git status); commit them, or release them with apply --release"
 
     def _is_released(self, manifests: ClusterManifests, signals: SignalState) -> bool:
         """Return whether the newest release is of these manifests, by the journal of those in force."""
@@ -322,12 +298,34 @@ class _Cluster:
             return pipeline.newest_release(run) == manifests_hash(manifests.files)
 
 
-def _describe_unreleased(manifests: ClusterManifests) -> str:
-    topic = manifests.cluster.spec.journal.topic
+def _select_valid(
+    name: str, in_force: ClusterManifests | None, error: ManifestsInvalid, codes: set[int]
+) -> ClusterManifests:
+    """Return the last set with what is protected by now, if that can be read."""
+    declared = [cluster for cluster in error.clusters if cluster.metadata.name == name]
+    if not declared or in_force is None:
+        raise ReconcilerError(
+            f"the manifests are invalid by now, and what Cluster/{name} protects cannot be read: nothing is done until "
+            "it can be read"
+            if in_force
+            else "the manifests are invalid by now: nothing is done until they are valid"
+        )
+    console.print_error(
+        f"{name}: the manifests are invalid by now: the last valid ones stay in force, with what Cluster/{name} "
+        "protects by now"
+    )
+    codes.add(error.exit_code)
+    # A Cluster that is declared twice is invalid, also under two names, and either one may protect more.
+    same_id = (cluster for cluster in error.clusters if cluster.spec.cluster_id == in_force.cluster.spec.cluster_id)
+    return reduce(ClusterManifests.with_protections, chain(declared, same_id), in_force)
+
+
+def _describe_unreleased(cluster: Cluster) -> str:
+    topic = cluster.spec.journal.topic
     place = f"the topic {topic}" if topic else "a file, which a fresh checkout does not have"
     return (
-        f"not released: the newest release in the journal of {manifests.cluster.address}, {place}, is not of these "
-        "manifests; merge them with a review, and let `apply --release` of their plan release them"
+        f"not released: the newest release in the journal of {cluster.address}, {place}, is not of these manifests; "
+        "merge them with a review, and let `apply --release` of their plan release them"
     )
 
 
@@ -336,10 +334,10 @@ def _describe_purge(applied: ApplyResult) -> str:
     purged = [outcome for outcome in applied.outcomes if outcome.status is Status.APPLIED and outcome.removed_max]
     if not purged:
         return ""
-    records = count(sum(outcome.removed_max for outcome in purged), "record")
+    records = formatting.count(sum(outcome.removed_max for outcome in purged), "record")
     return (
-        f"last purge {format_time(applied.header.finished_at_ms)} "
-        f"({count(len(purged), 'partition')}, at most {records})"
+        f"last purge {formatting.format_time(applied.header.finished_at_ms)} "
+        f"({formatting.count(len(purged), 'partition')}, at most {records})"
     )
 
 

@@ -34,7 +34,6 @@ A record older than half of it is stored again.
 RUN_URL, APPROVER = "RECONCILER_RUN_URL", "RECONCILER_APPROVER"
 _URL_MAX, _APPROVER_MAX = 500, 200
 _HASH = re.compile("sha256:[0-9a-f]{64}")
-_TREE = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewedTree:
-    """A git tree that an earlier version has recorded as reviewed, in format 4. It releases nothing."""
+    """A git tree that an earlier version has recorded, in format 4. It releases nothing."""
 
     v: Literal[4] = 4
     at_ms: EpochMs
@@ -119,10 +118,6 @@ class ReviewedTree:
     commit: str | None = None
     run_url: str | None = None
     approver: str | None = None
-
-    def __post_init__(self) -> None:
-        if not _TREE.fullmatch(self.tree):
-            raise ValueError(f"reviewed_tree is {quoted(self.tree)}, expected 40 or 64 hexadecimal digits")
 
 
 Approval = Release | ReviewedTree

@@ -96,9 +96,10 @@ class ClusterManifests:
         """
         theirs = {policy.address: (policy.mode, policy.spec) for policy in changed.policies}
         same = {policy.address for policy in self.policies if theirs.get(policy.address) == (policy.mode, policy.spec)}
-        ours = (policy if policy.address in same else policy.without_actions() for policy in self.policies)
-        more = (policy.without_actions(" (changed)") for policy in changed.policies if policy.address not in same)
-        return replace(self.with_protections(changed.cluster), policies=(*ours, *more))
+        ours = [policy if policy.address in same else policy.without_actions() for policy in self.policies]
+        more = [policy.without_actions(" (changed)") for policy in changed.policies if policy.address not in same]
+        policies = sorted(ours + more, key=attrgetter("address"))
+        return replace(self.with_protections(changed.cluster), policies=tuple(policies))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

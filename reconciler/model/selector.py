@@ -2,11 +2,11 @@
 
 import fnmatch
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 
 _GLOB = frozenset("*?[")
-_TOKEN = re.compile(r"\[!?\]?[^]]*\]|.", re.DOTALL)
+_WILDCARD = re.compile(r"[*?[\]]")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -59,36 +59,16 @@ class Selector:
 
 
 def may_share_name(first: Selector, second: Selector) -> bool:
-    """Whether two selectors may select one name, of this cluster or of a later one.
-
-    True where it is not known: for two patterns of which one is a regular expression.
-    """
+    """Whether two selectors may select one name, of this cluster or of a later one. In doubt True."""
     for one, other in ((first, second), (second, first)):
         if one.name is not None:
             return other.matches(one.name)
     if any(selector.text.startswith("regex:") for selector in (first, second)):
         return True
-    return _globs_meet(*(_TOKEN.findall(selector.text) for selector in (first, second)))
-
-
-def _globs_meet(first: Sequence[str], second: Sequence[str]) -> bool:
-    """Whether a text matches two globs, which are split into characters, sets and wildcards."""
-    seen: set[tuple[int, int]] = set()
-    pending = [(0, 0)]
-    while pending:
-        i, j = place = pending.pop()
-        if place in seen:
-            continue
-        seen.add(place)
-        a, b = "".join(first[i : i + 1]), "".join(second[j : j + 1])
-        if not a and not b:
-            return True
-        if a == "*" or b == "*":
-            pending += [(i + 1, j)] if a else []
-            pending += [(i, j + 1)] if b else []
-        elif a and b and ("?" in (a, b) or min(len(a), len(b)) > 1 or any(map(fnmatch.fnmatchcase, (a, b), (b, a)))):
-            pending.append((i + 1, j + 1))  # two sets of characters: they may have one in common
-    return False
+    ours, theirs = (_WILDCARD.split(selector.text) for selector in (first, second))
+    # What is written before the first wildcard and behind the last one is in every name that they select.
+    begins = ours[0].startswith(theirs[0]) or theirs[0].startswith(ours[0])
+    return begins and (ours[-1].endswith(theirs[-1]) or theirs[-1].endswith(ours[-1]))
 
 
 class SelectorSet:

@@ -85,6 +85,76 @@ def test_a_protection_holds_for_a_watch_that_began_before_it(cluster: Cluster, t
     assert "lsat" in errors.read_text()
 
 
+def test_a_half_written_checkout_purges_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    """Git writes a new floor before the Cluster that protects its topic, and neither commit purges it.
+
+    The last set stays in force in the meantime, except where the new floor claims a topic, too.
+    """
+    mark = uuid4().hex[:8]
+    audit, clicks, shared = (f"{name}-{mark}" for name in ("audit", "clicks", "clicks-shared"))
+    client.create_topics(cluster.bootstrap_servers, [Topic(audit), Topic(clicks), Topic(shared)])
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+
+    def produce() -> None:
+        for topic in (audit, clicks, shared):
+            client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
+
+    def write_cluster(protect: str) -> None:
+        servers = json.dumps(cluster.bootstrap_servers.split(","))
+        write_file(folder / "cluster.yaml", CLUSTER.format(id=CLUSTER_ID, servers=servers, protected=protect))
+
+    def git(*words: str) -> None:
+        identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        subprocess.run(["git", "-C", tmp_path, *identity, *words], check=True, timeout=30)
+
+    def commit() -> None:
+        git("add", "-A")
+        git("commit", "-q", "-m", "x")
+
+    write_cluster("nothing-yet")
+    floor = FLOOR.format(topics=f'"clicks-*{mark}"', last="last").replace("keep:", "expectAtMost: 2\n  keep:")
+    write_file(folder / "floor.yaml", floor)
+    (tmp_path / ".gitignore").write_text(".reconciler/\nerrors.txt\n")
+    git("init", "-q")
+    commit()
+    produce()
+    errors = tmp_path / "errors.txt"
+    with (
+        errors.open("w") as stderr,
+        subprocess.Popen(
+            command("converge", str(folder), "--every", "1s", "-q"),
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+        ) as process,
+    ):
+        try:
+            for topic in (clicks, shared):
+                wait_for_log_start(cluster, topic, 60)
+            (tmp_path / ".git" / "index.lock").touch()
+            more = FLOOR.replace("name: floor", "name: more").format(topics=f"{audit}, {shared}", last="last")
+            write_file(folder / "a.yaml", more)
+            message = "the changed manifests are not in force yet: git is changing the checkout"
+            client.wait_until(lambda: message in errors.read_text(), 120, "a round with changed manifests")
+            produce()
+            wait_for_log_start(cluster, clicks, 160)
+            assert log_start_offsets(cluster, audit) == {0: 0}
+            assert log_start_offsets(cluster, shared) == {0: 60}, "the changed manifests claim it, too"
+            write_cluster(audit)
+            write_file(folder / "floor.yaml", floor.replace("keep:", f"exceptTopics: [{shared}]\n  keep:"))
+            (tmp_path / ".git" / "index.lock").unlink()
+            commit()
+            wait_for_log_start(cluster, shared, 160)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(120) == 0, errors.read_text()
+        finally:
+            if process.poll() is None:
+                os.kill(process.pid, signal.SIGKILL)
+    assert log_start_offsets(cluster, audit) == {0: 0}
+
+
 def test_a_watch_on_a_terminal_leaves_no_spinner(cluster: Cluster, tmp_path: Path) -> None:
     """The plan of a round once began behind a spinner, and nothing said when the next round is."""
     topic = f"shown-{uuid4().hex[:8]}"
