@@ -9,10 +9,10 @@ from typing import Any
 
 from reconciler.errors import JournalUnavailable
 from reconciler.journal.journal import ActionJournal
-from reconciler.model.names import Address, TopicPartition
+from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway
-from reconciler.model.snapshot import Consumers, GroupFacts, GroupState, GroupType, Purge, Unknown
+from reconciler.model.snapshot import Consumers, GroupFacts, GroupState, GroupType, Unknown
 from reconciler.operations import Operation
 from reconciler.operations.attempt import Attempt
 from reconciler.operations.base import Subject
@@ -28,8 +28,6 @@ _CONSUMERS_FRESH_MS, _CONSUMERS_RETRY_MS = 10_000, 2_000
 after one that lacks something. Reading takes a second per thousand groups, and longer with a silent
 broker.
 """
-INTENT_MAX_AGE_MS = 30_000
-"""How long after its intent a request may go out; other runs wait for that time."""
 _CONSUMERS_MAX_AGE_MS = 50_000
 """How long a reading is good for where later ones know less. A check that takes it is good for ten more
 seconds (executor.py), and no request rests on a reading of more than a minute.
@@ -110,7 +108,6 @@ class ApplyContext:
     `leaders`: the leader of each partition for which it held an election.
     `known_groups`: the groups of the recheck, which read the types of groups that no list call tells.
     `commit_log_ends`: up to where the recheck has read each partition of the commit log.
-    `request_timeout_ms`: how long a request takes at most.
     """
 
     gateway: Gateway
@@ -129,7 +126,6 @@ class ApplyContext:
     leaders: dict[Subject, int] = field(default_factory=dict)
     known_groups: Mapping[str, GroupFacts] = field(default_factory=dict)
     commit_log_ends: Mapping[int, int] = field(default_factory=dict)
-    request_timeout_ms: int = 60_000
     topics: set[str] = field(default_factory=set)
     """The topics that the run is about."""
     _consumers: _Consumers = field(default_factory=_Consumers)
@@ -177,14 +173,6 @@ class ApplyContext:
         known = self.known_groups.get(facts.group, facts)
         return replace(facts, type=known.type) if facts.type is GroupType.HIDDEN else facts
 
-    def purges_of_other_runs(
-        self, every_ms: int, *, after_intents: bool = False
-    ) -> Mapping[TopicPartition, Purge | Unknown]:
-        """Return other runs' newest purge of each partition: `every` bounds runs, not tries."""
-        return self.journal.last_purges(
-            every_ms=every_ms, now_ms=self.clock(), except_run=self.run_id, after_intents=after_intents
-        )
-
     def may_send(self) -> bool:
         """Whether a request may go out now; an old recheck or an expired plan stops the run."""
         now_ms = self.clock()  # the machine may have slept in the middle of the run
@@ -200,8 +188,7 @@ class ApplyContext:
         """Store the intents. False: the journal took none; the run stops and sends nothing."""
         actions = [attempt.action for attempt in attempts]
         offsets = {attempt.action.address: attempt.removed_offsets for attempt in attempts if attempt.removed_offsets}
-        in_flight_ms = INTENT_MAX_AGE_MS + self.request_timeout_ms
-        if not self._record(actions, in_flight_ms=in_flight_ms, removed_offsets=offsets):
+        if not self._record(actions, removed_offsets=offsets):
             return False
         self._sent.update((action.address, False) for action in actions)
         return True

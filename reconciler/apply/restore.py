@@ -151,7 +151,7 @@ def _of_journal(text: str) -> Iterator[Removal]:
     Many offsets are in several entries, and the intent of each try has all of them.
     """
     removals: dict[tuple[Address, str], Removal] = {}
-    for entry in chain.from_iterable(parse(line.encode())[1] for line in filter(None, text.splitlines())):
+    for entry in chain.from_iterable(parse(line.encode()) for line in filter(None, text.splitlines())):
         if entry.operation != DeleteGroup.OPERATION:
             continue
         key = entry.address, entry.run_id

@@ -26,6 +26,7 @@ from reconciler.errors import ExitCode, ManifestsInvalid, PlanUnusable, Reconcil
 from reconciler.journal.review import parse_tree
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Mode
+from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.plan import Blocked, Plan, Waiting
 from reconciler.operations import OPERATIONS, Operation
@@ -248,6 +249,7 @@ def watch(
     completed = 0
     codes: set[int] = set()
     last_purge = "no purge yet"
+    last_purges: dict[TopicPartition, int] = {}
     with handle_signals() as signals, console.progress(settings, signals) as progress:
         while not signals():
             clocks = [policy.every_ms for policy in valid.policies if policy.mode is Mode.CONTINUOUS]
@@ -258,7 +260,9 @@ def watch(
             blocked = "this round failed"
             with common.collect_errors(valid, codes):  # the cluster may be available in the next round
                 valid, manifests = _load_again(paths, settings, valid, codes) if completed else (valid, valid)
-                applied = _converge_once(manifests, settings, signals, codes, quiet_when_idle=True)
+                applied = _converge_once(
+                    manifests, settings, signals, codes, quiet_when_idle=True, last_purges=last_purges
+                )
                 last_purge = _describe_purge(applied) or last_purge
                 blocked = f"{sum(isinstance(decision, Blocked) for decision in applied.plan.decisions):,} blocked"
                 # A round that begins just before a purge is due would delay it by an interval.
@@ -326,9 +330,11 @@ def _converge_once(
     *,
     quiet_when_idle: bool,
     tree: str | None = None,
+    last_purges: dict[TopicPartition, int] | None = None,
 ) -> ApplyResult:
     """Converge a cluster, and add its exit code; 1 if only a fact could not be read.
 
+    `last_purges`: of the rounds of a loop, as in `pipeline.Run`.
     Raises PlanUnusable for a tree of manifests that was never reviewed.
     """
 
@@ -339,7 +345,7 @@ def _converge_once(
         if plan.actions or plan.refused or has_unknown_facts or not quiet_when_idle:
             show_plan(plan, settings)
 
-    with common.open_run(settings, manifests, signals) as run:
+    with common.open_run(settings, manifests, signals, last_purges) as run:
         if tree is not None:
             pipeline.check_review(run, tree)
         applied = pipeline.converge(run, on_plan=on_plan)

@@ -57,17 +57,13 @@ class JournalFile:
                 "of the Cluster"
             ) from error
 
-    def lines(
-        self, *, since_ms: int = 0, containing: bytes = b"", position: dict[int, int] | None = None
-    ) -> Iterator[Line]:
-        """A file that does not exist has no lines. `position`: the byte after the last line, under 0."""
-        position = {} if position is None else position
+    def lines(self, *, since_ms: int = 0, containing: bytes = b"") -> Iterator[Line]:
+        """A file that does not exist has no lines."""
         try:
             with self._locked_file(fcntl.LOCK_SH, os.O_RDONLY, time.monotonic() + _PATIENCE_S) as descriptor:
                 # No append cuts off what lies before it, so the lines are read without the lock.
                 end = _end_of_last_line(descriptor)
-                start = position.get(0)
-                start = _first_line_since(descriptor, end, since_ms) if start is None else start
+                start = _first_line_since(descriptor, end, since_ms)
             with self.path.open("rb") as file:
                 file.seek(start)
                 while start < end:
@@ -77,7 +73,6 @@ class JournalFile:
                     start += len(line)
                     if containing in line:
                         yield Line(line[:-1], f"the line that ends at byte {start}")
-                    position[0] = start
         except FileNotFoundError:
             return
         except OSError as error:

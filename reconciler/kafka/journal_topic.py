@@ -96,17 +96,13 @@ class JournalTopic:
                 self._producer = None
                 raise self._unavailable("written", failures[0] if failures else "no acknowledgement in time")
 
-    def lines(
-        self, *, since_ms: int = 0, containing: bytes = b"", position: dict[int, int] | None = None
-    ) -> Iterator[Line]:
-        """`position`: the offset after the last line, by partition."""
-        position = {} if position is None else position
+    def lines(self, *, since_ms: int = 0, containing: bytes = b"") -> Iterator[Line]:
         messages: list[Message] = []
         try:
             ends = read_ends(self._session, self._topic, self._partitions())
             self._check_retention(since_ms)
-            starts: Mapping[int, int | Unknown] = position
-            if not position and since_ms > 0:
+            starts: Mapping[int, int | Unknown] = {}
+            if since_ms > 0:
                 starts = first_offsets(self._session, self._topic, ends, since_ms)
             unread = [start.reason for start in starts.values() if isinstance(start, Unknown)]
             read_to = {number: start for number, start in starts.items() if isinstance(start, int)}
@@ -128,7 +124,6 @@ class JournalTopic:
                 kind, time_ms = message.timestamp()
                 location = f"record {message.offset()} of partition {message.partition()}"
                 yield Line(value, location, time_ms if kind == TIMESTAMP_LOG_APPEND_TIME else None)
-        position |= {number: at for number, (_, at) in ends.items() if isinstance(at, int)}
 
     def damaged(self, location: str, error: ValueError) -> JournalUnavailable:
         return self._unavailable("trusted", f"{location} is {error}: name another topic in spec.journal of the Cluster")

@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
 
 from reconciler.model.bounds import Int32, Int64, NonEmpty
 from reconciler.model.names import TopicPartition
@@ -114,16 +113,6 @@ class ConsumerPosition:
     """The group's commit where it is no position; `committed` is the log start then."""
 
 
-class Purge(NamedTuple):
-    """The newest purge of a partition, in epoch milliseconds.
-
-    `in_flight_until_ms`: until when the request of a run without an outcome may be under way.
-    """
-
-    at_ms: int
-    in_flight_until_ms: int | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
     """One requested partition. `leader` None: it has no leader now.
@@ -131,8 +120,8 @@ class PartitionFacts:
     `last_stable_offset`: the read-committed end; below `log_start` where a purge went past an open
     transaction. `offsets_at[instant_ms]`: the first offset at or after the instant; None: no such
     record below the last stable offset, which was read before. `readers`: sorted by group; every group
-    below `readers_below`, and every named group wherever it stands. `last_purge` None: none within
-    the longest `every` that was asked for.
+    below `readers_below`, and every named group wherever it stands. `last_purge`: when records of it
+    were last deleted, in epoch milliseconds; None: not within the longest `every` that was asked for.
     """
 
     partition: TopicPartition
@@ -146,7 +135,7 @@ class PartitionFacts:
     offsets_at: Mapping[int, int | Unknown | None] = field(default_factory=dict)
     readers: tuple[ConsumerPosition, ...] | Unknown = NOT_ASKED
     readers_below: int | Unknown = NOT_ASKED
-    last_purge: Purge | Unknown | None = NOT_ASKED
+    last_purge: int | Unknown | None = NOT_ASKED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from reconciler.model.names import Address, TopicPartition, format_address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import ClusterSnapshot, Consumers, Purge, Unknown
+from reconciler.model.snapshot import ClusterSnapshot, Consumers, Unknown
 from reconciler.operations.attempt import Attempt, ErrorTable, Response, ResponseAction, Right, StepResult, interpret
 from reconciler.operations.observation import Observation, RecheckFailure
 from reconciler.text.formatting import count
@@ -105,15 +105,6 @@ class RunContext(Protocol):
 
     def consumers(self) -> Consumers:
         """Return all groups and what they consume, at most a few seconds old."""
-        ...
-
-    def purges_of_other_runs(
-        self, every_ms: int, *, after_intents: bool = False
-    ) -> Mapping[TopicPartition, Purge | Unknown]:
-        """Return other runs' newest purge of each partition within this time.
-
-        `after_intents`: this run has just stored its intents. Raises JournalUnavailable.
-        """
         ...
 
 
@@ -293,15 +284,7 @@ class Operation(Action):
     @classmethod
     @abstractmethod
     def observe(cls, actions: Sequence[Any], context: RunContext) -> Observation:
-        """Read the facts that may have changed since the recheck. Raises JournalUnavailable."""
-
-    @classmethod
-    def recheck_after_intents(cls, actions: Sequence[Any], context: RunContext) -> Mapping[Any, RecheckFailure]:
-        """Return, by subject, why requests may not go out now that all their intents are stored.
-
-        Raises JournalUnavailable.
-        """
-        return {}
+        """Read the facts that may have changed since the recheck."""
 
     def prepare(self, attempt: Attempt[Any], observation: Observation) -> Attempt[Any]:
         """Return the attempt with what the facts before the request say about it."""

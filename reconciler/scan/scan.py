@@ -18,7 +18,7 @@ from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, cleanup_poli
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Purge, Unknown
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Unknown
 from reconciler.scan import chunking, engines, snapshot_builder
 from reconciler.scan.chunking import Chunk, PartitionRequest
 from reconciler.scan.engine import Engine, Progress
@@ -51,7 +51,7 @@ def scan(
     session: KafkaSession,
     *,
     observed_at_ms: int,
-    last_purges: Mapping[TopicPartition, Purge | Unknown] | Unknown,
+    last_purges: Mapping[TopicPartition, int] | Unknown,
     engine: Engine,
     progress: Progress,
 ) -> ClusterSnapshot:
@@ -184,7 +184,7 @@ def _snapshot(
     listings: Listings,
     rows: Rows,
     observed_at_ms: int,
-    last_purges: Mapping[TopicPartition, Purge | Unknown] | Unknown,
+    last_purges: Mapping[TopicPartition, int] | Unknown,
 ) -> ClusterSnapshot:
     log = (listings.log if request.commit_log else CommitLog(missing=NOT_ASKED)).with_rows(rows.runs)
     _LOG.info("log_records=%d log_skipped=%d log_malformed=%d", log.records, log.skipped, log.malformed)

@@ -21,7 +21,6 @@ from reconciler.model.snapshot import (
     GroupFacts,
     GroupType,
     PartitionFacts,
-    Purge,
     TopicFacts,
     Unknown,
 )
@@ -111,7 +110,7 @@ def partition_facts(
     requests: Iterable[PartitionRequest],
     rows: Rows,
     log: CommitLog,
-    last_purges: Mapping[TopicPartition, Purge | Unknown] | Unknown,
+    last_purges: Mapping[TopicPartition, int] | Unknown,
 ) -> dict[TopicPartition, PartitionFacts]:
     """Facts of every requested partition."""
     facts: dict[TopicPartition, PartitionFacts] = {}
