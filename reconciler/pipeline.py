@@ -21,7 +21,7 @@ from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.journal.review import ReviewedTree, ci_run
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.journal_topic import JournalTopic
+from reconciler.kafka.journal_topic import JournalTopic, check_stamps
 from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import secrets
 from reconciler.manifest.files import ClusterManifests
@@ -179,12 +179,14 @@ def apply(
     tuning: Tuning | None = None,
     operations: Collection[type[Operation]] = OPERATIONS,
     reviewed_tree: str | None = None,
+    needs_stamps: bool = False,
 ) -> ApplyResult:
     """Recheck the actions of these operations with a fresh scan, then send those that remain.
 
     Other actions are left to another run of the same plan. `reviewed_tree`: the git tree of the
-    manifests, which the journal remembers before the first request. Raises WrongCluster, and
-    PlanUnusable if the tree is not what the plan was calculated from.
+    manifests, which the journal remembers before the first request. `needs_stamps`: as in
+    `ApplyContext`. Raises WrongCluster, and PlanUnusable if the tree is not what the plan was
+    calculated from.
     """
     cluster = run.manifests.cluster
     if planned.cluster_id != cluster.spec.cluster_id:
@@ -253,6 +255,7 @@ def apply(
         expires_at_ms=planned.expires_at_ms,
         known_groups=snapshot.groups,
         commit_log_ends=snapshot.commit_log_ends,
+        needs_stamps=needs_stamps,
         tuning=tuning or Tuning(),
     )
     context.note_effects(checked.outcomes)
@@ -287,11 +290,17 @@ def _rechecked_part(planned: Plan, operations: tuple[type[Operation], ...]) -> P
 
 
 def converge(run: Run, *, on_plan: Callable[[Plan], None]) -> ApplyResult:
-    """Plan and apply `mode: continuous`: a review approved its rules, limits bound each run."""
+    """Plan and apply `mode: continuous`: a review approved its rules, limits bound each run.
+
+    Raises JournalUnavailable for a journal topic that the brokers do not stamp.
+    """
+    topic = run.manifests.cluster.spec.journal.topic
+    if topic:
+        check_stamps(run.session, topic)
     planned = plan(run, modes=(Mode.CONTINUOUS,))
     on_plan(planned)
     if planned.actions and not planned.refused:
-        return apply(planned, run)
+        return apply(planned, run, needs_stamps=bool(topic))
     return _result(planned, run, (), refused=tuple(verdict.message for verdict in planned.refused))
 
 

@@ -34,7 +34,7 @@ class JournalFile:
         self.path = path
         self._lock = Lock()
 
-    def append(self, lines: Sequence[bytes]) -> None:
+    def append(self, lines: Sequence[bytes]) -> int | None:
         data = b"".join(line + b"\n" for line in lines)
         until_s = time.monotonic() + _PATIENCE_S  # before the lock: threads behind a frozen process give up together
         try:
@@ -50,6 +50,7 @@ class JournalFile:
                     # Half a batch of intents would read as requests that were sent.
                     os.ftruncate(descriptor, end)
                     raise
+                return None  # a file has no clock but this machine's
         except OSError as error:
             raise JournalUnavailable(
                 f"the journal {self.path} cannot be written: {error.strerror or error}; no request is sent without "

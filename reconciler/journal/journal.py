@@ -40,8 +40,11 @@ class Line(NamedTuple):
 class LineStore(Protocol):
     """Lines, appended only. Every method raises JournalUnavailable."""
 
-    def append(self, lines: Sequence[bytes]) -> None:
-        """Store lines: all of them, or an error. Returns when they are safe."""
+    def append(self, lines: Sequence[bytes]) -> int | None:
+        """Store lines: all of them, or an error. Returns when they are safe.
+
+        The result: when the brokers stored the last one, by their clock; None: nothing tells.
+        """
         ...
 
     def lines(self, *, since_ms: int = 0, containing: bytes = b"") -> Iterator[Line]:
@@ -82,17 +85,16 @@ class ActionJournal:
         plan_digest: str,
         at_ms: int,
         removed_offsets: RemovedOffsets | None = None,
-    ) -> None:
+    ) -> int | None:
         """Store the intents of actions that are about to be sent, or outcomes, in few lines.
 
-        `removed_offsets`: of those intents that have some.
+        `removed_offsets`: of those intents that have some. Returns the time of `LineStore.append`.
         """
         run = {"run_id": run_id, "plan_digest": plan_digest, "at_ms": at_ms, **self._author}
         with gc_paused():
             entries = [create(event, removed_offsets, **run) for event in events]
             stored = [line.encode("ascii") for line in dump_batch(entries)]
-        if stored:
-            self.store.append(stored)
+        return self.store.append(stored) if stored else None
 
     def last_purges(self, *, every_ms: int, now_ms: int) -> Mapping[TopicPartition, int]:
         """Return when each partition last lost records: within `every_ms`, and perhaps some before.

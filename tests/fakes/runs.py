@@ -66,6 +66,7 @@ def run(
     known_groups: Mapping[str, GroupFacts] | None = None,
     checked_at_ms: int | None = None,
     expires_at_ms: int | None = None,
+    needs_stamps: bool = False,
 ) -> RunResult:
     """Apply the actions with a file journal in `folder` and a fake clock."""
     clock = clock or FakeClock()
@@ -85,6 +86,7 @@ def run(
             known_groups=known_groups or {},
             checked_at_ms=checked_at_ms,
             expires_at_ms=expires_at_ms,
+            needs_stamps=needs_stamps,
         ),
     )
     return RunResult(list(outcomes), journal)

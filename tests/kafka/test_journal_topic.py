@@ -25,6 +25,7 @@ from reconciler.sandbox.cluster import Cluster
 from tests import kafka_client
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import last_purges, purge
+from tests.golden.wording import mentions
 from tests.toolbox import run_kafka_tool
 
 pytestmark = pytest.mark.brokers
@@ -177,6 +178,35 @@ def test_the_broker_stamps_the_journal(cluster: Cluster, connection: Connection,
     assert began_ms - 1_000 <= last_purges(journal)[AT] <= pipeline.wall_clock_ms() + 1_000
     [entry] = journal.entries()
     assert abs(entry.at_ms - began_ms) < 60_000
+
+
+def test_only_brokers_tell_when_they_stored_an_entry(
+    cluster: Cluster, connection: Connection, fake: FakeCluster
+) -> None:
+    """The delivery report has the append time of the leader, or the time of this machine, which tells nothing.
+
+    A run without a review refuses the second kind, also where its config cannot be read.
+    """
+    stamped, unstamped = unused_topic(), unused_topic()
+    session = KafkaSession(connection)
+    journal_topic.create_topic(session, stamped)
+    client.create_topics(cluster.bootstrap_servers, [client.Topic(unstamped)])
+    for name in (stamped, unstamped):
+        wait_for_topic(cluster, name)
+    began_ms, day_ms = pipeline.wall_clock_ms(), 86_400_000
+    by_topic = {}
+    for name in (stamped, unstamped):
+        journal = ActionJournal(JournalTopic(session, name))
+        by_topic[name] = journal.record([purge(fake, AT, 60)], run_id="a", plan_digest="p", at_ms=began_ms + day_ms)
+    at_ms = by_topic[stamped]
+    assert at_ms is not None
+    assert began_ms - 1_000 <= at_ms <= pipeline.wall_clock_ms() + 1_000
+    assert by_topic[unstamped] is None
+    journal_topic.check_stamps(session, stamped)
+    with pytest.raises(JournalUnavailable) as refused:
+        journal_topic.check_stamps(session, unstamped)
+    command = f"--entity-name {unstamped} --add-config message.timestamp.type=LogAppendTime"
+    assert mentions(str(refused.value), unstamped, "CreateTime", "kafka-configs --alter", command)
 
 
 def test_only_the_records_of_the_interval_are_read(cluster: Cluster, connection: Connection, fake: FakeCluster) -> None:
