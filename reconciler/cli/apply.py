@@ -49,7 +49,10 @@ def apply(
     settings: Settings,
     words: PlanAndPaths = None,
     expect_digest: Annotated[str | None, typer.Option(help="Refuse a plan with another digest.")] = None,
-    results: Annotated[Path | None, typer.Option(help="Write the results as JSON to this file.")] = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(help="Write the results as JSON to this file, beside those of earlier runs of the plan."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Recheck all actions, and send no request.")] = False,
     batch: Annotated[
         int | None,
@@ -94,11 +97,11 @@ def apply(
             "`plan --out plan.json` and apply that file"
         )
     if plan is not None:
-        _check_plan(plan, expect_digest)
+        _check_plan(plan, expect_digest, results)
     cluster_id = plan.cluster_id if plan else None
     manifests = loading.load_cluster(paths, settings, cluster_id=cluster_id, tree=reviewed_tree)
     if plan is None:
-        plan = _plan_and_confirm(manifests, settings, expect_digest)
+        plan = _plan_and_confirm(manifests, settings, expect_digest, results)
     # The results are written inside as well: a Ctrl-C at that moment must not end with "interrupted
     # before anything was written".
     with handle_signals() as signals:
@@ -113,7 +116,9 @@ def apply(
             )
         if results:
             with console.report_write_errors():
-                results_file.write(results, applied.outcomes, applied.header)
+                written = results_file.write(results, applied.outcomes, applied.header)
+                if written != results:
+                    console.print_error(f"{results} was changed since the run began: its results are in {written}")
         _show_results(applied, settings)
     for message in applied.header.refused:
         console.print_error(message)
@@ -144,7 +149,9 @@ def _is_paused(command: str) -> bool:
     return True
 
 
-def _plan_and_confirm(manifests: ClusterManifests, settings: Settings, expect_digest: str | None) -> Plan:
+def _plan_and_confirm(
+    manifests: ClusterManifests, settings: Settings, expect_digest: str | None, results: Path | None
+) -> Plan:
     """Return a new plan, after the user has seen it and typed the name of the cluster.
 
     Raises Refused for another answer, and what `_check_plan` raises.
@@ -152,7 +159,7 @@ def _plan_and_confirm(manifests: ClusterManifests, settings: Settings, expect_di
     with common.open_run(settings, manifests) as run:
         plan = pipeline.plan(run)
     show_plan(plan, settings)
-    _check_plan(plan, expect_digest)
+    _check_plan(plan, expect_digest, results)
     name = manifests.cluster.metadata.name
     question = f"Type the name of the cluster ({name}) to apply this plan:"
     if plan.actions and (answer := console.ask(question)) != name:
@@ -160,8 +167,11 @@ def _plan_and_confirm(manifests: ClusterManifests, settings: Settings, expect_di
     return plan
 
 
-def _check_plan(plan: Plan, expect_digest: str | None) -> None:
-    """Raise PlanUnusable for another or an expired plan, Refused for a plan beyond a limit."""
+def _check_plan(plan: Plan, expect_digest: str | None, results: Path | None) -> None:
+    """Raise PlanUnusable for another or an expired plan, Refused for a plan beyond a limit.
+
+    Raises UsageError for a file that holds something else than results of the plan.
+    """
     digest = plan_file.digest(plan)
     if expect_digest is not None and expect_digest != digest:
         raise PlanUnusable(
@@ -172,6 +182,8 @@ def _check_plan(plan: Plan, expect_digest: str | None) -> None:
         raise PlanUnusable(f"the plan expired {approximate_duration(late_ms)} ago: nothing was done; plan again")
     if plan.refused:
         raise Refused("; ".join(verdict.message for verdict in plan.refused))
+    if results is not None:
+        results_file.read_earlier(results, digest)
 
 
 def _show_results(applied: ApplyResult, settings: Settings) -> None:

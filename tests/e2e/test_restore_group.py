@@ -116,6 +116,33 @@ def test_a_consumer_goes_on_where_the_group_was(removed: RemovedGroup) -> None:
     assert "exists" in text
 
 
+def test_a_second_apply_of_the_plan_keeps_the_offsets(removed: RemovedGroup) -> None:
+    """It found the group gone, and its results replaced those of the run that had removed it."""
+    code, text = removed.run("apply", "plan.json", "--results", "results.json")
+    assert (code, "applied" in text.splitlines()[-1]) == (0, False), "the text is about this run"
+    assert "Applied: 1 group removed" in removed.run("show", "results.json")[1]
+    code, text = removed.restore()
+    assert code == 0, text
+    assert removed.commits() == {(removed.topic, 0): 4, (removed.topic, 1): 0, (removed.other, 0): 6}
+
+
+def test_another_plan_does_not_take_the_offsets_away(removed: RemovedGroup) -> None:
+    """It is refused before the scan, with its file as it was. The next step is another file."""
+    before = (removed.folder / "results.json").read_bytes()
+    client.commit(removed.servers, removed.group, {(removed.topic, 0): 9})
+    client.wait_until(lambda: removed.group in list_groups(removed.cluster), 30, f"{removed.group} in the list")
+    assert removed.run("plan", "--out", "plan.json")[0] == 0
+    for options in ((), ("--dry-run",)):
+        code, text = removed.run("apply", "plan.json", "--results", "results.json", *options)
+        assert code == 64, text
+        assert "results.json has the results of another plan" in text
+        assert "nothing was done; choose another file" in text
+        assert "rechecking" not in text
+    assert removed.group in list_groups(removed.cluster)
+    assert (removed.folder / "results.json").read_bytes() == before
+    assert removed.run("apply", "plan.json", "--results", "other.json")[0] == 0
+
+
 def test_the_journal_of_a_killed_run_is_enough(removed: RemovedGroup) -> None:
     """A run that was killed wrote no results and no outcome; its intent has the offsets."""
     path = removed.folder / "manifests" / ".reconciler" / "local.jsonl"
