@@ -215,7 +215,8 @@ def apply(
     needed = _rechecked_part(planned, selected)
     # A plan has few subjects: the start of Spark would take longer than the reading.
     engine = run.engine if run.engine.name is EngineName.INLINE else replace(run.engine, name=EngineName.AUTO)
-    snapshot = _scan(run, recheck.scan_request(needed), engine, checked_at_ms, action_journal)
+    request = replace(recheck.scan_request(needed), commit_ids=True)
+    snapshot = _scan(run, request, engine, checked_at_ms, action_journal)
     checked = recheck.recheck(
         needed, cluster, run.manifests.policies, run.manifests.waivers, snapshot, now_ms=checked_at_ms
     )

@@ -210,7 +210,7 @@ def _check_offset(commit: CommittedOffset, facts: PartitionFacts | None) -> Rech
     except BlockReason as error:
         return RecheckFailure(Status.FAILED, error.reason)
     if topic_id != commit.topic_id:
-        change = f"its id is {topic_id}, it was {commit.topic_id} at the removal"
+        change = f"its id is {topic_id}, the offset is of {commit.topic_id}"
         return RecheckFailure(Status.STALE, f"the topic was deleted and created again: {change}")
     if log_start > commit.offset:
         return RecheckFailure(Status.STALE, f"the log starts at {log_start}, above the offset")

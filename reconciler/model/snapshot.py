@@ -79,8 +79,9 @@ class GroupState(StrEnum):
 class CommittedOffset:
     """One committed offset of a group, as the coordinator tells it.
 
-    `topic_id`: of the topic of that name when the commit was read; None: not known. `leader_epoch`,
-    `metadata`: as committed; None: none.
+    `topic_id`: of the topic that the commit is for, where the commit log was read and its record has it
+    (value version 4 of Kafka 4.2); otherwise of the topic of that name when the commit was read; None:
+    not known. `leader_epoch`, `metadata`: as committed; None: none.
     """
 
     topic: NonEmpty
@@ -166,6 +167,7 @@ class GroupFacts:
     the commit log. `newest_record`: (partition, offset) of that record in `__consumer_offsets`.
     `consumption_unread`: why it is not known what the group consumes; None: its commits and the
     topics of its members were read. `offsets`: its commits, sorted; only before a request.
+    `commit_ids`: offset and topic id of each commit whose topic id the commit log tells; only of a scan.
     """
 
     group: str
@@ -179,6 +181,7 @@ class GroupFacts:
     newest_record: tuple[int, int] | Unknown = NOT_ASKED
     consumption_unread: Unknown | None = NOT_ASKED
     offsets: tuple[CommittedOffset, ...] | Unknown = NOT_ASKED
+    commit_ids: Mapping[TopicPartition, tuple[int, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

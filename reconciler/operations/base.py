@@ -16,7 +16,7 @@ from reconciler.model.names import Address, TopicPartition, format_address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import ClusterSnapshot, Consumers, Unknown
+from reconciler.model.snapshot import ClusterSnapshot, Consumers, GroupFacts, Unknown
 from reconciler.operations.attempt import Attempt, ErrorTable, Response, ResponseAction, Right, StepResult, interpret
 from reconciler.operations.observation import Observation, RecheckFailure
 from reconciler.text.formatting import count
@@ -84,7 +84,7 @@ class RunContext(Protocol):
 
     `removed_groups`: groups that this run has removed, or found removed. `effect_wait_ms`: how long
     to wait until the cluster shows the effect of a request. `commit_log_ends`: up to where the recheck
-    has read each partition of the commit log.
+    has read each partition of the commit log. `known_groups`: the groups of the recheck.
     """
 
     @property
@@ -98,6 +98,9 @@ class RunContext(Protocol):
 
     @property
     def commit_log_ends(self) -> Mapping[int, int]: ...
+
+    @property
+    def known_groups(self) -> Mapping[str, GroupFacts]: ...
 
     def clock(self) -> int: ...
 

@@ -154,6 +154,22 @@ def test_a_failed_write_keeps_the_previous_document(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_removal_keeps_the_topic_ids_that_the_commits_are_for(tmp_path: Path) -> None:
+    """The coordinator does not tell them, and the topic of that name may be another one by now.
+
+    The commit log may also hold a commit of an open transaction, whose offset is another one.
+    """
+    cluster = create_cluster()
+    ats = [TopicPartition("orders", number) for number in range(3)]
+    cluster.commit("etl", dict.fromkeys(ats, 5))
+    scanned = cluster.read_groups(["etl"])["etl"]
+    scanned = replace(scanned, commit_ids={ats[0]: (5, "of-the-deleted-topic"), ats[1]: (6, "of-a-transaction")})
+    ended = run(cluster, [removal(cluster, "etl")], tmp_path, known_groups={"etl": scanned})
+    present = cluster.topics["orders"].topic_id
+    assert ended.only.removed_offsets is not None
+    assert [commit.topic_id for commit in ended.only.removed_offsets] == ["of-the-deleted-topic", present, present]
+
+
 # --- several runs of one plan
 
 
