@@ -1,10 +1,10 @@
-"""Measures what a month of journal entries costs a round of `watch`.
+"""Measures what a month of journal entries costs a `converge`.
 
     python -m bench.journal [--quick] [--dry]
 
 The month: 50 partitions purged every 30 s, each round with an intent and an outcome for all of them.
-`--quick`: a day. A round reads the journal three times: for the plan, for interrupted runs and for the
-recheck; the check after the intents reads on from there.
+`--quick`: a day. A `converge` reads the journal three times: for the plan, for interrupted runs and for
+the recheck. A round of `watch` reads it for interrupted runs only.
 """
 
 import argparse
@@ -39,13 +39,21 @@ def month(days: int, now_ms: int) -> Iterator[tuple[int, bytes]]:
     """Yield time and text of each line, oldest first, up to a round that ends now."""
     actions = [action(number) for number in range(PARTITIONS)]
     outcomes = [
-        Outcome(action=a, status=Status.APPLIED, detail=a.APPLIED, code="NONE", read_back="log start 98213", sends=1)
+        Outcome(
+            action=a,
+            status=Status.APPLIED,
+            detail=a.APPLIED,
+            code="NONE",
+            read_back="log start 98213",
+            sends=1,
+            removed_max=98_213,
+        )
         for a in actions
     ]
     author: dict[str, Any] = {"who": "ci@runner", "commit": "4f2c9aa" * 5, "plan_digest": "sha256:" + "0" * 64}
     templates = []
-    for events, in_flight_ms in ((actions, 63_000), (outcomes, None)):
-        entries = [create(event, run_id="RUN", at_ms=1, in_flight_ms=in_flight_ms, **author) for event in events]
+    for events in (actions, outcomes):
+        entries = [create(event, run_id="RUN", at_ms=1, **author) for event in events]
         [text] = dump_batch(entries)
         templates.append(text)
     for at_ms in range(now_ms - days * DAY_MS, now_ms + 1, EVERY_MS):
@@ -61,12 +69,11 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def read_as_a_round_does(store: LineStore, now_ms: int) -> None:
-    """Read for the plan; then for interrupted runs, for the recheck and after the intents."""
+    """Read for the plan; then for interrupted runs, and for the recheck."""
     assert len(ActionJournal(store).last_purges(every_ms=EVERY_MS, now_ms=now_ms)) == PARTITIONS
     journal = ActionJournal(store)
     journal.open_intents("sha256:plan", since_ms=now_ms)
-    for _ in range(2):
-        journal.last_purges(every_ms=EVERY_MS, now_ms=now_ms)
+    journal.last_purges(every_ms=EVERY_MS, now_ms=now_ms)
 
 
 def rows(name: str, store: LineStore, size: int, days: int, now_ms: int) -> Iterator[tuple[str, str]]:

@@ -1,9 +1,8 @@
 """Calls the steps in order: scan → plan → recheck → apply. Decides nothing itself."""
 
-import math
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -22,8 +21,8 @@ from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.journal.release import Approval, ci_run, manifests_hash
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.journal_topic import JournalTopic
-from reconciler.kafka.session import REQUEST_GRACE_S, KafkaSession
+from reconciler.kafka.journal_topic import JournalTopic, check_stamps
+from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import secrets
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Action, Mode
@@ -31,7 +30,7 @@ from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, CommittedOffset, Purge, Unknown
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, CommittedOffset, Unknown
 from reconciler.operations import OPERATIONS, Operation
 from reconciler.plan import limits, plan_file, planner, recheck, rules
 from reconciler.plan.plan_file import SavedPlan
@@ -50,7 +49,9 @@ class Run(AbstractContextManager["Run"]):
 
     The journal and the results name its id, so it applies at most one plan. `timeout_s`: of each
     broker call. `stop`: whether a signal ends the run. `sending`: called before each request, from
-    any thread. The end of the `with` block closes the session.
+    any thread. `last_purges`: when each partition last lost records in an earlier round of a loop, in
+    epoch milliseconds; this run adds its own. None: the journal says it. The end of the `with` block
+    closes the session.
     """
 
     manifests: ClusterManifests
@@ -59,6 +60,7 @@ class Run(AbstractContextManager["Run"]):
     progress: Callable[[str], None]
     stop: Callable[[], bool] = lambda: False
     sending: Callable[[], None] = lambda: None
+    last_purges: dict[TopicPartition, int] | None = None
     run_id: str = field(init=False, default_factory=lambda: uuid.uuid4().hex[:12])
     started_at_ms: int = field(init=False, default_factory=wall_clock_ms)
 
@@ -102,12 +104,13 @@ class Run(AbstractContextManager["Run"]):
         store = JournalTopic(self.session, topic) if topic else JournalFile(folder / path)
         return ActionJournal(store, who=journal.whoami(), commit=commit, ci_run=ci_run())
 
-    def settle_clock(self) -> None:
-        """Make the time of purges known again that are stamped in the future, if a policy has `every`."""
-        every_ms = max((policy.every_ms or 0 for policy in self.manifests.policies), default=0)
-        if every_ms:
-            with suppress(JournalUnavailable):  # those policies are blocked, and say why
-                self.open_journal().settle_clock(every_ms=every_ms, run_id=self.run_id, at_ms=wall_clock_ms())
+    def note_purges(self, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+        """Yield the outcomes, and remember those that may have deleted records for the next round."""
+        for outcome in outcomes:
+            if self.last_purges is not None and outcome.removed_max:
+                address = outcome.action.address
+                self.last_purges[TopicPartition(address.name, address.partition)] = wall_clock_ms()
+            yield outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,12 +178,13 @@ def apply(
     tuning: Tuning | None = None,
     operations: Collection[type[Operation]] = OPERATIONS,
     release: bool = False,
+    needs_stamps: bool = False,
 ) -> ApplyResult:
     """Decide the actions of these operations again with a fresh scan, then send what remains of them.
 
     Other actions are left to another run of the same plan. `release`: release the manifests to later
-    runs before the first request. Raises WrongCluster, and PlanUnusable for a release of manifests that
-    the plan was not calculated from.
+    runs before the first request. `needs_stamps`: as in `ApplyContext`. Raises WrongCluster, and
+    PlanUnusable for a release of manifests that the plan was not calculated from.
     """
     cluster = run.manifests.cluster
     planned.check_usable(wall_clock_ms(), {f"{cluster.address} is": cluster.spec.cluster_id})
@@ -212,7 +216,7 @@ def apply(
     # A plan has few subjects: the start of Spark would take longer than the reading.
     engine = run.engine if run.engine.name is EngineName.INLINE else replace(run.engine, name=EngineName.AUTO)
     manifests = run.manifests
-    request = recheck.scan_request(needed, manifests.policies, checked_at_ms)
+    request = replace(recheck.scan_request(needed, manifests.policies, checked_at_ms), commit_ids=True)
     snapshot = _scan(run, request, engine, checked_at_ms, action_journal)
     checked = recheck.recheck(needed, cluster, manifests.policies, manifests.waivers, snapshot)
     refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
@@ -251,15 +255,14 @@ def apply(
         expires_at_ms=planned.expires_at_ms,
         known_groups=snapshot.groups,
         commit_log_ends=snapshot.commit_log_ends,
-        request_timeout_ms=math.ceil((run.timeout_s + REQUEST_GRACE_S) * 1000),
+        needs_stamps=needs_stamps,
         tuning=tuning or Tuning(),
     )
     context.note_effects(checked.done)
     if remaining:
         run.progress(f"sending requests for {count(len(remaining), 'action')}")
     sent = (_with_difference(outcome, saved) for outcome in send_actions(remaining, context))
-    outcomes = [*rechecked, *sent, *deferred]
-    run.settle_clock()
+    outcomes = [*rechecked, *run.note_purges(sent), *deferred]
     nothing_written = not any(map(results.may_have_written, outcomes))
     code = ExitCode.INTERRUPTED if run.stop() and nothing_written else results.exit_code(outcomes)
     return _result(planned, run, outcomes, code=code)
@@ -285,14 +288,17 @@ def _rechecked_part(planned: Plan, operations: tuple[type[Operation], ...]) -> P
 def converge(run: Run, *, on_plan: Callable[[Plan], None], confirm: Callable[[], None] = lambda: None) -> ApplyResult:
     """Plan and apply `mode: continuous`: a review approved its rules, limits bound each run.
 
-    `confirm`: called after the scan; raises if the manifests are not the present ones any more.
+    `confirm`: called after the scan; raises if the manifests are not the present ones any more. Raises
+    JournalUnavailable for a journal topic that the brokers do not stamp.
     """
+    topic = run.manifests.cluster.spec.journal.topic
+    if topic:
+        check_stamps(run.session, topic)
     planned = plan(run, modes=(Mode.CONTINUOUS,))
     confirm()
     on_plan(planned)
     if planned.actions and not planned.refused:
-        return apply(planned, run)
-    run.settle_clock()
+        return apply(planned, run, needs_stamps=bool(topic))
     return _result(planned, run, (), refused=tuple(verdict.message for verdict in planned.refused))
 
 
@@ -391,7 +397,7 @@ def _scan(
 
     with engines.started(request, engine):
         session = run.session
-        last_purges: Mapping[TopicPartition, Purge | Unknown] | Unknown = NOT_ASKED
+        last_purges: Mapping[TopicPartition, int] | Unknown = NOT_ASKED
         clocks = [part.every_ms for part in request.topics if part.every_ms is not None]
         if clocks:
             last_purges = _last_purges(run, action_journal, max(clocks), observed_at_ms)
@@ -407,7 +413,9 @@ def _scan(
 
 def _last_purges(
     run: Run, action_journal: ActionJournal | None, every_ms: int, now_ms: int
-) -> Mapping[TopicPartition, Purge | Unknown] | Unknown:
+) -> Mapping[TopicPartition, int] | Unknown:
+    if run.last_purges is not None:  # a time later than now counts as none: the clock was set back
+        return {partition: at_ms for partition, at_ms in run.last_purges.items() if at_ms <= now_ms}
     try:
         return (action_journal or run.open_journal()).last_purges(every_ms=every_ms, now_ms=now_ms)
     except JournalUnavailable as error:

@@ -9,13 +9,14 @@ from typing import Any
 
 from reconciler.errors import JournalUnavailable
 from reconciler.journal.journal import ActionJournal
-from reconciler.model.names import Address, TopicPartition
+from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway
-from reconciler.model.snapshot import Consumers, GroupFacts, GroupState, GroupType, Purge, Unknown
+from reconciler.model.snapshot import Consumers, GroupFacts, GroupState, GroupType, Unknown
 from reconciler.operations import Operation
 from reconciler.operations.attempt import Attempt
 from reconciler.operations.base import Subject
+from reconciler.text.formatting import approximate_duration, format_duration, format_instant
 
 _LOG = logging.getLogger(__name__)
 _SLICE_MS = 100
@@ -28,11 +29,13 @@ _CONSUMERS_FRESH_MS, _CONSUMERS_RETRY_MS = 10_000, 2_000
 after one that lacks something. Reading takes a second per thousand groups, and longer with a silent
 broker.
 """
-INTENT_MAX_AGE_MS = 30_000
-"""How long after its intent a request may go out; other runs wait for that time."""
 _CONSUMERS_MAX_AGE_MS = 50_000
 """How long a reading is good for where later ones know less. A check that takes it is good for ten more
 seconds (executor.py), and no request rests on a reading of more than a minute.
+"""
+_CLOCKS_APART_MAX_MS = 5 * 60_000
+"""How far the clock of this machine may be from that of the brokers, which stamp what idleness and
+`newerThan` are measured by.
 """
 _MEMBERLESS = (GroupState.EMPTY, GroupState.DEAD)
 _NOT_LISTED = Unknown("it is not listed, and its coordinator does not say that it is gone")
@@ -110,7 +113,7 @@ class ApplyContext:
     `leaders`: the leader of each partition for which it held an election.
     `known_groups`: the groups of the recheck, which read the types of groups that no list call tells.
     `commit_log_ends`: up to where the recheck has read each partition of the commit log.
-    `request_timeout_ms`: how long a request takes at most.
+    `needs_stamps`: whether a journal that the brokers do not stamp stops the run.
     """
 
     gateway: Gateway
@@ -129,7 +132,7 @@ class ApplyContext:
     leaders: dict[Subject, int] = field(default_factory=dict)
     known_groups: Mapping[str, GroupFacts] = field(default_factory=dict)
     commit_log_ends: Mapping[int, int] = field(default_factory=dict)
-    request_timeout_ms: int = 60_000
+    needs_stamps: bool = False
     topics: set[str] = field(default_factory=set)
     """The topics that the run is about."""
     _consumers: _Consumers = field(default_factory=_Consumers)
@@ -177,14 +180,6 @@ class ApplyContext:
         known = self.known_groups.get(facts.group, facts)
         return replace(facts, type=known.type) if facts.type is GroupType.HIDDEN else facts
 
-    def purges_of_other_runs(
-        self, every_ms: int, *, after_intents: bool = False
-    ) -> Mapping[TopicPartition, Purge | Unknown]:
-        """Return other runs' newest purge of each partition: `every` bounds runs, not tries."""
-        return self.journal.last_purges(
-            every_ms=every_ms, now_ms=self.clock(), except_run=self.run_id, after_intents=after_intents
-        )
-
     def may_send(self) -> bool:
         """Whether a request may go out now; an old recheck or an expired plan stops the run."""
         now_ms = self.clock()  # the machine may have slept in the middle of the run
@@ -197,14 +192,32 @@ class ApplyContext:
         return not self.stopping
 
     def record_intents(self, attempts: Sequence[Attempt[Any]]) -> bool:
-        """Store the intents. False: the journal took none; the run stops and sends nothing."""
+        """Store the intents. False: the journal took none. Stops the run then, and where clocks differ."""
         actions = [attempt.action for attempt in attempts]
         offsets = {attempt.action.address: attempt.removed_offsets for attempt in attempts if attempt.removed_offsets}
-        in_flight_ms = INTENT_MAX_AGE_MS + self.request_timeout_ms
-        if not self._record(actions, in_flight_ms=in_flight_ms, removed_offsets=offsets):
-            return False
-        self._sent.update((action.address, False) for action in actions)
-        return True
+        began_ms = self.clock()
+        is_stored, stored_ms = self._record(actions, removed_offsets=offsets)
+        if is_stored:
+            self._sent.update((action.address, False) for action in actions)
+            self._compare_clocks(began_ms, stored_ms, self.clock())
+        return is_stored
+
+    def _compare_clocks(self, began_ms: int, stored_ms: int | None, ended_ms: int) -> None:
+        """Stop the run unless the brokers have stamped an entry between its beginning and its end."""
+        if stored_ms is None:
+            if self.needs_stamps:
+                self.halt(
+                    "the brokers do not stamp the entries of the journal topic, so nothing shows whether the clock of this "
+                    "machine is right: set message.timestamp.type=LogAppendTime on it, `reconciler doctor` prints the command"
+                )
+            return
+        apart_ms = max(began_ms - stored_ms, stored_ms - ended_ms)
+        if apart_ms > _CLOCKS_APART_MAX_MS:
+            self.halt(
+                f"the clock of the brokers says {format_instant(stored_ms)}, that of this machine {format_instant(ended_ms)}: "
+                f"they are {approximate_duration(apart_ms)} apart, more than {format_duration(_CLOCKS_APART_MAX_MS)}; set the "
+                "clock that is wrong, then plan again"
+            )
 
     def announce(self, attempts: Iterable[Attempt[Any]]) -> None:
         """Note that the requests of these attempts go out now."""
@@ -249,12 +262,12 @@ class ApplyContext:
             self.sleep(part / 1000)
             wait_ms -= part
 
-    def _record(self, events: Sequence[Any], **of_intents: Any) -> bool:
+    def _record(self, events: Sequence[Any], **of_intents: Any) -> tuple[bool, int | None]:
+        """Return whether the events are stored, and when they were by the clock of the brokers."""
         try:
-            self.journal.record(
+            return True, self.journal.record(
                 events, run_id=self.run_id, plan_digest=self.plan_digest, at_ms=self.clock(), **of_intents
             )
         except JournalUnavailable as error:
             self.halt(str(error))
-            return False
-        return True
+            return False, None

@@ -11,8 +11,7 @@ from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any
 
-from reconciler.apply.context import INTENT_MAX_AGE_MS, ApplyContext
-from reconciler.errors import JournalUnavailable
+from reconciler.apply.context import ApplyContext
 from reconciler.model.action import Action
 from reconciler.model.outcome import Outcome, Status
 from reconciler.operations import OPERATIONS, Operation
@@ -135,12 +134,7 @@ def _execute_batch(operation: type[Operation], batch: _Batch, context: ApplyCont
     A batch whose subjects turn out to need several brokers is sent broker by broker, and one that
     the broker finds too large in halves; each part is rechecked again.
     """
-    try:
-        ready, observation = yield from _recheck_batch(operation, batch, context)
-    except JournalUnavailable as error:
-        context.halt(str(error))
-        yield from batch
-        return
+    ready, observation = yield from _recheck_batch(operation, batch, context)
     by_broker: defaultdict[int | None, list[Attempt[Any]]] = defaultdict(list)
     for attempt in ready:
         by_broker[attempt.broker].append(attempt)
@@ -173,7 +167,7 @@ def _execute_batch(operation: type[Operation], batch: _Batch, context: ApplyCont
 def _recheck_batch(
     operation: type[Operation], attempts: _Batch, context: ApplyContext
 ) -> Generator[StepResult, None, tuple[_Batch, Observation]]:
-    """Recheck the attempts on present facts. Raises JournalUnavailable before the first step.
+    """Recheck the attempts on present facts.
 
     Yields what becomes of the attempts that do not hold; returns the others, and the facts.
     """
@@ -195,9 +189,7 @@ def _after_failure(attempt: Attempt[Operation], failure: RecheckFailure, observa
     """Return what becomes of an attempt that does not hold right before its request."""
     if failure.status is Status.SATISFIED:
         return attempt.action.reached(attempt, observation)
-    if failure.status is Status.FAILED or (failure.status is Status.WAITING and attempt.possible):
-        # A fact that was not read may be read in the next round. "Waiting" would be untrue of a
-        # request that may have been carried out.
+    if failure.status is Status.FAILED:  # a fact that was not read may be read in the next round
         return attempt.retry_later(failure.detail)
     return attempt.outcome(failure.status, failure.detail, read_back=attempt.action.effect(observation).read_back)
 
@@ -210,33 +202,20 @@ def _store_intents(
     Where the recheck or the journal took too long, there is another recheck. A run that was stopped
     meanwhile, or whose recheck of the plan is too old by now, sends nothing.
     """
-    intended_at_ms = context.clock()
     if not ready or not context.may_send() or not context.record_intents(ready):
         yield from ready
         return []
     ready = [replace(attempt, intended=True) for attempt in ready]
-    try:
-        failures = operation.recheck_after_intents([attempt.action for attempt in ready], context)
-        failed = [attempt for attempt in ready if attempt.action.subject in failures]
-        ready = [attempt for attempt in ready if attempt.action.subject not in failures]
-        for attempt in failed:
-            yield _after_failure(attempt, failures[attempt.action.subject], observation)
-        for number in range(_RECHECKS_MAX):
-            if number:
-                ready, observation = yield from _recheck_batch(operation, ready, context)
-            # A clock may be set back, too.
-            if 0 <= context.clock() - observation.read_at_ms <= _FACTS_MAX_AGE_MS:
-                took = ""
-                break
-        else:
-            took = f"the recheck before the request took longer than {_FACTS_MAX_AGE_MS // 1000} s, {_RECHECKS_MAX} times in a row"
-        if not took and context.clock() - intended_at_ms > INTENT_MAX_AGE_MS:
-            took = f"storing the intents and the recheck took longer than {INTENT_MAX_AGE_MS // 1000} s"
-        if took:
-            yield from (attempt.retry_later(f"{took}: a smaller --batch may help") for attempt in ready)
-            return []
-    except JournalUnavailable as error:
-        context.halt(str(error))
+    for number in range(_RECHECKS_MAX):
+        if number:
+            ready, observation = yield from _recheck_batch(operation, ready, context)
+        # A clock may be set back, too.
+        if 0 <= context.clock() - observation.read_at_ms <= _FACTS_MAX_AGE_MS:
+            break
+    else:
+        took = f"the recheck before the request took longer than {_FACTS_MAX_AGE_MS // 1000} s, {_RECHECKS_MAX} times in a row"
+        yield from (attempt.retry_later(f"{took}: a smaller --batch may help") for attempt in ready)
+        return []
     if not ready or not context.may_send():
         yield from ready
         return []

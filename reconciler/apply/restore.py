@@ -151,7 +151,7 @@ def _of_journal(text: str) -> Iterator[Removal]:
     Many offsets are in several entries, and the intent of each try has all of them.
     """
     removals: dict[tuple[Address, str], Removal] = {}
-    for entry in chain.from_iterable(parse(line.encode())[1] for line in filter(None, text.splitlines())):
+    for entry in chain.from_iterable(parse(line.encode()) for line in filter(None, text.splitlines())):
         if entry.operation != DeleteGroup.OPERATION:
             continue
         key = entry.address, entry.run_id
@@ -210,7 +210,7 @@ def _check_offset(commit: CommittedOffset, facts: PartitionFacts | None) -> Rech
     except BlockReason as error:
         return RecheckFailure(Status.FAILED, error.reason)
     if topic_id != commit.topic_id:
-        change = f"its id is {topic_id}, it was {commit.topic_id} at the removal"
+        change = f"its id is {topic_id}, the offset is of {commit.topic_id}"
         return RecheckFailure(Status.STALE, f"the topic was deleted and created again: {change}")
     if log_start > commit.offset:
         return RecheckFailure(Status.STALE, f"the log starts at {log_start}, above the offset")

@@ -1,18 +1,23 @@
 """Writes results.json, what became of each action, and chooses the exit code that sums it up."""
 
+import fcntl
 import json
+import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from reconciler.atomic_file import write_file
 from reconciler.codec import Codec, Schema, compare, document, is_newer
+from reconciler.errors import UsageError
 from reconciler.model.bounds import InstantMs, Int64, Total
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset
+from reconciler.text.validation import error_reason
 
 FORMAT_VERSION = "2.0"
 SCHEMA_ID = "urn:kafka-reconciler:schema:results:2"
@@ -92,24 +97,88 @@ def exit_code(outcomes: Collection[Outcome]) -> int:
     return undone[0] if undone else 0
 
 
-def may_have_written(outcome: Outcome) -> bool:
+def may_have_written(outcome: Outcome | ResultRow) -> bool:
     """Whether the cluster may have changed: applied, or sent and not shown to be without effect."""
     unknown = outcome.sends > 0 and outcome.read_back is None
     return outcome.status is Status.APPLIED or outcome.possible or outcome.removed_max > 0 or unknown
 
 
-def lines(outcomes: Iterable[Outcome], header: ResultsHeader) -> Iterator[str]:
-    """Yield the document: the header, then one outcome per line, sorted by address."""
-    ended = sorted(outcomes, key=lambda outcome: outcome.action.address)
-    tally = Counter(outcome.status for outcome in ended)
+def lines(outcomes: Iterable[Outcome], header: ResultsHeader, earlier: Iterable[ResultRow] = ()) -> Iterator[str]:
+    """Yield the document: the header, then one outcome per line, sorted by address.
+
+    `earlier`: rows of earlier runs of the plan. Of two rows of a subject, the one stays that says
+    more of what the plan did to the cluster.
+    """
+    kept: dict[Address, Outcome | ResultRow] = {row.address: row for row in earlier}
+    for outcome in outcomes:
+        before = kept.get(outcome.action.address)
+        if before is None or _evidence(outcome) >= _evidence(before):
+            kept[outcome.action.address] = outcome
+    tally = Counter(entry.status for entry in kept.values())
     summary = {status.value: tally[status] for status in Status}
-    rows = map(_ROW.encode, map(_row, ended))
+    rows = (_ROW.encode(_row(kept[address])) for address in sorted(kept))
     return document(_HEADER.fields(header) | {"summary": summary, "outcomes": rows})
 
 
-def write(path: Path, outcomes: Iterable[Outcome], header: ResultsHeader) -> None:
-    """Write the document whole or not at all. Raises OSError where the folder cannot be written."""
-    write_file(path, lines(outcomes, header), mode=0o644)
+def _evidence(entry: Outcome | ResultRow) -> tuple[bool, bool]:
+    """Return whether it has the offsets of a group that is gone, and whether anything was written.
+
+    A client that repeats a request is told that there is no such group: *satisfied*, with offsets.
+    """
+    has_written = may_have_written(entry)
+    is_gone = has_written or entry.status is Status.SATISFIED
+    return is_gone and entry.removed_offsets is not None, has_written
+
+
+def read_earlier(path: Path, plan_digest: str) -> list[ResultRow]:
+    """Return the rows of earlier runs of the plan; none for no file, an empty one, or a device.
+
+    Raises UsageError for any other file: it may be the undo of another plan.
+    """
+    try:
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+        header, rows = parse(text) if text else (None, [])
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error_reason(error)
+        raise _unusable(path, f"is no results file that can be continued: {reason}") from None
+    if header is not None and header.plan_digest != plan_digest:
+        undo = "which may hold the offsets of groups that it removed"
+        raise _unusable(path, f"has the results of another plan, {header.plan_digest}, {undo}")
+    if header is not None and is_newer(header.format_version, FORMAT_VERSION):
+        raise _unusable(path, f"has format {header.format_version}, this program writes {FORMAT_VERSION}")
+    return rows
+
+
+def _unusable(path: Path, reason: str) -> UsageError:
+    return UsageError(f"--results {path} {reason}: nothing was done; choose another file")
+
+
+def write(path: Path, outcomes: Iterable[Outcome], header: ResultsHeader) -> Path:
+    """Write the document whole or not at all, with what earlier runs of the plan did.
+
+    Returns its place: beside the file, if something else was written there since the check.
+    Raises OSError where the folder cannot be written.
+    """
+    with _locked(path.parent):
+        try:
+            earlier = read_earlier(path, header.plan_digest)
+        except UsageError:
+            path, earlier = path.with_name(f"{path.stem}-{header.run_id}{path.suffix}"), []
+        write_file(path, lines(outcomes, header, earlier), mode=0o644)
+    return path
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Let two runs that end together write one after another, where the file system can."""
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def parse(text: str) -> tuple[ResultsHeader, list[ResultRow]]:
@@ -138,7 +207,9 @@ def schema() -> Schema:
     return described
 
 
-def _row(outcome: Outcome) -> ResultRow:
+def _row(outcome: Outcome | ResultRow) -> ResultRow:
+    if isinstance(outcome, ResultRow):
+        return outcome
     action = outcome.action
     copied = {name: getattr(outcome, name) for name in _OF_OUTCOME}
     return ResultRow(address=action.address, operation=action.OPERATION, request=action.request(), **copied)

@@ -29,7 +29,10 @@ def apply(
     settings: Settings,
     words: PlanAndPaths = None,
     expect_digest: Annotated[str | None, typer.Option(help="Refuse a plan with another digest.")] = None,
-    results: Annotated[Path | None, typer.Option(help="Write the results as JSON to this file.")] = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(help="Write the results as JSON to this file, beside those of earlier runs of the plan."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Recheck all actions, and send no request.")] = False,
     batch: Annotated[
         int | None,
@@ -76,11 +79,11 @@ def apply(
             "`plan --out plan.json` and apply that file"
         )
     if plan is not None:
-        _check_plan(plan, expect_digest)
+        _check_plan(plan, expect_digest, results)
     cluster_id = plan.cluster_id if plan else None
     manifests = loading.load_cluster(paths, settings, cluster_id=cluster_id)
     if plan is None:
-        plan = _plan_and_confirm(manifests, settings, expect_digest)
+        plan = _plan_and_confirm(manifests, settings, expect_digest, results)
     # The results are written inside as well: a Ctrl-C at that moment must not end with "interrupted
     # before anything was written".
     with handle_signals() as signals:
@@ -95,7 +98,9 @@ def apply(
             )
         if results:
             with console.report_write_errors():
-                results_file.write(results, applied.outcomes, applied.header)
+                written = results_file.write(results, applied.outcomes, applied.header)
+                if written != results:
+                    console.print_error(f"{results} was changed since the run began: its results are in {written}")
         show_applied(applied, settings)
     for message in applied.header.refused:
         console.print_error(message)
@@ -117,7 +122,9 @@ def parse_operations(text: str) -> tuple[type[Operation], ...]:
     return tuple(by_name[name] for name in dict.fromkeys(names))
 
 
-def _plan_and_confirm(manifests: ClusterManifests, settings: Settings, expect_digest: str | None) -> Plan:
+def _plan_and_confirm(
+    manifests: ClusterManifests, settings: Settings, expect_digest: str | None, results: Path | None
+) -> Plan:
     """Return a new plan, after the user has seen it and typed the name of the cluster.
 
     Raises Refused for another answer, and what `_check_plan` raises.
@@ -125,7 +132,7 @@ def _plan_and_confirm(manifests: ClusterManifests, settings: Settings, expect_di
     with common.open_run(settings, manifests) as run:
         plan = pipeline.plan(run)
     show_plan(plan, settings)
-    _check_plan(plan, expect_digest)
+    _check_plan(plan, expect_digest, results)
     name = manifests.cluster.metadata.name
     question = f"Type the name of the cluster ({name}) to apply this plan:"
     if plan.actions and (answer := console.ask(question)) != name:
@@ -133,8 +140,11 @@ def _plan_and_confirm(manifests: ClusterManifests, settings: Settings, expect_di
     return plan
 
 
-def _check_plan(plan: Plan, expect_digest: str | None) -> None:
-    """Raise PlanUnusable for another plan or one of another time, Refused for a plan beyond a limit."""
+def _check_plan(plan: Plan, expect_digest: str | None, results: Path | None) -> None:
+    """Raise PlanUnusable for another plan or one of another time, Refused for a plan beyond a limit.
+
+    Raises UsageError for a file that holds something else than results of the plan.
+    """
     digest = plan_file.digest(plan)
     if expect_digest is not None and expect_digest != digest:
         raise PlanUnusable(
@@ -144,6 +154,8 @@ def _check_plan(plan: Plan, expect_digest: str | None) -> None:
     plan.check_usable(wall_clock_ms(), {})
     if plan.refused:
         raise Refused("; ".join(verdict.message for verdict in plan.refused))
+    if results is not None:
+        results_file.read_earlier(results, digest)
 
 
 def show_applied(applied: ApplyResult, settings: Settings) -> None:

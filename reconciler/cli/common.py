@@ -16,6 +16,7 @@ from reconciler.cli.signals import SignalState
 from reconciler.errors import ExitCode, ReconcilerError, Refused, UsageError
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Mode
+from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome
 from reconciler.model.plan import Plan
 from reconciler.pipeline import Run
@@ -73,8 +74,16 @@ def note_missing_continuous(manifests: ClusterManifests, settings: Settings) -> 
 
 
 @contextmanager
-def open_run(settings: Settings, manifests: ClusterManifests, signals: SignalState | None = None) -> Iterator[Run]:
-    """Set up a run on one cluster, and show its progress until the block ends. Raises Refused, UsageError."""
+def open_run(
+    settings: Settings,
+    manifests: ClusterManifests,
+    signals: SignalState | None = None,
+    last_purges: dict[TopicPartition, int] | None = None,
+) -> Iterator[Run]:
+    """Set up a run on one cluster, and show its progress until the block ends. Raises Refused, UsageError.
+
+    `last_purges`: as in `Run`.
+    """
     if (settings.spark_master or "").startswith("sc:"):
         raise UsageError("--spark-master names a Spark Connect server: use --spark-remote")
     manifests = _connect_as_environment(manifests, settings)
@@ -95,6 +104,7 @@ def open_run(settings: Settings, manifests: ClusterManifests, signals: SignalSta
             progress=progress,
             stop=signals,
             sending=signals.sending,
+            last_purges=last_purges,
         ) as run,
     ):
         yield run

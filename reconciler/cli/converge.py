@@ -39,6 +39,7 @@ from reconciler.journal.release import manifests_hash
 from reconciler.manifest import files
 from reconciler.manifest.files import ClusterManifests, ManifestSet
 from reconciler.model.action import Mode
+from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.plan import Blocked, Plan, Waiting
 from reconciler.pipeline import ApplyResult
@@ -125,7 +126,10 @@ def _run(
     once = rounds == 1 and every is None and command == "converge"
     reading: ManifestSet | ReconcilerError = (loaded := loading.load(paths, settings))
     paths = paths or [files.DEFAULT_FOLDER]
-    clusters = [_Cluster(manifests, settings, paths, reviewed) for manifests in loading.selected(loaded, settings)]
+    clusters = [
+        _Cluster(manifests, settings, paths, reviewed, None if once else {})
+        for manifests in loading.selected(loaded, settings)
+    ]
     if len(clusters) > 1 and settings.output_file:
         raise UsageError("--output-file needs one cluster: select it with --cluster NAME")
     console.prepare(settings)
@@ -191,13 +195,14 @@ class _Cluster:
 
     `known`: the manifests that were loaded first, later those in force. `in_force`: the last ones that were
     there before and after a scan. `seen`: the hash of changed ones, and since when they read the same.
-    `waits`: why those are not in force.
+    `waits`: why those are not in force. `last_purges`: of the rounds of a loop, as in `pipeline.Run`.
     """
 
     known: ClusterManifests
     settings: Settings
     paths: list[Path]
     reviewed: bool
+    last_purges: dict[TopicPartition, int] | None
     in_force: ClusterManifests | None = None
     seen: tuple[str, float] | None = None
     waits: str = ""
@@ -227,9 +232,8 @@ class _Cluster:
             if isinstance(reading, ManifestSet) and any(manifests is part for part in reading.by_cluster):
                 self.in_force = self.known = manifests
 
-        applied = _converge_once(
-            manifests, self.settings, signals, codes, quiet_when_idle=quiet_when_idle, confirm=confirm
-        )
+        with common.open_run(self.settings, manifests, signals, self.last_purges) as run:
+            applied = _converge_once(run, self.settings, codes, quiet_when_idle=quiet_when_idle, confirm=confirm)
         self.last_purge = _describe_purge(applied) or self.last_purge
         self.blocked = f"{sum(isinstance(decision, Blocked) for decision in applied.plan.decisions):,} blocked"
         self.has_written = self.has_written or any(map(may_have_written, applied.outcomes))
@@ -342,9 +346,8 @@ def _describe_purge(applied: ApplyResult) -> str:
 
 
 def _converge_once(
-    manifests: ClusterManifests,
+    run: pipeline.Run,
     settings: Settings,
-    signals: SignalState,
     codes: set[int],
     *,
     quiet_when_idle: bool,
@@ -362,8 +365,7 @@ def _converge_once(
         if plan.actions or plan.refused or has_unknown_facts or not quiet_when_idle:
             show_plan(plan, settings)
 
-    with common.open_run(settings, manifests, signals) as run:
-        applied = pipeline.converge(run, on_plan=on_plan, confirm=confirm)
+    applied = pipeline.converge(run, on_plan=on_plan, confirm=confirm)
     codes.add(applied.header.exit_code)
     for message in applied.header.refused:
         console.print_error(message)

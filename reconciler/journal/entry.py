@@ -43,9 +43,9 @@ class JournalEntry:
 
     `at_ms`: epoch milliseconds; where the store knows when it was stored, that time. `request`: as
     in the plan file. `who`: the author of the run; `commit`: of the manifests; None: not known.
-    `in_flight_ms`: of an intent, how long after it its request may be under way. `status` and all
-    that follow: of an outcome only, as in `Outcome`. `removed_offsets`: of an intent only, commits that
-    the request removes, or those that `restore_group` writes; a large number is in several entries.
+    `in_flight_ms`: of an intent of an earlier version. `status` and all that follow: of an outcome
+    only, as in `Outcome`. `removed_offsets`: of an intent only, commits that the request removes, or
+    those that `restore_group` writes; a large number is in several entries.
     """
 
     v: Literal[2] = 2
@@ -168,26 +168,16 @@ def _items(entry: JournalEntry) -> Iterator[str]:
         yield from _items(replace(entry, removed_offsets=part))
 
 
-def dump_time(at_ms: int, run_id: str) -> str:
-    """Return a line without entries: all lines before it were stored before `at_ms`."""
-    return _BATCH.encode(
-        BatchLine(at_ms=at_ms, event=Event.OUTCOME, run_id=run_id, plan_digest="", operation="", actions=())
-    )
-
-
-def parse(line: bytes) -> tuple[int, Sequence[JournalEntry]]:
-    """Return time and entries of a line. Raises ValueError for what no version has written."""
+def parse(line: bytes) -> Sequence[JournalEntry]:
+    """Return the entries of a line. Raises ValueError for what no version has written."""
     try:
-        if approval := release.parse(line):
-            return approval.at_ms, ()
+        if release.parse(line):
+            return ()
         text = line.decode("ascii")
         if text.startswith('{"v":2,'):
-            entry = _ENTRY.decode(text)
-            return entry.at_ms, (entry,)
+            return (_ENTRY.decode(text),)
         batch = _BATCH.decode(text)
     except ValueError as error:
         raise ValueError(f"no journal entry of format {FORMAT}, perhaps of another version: {error}") from None
     common = {name: getattr(batch, name) for name in _IN_COMMON}
-    return batch.at_ms, [
-        JournalEntry(**common, **{name: getattr(item, name) for name in _IN_BOTH}) for item in batch.actions
-    ]
+    return [JournalEntry(**common, **{name: getattr(item, name) for name in _IN_BOTH}) for item in batch.actions]

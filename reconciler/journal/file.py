@@ -34,7 +34,7 @@ class JournalFile:
         self.path = path
         self._lock = Lock()
 
-    def append(self, lines: Sequence[bytes]) -> None:
+    def append(self, lines: Sequence[bytes]) -> int | None:
         data = b"".join(line + b"\n" for line in lines)
         until_s = time.monotonic() + _PATIENCE_S  # before the lock: threads behind a frozen process give up together
         try:
@@ -50,6 +50,7 @@ class JournalFile:
                     # Half a batch of intents would read as requests that were sent.
                     os.ftruncate(descriptor, end)
                     raise
+                return None  # a file has no clock but this machine's
         except OSError as error:
             raise JournalUnavailable(
                 f"the journal {self.path} cannot be written: {error.strerror or error}; no request is sent without "
@@ -57,17 +58,13 @@ class JournalFile:
                 "of the Cluster"
             ) from error
 
-    def lines(
-        self, *, since_ms: int = 0, containing: bytes = b"", position: dict[int, int] | None = None
-    ) -> Iterator[Line]:
-        """A file that does not exist has no lines. `position`: the byte after the last line, under 0."""
-        position = {} if position is None else position
+    def lines(self, *, since_ms: int = 0, containing: bytes = b"") -> Iterator[Line]:
+        """A file that does not exist has no lines."""
         try:
             with self._locked_file(fcntl.LOCK_SH, os.O_RDONLY, time.monotonic() + _PATIENCE_S) as descriptor:
                 # No append cuts off what lies before it, so the lines are read without the lock.
                 end = _end_of_last_line(descriptor)
-                start = position.get(0)
-                start = _first_line_since(descriptor, end, since_ms) if start is None else start
+                start = _first_line_since(descriptor, end, since_ms)
             with self.path.open("rb") as file:
                 file.seek(start)
                 while start < end:
@@ -77,7 +74,6 @@ class JournalFile:
                     start += len(line)
                     if containing in line:
                         yield Line(line[:-1], f"the line that ends at byte {start}")
-                    position[0] = start
         except FileNotFoundError:
             return
         except OSError as error:

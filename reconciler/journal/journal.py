@@ -1,4 +1,4 @@
-"""The journal of actions: what runs store, the purges of other runs, and intents of interrupted runs.
+"""The journal of actions: what runs store, the last deletions, and intents of interrupted runs.
 
 Entries and their lines: entry.py. The stores are a file (file.py) and a topic
 (kafka/journal_topic.py): they append and read lines and know no entry. The journal decides no
@@ -9,24 +9,22 @@ import getpass
 import logging
 import os
 import socket
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
 from reconciler.errors import JournalUnavailable
 from reconciler.journal import release
-from reconciler.journal.entry import Event, JournalEntry, RemovedOffsets, create, dump_batch, dump_time, parse
-from reconciler.journal.purge_clock import CLOCK_TOLERANCE_MS, IN_FLIGHT_MAX_MS, PurgeClock
+from reconciler.journal.entry import Event, JournalEntry, RemovedOffsets, create, dump_batch, parse
 from reconciler.journal.release import NO_CI_RUN, RELEASE_RECENT_MS, Approval, CiRun, Release
 from reconciler.model.action import Action
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.snapshot import Purge, Unknown
 
 _LOG = logging.getLogger(__name__)
+_CLOCK_TOLERANCE_MS = 60_000
+"""How much earlier than asked for entries are read: clocks differ."""
 
 
 class Line(NamedTuple):
@@ -43,17 +41,17 @@ class Line(NamedTuple):
 class LineStore(Protocol):
     """Lines, appended only. Every method raises JournalUnavailable."""
 
-    def append(self, lines: Sequence[bytes]) -> None:
-        """Store lines: all of them, or an error. Returns when they are safe."""
+    def append(self, lines: Sequence[bytes]) -> int | None:
+        """Store lines: all of them, or an error. Returns when they are safe.
+
+        The result: when the brokers stored the last one, by their clock; None: nothing tells.
+        """
         ...
 
-    def lines(
-        self, *, since_ms: int = 0, containing: bytes = b"", position: dict[int, int] | None = None
-    ) -> Iterator[Line]:
+    def lines(self, *, since_ms: int = 0, containing: bytes = b"") -> Iterator[Line]:
         """Yield lines in the order of storage: since a time, and perhaps some older ones.
 
-        `containing`: only lines with these bytes. `position`: where an earlier call ended, as that
-        call has left it there; empty: begin at `since_ms`.
+        `containing`: only lines with these bytes.
         """
         ...
 
@@ -79,12 +77,6 @@ class ActionJournal:
             "run_url": ci_run.url,
             "approver": ci_run.approver,
         }
-        self._lock = Lock()
-        self._failure: JournalUnavailable | None = None
-        self._failed_at_s = 0.0
-        self._since_ms: int | None = None
-        self._position: dict[int, int] = {}
-        self._clock = PurgeClock()
 
     def record(
         self,
@@ -93,46 +85,29 @@ class ActionJournal:
         run_id: str,
         plan_digest: str,
         at_ms: int,
-        in_flight_ms: int | None = None,
         removed_offsets: RemovedOffsets | None = None,
-    ) -> None:
+    ) -> int | None:
         """Store the intents of actions that are about to be sent, or outcomes, in few lines.
 
-        `in_flight_ms`: how long from now on the requests of these actions may be under way.
-        `removed_offsets`: of those intents that have some.
+        `removed_offsets`: of those intents that have some. Returns the time of `LineStore.append`.
         """
         run = {"run_id": run_id, "plan_digest": plan_digest, "at_ms": at_ms, **self._author}
-        if in_flight_ms is not None:
-            run["in_flight_ms"] = in_flight_ms
         with gc_paused():
             entries = [create(event, removed_offsets, **run) for event in events]
             stored = [line.encode("ascii") for line in dump_batch(entries)]
-        if stored:
-            self.store.append(stored)
+        return self.store.append(stored) if stored else None
 
-    def last_purges(
-        self, *, every_ms: int, now_ms: int, except_run: str | None = None, after_intents: bool = False
-    ) -> Mapping[TopicPartition, Purge | Unknown]:
-        """Return the newest purge of each partition within `every_ms`, without those of `except_run`.
+    def last_purges(self, *, every_ms: int, now_ms: int) -> Mapping[TopicPartition, int]:
+        """Return when each partition last lost records: within `every_ms`, and perhaps some before.
 
-        `now_ms`: of the caller's clock. `after_intents`: that run has just stored its intents, so now
-        is their time in the journal, and the times that are returned have exact ages: clocks differ,
-        and the journal's is one for all runs. Unknown: the purge is stamped in the future, and no later
-        entry says since when it was there. Reads only what was stored since the last call.
+        A time later than `now_ms` counts as none: a clock is, or was, wrong. So does a request
+        without an outcome. Both lead to one request more, and no record that a rule keeps.
         """
-        within_ms = max(every_ms, IN_FLIGHT_MAX_MS)
-        called_s = time.monotonic()
-        with self._lock:
-            if self._failure is not None and self._failed_at_s >= called_s:
-                raise self._failure  # threads that waited for a store give up together
-            try:
-                self._read_on(now_ms - within_ms)
-                journal_ms = self._time_of(except_run, within_ms) if after_intents else now_ms
-                self._read_on(journal_ms - within_ms)
-            except JournalUnavailable as error:
-                self._failure, self._failed_at_s = error, time.monotonic()
-                raise
-            return self._clock.newest(journal_ms, shift_ms=now_ms - journal_ms, except_run=except_run)
+        last: dict[TopicPartition, int] = {}
+        for entry in self._entries(self.store.lines(since_ms=now_ms - every_ms - _CLOCK_TOLERANCE_MS)):
+            if entry.removed_max and entry.at_ms <= now_ms:
+                last[TopicPartition(entry.address.name, entry.address.partition)] = entry.at_ms
+        return last
 
     def entries(self, matching: Callable[[Address], bool] = lambda _address: True) -> Iterator[JournalEntry]:
         """Return the entries of the matching addresses, oldest first."""
@@ -198,7 +173,7 @@ class ActionJournal:
         `since_ms`: when the plan was made; no entry of it is older.
         """
         intents: dict[Address, dict[str, JournalEntry]] = {}
-        lines = self.store.lines(since_ms=since_ms - CLOCK_TOLERANCE_MS, containing=plan_digest.encode())
+        lines = self.store.lines(since_ms=since_ms - _CLOCK_TOLERANCE_MS, containing=plan_digest.encode())
         for entry in self._entries(lines):
             if entry.plan_digest != plan_digest:
                 continue
@@ -213,49 +188,15 @@ class ActionJournal:
                 by_run[entry.run_id] = entry
         return {address: list(by_run.values())[-1] for address, by_run in intents.items() if by_run}
 
-    def settle_clock(self, *, every_ms: int, run_id: str, at_ms: int) -> None:
-        """Store an empty line if a purge is stamped in the future: it was before this line.
-
-        Without it, a partition that is stamped in 2099 would not be purged until then.
-        """
-        purges = self.last_purges(every_ms=every_ms, now_ms=at_ms).values()
-        if any(isinstance(purge, Unknown) for purge in purges):
-            self.store.append([dump_time(at_ms, run_id).encode("ascii")])
-
-    def _time_of(self, run_id: str | None, within_ms: int) -> int:
-        """Return the time in the journal of the intents that a run has just stored."""
-        time_ms = None if run_id is None else self._clock.time_of(run_id)
-        if time_ms is None:  # then purges of other runs shortly before it were not read either
-            raise JournalUnavailable(
-                f"the journal shows no intent of run {run_id} in the last {within_ms // 60_000} min, although one was "
-                "just stored: the clock of this machine is ahead of the journal's; set it"
-            )
-        return time_ms
-
-    def _read_on(self, since_ms: int) -> None:
-        """Read on from where the last call ended, or again from a time before its beginning."""
-        since_ms -= CLOCK_TOLERANCE_MS
-        if self._since_ms is None or since_ms < self._since_ms:
-            self._since_ms, self._position, self._clock = since_ms, {}, PurgeClock()
-        position = dict(self._position)
-        for at_ms, entries in self._parse(self.store.lines(since_ms=self._since_ms, position=position)):
-            self._clock.note(at_ms, entries)
-        self._position = position
-
     def _entries(self, lines: Iterable[Line]) -> Iterator[JournalEntry]:
-        return (entry for _at_ms, entries in self._parse(lines) for entry in entries)
-
-    def _parse(self, lines: Iterable[Line]) -> Iterator[tuple[int, Sequence[JournalEntry]]]:
-        """Yield time and entries of each line; the time is the store's where it has one."""
+        """Yield the entries of lines, with the store's time where it has one."""
         for line in lines:
             try:
-                at_ms, entries = parse(line.data)
+                entries = parse(line.data)
             except ValueError as error:
                 raise self.store.damaged(line.location, error) from None
-            if line.stored_at_ms is not None:
-                at_ms = line.stored_at_ms
-                entries = [replace(entry, at_ms=at_ms) for entry in entries]
-            yield at_ms, entries
+            for entry in entries:
+                yield entry if line.stored_at_ms is None else replace(entry, at_ms=line.stored_at_ms)
 
 
 def interrupted_actions(

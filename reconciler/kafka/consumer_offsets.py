@@ -84,9 +84,10 @@ def read_commit_log(
     *,
     origins: Mapping[str, Collection[str]] | None = None,
     topic_ids: Mapping[str, str] | None = None,
+    with_ids: Collection[str] = (),
     limit_s: float | None = None,
 ) -> list[dict[str, Any]]:
-    """Everything that these partitions of the log say, reduced per group, in three shapes of rows.
+    """Everything that these partitions of the log say, reduced per group, in four shapes of rows.
 
     Group and topic: a topic id of the group's commits on the partition, with the newest offset
     committed under it (`topic_id` None: by a value version without ids). Group only: its newest
@@ -97,7 +98,8 @@ def read_commit_log(
 
     Never raises for a broker that is away. `origins`: by topic, the groups of whose commits the topic
     ids are needed; None: of all. `topic_ids`: the present ones of some topics, of which commits of every group
-    that are for another id have a row, too. `limit_s`: as of `read_records`.
+    that are for another id have a row, too. `with_ids`: groups whose newest commits each have a row with
+    the `id` of their topic, where the record has it. `limit_s`: as of `read_records`.
     """
     logs = {number: Reduction() for number in partitions}
 
@@ -117,6 +119,7 @@ def read_commit_log(
         rows += ({"log_partition": number, **activity} for activity in log.activities())
         rows += log.origins(origins)
         rows += log.outdated(topic_ids or {})
+        rows += log.commit_ids(with_ids)
     return rows
 
 
@@ -271,6 +274,14 @@ class Reduction:
             for topic_id, value in state.committed.items() if present_id is not None else ():
                 if value is state.value and encode_topic_id(topic_id) not in (None, present_id):
                     yield _origin(state.key, topic_id, value)
+
+    def commit_ids(self, groups: Collection[str]) -> Iterator[dict[str, Any]]:
+        """One row per newest commit of these groups whose record has a topic id."""
+        for state in self._states.values():
+            for topic_id, value in state.committed.items() if state.key.group in groups else ():
+                if value is state.value and encode_topic_id(topic_id) is not None:
+                    row = _origin(state.key, topic_id, value)
+                    yield {**row, "id": row["topic_id"]}
 
 
 def _origin(key: RecordKey, topic_id: bytes, value: bytes) -> dict[str, Any]:

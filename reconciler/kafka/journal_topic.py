@@ -27,18 +27,19 @@ from reconciler.text.formatting import approximate_duration, count
 _POLL_S = 0.2
 _PARTITION = 0
 """All lines go there, so that they have one order; earlier versions used all partitions."""
+_STAMPS, _BY_BROKERS = "message.timestamp.type", "LogAppendTime"
 _CONFIGS = {
     "cleanup.policy": "delete",
     "retention.ms": "-1",
     "retention.bytes": "-1",
-    "message.timestamp.type": "LogAppendTime",
+    _STAMPS: _BY_BROKERS,
 }
 _REPLICAS = 3
 _RISKS = {
     "cleanup.policy": "it forgets entries, and is not trusted",
     "retention.ms": "it forgets entries: runs that were interrupted, purges, and the history",
     "retention.bytes": "it forgets entries: runs that were interrupted, purges, and the history",
-    "message.timestamp.type": "`every` trusts the clocks of all machines that write, instead of the brokers'",
+    _STAMPS: "no run notices that the clock of its machine is wrong, and `converge` and `watch` refuse it",
     "min.insync.replicas": "an entry may be on one broker only when its request goes out",
 }
 """What another value of each config leads to."""
@@ -59,8 +60,14 @@ class JournalTopic:
         self._topic_id: str | Unknown | None = None
         self._retention_ms = -1
 
-    def append(self, lines: Sequence[bytes]) -> None:
+    def append(self, lines: Sequence[bytes]) -> int | None:
         errors: list[KafkaError | None] = []
+        stamps: list[tuple[int, int]] = []
+
+        def note(error: KafkaError | None, message: Message) -> None:
+            errors.append(error)
+            stamps.append(message.timestamp())
+
         with self._lock:
             try:
                 # A producer creates a missing topic; no client setting forbids it.
@@ -79,12 +86,7 @@ class JournalTopic:
                 for line in lines:
                     while True:
                         with contextlib.suppress(BufferError):
-                            self._producer.produce(
-                                self._topic,
-                                line,
-                                partition=_PARTITION,
-                                on_delivery=lambda error, _: errors.append(error),
-                            )
+                            self._producer.produce(self._topic, line, partition=_PARTITION, on_delivery=note)
                             break
                         self._producer.poll(_POLL_S)
                 unacknowledged = self._producer.flush(self._session.timeout_s)
@@ -95,18 +97,16 @@ class JournalTopic:
                 # Lines in flight may still arrive; an extra intent is harmless.
                 self._producer = None
                 raise self._unavailable("written", failures[0] if failures else "no acknowledgement in time")
+        by_brokers = all(kind == TIMESTAMP_LOG_APPEND_TIME for kind, _time_ms in stamps)
+        return max(time_ms for _kind, time_ms in stamps) if stamps and by_brokers else None
 
-    def lines(
-        self, *, since_ms: int = 0, containing: bytes = b"", position: dict[int, int] | None = None
-    ) -> Iterator[Line]:
-        """`position`: the offset after the last line, by partition."""
-        position = {} if position is None else position
+    def lines(self, *, since_ms: int = 0, containing: bytes = b"") -> Iterator[Line]:
         messages: list[Message] = []
         try:
             ends = read_ends(self._session, self._topic, self._partitions())
             self._check_retention(since_ms)
-            starts: Mapping[int, int | Unknown] = position
-            if not position and since_ms > 0:
+            starts: Mapping[int, int | Unknown] = {}
+            if since_ms > 0:
                 starts = first_offsets(self._session, self._topic, ends, since_ms)
             unread = [start.reason for start in starts.values() if isinstance(start, Unknown)]
             read_to = {number: start for number, start in starts.items() if isinstance(start, int)}
@@ -128,7 +128,6 @@ class JournalTopic:
                 kind, time_ms = message.timestamp()
                 location = f"record {message.offset()} of partition {message.partition()}"
                 yield Line(value, location, time_ms if kind == TIMESTAMP_LOG_APPEND_TIME else None)
-        position |= {number: at for number, (_, at) in ends.items() if isinstance(at, int)}
 
     def damaged(self, location: str, error: ValueError) -> JournalUnavailable:
         return self._unavailable("trusted", f"{location} is {error}: name another topic in spec.journal of the Cluster")
@@ -225,9 +224,26 @@ def check_topic(session: KafkaSession, topic: str) -> Sequence[str] | Unknown:
         if name == "min.insync.replicas" and present.isdecimal() and int(present) >= int(value):
             continue
         if present != value:
-            alter = f"kafka-configs --alter --entity-type topics --entity-name {topic} --add-config {name}={value}"
-            risks.append(f"{name} of the journal {topic} is {present}, so {_RISKS[name]}: {alter}")
+            risks.append(f"{name} of the journal {topic} is {present}, so {_RISKS[name]}: {_alter(topic, name, value)}")
     return risks
+
+
+def check_stamps(session: KafkaSession, topic: str) -> None:
+    """Raise JournalUnavailable for a topic whose records the brokers do not stamp.
+
+    Without the right to read the config, the first entry that is stored tells.
+    """
+    configs = read_configs(session, [topic])[topic]
+    present = _BY_BROKERS if isinstance(configs, Unknown) else configs.get(_STAMPS, _BY_BROKERS)
+    if present != _BY_BROKERS:
+        raise JournalUnavailable(
+            f"the journal topic {topic} cannot be trusted: its {_STAMPS} is {present}, so a run without a review would not "
+            f"notice that the clock of its machine is wrong: nothing was done; {_alter(topic, _STAMPS, _BY_BROKERS)}"
+        )
+
+
+def _alter(topic: str, name: str, value: str) -> str:
+    return f"kafka-configs --alter --entity-type topics --entity-name {topic} --add-config {name}={value}"
 
 
 def _configs(replicas: int) -> Mapping[str, str]:

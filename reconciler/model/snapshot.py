@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
 
 from reconciler.model.bounds import Int32, Int64, NonEmpty
 from reconciler.model.names import TopicPartition
@@ -80,8 +79,9 @@ class GroupState(StrEnum):
 class CommittedOffset:
     """One committed offset of a group, as the coordinator tells it.
 
-    `topic_id`: of the topic of that name when the commit was read; None: not known. `leader_epoch`,
-    `metadata`: as committed; None: none.
+    `topic_id`: of the topic that the commit is for, where the commit log was read and its record has it
+    (value version 4 of Kafka 4.2); otherwise of the topic of that name when the commit was read; None:
+    not known. `leader_epoch`, `metadata`: as committed; None: none.
     """
 
     topic: NonEmpty
@@ -114,16 +114,6 @@ class ConsumerPosition:
     """The group's commit where it is no position; `committed` is the log start then."""
 
 
-class Purge(NamedTuple):
-    """The newest purge of a partition, in epoch milliseconds.
-
-    `in_flight_until_ms`: until when the request of a run without an outcome may be under way.
-    """
-
-    at_ms: int
-    in_flight_until_ms: int | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
     """One requested partition. `leader` None: it has no leader now.
@@ -131,8 +121,8 @@ class PartitionFacts:
     `last_stable_offset`: the read-committed end; below `log_start` where a purge went past an open
     transaction. `offsets_at[instant_ms]`: the first offset at or after the instant; None: no such
     record below the last stable offset, which was read before. `readers`: sorted by group; every group
-    below `readers_below`, and every named group wherever it stands. `last_purge` None: none within
-    the longest `every` that was asked for.
+    below `readers_below`, and every named group wherever it stands. `last_purge`: when records of it
+    were last deleted, in epoch milliseconds; None: not within the longest `every` that was asked for.
     """
 
     partition: TopicPartition
@@ -146,7 +136,7 @@ class PartitionFacts:
     offsets_at: Mapping[int, int | Unknown | None] = field(default_factory=dict)
     readers: tuple[ConsumerPosition, ...] | Unknown = NOT_ASKED
     readers_below: int | Unknown = NOT_ASKED
-    last_purge: Purge | Unknown | None = NOT_ASKED
+    last_purge: int | Unknown | None = NOT_ASKED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +167,7 @@ class GroupFacts:
     the commit log. `newest_record`: (partition, offset) of that record in `__consumer_offsets`.
     `consumption_unread`: why it is not known what the group consumes; None: its commits and the
     topics of its members were read. `offsets`: its commits, sorted; only before a request.
+    `commit_ids`: offset and topic id of each commit whose topic id the commit log tells; only of a scan.
     """
 
     group: str
@@ -190,6 +181,7 @@ class GroupFacts:
     newest_record: tuple[int, int] | Unknown = NOT_ASKED
     consumption_unread: Unknown | None = NOT_ASKED
     offsets: tuple[CommittedOffset, ...] | Unknown = NOT_ASKED
+    commit_ids: Mapping[TopicPartition, tuple[int, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

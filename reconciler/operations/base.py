@@ -15,7 +15,7 @@ from reconciler.model.description import Description, Fact, Figure, SizeChange
 from reconciler.model.names import Address, TopicPartition, format_address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
-from reconciler.model.snapshot import ClusterSnapshot, Consumers, Purge, Unknown
+from reconciler.model.snapshot import ClusterSnapshot, Consumers, GroupFacts, Unknown
 from reconciler.operations.attempt import Attempt, ErrorTable, Response, ResponseAction, Right, StepResult, interpret
 from reconciler.operations.observation import Observation, RecheckFailure
 from reconciler.text.formatting import count
@@ -83,7 +83,7 @@ class RunContext(Protocol):
 
     `removed_groups`: groups that this run has removed, or found removed. `effect_wait_ms`: how long
     to wait until the cluster shows the effect of a request. `commit_log_ends`: up to where the recheck
-    has read each partition of the commit log.
+    has read each partition of the commit log. `known_groups`: the groups of the recheck.
     """
 
     @property
@@ -98,21 +98,15 @@ class RunContext(Protocol):
     @property
     def commit_log_ends(self) -> Mapping[int, int]: ...
 
+    @property
+    def known_groups(self) -> Mapping[str, GroupFacts]: ...
+
     def clock(self) -> int: ...
 
     def sleep(self, seconds: float) -> None: ...
 
     def consumers(self) -> Consumers:
         """Return all groups and what they consume, at most a few seconds old."""
-        ...
-
-    def purges_of_other_runs(
-        self, every_ms: int, *, after_intents: bool = False
-    ) -> Mapping[TopicPartition, Purge | Unknown]:
-        """Return other runs' newest purge of each partition within this time.
-
-        `after_intents`: this run has just stored its intents. Raises JournalUnavailable.
-        """
         ...
 
 
@@ -291,15 +285,7 @@ class Operation(Action):
     @classmethod
     @abstractmethod
     def observe(cls, actions: Sequence[Any], context: RunContext) -> Observation:
-        """Read the facts that may have changed since the recheck. Raises JournalUnavailable."""
-
-    @classmethod
-    def recheck_after_intents(cls, actions: Sequence[Any], context: RunContext) -> Mapping[Any, RecheckFailure]:
-        """Return, by subject, why requests may not go out now that all their intents are stored.
-
-        Raises JournalUnavailable.
-        """
-        return {}
+        """Read the facts that may have changed since the recheck."""
 
     def prepare(self, attempt: Attempt[Any], observation: Observation) -> Attempt[Any]:
         """Return the attempt with what the facts before the request say about it."""

@@ -17,7 +17,6 @@ from reconciler.model.snapshot import (
     ConsumerPosition,
     GroupType,
     PartitionFacts,
-    Purge,
     TopicFacts,
     Unknown,
 )
@@ -142,25 +141,18 @@ def check_records_deletable(facts: TopicFacts, *, exact: bool = True) -> None:
 
 
 def purge_wait(
-    partition: TopicPartition, last_purge: Purge | Unknown | None, every_ms: int | None, now_ms: int
+    partition: TopicPartition, last_purge: int | Unknown | None, every_ms: int | None, now_ms: int
 ) -> tuple[str, int] | None:
     """Return why a partition may not be purged yet, and from when on it may; None: it may now.
 
     More than `every` has to pass, as with the purge interval of Kafka Streams
-    (`repartition.purge.interval.ms`), and a purge that is in flight has to end. Raises BlockReason
-    where the last purge is not known.
+    (`repartition.purge.interval.ms`). Raises BlockReason where the last purge is not known.
     """
-    last = None if every_ms is None else known(last_purge, f"when {partition} was last purged")
-    if last is None or every_ms is None:
+    last_ms = None if every_ms is None else known(last_purge, f"when {partition} was last purged")
+    if last_ms is None or every_ms is None or now_ms - last_ms > every_ms:
         return None
-    at, until_ms = format_instant(last.at_ms), last.at_ms + every_ms + 1
-    if last.in_flight_until_ms is not None and now_ms <= last.in_flight_until_ms:
-        until = format_instant(last.in_flight_until_ms)
-        reason = f"another run began a purge at {at}, and its request may be under way until {until}"
-        return reason, max(until_ms, last.in_flight_until_ms + 1)
-    if now_ms - last.at_ms > every_ms:
-        return None
-    return f"last purged at {at}, and purges of a partition are at least {format_duration(every_ms)} apart", until_ms
+    apart = f"purges of a partition are at least {format_duration(every_ms)} apart"
+    return f"last purged at {format_instant(last_ms)}, and {apart}", last_ms + every_ms + 1
 
 
 # --- consumers: which groups count, whether all are known, and what a commit proves

@@ -270,7 +270,10 @@ class DeleteGroup(Operation):
 
     @classmethod
     def observe(cls, actions: Sequence["DeleteGroup"], context: RunContext) -> Observation:
-        groups = dict(context.gateway.read_groups([action.group for action in actions]))
+        groups = {
+            group: _with_commit_ids(facts, context.known_groups.get(group))
+            for group, facts in context.gateway.read_groups([action.group for action in actions]).items()
+        }
         # The log is read last, from where the recheck stopped: it alone shows a commit of the same
         # offset, and one in an open transaction. The coordinator itself refuses a group with members.
         newest = {
@@ -348,3 +351,18 @@ class DeleteGroup(Operation):
             return attempt.retry_later("the broker answered NONE, and a group of that name is still listed")
         detail = "removed; a group of that name was created since" + (f" ({change})" if change else "")
         return attempt.outcome(Status.APPLIED, detail, read_back=read_back)
+
+
+def _with_commit_ids(facts: GroupFacts, scanned: GroupFacts | None) -> GroupFacts:
+    """Return the facts with the topic ids that the commits are for; the coordinator does not tell them.
+
+    A commit of a deleted topic stays if its coordinator was away then. The check finds every later one.
+    The log also has commits of open transactions, whose offsets are others.
+    """
+    if scanned is None or isinstance(facts.offsets, Unknown):
+        return facts
+    offsets = []
+    for commit in facts.offsets:
+        offset, topic_id = scanned.commit_ids.get(commit.at, (None, None))
+        offsets.append(replace(commit, topic_id=topic_id) if offset == commit.offset else commit)
+    return replace(facts, offsets=tuple(offsets))

@@ -480,8 +480,6 @@ class DeleteRecords(FoldableOperation):
             # The log was cut and perhaps filled again: below the target there may be other records.
             raise _lower("high watermark", high_watermark, self.seen.high_watermark)
         self._check_readers(facts, log_start, high_watermark, observation)
-        if wait := checks.purge_wait(self.partition, facts.last_purge, self.guard.every_ms, observation.now_ms):
-            raise RecheckFailure(Status.WAITING, wait[0])
 
     def _check_readers(
         self, facts: PartitionFacts, log_start: int, high_watermark: int, observation: Observation
@@ -527,8 +525,6 @@ class DeleteRecords(FoldableOperation):
     @classmethod
     def observe(cls, actions: Sequence["DeleteRecords"], context: RunContext) -> Observation:
         read_at_ms = context.clock()
-        clocks = [action.guard.every_ms for action in actions if action.guard.every_ms is not None]
-        purges = context.purges_of_other_runs(max(clocks)) if clocks else {}
         consumers = context.consumers()
         requested: defaultdict[str, list[TopicPartition]] = defaultdict(list)
         for action in actions:
@@ -544,7 +540,6 @@ class DeleteRecords(FoldableOperation):
                 partition: facts
                 and replace(
                     facts,
-                    last_purge=purges.get(partition),
                     readers=_readers(facts, consumers, positions),
                     readers_below=facts.high_watermark,
                 )
@@ -554,25 +549,6 @@ class DeleteRecords(FoldableOperation):
             groups_incomplete=consumers.incomplete,
             removed_groups=_still_removed(context.removed_groups, consumers, positions),
         )
-
-    @classmethod
-    def recheck_after_intents(
-        cls, actions: Sequence["DeleteRecords"], context: RunContext
-    ) -> Mapping[TopicPartition, RecheckFailure]:
-        """Make the later of two runs wait if both read the clock before their intents."""
-        clocked = {action.partition: action.guard.every_ms for action in actions if action.guard.every_ms is not None}
-        purges = context.purges_of_other_runs(max(clocked.values()), after_intents=True) if clocked else {}
-        now_ms = context.clock()
-        failures = {}
-        for partition, every_ms in clocked.items():
-            try:
-                wait = checks.purge_wait(partition, purges.get(partition), every_ms, now_ms)
-            except BlockReason as error:
-                failures[partition] = RecheckFailure(Status.FAILED, error.reason)
-            else:
-                if wait:
-                    failures[partition] = RecheckFailure(Status.WAITING, wait[0])
-        return failures
 
     def prepare(self, attempt: Attempt[Any], observation: Observation) -> Attempt[Any]:
         facts = observation.snapshot.partitions[self.partition]

@@ -101,6 +101,11 @@ def select_groups(requests: Sequence[GroupRequest], names: Iterable[str]) -> fro
     )
 
 
+def groups_with_ids(request: ScanRequest, listing: GroupListing) -> frozenset[str]:
+    """Groups of whose commits the topic ids are requested."""
+    return select_groups([part for part in request.groups if part.activity and request.commit_ids], listing.groups)
+
+
 def partition_requests(request: ScanRequest, listing: TopicListing) -> Iterator[PartitionRequest]:
     """Requests by topic. Topics whose partitions are unknown yield none."""
     for name, parts in select_topics(request, listing.topics).items():

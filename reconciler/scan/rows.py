@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.scan.chunking import select_groups
 from reconciler.scan.task_rows import Answer, Ends, ScanTask, is_at_end
@@ -62,6 +63,7 @@ class Rows:
     runs: Sequence[Row]
     readers: Mapping[tuple[str, int], Sequence[Position]] = field(default_factory=dict)
     origins: Mapping[tuple[str, int], Sequence[Origin]] = field(default_factory=dict)
+    commit_ids: Mapping[str, Mapping[TopicPartition, tuple[int, str]]] = field(default_factory=dict)
 
 
 def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str, frozenset[str]]) -> Rows:
@@ -83,7 +85,12 @@ def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str,
         counts["records"] += records
         counts["read"] += read
     runs = list(_rows(answers, "runs"))
-    return Rows(partitions, _groups(answers, request), topics, runs, readers, origins)
+    commit_ids: defaultdict[str, dict[TopicPartition, tuple[int, str]]] = defaultdict(dict)
+    for group, topic, number, *commit in _records(
+        answers, "commit_ids", "group", "topic", "partition", "committed", "id"
+    ):
+        commit_ids[group][TopicPartition(topic, number)] = (commit[0], commit[1])
+    return Rows(partitions, _groups(answers, request), topics, runs, readers, origins, commit_ids)
 
 
 def _rows(answers: Iterable[Answer], table: str) -> Iterator[dict[str, Any]]:

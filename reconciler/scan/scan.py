@@ -18,7 +18,7 @@ from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, cleanup_poli
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Purge, Unknown
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Unknown
 from reconciler.scan import chunking, engines, snapshot_builder
 from reconciler.scan.chunking import Chunk, PartitionRequest
 from reconciler.scan.engine import Engine, Progress
@@ -51,7 +51,7 @@ def scan(
     session: KafkaSession,
     *,
     observed_at_ms: int,
-    last_purges: Mapping[TopicPartition, Purge | Unknown] | Unknown,
+    last_purges: Mapping[TopicPartition, int] | Unknown,
     engine: Engine,
     progress: Progress,
 ) -> ClusterSnapshot:
@@ -169,6 +169,7 @@ def _divide(
             topic: topic_id for topic in readers if isinstance(topic_id := listings.topics.topics[topic].topic_id, str)
         },
         named=named,
+        with_ids=chunking.groups_with_ids(request, listings.groups),
         # One bound for all chunks, so that no chunk waits anew for a silent broker. It includes the
         # reading time: late chunks once had five seconds left.
         until_s=time.time() + reading_s + session.timeout_s,
@@ -184,7 +185,7 @@ def _snapshot(
     listings: Listings,
     rows: Rows,
     observed_at_ms: int,
-    last_purges: Mapping[TopicPartition, Purge | Unknown] | Unknown,
+    last_purges: Mapping[TopicPartition, int] | Unknown,
 ) -> ClusterSnapshot:
     log = (listings.log if request.commit_log else CommitLog(missing=NOT_ASKED)).with_rows(rows.runs)
     _LOG.info("log_records=%d log_skipped=%d log_malformed=%d", log.records, log.skipped, log.malformed)

@@ -21,7 +21,6 @@ from reconciler.model.snapshot import (
     GroupFacts,
     GroupType,
     PartitionFacts,
-    Purge,
     TopicFacts,
     Unknown,
 )
@@ -111,7 +110,7 @@ def partition_facts(
     requests: Iterable[PartitionRequest],
     rows: Rows,
     log: CommitLog,
-    last_purges: Mapping[TopicPartition, Purge | Unknown] | Unknown,
+    last_purges: Mapping[TopicPartition, int] | Unknown,
 ) -> dict[TopicPartition, PartitionFacts]:
     """Facts of every requested partition."""
     facts: dict[TopicPartition, PartitionFacts] = {}
@@ -241,6 +240,7 @@ def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: Co
                 unread = NO_COMMIT_YET
             facts = replace(facts, consumption_unread=unread)
         if name in with_activity:
+            facts = replace(facts, commit_ids=rows.commit_ids.get(name, {}))
             facts = _with_activity(facts, row, log.reason_for(name))
         groups[name] = _with_commits(facts, row) if name in requested else facts
     return groups

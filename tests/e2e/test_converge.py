@@ -16,12 +16,15 @@ import pytest
 
 from reconciler import pipeline
 from reconciler.manifest import files
+from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
+from reconciler.model.plan import Waiting
 from reconciler.pipeline import Run
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.scan.engine import Engine
+from tests.golden.wording import mentions
 from tests.repeats import repeats
 from tests.toolbox import committed_offsets, log_start_offsets
 
@@ -116,3 +119,59 @@ spec:
         assert all(later - earlier > EVERY_MS for earlier, later in itertools.pairwise(times))
         targets = [dict(entry.request)["before_offset"] for entry in sent if entry.address.partition == partition]
         assert targets == sorted(set(targets))
+
+
+def test_a_loop_remembers_its_purges_and_needs_no_journal_for_it(
+    cluster: Cluster, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first round purges at once, as Kafka Streams does after a start, and the second one waits.
+
+    The journal cannot be read. A single `converge` reads it, and is blocked.
+    """
+    topic = f"paced-{uuid4().hex[:8]}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
+    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
+    (tmp_path / "set.yaml").write_text(
+        f"""\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: local}}
+spec:
+  clusterId: {CLUSTER_ID}
+  bootstrapServers: {json.dumps(cluster.bootstrap_servers.split(","))}
+  limits: {{recordsPercentPerTopic: 100, recordsPercent: 100}}
+---
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {{name: paced}}
+mode: continuous
+spec:
+  topics: [{topic}]
+  keep: {{last: 10}}
+  every: 1h
+"""
+    )
+    monkeypatch.chdir(tmp_path)
+    journal = tmp_path / ".reconciler" / "local.jsonl"
+    journal.parent.mkdir()
+    journal.write_text("no entry of a journal\n")
+    manifests = files.load([Path("set.yaml")], now_ms=pipeline.wall_clock_ms()).for_cluster()
+
+    def converge(last_purges: dict[TopicPartition, int] | None) -> pipeline.ApplyResult:
+        client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")]})
+        run = Run(
+            manifests=manifests, engine=engine, timeout_s=20.0, progress=lambda _said: None, last_purges=last_purges
+        )
+        with run:
+            return pipeline.converge(run, on_plan=lambda _plan: None)
+
+    [blocked] = converge(None).plan.decisions
+    assert mentions(str(blocked), "B103", "damaged")
+    memory: dict[TopicPartition, int] = {}
+    [purged] = converge(memory).outcomes
+    assert (purged.status, set(memory)) == (Status.APPLIED, {TopicPartition(topic, 0)})
+    [waiting] = converge(memory).plan.decisions
+    assert isinstance(waiting, Waiting)
+    memory[TopicPartition(topic, 0)] += 7_200_000
+    [purged] = converge(memory).outcomes
+    assert purged.status is Status.APPLIED, "the clock was set back since"

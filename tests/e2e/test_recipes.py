@@ -104,7 +104,8 @@ def two_topics(cluster: Cluster) -> None:
 def repartition_topic(cluster: Cluster) -> None:
     servers = cluster.bootstrap_servers
     topic(servers, "shop-orders-repartition", 0, 500, shop=480)
-    client.create_topics(servers, [Topic("_reconciler.journal", 1, configs={"retention.ms": "-1"})])
+    configs = {"retention.ms": "-1", "message.timestamp.type": "LogAppendTime"}
+    client.create_topics(servers, [Topic("_reconciler.journal", 1, configs=configs)])
 
 
 PREPARATIONS: Mapping[str, Callable[[Cluster], None]] = {

@@ -3,6 +3,7 @@
 Only offsets that still mean the same records are written, and never over a group that exists.
 """
 
+import itertools
 import json
 import os
 import pty
@@ -15,13 +16,16 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import NewTopic
 
+from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic, admin_client
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests import kafka_client
 from tests.command import command, environment, reconciler
-from tests.toolbox import committed_offsets, list_groups
+from tests.toolbox import committed_offsets, list_groups, run_kafka_tool
 
 pytestmark = [pytest.mark.brokers]
 
@@ -70,7 +74,7 @@ class RemovedGroup:
             consumer.close()
 
 
-def write_manifests(folder: Path, cluster: Cluster, group: str) -> None:
+def write_manifests(folder: Path, cluster: Cluster, group: str, *, idle_for: str = "0s") -> None:
     (folder / "manifests").mkdir(exist_ok=True)
     (folder / "manifests" / "all.yaml").write_text(f"""\
 apiVersion: reconciler/v1
@@ -84,7 +88,7 @@ spec:
 apiVersion: reconciler/v1
 kind: GroupRemoval
 metadata: {{name: dead}}
-spec: {{groups: [{group}], idleFor: 0s}}
+spec: {{groups: [{group}], idleFor: {idle_for}}}
 """)
 
 
@@ -116,6 +120,33 @@ def test_a_consumer_goes_on_where_the_group_was(removed: RemovedGroup) -> None:
     assert "exists" in text
 
 
+def test_a_second_apply_of_the_plan_keeps_the_offsets(removed: RemovedGroup) -> None:
+    """It found the group gone, and its results replaced those of the run that had removed it."""
+    code, text = removed.run("apply", "plan.json", "--results", "results.json")
+    assert (code, "applied" in text.splitlines()[-1]) == (0, False), "the text is about this run"
+    assert "Applied: 1 group removed" in removed.run("show", "results.json")[1]
+    code, text = removed.restore()
+    assert code == 0, text
+    assert removed.commits() == {(removed.topic, 0): 4, (removed.topic, 1): 0, (removed.other, 0): 6}
+
+
+def test_another_plan_does_not_take_the_offsets_away(removed: RemovedGroup) -> None:
+    """It is refused before the scan, with its file as it was. The next step is another file."""
+    before = (removed.folder / "results.json").read_bytes()
+    client.commit(removed.servers, removed.group, {(removed.topic, 0): 9})
+    client.wait_until(lambda: removed.group in list_groups(removed.cluster), 30, f"{removed.group} in the list")
+    assert removed.run("plan", "--out", "plan.json")[0] == 0
+    for options in ((), ("--dry-run",)):
+        code, text = removed.run("apply", "plan.json", "--results", "results.json", *options)
+        assert code == 64, text
+        assert "results.json has the results of another plan" in text
+        assert "nothing was done; choose another file" in text
+        assert "rechecking" not in text
+    assert removed.group in list_groups(removed.cluster)
+    assert (removed.folder / "results.json").read_bytes() == before
+    assert removed.run("apply", "plan.json", "--results", "other.json")[0] == 0
+
+
 def test_the_journal_of_a_killed_run_is_enough(removed: RemovedGroup) -> None:
     """A run that was killed wrote no results and no outcome; its intent has the offsets."""
     path = removed.folder / "manifests" / ".reconciler" / "local.jsonl"
@@ -137,6 +168,62 @@ def test_a_topic_that_was_created_again_is_refused(removed: RemovedGroup) -> Non
     assert code == 5, text
     assert "the topic was deleted and created again" in text
     assert removed.commits() == {(removed.topic, 0): 4, (removed.topic, 1): 0, (removed.other, 0): None}
+
+
+def test_a_commit_of_a_deleted_topic_is_not_written_onto_its_namesake(cluster: Cluster, tmp_path: Path) -> None:
+    """The coordinator was frozen while the topic was deleted and created again, so the commit stayed.
+
+    The removal recorded the id that the topic had by then, and the offset came back on the new topic.
+    """
+    mark = uuid4().hex[:8]
+    topic = f"namesake-{mark}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(f"first-{mark}")])
+    client.commit(cluster.bootstrap_servers, f"first-{mark}", {(f"first-{mark}", 0): 0})  # creates the commit log
+    log = client.partition_states(cluster.bootstrap_servers, COMMIT_LOG_TOPIC)
+    # A frozen controller would delete no topic.
+    status = run_kafka_tool(cluster, "org.apache.kafka.tools.MetadataQuorumCommand", "describe", "--status")
+    controller = int(next(line.split()[-1] for line in status.splitlines() if line.startswith("LeaderId:")))
+    names = (f"old-{mark}-{n}" for n in itertools.count())
+    group = next(name for name in names if log[log_partition(name, len(log))].leader != controller)
+    number = log_partition(group, len(log))
+    coordinator = log[number].leader
+    running = [broker for broker in cluster.brokers if broker.id != coordinator]
+    servers = ",".join(f"127.0.0.1:{broker.port}" for broker in running)
+    described = Topic(topic, assignment=[(running[0].id,)])
+    client.create_topics(cluster.bootstrap_servers, [described])
+    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"old")] * RECORDS})
+    client.commit(cluster.bootstrap_servers, group, {(topic, 0): 4})
+    client.wait_until(lambda: group in list_groups(cluster), 30, f"{group} in the list")
+    admin = admin_client(servers)
+    # Requests about topics go to the broker that the last metadata called controller, which may be any.
+    client.wait_until(lambda: admin.list_topics(timeout=10).controller_id != coordinator, 30, "another controller")
+    cluster.pause(coordinator)
+    try:
+        admin.delete_topics([topic])[topic].result(30)
+        admin.create_topics([NewTopic(topic, 1, replica_assignment=[[running[0].id]])])[topic].result(30)
+        client.produce(servers, topic, {0: [Record(b"new")] * RECORDS})
+        client.wait_until(
+            lambda: client.partition_states(servers, COMMIT_LOG_TOPIC)[number].leader in {b.id for b in running},
+            60,
+            "another coordinator",
+        )
+    finally:
+        cluster.resume(coordinator)
+    client.wait_until(lambda: is_in_sync(cluster), 120, "all replicas of the commit log in sync", every_s=0.5)
+    assert kafka_client.committed_offsets(cluster.bootstrap_servers, group, [(topic, 0)]) == {(topic, 0): 4}
+    write_manifests(tmp_path, cluster, group, idle_for="1s")
+    for words in (("plan", "--out", "plan.json"), ("apply", "plan.json", "--results", "results.json")):
+        answer = reconciler(tmp_path, *words)
+        assert answer.returncode == 0, answer.stdout + answer.stderr
+    restored = reconciler(tmp_path, "restore-group", "results.json", group, "--confirm", group)
+    assert restored.returncode == 4, restored.stdout + restored.stderr
+    assert "the topic was deleted and created again" in restored.stdout
+    assert group not in list_groups(cluster)
+
+
+def is_in_sync(cluster: Cluster) -> bool:
+    states = client.partition_states(cluster.bootstrap_servers, COMMIT_LOG_TOPIC).values()
+    return all(set(state.in_sync) == set(state.replicas) for state in states)
 
 
 def test_a_log_that_starts_above_the_offset_is_refused(removed: RemovedGroup) -> None:

@@ -13,7 +13,7 @@ from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome
 from reconciler.model.ports import Election, Gateway
-from reconciler.model.snapshot import Consumers, GroupFacts, Purge, fingerprint
+from reconciler.model.snapshot import Consumers, GroupFacts, fingerprint
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
@@ -23,10 +23,9 @@ from tests.strategies import examples
 START_MS = 1_800_000_000_000
 
 
-def last_purges(journal: ActionJournal, *, except_run: str | None = None) -> dict[TopicPartition, int]:
+def last_purges(journal: ActionJournal) -> dict[TopicPartition, int]:
     """Return the times of the newest purges in the whole journal, whatever the clock says."""
-    purges = journal.last_purges(every_ms=10**15, now_ms=10**15, except_run=except_run)
-    return {partition: purge.at_ms for partition, purge in purges.items() if isinstance(purge, Purge)}
+    return dict(journal.last_purges(every_ms=10**15, now_ms=10**15))
 
 
 class FakeClock:
@@ -67,6 +66,7 @@ def run(
     known_groups: Mapping[str, GroupFacts] | None = None,
     checked_at_ms: int | None = None,
     expires_at_ms: int | None = None,
+    needs_stamps: bool = False,
 ) -> RunResult:
     """Apply the actions with a file journal in `folder` and a fake clock."""
     clock = clock or FakeClock()
@@ -86,6 +86,7 @@ def run(
             known_groups=known_groups or {},
             checked_at_ms=checked_at_ms,
             expires_at_ms=expires_at_ms,
+            needs_stamps=needs_stamps,
         ),
     )
     return RunResult(list(outcomes), journal)

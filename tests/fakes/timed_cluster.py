@@ -17,7 +17,6 @@ from reconciler.model.snapshot import (
     GroupState,
     GroupType,
     PartitionFacts,
-    Purge,
     TopicFacts,
     Unknown,
     fingerprint,
@@ -74,7 +73,7 @@ class TimedCluster:
             self.cluster.leave(group)
             self.active[group] = self.now_ms
 
-    def snapshot(self, request: ScanRequest, last_purges: Mapping[TopicPartition, Purge | Unknown]) -> ClusterSnapshot:
+    def snapshot(self, request: ScanRequest, last_purges: Mapping[TopicPartition, int]) -> ClusterSnapshot:
         """All facts of the cluster, also those that are not requested; Unknown for silent brokers."""
         instants = sorted({instant for topic_request in request.topics for instant in topic_request.instants_ms})
         all_facts: list[PartitionFacts | TopicFacts | GroupFacts] = []
@@ -103,9 +102,7 @@ class TimedCluster:
             cluster_records=cluster_records,
         )
 
-    def _partition(
-        self, at: TopicPartition, instants: Iterable[int], last_purge: Purge | Unknown | None
-    ) -> PartitionFacts:
+    def _partition(self, at: TopicPartition, instants: Iterable[int], last_purge: int | None) -> PartitionFacts:
         topic = self.cluster.topics[at.topic]
         partition = self.cluster.partition(at)
         unread: Unknown | None = SILENT if partition.leader in self.cluster.silent or partition.leader is None else None

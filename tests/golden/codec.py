@@ -28,7 +28,6 @@ from reconciler.model.snapshot import (
     GroupState,
     GroupType,
     PartitionFacts,
-    Purge,
     TopicFacts,
     Unknown,
 )
@@ -158,7 +157,7 @@ def _partition(
         offsets_at={instant: _answer(row.get("at", {}), instant) for instant in instants},
         readers=_readers(row.get("readers", {}), topic),
         readers_below=_fact(row.get("readers_below", last_stable_offset)),
-        last_purge=None if "last_purge" not in row else Purge(NOW_MS - duration_ms(row["last_purge"])),
+        last_purge=None if "last_purge" not in row else NOW_MS - duration_ms(row["last_purge"]),
     )
 
 

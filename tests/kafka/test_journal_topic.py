@@ -19,11 +19,13 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import Unknown
+from reconciler.operations import DeleteRecords
 from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
 from tests import kafka_client
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import last_purges, purge
+from tests.golden.wording import mentions
 from tests.toolbox import run_kafka_tool
 
 pytestmark = pytest.mark.brokers
@@ -42,6 +44,10 @@ def fake() -> FakeCluster:
     cluster.create_topic("orders", 1000)
     cluster.produce("orders", dict.fromkeys(range(1000), 100))
     return cluster
+
+
+def purged(action: DeleteRecords) -> Outcome:
+    return Outcome(action=action, status=Status.APPLIED, detail="", sends=1, removed_max=60)
 
 
 def unused_topic() -> str:
@@ -97,9 +103,7 @@ def wait_for_topic(cluster: Cluster, name: str) -> None:
 
 
 def test_journal_topic_keeps_the_purge_clock(cluster: Cluster, connection: Connection, fake: FakeCluster) -> None:
-    """Two runs share a topic with a thousand intents, half of them unsent; each call reads new
-    lines.
-    """
+    """Two runs share a topic with a thousand actions, half of them unsent; each call reads new lines."""
     name = unused_topic()
     journal_topic.create_topic(KafkaSession(connection), name)
     wait_for_topic(cluster, name)
@@ -110,15 +114,16 @@ def test_journal_topic_keeps_the_purge_clock(cluster: Cluster, connection: Conne
     assert last_purges(journal) == {}
     actions = [purge(fake, TopicPartition("orders", number), 60) for number in range(1000)]
     journal.record(actions, run_id="a", plan_digest="p", at_ms=100)
-    assert last_purges(journal).keys() == {action.partition for action in actions}
     unsent = [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail="", sends=0) for action in actions[500:]]
-    journal.record(unsent, run_id="a", plan_digest="p", at_ms=101)
+    journal.record([*map(purged, actions[:500]), *unsent], run_id="a", plan_digest="p", at_ms=101)
+    assert last_purges(journal).keys() == {action.partition for action in actions[:500]}
+    before = last_purges(other_journal)
+    other_journal.record([purged(actions[0])], run_id="b", plan_digest="p", at_ms=200)
     other_journal.record(actions[:1], run_id="b", plan_digest="p", at_ms=200)
     assert last_purges(journal) == last_purges(other_journal)
-    assert last_purges(journal).keys() == {action.partition for action in actions[:500]}
-    assert last_purges(journal)[AT] > last_purges(journal, except_run="b")[AT]
-    assert len(list(other_journal.entries())) == 1501
-    assert len(other_journal.open_intents("p")) == 500
+    assert last_purges(journal)[AT] > before[AT]
+    assert len(list(other_journal.entries())) == 2002
+    assert set(other_journal.open_intents("p")) == {actions[0].address}
 
 
 def test_journal_topic_that_was_created_again_is_not_trusted(
@@ -169,10 +174,39 @@ def test_the_broker_stamps_the_journal(cluster: Cluster, connection: Connection,
     wait_for_topic(cluster, name)
     journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
     began_ms, day_ms = pipeline.wall_clock_ms(), 86_400_000
-    journal.record([purge(fake, AT, 60)], run_id="a", plan_digest="p", at_ms=began_ms + day_ms)
+    journal.record([purged(purge(fake, AT, 60))], run_id="a", plan_digest="p", at_ms=began_ms + day_ms)
     assert began_ms - 1_000 <= last_purges(journal)[AT] <= pipeline.wall_clock_ms() + 1_000
     [entry] = journal.entries()
     assert abs(entry.at_ms - began_ms) < 60_000
+
+
+def test_only_brokers_tell_when_they_stored_an_entry(
+    cluster: Cluster, connection: Connection, fake: FakeCluster
+) -> None:
+    """The delivery report has the append time of the leader, or the time of this machine, which tells nothing.
+
+    A run without a review refuses the second kind, also where its config cannot be read.
+    """
+    stamped, unstamped = unused_topic(), unused_topic()
+    session = KafkaSession(connection)
+    journal_topic.create_topic(session, stamped)
+    client.create_topics(cluster.bootstrap_servers, [client.Topic(unstamped)])
+    for name in (stamped, unstamped):
+        wait_for_topic(cluster, name)
+    began_ms, day_ms = pipeline.wall_clock_ms(), 86_400_000
+    by_topic = {}
+    for name in (stamped, unstamped):
+        journal = ActionJournal(JournalTopic(session, name))
+        by_topic[name] = journal.record([purge(fake, AT, 60)], run_id="a", plan_digest="p", at_ms=began_ms + day_ms)
+    at_ms = by_topic[stamped]
+    assert at_ms is not None
+    assert began_ms - 1_000 <= at_ms <= pipeline.wall_clock_ms() + 1_000
+    assert by_topic[unstamped] is None
+    journal_topic.check_stamps(session, stamped)
+    with pytest.raises(JournalUnavailable) as refused:
+        journal_topic.check_stamps(session, unstamped)
+    command = f"--entity-name {unstamped} --add-config message.timestamp.type=LogAppendTime"
+    assert mentions(str(refused.value), unstamped, "CreateTime", "kafka-configs --alter", command)
 
 
 def test_only_the_records_of_the_interval_are_read(cluster: Cluster, connection: Connection, fake: FakeCluster) -> None:
@@ -184,20 +218,18 @@ def test_only_the_records_of_the_interval_are_read(cluster: Cluster, connection:
     now_ms, hour_ms = pipeline.wall_clock_ms(), 3_600_000
     records = []
     for age in range(100, 0, -1):
-        entry = create(purge(fake, AT, 60), run_id=f"run-{age}", plan_digest="p", at_ms=now_ms - age * hour_ms)
+        entry = create(purged(purge(fake, AT, 60)), run_id=f"run-{age}", plan_digest="p", at_ms=now_ms - age * hour_ms)
         [line] = dump_batch([entry])
         records.append(client.Record(line.encode(), timestamp_ms=now_ms - age * hour_ms))
     client.produce(cluster.bootstrap_servers, name, {0: records})
     assert len(list(store.lines())) == 100
     assert len(list(store.lines(since_ms=now_ms - 3 * hour_ms))) == 3
-    position: dict[int, int] = {}
-    assert list(store.lines(since_ms=now_ms, position=position)) == []
-    assert position == {0: 100}
+    assert list(store.lines(since_ms=now_ms)) == []
     journal = ActionJournal(store)
     assert journal.last_purges(every_ms=30_000, now_ms=now_ms) == {}
     assert last_purges(journal) == {AT: now_ms - hour_ms}
     journal.record([purge(fake, AT, 60)], run_id="now", plan_digest="p", at_ms=now_ms)
-    assert len(list(store.lines(since_ms=now_ms, position=position))) == 1
+    assert len(list(store.lines(since_ms=now_ms))) == 1
 
 
 def test_a_topic_that_forgets_purges_is_not_trusted(
@@ -208,8 +240,8 @@ def test_a_topic_that_forgets_purges_is_not_trusted(
     client.create_topics(cluster.bootstrap_servers, [client.Topic(name, configs={"retention.ms": "3600000"})])
     wait_for_topic(cluster, name)
     journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
-    journal.record([purge(fake, AT, 60)], run_id="a", plan_digest="p", at_ms=pipeline.wall_clock_ms())
-    ask = partial(journal.last_purges, now_ms=pipeline.wall_clock_ms())
+    journal.record([purged(purge(fake, AT, 60))], run_id="a", plan_digest="p", at_ms=pipeline.wall_clock_ms())
+    ask = partial(journal.last_purges, now_ms=pipeline.wall_clock_ms() + 1_000)
     assert set(ask(every_ms=30_000)) == {AT}
     with pytest.raises(JournalUnavailable, match=r"retention\.ms forgets entries after 1 h, .* 1 d .*: set it to -1"):
         ask(every_ms=86_400_000)

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import NOT_ASKED, ConsumerPosition, GroupState, GroupType, Purge, Unknown, fingerprint
+from reconciler.model.snapshot import NOT_ASKED, ConsumerPosition, GroupState, GroupType, Unknown, fingerprint
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
@@ -205,11 +205,11 @@ def test_scan_reads_only_requested_facts(cluster: Cluster, scanned: Scan, unique
     client.create_topics(servers, [Topic(unique, assignment=[[1, 2], [2, 3]]), Topic(f"{unique}-other")])
     messages: list[str] = []
     needs = ScanRequest(topics=(TopicRequest(topics=topics(unique), every_ms=1),))
-    snapshot = scanned(needs, last_purges={TopicPartition(unique, 1): Purge(77)}, progress=messages.append)
+    snapshot = scanned(needs, last_purges={TopicPartition(unique, 1): 77}, progress=messages.append)
     assert set(snapshot.partitions) == {TopicPartition(unique, 0), TopicPartition(unique, 1)}
     first, second = (snapshot.partitions[TopicPartition(unique, number)] for number in (0, 1))
     assert (first.leader, first.replicas, set(first.in_sync)) == (1, (1, 2), {1, 2})
-    assert (first.last_purge, second.last_purge) == (None, Purge(77))
+    assert (first.last_purge, second.last_purge) == (None, 77)
     assert first.log_start is NOT_ASKED
     assert snapshot.groups == {}
     assert snapshot.topics[f"{unique}-other"].topic_id is NOT_ASKED

@@ -22,7 +22,6 @@ from reconciler.model.snapshot import (
     GroupState,
     GroupType,
     PartitionFacts,
-    Purge,
     TopicFacts,
     Unknown,
 )
@@ -284,10 +283,9 @@ def partition(r: Random, name: TopicPartition, instants: tuple[int, ...]) -> Par
         last_purge=rarely(
             r,
             None,
-            Purge(NOW_MS),
-            Purge(NOW_MS - 31_000),
-            Purge(NOW_MS - 10**9),
-            Purge(NOW_MS - 10**9, NOW_MS + 1),
+            NOW_MS,
+            NOW_MS - 31_000,
+            NOW_MS - 10**9,
             one_in=4,
         ),
     )

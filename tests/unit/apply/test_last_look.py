@@ -244,18 +244,6 @@ def test_a_group_list_that_waits_for_a_frozen_broker_delays_no_removal(cluster: 
     assert run(cluster, [removal(cluster, "billing")], tmp_path, clock=clock).only.status is Status.APPLIED
 
 
-def test_a_retry_that_waits_for_another_run_reports_the_first_request(cluster: FakeCluster, tmp_path: Path) -> None:
-    """The first request may have had its effect, and the outcome says so."""
-    clock = FakeClock()
-    action = purge(cluster, AT, 60, every_ms=3_600_000)
-    cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
-    journal = ActionJournal(JournalFile(tmp_path / "journal.jsonl"))
-    cluster.on_request = lambda _operation: journal.record([action], run_id="other", plan_digest="p", at_ms=clock())
-    outcome = run(cluster, [action], tmp_path, journal=journal, clock=clock).only
-    assert (outcome.status, outcome.sends, outcome.possible, outcome.removed_max) == (Status.FAILED, 1, True, 60)
-    assert exit_code([outcome]) == 5
-
-
 @pytest.mark.parametrize("over", ["stopped", "expired", "old"])
 def test_a_run_that_ends_after_its_intent_sends_nothing(cluster: FakeCluster, tmp_path: Path, over: str) -> None:
     """An interrupt, or three hours of sleep, during a slow journal: the intent gets an outcome, and
@@ -282,62 +270,6 @@ def test_a_run_that_ends_after_its_intent_sends_nothing(cluster: FakeCluster, tm
     assert [(outcome.status, outcome.sends) for outcome in result] == [(Status.NOT_ATTEMPTED, 0)] * 2
     assert cluster.requests == []
     assert journal.open_intents("sha256:plan") == last_purges(journal) == {}
-
-
-def test_a_purge_of_another_run_stops_this_one(cluster: FakeCluster, tmp_path: Path) -> None:
-    """It came between the check and the intent of this run.
-
-    In the other order the other run waits.
-    """
-    clock = FakeClock()
-    first_action = purge(cluster, AT, 60, every_ms=30_000)
-    statuses: list[Status] = []
-
-    def other(before_offset: int = 30) -> None:
-        action = purge(cluster, AT, before_offset, every_ms=30_000)
-        statuses.append(run(cluster, [action], tmp_path, clock=clock, run_id="other").only.status)
-
-    class Overtaken(ActionJournal):
-        def record(self, events: Sequence[Action | Outcome], **run: Any) -> None:
-            if not isinstance(events[0], Outcome):
-                other()
-            super().record(events, **run)
-
-    journal = Overtaken(JournalFile(tmp_path / "journal.jsonl"))
-    outcome = run(cluster, [first_action], tmp_path, journal=journal, clock=clock).only
-    assert (outcome.status, outcome.sends) == (Status.WAITING, 0)
-    assert mentions(outcome.detail, "last purged at 2027-01-15T08:00:00Z", "30s")
-    assert (statuses, cluster.partition(AT).log_start) == ([Status.APPLIED], 30)
-    clock.sleep(31)
-    assert run_with_slow_journal_at(clock, cluster, first_action, tmp_path, lambda: other(50)).status is Status.APPLIED
-    assert (statuses[1:], cluster.partition(AT).log_start) == ([Status.WAITING], 60)
-
-
-def test_two_runs_with_crossing_intents_keep_the_interval(cluster: FakeCluster, tmp_path: Path) -> None:
-    """Each run read the journal before the intent of the other. Once both sent a request."""
-    clock = FakeClock()
-    action = purge(cluster, AT, 60, every_ms=30_000)
-
-    class Crossed(ActionJournal):
-        def record(self, events: Sequence[Action | Outcome], **run: Any) -> None:
-            super().record(events, **run)
-            if not isinstance(events[0], Outcome):
-                super().record(events, **(run | {"run_id": "other"}))
-
-    journal = Crossed(JournalFile(tmp_path / "journal.jsonl"))
-    outcome = run(cluster, [action], tmp_path, journal=journal, clock=clock).only
-    assert (outcome.status, outcome.sends, cluster.requests) == (Status.WAITING, 0, [])
-    assert last_purges(journal, except_run="other") == {}, "and its own intent is off the clock"
-
-
-def test_the_interval_starts_at_the_response(cluster: FakeCluster, tmp_path: Path) -> None:
-    """The intent was stored long before: by their intents the purges would keep the interval."""
-    clock = FakeClock()
-    first = run_with_slow_journal_at(clock, cluster, purge(cluster, AT, 30, every_ms=30_000), tmp_path, lambda: None)
-    assert (first.status, clock.now_ms) == (Status.APPLIED, START_MS + 20_000)
-    clock.sleep(30)
-    second = run(cluster, [purge(cluster, AT, 60, every_ms=30_000)], tmp_path, clock=clock, run_id="run-2").only
-    assert (second.status, second.sends) == (Status.WAITING, 0)
 
 
 def test_a_quick_journal_needs_no_second_check(cluster: FakeCluster, tmp_path: Path) -> None:
@@ -636,20 +568,12 @@ def test_groups_that_an_interrupted_run_removed_no_longer_count(cluster: FakeClu
     assert run(cluster, [action], tmp_path, removed_groups=["slow"]).only.status is Status.APPLIED
 
 
-def test_a_purge_of_another_run_starts_the_interval(cluster: FakeCluster, tmp_path: Path) -> None:
-    """Of two simultaneous runs the second one finds the purge in the journal and waits."""
+def test_a_purge_of_another_run_costs_a_request_and_no_record(cluster: FakeCluster, tmp_path: Path) -> None:
+    """`every` paces the plans of one run. Two runs may purge within it, each up to its own target."""
     first, second = purge(cluster, AT, 30, every_ms=30_000), purge(cluster, AT, 60, every_ms=30_000)
-    clock = FakeClock()
-    applied = run(cluster, [first], tmp_path, clock=clock)
-    clock.sleep(30)
-    second_outcome = run(cluster, [second], tmp_path, journal=applied.journal, clock=clock, run_id="run-2").only
-    assert (second_outcome.status, second_outcome.sends) == (Status.WAITING, 0)
-    clock.sleep(0.001)
-    assert (
-        run(cluster, [second], tmp_path, journal=applied.journal, clock=clock, run_id="run-3").only.status
-        is Status.APPLIED
-    )
-    assert clock.now_ms == START_MS + 30_001
+    applied = run(cluster, [first], tmp_path)
+    outcome = run(cluster, [second], tmp_path, journal=applied.journal, run_id="run-2").only
+    assert (outcome.status, len(cluster.requests), cluster.partition(AT).log_start) == (Status.APPLIED, 2, 60)
 
 
 def test_retries_do_not_wait_for_their_own_interval(cluster: FakeCluster, tmp_path: Path) -> None:

@@ -1,6 +1,9 @@
 """results.json and the exit code of a run."""
 
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -8,12 +11,14 @@ import pytest
 
 from reconciler.apply import results
 from reconciler.apply.results import ResultsHeader, exit_code
+from reconciler.errors import UsageError
 from reconciler.journal.entry import Event
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import election, purge, removal, run
+from tests.golden.wording import mentions
 
 AT = TopicPartition("orders", 0)
 HEADER = ResultsHeader(
@@ -136,7 +141,8 @@ def test_an_empty_document_is_valid() -> None:
 def test_a_failed_write_keeps_the_previous_document(tmp_path: Path) -> None:
     """The file is replaced as a whole: a failure leaves neither a part of a file nor a draft."""
     path = tmp_path / "results.json"
-    path.write_text("old")
+    results.write(path, [APPLIED], HEADER)
+    before = path.read_text()
 
     def failing_outcomes() -> object:
         yield APPLIED
@@ -144,8 +150,137 @@ def test_a_failed_write_keeps_the_previous_document(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError, match="half way"):
         results.write(path, failing_outcomes(), HEADER)  # type: ignore[arg-type]
-    assert path.read_text() == "old"
+    assert path.read_text() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_removal_keeps_the_topic_ids_that_the_commits_are_for(tmp_path: Path) -> None:
+    """The coordinator does not tell them, and the topic of that name may be another one by now.
+
+    The commit log may also hold a commit of an open transaction, whose offset is another one.
+    """
+    cluster = create_cluster()
+    ats = [TopicPartition("orders", number) for number in range(3)]
+    cluster.commit("etl", dict.fromkeys(ats, 5))
+    scanned = cluster.read_groups(["etl"])["etl"]
+    scanned = replace(scanned, commit_ids={ats[0]: (5, "of-the-deleted-topic"), ats[1]: (6, "of-a-transaction")})
+    ended = run(cluster, [removal(cluster, "etl")], tmp_path, known_groups={"etl": scanned})
+    present = cluster.topics["orders"].topic_id
+    assert ended.only.removed_offsets is not None
+    assert [commit.topic_id for commit in ended.only.removed_offsets] == ["of-the-deleted-topic", present, present]
+
+
+# --- several runs of one plan
+
+
+def removal_of(status: Status, *offsets: int, sends: int = 1, possible: bool = True) -> Outcome:
+    """The removal of a group, with these committed offsets right before its request."""
+    commits = tuple(CommittedOffset(topic="orders", partition=at, offset=offset) for at, offset in enumerate(offsets))
+    return Outcome(
+        action=removal(create_cluster(), "\u202e<b>"),
+        status=status,
+        detail="",
+        sends=sends,
+        possible=possible,
+        read_back="absent",
+        removed_offsets=commits or None,
+    )
+
+
+GONE = removal_of(Status.SATISFIED, sends=0, possible=False)
+REMOVED, REMOVED_AGAIN = removal_of(Status.APPLIED, 7), removal_of(Status.APPLIED, 9)
+REMOVED_UNREAD = removal_of(Status.APPLIED)
+PERHAPS_REMOVED = removal_of(Status.FAILED, 7)
+REPEATED = removal_of(Status.SATISFIED, 7, possible=False)
+"""The client repeated a request that was carried out, and was told that there is no such group."""
+IN_USE = removal_of(Status.STALE, 7, possible=False)
+
+
+@pytest.mark.parametrize(
+    ("runs", "kept"),
+    [
+        ([REMOVED, GONE], REMOVED),
+        ([REMOVED, GONE, GONE], REMOVED),
+        ([GONE, REMOVED], REMOVED),
+        ([LEFT, APPLIED], APPLIED),
+        ([LEFT, APPLIED, SATISFIED], APPLIED),
+        ([APPLIED, STALE], APPLIED),
+        ([FAILED, SATISFIED], SATISFIED),
+        ([UNKNOWN, SATISFIED], UNKNOWN),
+        ([UNKNOWN, APPLIED], APPLIED),
+        ([PERHAPS_REMOVED, GONE], PERHAPS_REMOVED),
+        ([REPEATED, GONE], REPEATED),
+        ([IN_USE, GONE], GONE),
+        ([IN_USE, REMOVED_AGAIN], REMOVED_AGAIN),
+        ([REMOVED, REMOVED_AGAIN], REMOVED_AGAIN),
+        ([REMOVED, REMOVED_AGAIN, GONE], REMOVED_AGAIN),
+        ([REMOVED, REMOVED_UNREAD], REMOVED),
+        ([STALE, BLOCKED], BLOCKED),
+    ],
+)
+def test_runs_of_one_plan_keep_what_it_did(tmp_path: Path, runs: list[Outcome], kept: Outcome) -> None:
+    """A second `apply` with the same file replaced the offsets of a removed group by "not listed any more"."""
+    path = tmp_path / "results.json"
+    for number, outcome in enumerate(runs):
+        assert results.write(path, [outcome], replace(HEADER, run_id=f"run-{number}", exit_code=number)) == path
+    header, rows = results.parse(path.read_text())
+    assert (header.run_id, header.exit_code) == (f"run-{len(runs) - 1}", len(runs) - 1), "the last run's"
+    assert [(row.status, row.removed_offsets, row.removed_max) for row in rows] == [
+        (kept.status, kept.removed_offsets, kept.removed_max)
+    ]
+    assert json.loads(path.read_text())["summary"][kept.status] == 1
+
+
+def test_runs_that_share_a_plan_have_one_file(tmp_path: Path) -> None:
+    """Elections and removals may be sent by two runs, each with rows of its own."""
+    path = tmp_path / "results.json"
+    results.write(path, [REMOVED], HEADER)
+    results.write(path, [APPLIED], HEADER)
+    _header, rows = results.parse(path.read_text())
+    assert [row.address.kind for row in rows] == ["GroupRemoval", "RetentionFloor"]
+
+
+@pytest.mark.parametrize("text", ["{}", "old", '{"kind": "Results"}', "\xff", " ", "another plan", "another format"])
+def test_a_file_of_something_else_is_refused_and_kept(tmp_path: Path, text: str) -> None:
+    """It may be the undo of another plan. If it is written during a run, the results go beside it."""
+    path = tmp_path / "results.json"
+    if text.startswith("another"):
+        results.write(path, [REMOVED], replace(HEADER, plan_digest="sha256:other"))
+        if text == "another format":
+            path.write_text(path.read_text().replace("sha256:other", HEADER.plan_digest).replace('"2.0"', '"2.1"'))
+    else:
+        path.write_bytes(text.encode("latin-1"))
+    before = path.read_bytes()
+    with pytest.raises(UsageError) as refused:
+        results.read_earlier(path, HEADER.plan_digest)
+    assert mentions(str(refused.value), str(path), "nothing was done; choose another file")
+    written = results.write(path, [APPLIED], HEADER)
+    assert written == tmp_path / "results-run-1.json"
+    assert path.read_bytes() == before
+    assert len(results.parse(written.read_text())[1]) == 1
+
+
+def test_no_file_and_an_empty_one_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "results.json"
+    assert results.read_earlier(path, HEADER.plan_digest) == []
+    empty = tmp_path / "empty.json"
+    empty.touch()
+    assert results.read_earlier(empty, HEADER.plan_digest) == []
+    assert results.read_earlier(Path(os.devnull), HEADER.plan_digest) == []
+    for each in (path, empty):
+        assert results.write(each, [APPLIED], HEADER) == each
+
+
+def test_runs_that_end_at_the_same_time_lose_no_row(tmp_path: Path) -> None:
+    """Each reads the file again when it writes, and the other one waits for it."""
+    path, cluster = tmp_path / "results.json", create_cluster()
+    outcomes = [
+        Outcome(action=purge(cluster, TopicPartition("orders", number), 60), status=Status.APPLIED, detail="", sends=1)
+        for number in range(12)
+    ]
+    with ThreadPoolExecutor(max_workers=12) as pool:
+        assert set(pool.map(lambda outcome: results.write(path, [outcome], HEADER), outcomes)) == {path}
+    assert len(results.parse(path.read_text())[1]) == 12
 
 
 def test_results_and_journal_hold_the_offsets_of_removed_groups(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from reconciler.cli.console import texts
 from reconciler.doctor import ClusterCheck, doctor_report
 from reconciler.gitops import starter_manifests
 from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
+from reconciler.kafka.journal_topic import create_command
 from reconciler.kafka.permissions import Permission, RequiredAccess, Role, Selection
 from reconciler.manifest.files import load
 from reconciler.manifest.schema import schemas
@@ -291,6 +292,12 @@ def test_messages_that_the_pages_quote_exist() -> None:
     for text in quoted:
         for part in re.split("…|KAFKA_PASSWORD|30", text):
             assert part.strip() in sources, text
+
+
+def test_the_page_about_clusters_creates_the_journal_topic_as_init_does() -> None:
+    """A user who follows the page must end with a topic that `converge` accepts."""
+    page = (DOCS / "kinds" / "cluster.md").read_text(encoding="utf-8")
+    assert f"\n{create_command('_reconciler.journal')}\n" in page
 
 
 @pytest.mark.parametrize("page", ["guarantees.md", "threat-model.md"])

@@ -13,14 +13,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
 
-from reconciler.apply.context import INTENT_MAX_AGE_MS
 from reconciler.apply.restore import _of_journal
 from reconciler.errors import JournalUnavailable
 from reconciler.journal import entry as journal_entry
@@ -31,8 +29,7 @@ from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal, Line
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.snapshot import CommittedOffset, Purge, Unknown
-from reconciler.operations.checks import purge_wait
+from reconciler.model.snapshot import CommittedOffset
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.error_table import Operation
 from tests.fakes.runs import FakeClock, election, last_purges, purge, removal, run
@@ -67,8 +64,8 @@ def full_disk(room: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def outcome(action: object, *, sends: int, status: Status = Status.APPLIED) -> Outcome:
-    return Outcome(action=action, status=status, detail="", sends=sends)  # type: ignore[arg-type]
+def outcome(action: object, *, sends: int, status: Status = Status.APPLIED, removed_max: int = 0) -> Outcome:
+    return Outcome(action=action, status=status, detail="", sends=sends, removed_max=removed_max)  # type: ignore[arg-type]
 
 
 def test_no_file_is_an_empty_journal(journal: ActionJournal) -> None:
@@ -230,26 +227,33 @@ def test_unusable_paths_are_in_the_message(cluster: FakeCluster, tmp_path: Path)
         last_purges(journal)
 
 
-def test_the_clock_is_the_newest_intent(cluster: FakeCluster, journal: ActionJournal) -> None:
-    """An intent without an outcome counts, because its request may have been sent."""
-    journal.record([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
-    journal.record([purge(cluster, AT, 60)], run_id="b", plan_digest=PLAN, at_ms=200)
+def test_the_last_purge_is_the_newest_outcome_that_may_have_deleted(
+    cluster: FakeCluster, journal: ActionJournal
+) -> None:
+    """An intent alone says nothing, nor does an outcome that proves that nothing was deleted."""
+    action = purge(cluster, AT, 60)
+    journal.record([action], run_id="a", plan_digest=PLAN, at_ms=100)
+    assert last_purges(journal) == {}
+    possible = outcome(action, sends=1, status=Status.FAILED, removed_max=60)
+    journal.record([possible], run_id="a", plan_digest=PLAN, at_ms=200)
+    for status in (Status.NOT_ATTEMPTED, Status.FAILED, Status.SATISFIED):
+        journal.record([outcome(action, sends=1, status=status)], run_id="b", plan_digest=PLAN, at_ms=300)
+    assert last_purges(journal) == last_purges(ActionJournal(JournalFile(journal.store.path))) == {AT: 200}
+
+
+def test_every_operation_that_deletes_records_counts(cluster: FakeCluster, journal: ActionJournal) -> None:
+    """The clock of `every` once knew one operation by its name, and would have ignored the next one."""
+    deleted = outcome(election(cluster, AT), sends=1, removed_max=1)
+    journal.record([deleted], run_id="a", plan_digest=PLAN, at_ms=200)
     assert last_purges(journal) == {AT: 200}
 
 
-@pytest.mark.parametrize(("sends", "clock"), [(0, 100), (1, 201)])
-def test_only_proof_that_nothing_was_sent_turns_the_clock_back(
-    cluster: FakeCluster, journal: ActionJournal, sends: int, clock: int
-) -> None:
-    """An outcome without a request removes the intent of its run; a failed request counts from its
-    answer.
-    """
-    journal.record([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
-    journal.record([purge(cluster, AT, 60)], run_id="b", plan_digest=PLAN, at_ms=200)
-    failed = outcome(purge(cluster, AT, 60), sends=sends, status=Status.FAILED)
-    journal.record([failed], run_id="b", plan_digest=PLAN, at_ms=201)
-    assert last_purges(journal) == {AT: clock}
-    assert last_purges(ActionJournal(JournalFile(journal.store.path))) == {AT: clock}
+def test_a_time_in_the_future_counts_as_none(cluster: FakeCluster, journal: ActionJournal) -> None:
+    """A clock was in 2099 once: purges are held back neither until then, nor by a block."""
+    action = purge(cluster, AT, 60)
+    for at_ms in (1_000, 4_070_908_800_000):
+        journal.record([outcome(action, sends=1, removed_max=60)], run_id="a", plan_digest=PLAN, at_ms=at_ms)
+    assert journal.last_purges(every_ms=30_000, now_ms=2_000) == {AT: 1_000}
 
 
 def test_a_run_that_did_nothing_ends_no_intent_of_another(cluster: FakeCluster, journal: ActionJournal) -> None:
@@ -292,23 +296,6 @@ def test_threads_wait_for_a_frozen_process_together(
     assert max(refused) < 4
 
 
-def test_the_clock_keeps_the_intent_of_a_parallel_run(cluster: FakeCluster, journal: ActionJournal) -> None:
-    """A run with an intent between another run's intent and outcome may still send.
-
-    A run whose request has ended is forgotten, and counts by its outcome.
-    """
-    action = purge(cluster, AT, 60)
-    applied = outcome(action, sends=1, status=Status.APPLIED)
-    journal.record([action], run_id="a", plan_digest=PLAN, at_ms=100)
-    journal.record([action], run_id="b", plan_digest=PLAN, at_ms=200, in_flight_ms=50)
-    journal.record([applied], run_id="a", plan_digest=PLAN, at_ms=150)
-    assert last_purges(journal, except_run="a") == {AT: 200}
-    journal.record([applied], run_id="c", plan_digest=PLAN, at_ms=300)
-    journal.record([applied], run_id="b", plan_digest=PLAN, at_ms=400)
-    assert last_purges(journal) == {AT: 400}
-    assert last_purges(journal, except_run="b") == {}
-
-
 def test_a_lock_that_is_never_released_ends_in_an_error(
     cluster: FakeCluster, journal: ActionJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,17 +308,15 @@ def test_a_lock_that_is_never_released_ends_in_an_error(
             last_purges(journal)
         with pytest.raises(JournalUnavailable, match="held by another process"):
             journal.record([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=2)
-    assert last_purges(journal) == {AT: 1}
+    assert len(list(journal.entries())) == 1
 
 
 def test_the_clock_follows_another_process(cluster: FakeCluster, journal: ActionJournal) -> None:
-    """The next call reads the lines of another run, and only the new ones."""
+    """The next call reads the lines of another run, too."""
     assert last_purges(journal) == {}
     other = ActionJournal(JournalFile(journal.store.path))
-    other.record([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
+    other.record([outcome(purge(cluster, AT, 60), sends=1, removed_max=60)], run_id="a", plan_digest=PLAN, at_ms=100)
     assert last_purges(journal) == {AT: 100}
-    other.record([purge(cluster, TopicPartition("orders", 1), 60)], run_id="a", plan_digest=PLAN, at_ms=101)
-    assert len(last_purges(journal)) == 2
 
 
 def test_open_intents_end_with_a_later_run_of_the_plan(
@@ -406,8 +391,6 @@ def test_outcomes_of_a_later_run_name_the_interrupted_run(tmp_path: Path) -> Non
     assert annotated[1] == rechecked[1]
     journal.record(annotated[:1], run_id="next", plan_digest="sha256:plan", at_ms=3)
     assert set(journal.open_intents("sha256:plan")) == {actions[1].address}
-    # The later run sent no request: the clock still runs from the intent of the killed run.
-    assert last_purges(journal)[actions[0].partition] == 1
 
 
 def test_a_batch_is_one_line(cluster: FakeCluster, journal: ActionJournal) -> None:
@@ -444,8 +427,20 @@ def test_lines_of_the_previous_format_are_read(cluster: FakeCluster, journal: Ac
     journal.store.path.write_bytes(intent + b"\n")
     journal.record([purge(cluster, AT, 60)], run_id="new", plan_digest=PLAN, at_ms=200)
     assert [(entry.run_id, entry.who) for entry in journal.entries()] == [("old", "ann"), ("new", "ann")]
-    assert last_purges(journal, except_run="new") == {AT: 100}
     assert journal_entry.dump(next(journal.entries())).encode() == intent
+
+
+def test_lines_about_requests_under_way_are_read(cluster: FakeCluster, journal: ActionJournal) -> None:
+    """Earlier versions wrote how long a request may be under way, and lines without entries."""
+    journal.store.path.parent.mkdir()
+    journal.store.path.write_bytes(
+        b'{"v":3,"at_ms":100,"event":"intent","run":"old","plan":"p","operation":"delete_records","in_flight_ms":63000,'
+        b'"actions":[{"address":"RetentionFloor/floor/orders[0]","request":{"topic":"orders"}}]}\n'
+        b'{"v":3,"at_ms":101,"event":"outcome","run":"old","plan":"","operation":"","actions":[]}\n'
+    )
+    assert [entry.in_flight_ms for entry in journal.entries()] == [63_000]
+    assert set(journal.open_intents("p")) == {purge(cluster, AT, 60).address}
+    assert last_purges(journal) == {}
 
 
 def test_only_the_interval_is_read(
@@ -453,22 +448,22 @@ def test_only_the_interval_is_read(
 ) -> None:
     """A month of entries is not read to know what happened in the last thirty seconds."""
     monkeypatch.setattr(journal_file, "_BLOCK_BYTES", 4_096)
-    hour = 3_600_000
+    hour, other = 3_600_000, TopicPartition("orders", 1)
+    purged, other_purged = (outcome(purge(cluster, at, 60), sends=1, removed_max=60) for at in (AT, other))
     for number in range(200):
-        journal.record([purge(cluster, AT, 60)], run_id=f"run-{number}", plan_digest=PLAN, at_ms=number * hour)
+        journal.record([purged], run_id=f"run-{number}", plan_digest=PLAN, at_ms=number * hour)
     now_ms = 199 * hour + 30_000
     lines = list(journal.store.lines(since_ms=now_ms - 3 * hour))
     assert 3 <= len(lines) < 30
     fresh = ActionJournal(JournalFile(journal.store.path))
-    assert fresh.last_purges(every_ms=30_000, now_ms=now_ms)[AT] == Purge(199 * hour, 199 * hour + 60_000)
+    assert fresh.last_purges(every_ms=30_000, now_ms=now_ms) == {AT: 199 * hour}
     # A longer interval reaches further back.
-    other = TopicPartition("orders", 1)
     old = ActionJournal(JournalFile(journal.store.path.with_name("old.jsonl")))
-    old.record([purge(cluster, other, 60)], run_id="first", plan_digest=PLAN, at_ms=hour)
+    old.record([other_purged], run_id="first", plan_digest=PLAN, at_ms=hour)
     for number in range(2, 200):
-        old.record([purge(cluster, AT, 60)], run_id=f"run-{number}", plan_digest=PLAN, at_ms=number * hour)
+        old.record([purged], run_id=f"run-{number}", plan_digest=PLAN, at_ms=number * hour)
     assert other not in old.last_purges(every_ms=30_000, now_ms=now_ms)
-    assert old.last_purges(every_ms=199 * hour, now_ms=now_ms)[other].at_ms == hour  # type: ignore[union-attr]
+    assert old.last_purges(every_ms=199 * hour, now_ms=now_ms)[other] == hour
 
 
 @pytest.mark.parametrize("block", [1, 7, 64, 1_000, 100_000])
@@ -482,99 +477,10 @@ def test_no_line_since_a_time_is_missed(
     times = [10, 20, 15, 30, 40, 40]
     for number, at_ms in enumerate(times):
         journal.record([purge(cluster, AT, 60)] * (1 + number % 3), run_id="r", plan_digest=PLAN, at_ms=at_ms)
-    entries = [journal_entry.parse(line.data)[0] for line in journal.store.lines(since_ms=since_ms)]
+    entries = [journal_entry.parse(line.data)[0].at_ms for line in journal.store.lines(since_ms=since_ms)]
     assert entries == times[len(times) - len(entries) :]
     newest = max((number for number, at_ms in enumerate(times) if at_ms < since_ms), default=-1)
     assert len(entries) >= len(times) - newest - 1
-
-
-# --- clocks and requests under way
-
-
-def test_an_intent_keeps_its_partition_in_flight(cluster: FakeCluster, journal: ActionJournal) -> None:
-    """Streams skips a purge while one is in flight. With `every: 1s` a second request once followed a
-    second after the first, whose answer was not there yet.
-    """
-    action = purge(cluster, AT, 60, every_ms=1_000)
-    journal.record([action], run_id="a", plan_digest=PLAN, at_ms=100, in_flight_ms=33_000)
-    ask = partial(journal.last_purges, every_ms=1_000, now_ms=5_000)
-    assert ask() == {AT: Purge(100, 33_100)}
-    assert ask(except_run="a") == {}
-    wait = purge_wait(AT, ask()[AT], 1_000, 5_000)
-    assert wait is not None
-    assert wait[1] == 33_101
-    assert "its request may be under way until" in wait[0]
-    assert purge_wait(AT, ask()[AT], 1_000, 33_101) is None
-    journal.record([outcome(action, sends=1)], run_id="a", plan_digest=PLAN, at_ms=200)
-    assert ask() == {AT: Purge(200, None)}
-    assert purge_wait(AT, ask()[AT], 1_000, 1_201) is None
-
-
-def test_a_later_purge_ends_no_request_of_another_run(cluster: FakeCluster, journal: ActionJournal) -> None:
-    """A run without `every` does not wait. With its outcome, the request of a killed run was forgotten."""
-    action = purge(cluster, AT, 60)
-    ask = partial(journal.last_purges, every_ms=1_000, now_ms=5_000)
-    journal.record([action], run_id="killed", plan_digest=PLAN, at_ms=100, in_flight_ms=33_000)
-    journal.record([action], run_id="b", plan_digest=PLAN, at_ms=200, in_flight_ms=33_000)
-    journal.record([outcome(action, sends=1)], run_id="b", plan_digest=PLAN, at_ms=300)
-    assert ask() == {AT: Purge(300, 33_100)}
-    journal.record([outcome(action, sends=1)], run_id="c", plan_digest=PLAN, at_ms=33_100)
-    assert ask() == {AT: Purge(33_100, None)}
-
-
-def test_another_run_waits_while_a_request_may_be_under_way(
-    cluster: FakeCluster, tmp_path: Path, journal: ActionJournal
-) -> None:
-    clock = FakeClock()
-    action = purge(cluster, AT, 60, every_ms=1_000)
-    journal.record([action], run_id="killed", plan_digest=PLAN, at_ms=clock.now_ms, in_flight_ms=60_000)
-    clock.sleep(30)
-    waiting = run(cluster, [action], tmp_path, journal=journal, clock=clock).only
-    assert (waiting.status, cluster.requests) == (Status.WAITING, [])
-    clock.sleep(31)
-    assert run(cluster, [action], tmp_path, journal=journal, clock=clock).only.status is Status.APPLIED
-
-
-def test_the_intents_of_a_run_say_how_long_their_request_takes(
-    cluster: FakeCluster, tmp_path: Path, journal: ActionJournal
-) -> None:
-    run(cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal)
-    assert [entry.in_flight_ms for entry in journal.entries()] == [INTENT_MAX_AGE_MS + 60_000, None]
-
-
-def test_a_time_in_the_future_is_unknown_and_says_what_to_do(cluster: FakeCluster, journal: ActionJournal) -> None:
-    """A clock that was once in 2099 held purges back until then."""
-    now_ms, far_ms = 1_800_000_000_000, 4_070_908_800_000
-    journal.record([outcome(purge(cluster, AT, 60), sends=1)], run_id="a", plan_digest=PLAN, at_ms=far_ms)
-    ask = partial(journal.last_purges, every_ms=30_000)
-    unknown = ask(now_ms=now_ms)[AT]
-    assert isinstance(unknown, Unknown)
-    assert "2099-01-01T00:00:00Z, which is in the future" in unknown.reason
-    assert "the next apply or converge goes on" in unknown.reason
-    journal.settle_clock(every_ms=30_000, run_id="b", at_ms=now_ms)
-    assert ask(now_ms=now_ms + 1) == {AT: Purge(now_ms)}
-    size = journal.store.path.stat().st_size
-    journal.settle_clock(every_ms=30_000, run_id="c", at_ms=now_ms + 2)
-    assert journal.store.path.stat().st_size == size, "there is no doubt any more"
-    assert len(list(journal.entries())) == 1
-    # Another process, which reads all of it at once.
-    fresh = ActionJournal(JournalFile(journal.store.path))
-    assert fresh.last_purges(every_ms=30_000, now_ms=now_ms + 3) == {AT: Purge(now_ms)}
-
-
-def test_a_clock_that_is_slightly_ahead_is_no_doubt(cluster: FakeCluster, journal: ActionJournal) -> None:
-    """Clocks of two machines differ by seconds."""
-    journal.record([outcome(purge(cluster, AT, 60), sends=1)], run_id="a", plan_digest=PLAN, at_ms=50_000)
-    assert journal.last_purges(every_ms=30_000, now_ms=1_000) == {AT: Purge(50_000)}
-
-
-def test_every_later_line_settles_a_time_in_the_future(cluster: FakeCluster, journal: ActionJournal) -> None:
-    """Also one that is itself ahead, and a line that was read together with it or later."""
-    other = TopicPartition("orders", 1)
-    for at_ms in (10**13, 9 * 10**12, 2_000):
-        journal.record([outcome(purge(cluster, AT, 60), sends=1)], run_id=f"a{at_ms}", plan_digest=PLAN, at_ms=at_ms)
-    journal.record([outcome(purge(cluster, other, 60), sends=1)], run_id="b", plan_digest=PLAN, at_ms=3_000)
-    assert journal.last_purges(every_ms=30_000, now_ms=4_000) == {AT: Purge(2_000), other: Purge(3_000)}
 
 
 class StampedStore(JournalFile):
@@ -587,82 +493,16 @@ class StampedStore(JournalFile):
     def lines(self, **options: Any) -> Iterator[Line]:
         options["since_ms"] = max(0, options.get("since_ms", 0) - self.ahead_ms)
         for line in super().lines(**options):
-            yield line._replace(stored_at_ms=journal_entry.parse(line.data)[0] + self.ahead_ms)
+            yield line._replace(stored_at_ms=journal_entry.parse(line.data)[0].at_ms + self.ahead_ms)
 
 
 def test_the_store_tells_the_time(cluster: FakeCluster, tmp_path: Path) -> None:
     """Where the broker stamps lines, the clock of the machine that wrote them does not matter."""
     journal = ActionJournal(StampedStore(tmp_path / "journal.jsonl", 5_000))
-    journal.record([outcome(purge(cluster, AT, 60), sends=1)], run_id="a", plan_digest=PLAN, at_ms=1_000)
+    purged = outcome(purge(cluster, AT, 60), sends=1, removed_max=60)
+    journal.record([purged], run_id="a", plan_digest=PLAN, at_ms=1_000)
     assert last_purges(journal) == {AT: 6_000}
     assert [entry.at_ms for entry in journal.entries()] == [6_000]
-
-
-@pytest.mark.parametrize(("ahead_s", "waited_s", "status"), [(-300, 29, Status.WAITING), (-300, 31, Status.APPLIED)])
-def test_a_wrong_clock_of_this_machine_shortens_no_interval(
-    cluster: FakeCluster, tmp_path: Path, ahead_s: int, waited_s: int, status: Status
-) -> None:
-    """Our clock is five minutes ahead of the broker's, so the last purge looks five minutes older than
-    it is. The broker's time of our own intent tells.
-    """
-    clock = FakeClock()
-    journal = ActionJournal(StampedStore(tmp_path / "journal.jsonl", ahead_s * 1_000))
-    run(cluster, [purge(cluster, AT, 30)], tmp_path, journal=journal, clock=clock, run_id="first")
-    # The purge as another machine with a right clock has stored it.
-    clock.sleep(waited_s)
-    second = run(cluster, [purge(cluster, AT, 60, every_ms=30_000)], tmp_path, journal=journal, clock=clock)
-    assert second.only.status is status
-
-
-def test_a_clock_far_ahead_stops_the_run(cluster: FakeCluster, tmp_path: Path) -> None:
-    """An hour ahead, not even the own intent is within the time that is read, let alone the purge of
-    another run ten seconds ago.
-    """
-    clock = FakeClock()
-    journal = ActionJournal(StampedStore(tmp_path / "journal.jsonl", -3_600_000))
-    run(cluster, [purge(cluster, AT, 30)], tmp_path, journal=journal, clock=clock, run_id="first")
-    clock.sleep(10)
-    stopped = run(cluster, [purge(cluster, AT, 60, every_ms=30_000)], tmp_path, journal=journal, clock=clock).only
-    assert (stopped.status, stopped.sends) == (Status.NOT_ATTEMPTED, 0)
-    assert "the clock of this machine is ahead of the journal's; set it" in stopped.detail
-    assert cluster.partition(AT).log_start == 30
-
-
-@pytest.mark.parametrize("status", [Status.FAILED, Status.STALE, Status.BLOCKED, Status.WAITING])
-def test_a_request_without_a_confirmed_effect_stays_in_flight(
-    cluster: FakeCluster, journal: ActionJournal, status: Status
-) -> None:
-    """The connection broke: the run ended at once, and the broker may still carry the request out."""
-    action = purge(cluster, AT, 60, every_ms=1_000)
-    journal.record([action], run_id="a", plan_digest=PLAN, at_ms=100, in_flight_ms=33_000)
-    journal.record([outcome(action, sends=1, status=status)], run_id="a", plan_digest=PLAN, at_ms=2_000)
-    assert journal.last_purges(every_ms=1_000, now_ms=5_000) == {AT: Purge(2_000, 33_100)}
-    assert purge_wait(AT, Purge(2_000, 33_100), 1_000, 5_000) is not None
-
-
-def test_threads_behind_a_journal_that_cannot_be_read_give_up_together(
-    cluster: FakeCluster, journal: ActionJournal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    journal.record([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=1)
-    monkeypatch.setattr(journal_file, "_PATIENCE_S", 1.0)
-    refused: list[float] = []
-    start = time.monotonic()
-
-    def lane() -> None:
-        with pytest.raises(JournalUnavailable, match="held by another process"):
-            journal.last_purges(every_ms=1, now_ms=1)
-        refused.append(time.monotonic() - start)
-
-    with journal.store.path.open("rb") as locked_file:
-        fcntl.flock(locked_file, fcntl.LOCK_EX)
-        threads = [threading.Thread(target=lane) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert len(refused) == 8
-    assert max(refused) < 4
-    assert last_purges(journal) == {AT: 1}
 
 
 def test_many_removed_offsets_are_spread_over_lines(cluster: FakeCluster, journal: ActionJournal) -> None:

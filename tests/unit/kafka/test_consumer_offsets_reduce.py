@@ -187,3 +187,24 @@ def test_reduce_a_commit_that_cannot_be_read_ends_earlier_commits() -> None:
 def test_reduce_versions_without_topic_ids_say_so() -> None:
     """Brokers before 4.2 write no topic id, so it is None."""
     assert origins(reduce((commit_key(COMMIT), commit_value(COMMIT, 3), 1)), None) == {("g", "t", 0, 5, None)}
+
+
+def test_reduce_tells_the_topic_id_of_each_newest_commit() -> None:
+    """A removal keeps it. A record without an id, a tombstone and a broken record have none."""
+    other = replace(COMMIT, partition=1)
+    reduction = reduce(
+        (commit_key(COMMIT), commit_value(COMMIT, 4), 1),
+        (commit_key(COMMIT), commit_value(replace(COMMIT, offset=9, topic_id=ID_B), 4), 2),
+        (commit_key(other), commit_value(other, 4), 3),
+        (commit_key(other), commit_value(other, 3), 4),
+        *((commit_key(replace(COMMIT, group="h", partition=n)), commit_value(COMMIT, 4), 5) for n in range(3)),
+        (commit_key(replace(COMMIT, group="h", partition=1)), None, 6),
+        (commit_key(replace(COMMIT, group="h", partition=2)), b"broken", 7),
+    )
+    found = {
+        (row["group"], row["topic"], row["partition"], row["committed"], row["id"])
+        for row in reduction.commit_ids({"g", "h"})
+    }
+    assert found == {("g", "t", 0, 9, TEXT_B), ("h", "t", 0, 5, TEXT_A)}
+    assert {row["group"] for row in reduction.commit_ids({"h"})} == {"h"}
+    assert list(reduction.commit_ids(())) == []

@@ -18,7 +18,6 @@ from reconciler.model.snapshot import (
     GroupState,
     GroupType,
     PartitionFacts,
-    Purge,
     TopicFacts,
 )
 from reconciler.operations.delete_group import DeleteGroup
@@ -452,9 +451,9 @@ def test_actions_of_one_plan_have_separate_guards() -> None:
     ("last_purge", "status"),
     [
         (None, None),
-        (Purge(LATER_MS - 30 * SECOND - 1), None),
-        (Purge(LATER_MS - 30 * SECOND), Status.WAITING),
-        (Purge(LATER_MS + SECOND), Status.WAITING),
+        (LATER_MS - 30 * SECOND - 1, None),
+        (LATER_MS - 30 * SECOND, Status.WAITING),
+        (LATER_MS + SECOND, Status.WAITING),
         (LOST, Status.NOT_ATTEMPTED),
     ],
 )

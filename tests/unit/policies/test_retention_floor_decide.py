@@ -11,7 +11,7 @@ import pytest
 from reconciler.model.action import Mode
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped, Waiting
-from reconciler.model.snapshot import GroupType, Purge, Unknown
+from reconciler.model.snapshot import GroupType, Unknown
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
 from reconciler.text.formatting import format_instant
 from tests.golden.wording import mentions
@@ -763,7 +763,7 @@ def test_a_purge_waits_for_its_interval(ago: int, waits: bool) -> None:
     """The interval must be over, as in Kafka Streams; a purge also waits with a clock that is
     behind.
     """
-    decision = decide_partition({"last": 60}, partition(at={DAY: 100}, last_purge=Purge(NOW_MS - ago)), every="30s")
+    decision = decide_partition({"last": 60}, partition(at={DAY: 100}, last_purge=NOW_MS - ago), every="30s")
     if not waits:
         assert isinstance(decision, DeleteRecords)
         assert decision.guard.every_ms == 30 * SECOND
@@ -786,7 +786,7 @@ def test_without_every_the_journal_is_not_read() -> None:
 
 def test_a_slow_consumer_blocks_a_waiting_purge() -> None:
     """A waiting decision would not show the consumer."""
-    facts = partition(at={DAY: 100}, last_purge=Purge(NOW_MS), readers=(reader("a", 3),))
+    facts = partition(at={DAY: 100}, last_purge=NOW_MS, readers=(reader("a", 3),))
     assert blocked({"last": 60}, facts, every="30s").code == "B204"
 
 

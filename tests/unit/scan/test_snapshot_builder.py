@@ -18,7 +18,6 @@ from reconciler.model.snapshot import (
     GroupState,
     GroupType,
     PartitionFacts,
-    Purge,
     Unknown,
 )
 from reconciler.scan import snapshot_builder
@@ -146,8 +145,8 @@ def test_last_purge_is_the_journals() -> None:
 
     Otherwise "not asked".
     """
-    assert facts(partition_request(), None, purges={T0: Purge(8)}).last_purge is NOT_ASKED
-    assert facts(partition_request(last_purge=True), None, purges={T0: Purge(8)}).last_purge == Purge(8)
+    assert facts(partition_request(), None, purges={T0: 8}).last_purge is NOT_ASKED
+    assert facts(partition_request(last_purge=True), None, purges={T0: 8}).last_purge == 8
     assert facts(partition_request(last_purge=True), None, purges={}).last_purge is None
     assert reason(facts(partition_request(last_purge=True), None, purges=Unknown("torn")).last_purge) == "torn"
 

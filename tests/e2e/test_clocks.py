@@ -1,0 +1,121 @@
+"""A machine whose clock is two days ahead, on real brokers."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from reconciler.kafka import journal_topic
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.session import KafkaSession
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
+from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from tests.command import environment, reconciler
+from tests.toolbox import log_start_offsets, run_kafka_tool
+
+pytestmark = pytest.mark.brokers
+
+TWO_DAYS_AHEAD = """\
+import time
+now = time.time_ns
+time.time_ns = lambda: now() + 2 * 86_400 * 10**9
+from reconciler.__main__ import main
+main()
+"""
+MANIFESTS = """\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: local}}
+spec:
+  clusterId: {cluster_id}
+  bootstrapServers: {servers}
+  journal: {{topic: {journal}}}
+  limits: {{recordsPercentPerTopic: 100, recordsPercent: 100}}
+---
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {{name: young}}
+mode: continuous
+spec:
+  topics: [{topic}]
+  keep: {{newerThan: 1d}}
+"""
+
+
+def write_manifests(cluster: Cluster, folder: Path, journal: str) -> str:
+    """Write a policy that keeps the records of a day, and return its topic, whose records are new."""
+    topic = f"young-{uuid4().hex[:8]}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
+    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
+    servers = json.dumps(cluster.bootstrap_servers.split(","))
+    manifests = folder / "manifests"
+    manifests.mkdir()
+    (manifests / "set.yaml").write_text(
+        MANIFESTS.format(cluster_id=CLUSTER_ID, servers=servers, journal=journal, topic=topic)
+    )
+    return topic
+
+
+def run_two_days_ahead(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", TWO_DAYS_AHEAD, *words],
+        cwd=folder,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("verb", [("converge",), ("watch", "--rounds", "1")])
+def test_converge_on_a_machine_two_days_ahead_does_nothing(
+    cluster: Cluster, tmp_path: Path, verb: tuple[str, ...]
+) -> None:
+    """To it, records of this minute are two days old. The brokers' stamp of its own intent says no."""
+    journal = f"_journal.{uuid4().hex[:12]}"
+    session = KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0))
+    journal_topic.create_topic(session, journal)
+    topic = write_manifests(cluster, tmp_path, journal)
+    result = run_two_days_ahead(tmp_path, *verb)
+    assert result.returncode == 1, result.stderr
+    assert "log start from 0 to 100" in result.stdout, "the plan by its clock"
+    assert "apart, more than 5m; set the clock that is wrong, then plan again" in result.stderr
+    assert log_start_offsets(cluster, topic) == {0: 0}
+    stored = reconciler(tmp_path, "journal", "-o", "json")
+    entries = [json.loads(line) for line in stored.stdout.splitlines()]
+    assert [(entry["event"], entry.get("sends"), entry.get("status")) for entry in entries] == [
+        ("intent", None, None),
+        ("outcome", 0, "not_attempted"),
+    ]
+
+
+def test_converge_refuses_a_journal_topic_that_the_brokers_do_not_stamp(cluster: Cluster, tmp_path: Path) -> None:
+    """Its message has the command that sets the topic right. A reviewed plan is applied with it."""
+    journal = f"_journal.{uuid4().hex[:12]}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(journal)])
+    topic = write_manifests(cluster, tmp_path, journal)
+    refused = run_two_days_ahead(tmp_path, "converge")
+    assert refused.returncode == 1
+    assert log_start_offsets(cluster, topic) == {0: 0}
+    command = f"--alter --entity-type topics --entity-name {journal} --add-config message.timestamp.type=LogAppendTime"
+    assert "CreateTime, so a run without a review would not notice" in refused.stderr
+    assert command in refused.stderr
+    floor = tmp_path / "manifests" / "set.yaml"
+    floor.write_text(floor.read_text().replace("newerThan: 1d", "last: 10").replace("mode: continuous\n", ""))
+    assert reconciler(tmp_path, "plan", "--out", "plan.json").returncode == 0
+    applied = reconciler(tmp_path, "apply", "plan.json")
+    assert (applied.returncode, log_start_offsets(cluster, topic)) == (0, {0: 90}), applied.stderr
+    floor.write_text(
+        floor.read_text()
+        .replace("last: 10", "last: 5")
+        .replace("metadata: {name: young}", "metadata: {name: young}\nmode: continuous")
+    )
+    run_kafka_tool(cluster, "kafka-configs", *command.split())
+    converged = reconciler(tmp_path, "converge")
+    assert (converged.returncode, log_start_offsets(cluster, topic)) == (0, {0: 95}), converged.stderr

@@ -1,0 +1,95 @@
+"""The clock of the brokers, which stamps the run's own intents, against that of the machine."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from reconciler.apply.results import exit_code
+from reconciler.journal.entry import Event
+from reconciler.journal.file import JournalFile
+from reconciler.journal.journal import ActionJournal
+from reconciler.model.names import TopicPartition
+from reconciler.model.outcome import Status
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.runs import FakeClock, RunResult, purge, removal, run
+from tests.golden.wording import mentions
+
+AT = TopicPartition("orders", 0)
+LIMIT_MS, DAY_MS = 5 * 60_000, 86_400_000
+
+
+class StampedFile(JournalFile):
+    """A file whose lines brokers stamp, so many ms after the clock of this machine; None: they do not.
+
+    Storing takes `seconds`, and the stamp is of their end.
+    """
+
+    def __init__(self, path: Path, clock: FakeClock, ahead_ms: int | None, seconds: float = 0) -> None:
+        super().__init__(path)
+        self.clock, self.ahead_ms, self.seconds = clock, ahead_ms, seconds
+
+    def append(self, lines: Sequence[bytes]) -> int | None:
+        super().append(lines)
+        self.clock.sleep(self.seconds)
+        return None if self.ahead_ms is None else self.clock() + self.ahead_ms
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    cluster = FakeCluster()
+    cluster.create_topic("orders", 1)
+    cluster.produce("orders", {0: 100})
+    cluster.commit("billing", {AT: 80})
+    return cluster
+
+
+def apply(
+    cluster: FakeCluster, folder: Path, ahead_ms: int | None, *, seconds: float = 0, needs_stamps: bool = False
+) -> RunResult:
+    """Remove a group and records, with brokers whose clock is ahead of this machine's by so much."""
+    clock = FakeClock()
+    journal = ActionJournal(StampedFile(folder / "journal.jsonl", clock, ahead_ms, seconds))
+    actions = [removal(cluster, "billing"), purge(cluster, AT, 60)]
+    return run(cluster, actions, folder, journal=journal, clock=clock, needs_stamps=needs_stamps)
+
+
+@pytest.mark.parametrize("ahead_ms", [-2 * DAY_MS, -LIMIT_MS - 1, LIMIT_MS + 1, 2 * DAY_MS])
+def test_a_clock_that_the_brokers_contradict_stops_the_run(cluster: FakeCluster, tmp_path: Path, ahead_ms: int) -> None:
+    """Two days ahead, a group that had committed seconds before was idle. The journal says: not sent."""
+    result = apply(cluster, tmp_path, ahead_ms)
+    assert [(outcome.status, outcome.sends) for outcome in result.outcomes] == [(Status.NOT_ATTEMPTED, 0)] * 2
+    assert (cluster.requests, exit_code(result.outcomes)) == ([], 1)
+    reason = result.outcomes[0].detail
+    assert mentions(reason, "2027-01-15T08:00:00Z", "2 d apart" if abs(ahead_ms) > DAY_MS else "5 min apart")
+    assert mentions(reason, "more than 5m", "set the clock that is wrong, then plan again")
+    assert [(entry.event, entry.sends) for entry in result.journal.entries()] == [
+        (Event.INTENT, None),
+        (Event.OUTCOME, 0),
+    ]
+    assert result.journal.open_intents("sha256:plan") == {}
+
+
+@pytest.mark.parametrize("ahead_ms", [-LIMIT_MS, 0, LIMIT_MS, None])
+def test_a_clock_within_five_minutes_and_a_journal_without_stamps_stop_nothing(
+    cluster: FakeCluster, tmp_path: Path, ahead_ms: int | None
+) -> None:
+    """A reviewed plan may be applied with a journal that nothing stamps: it proves nothing about clocks."""
+    assert [outcome.status for outcome in apply(cluster, tmp_path, ahead_ms).outcomes] == [Status.APPLIED] * 2
+
+
+def test_a_journal_that_takes_long_is_no_wrong_clock(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The stamp lies between the beginning and the end of storing, which may take ten minutes."""
+    result = apply(cluster, tmp_path, -LIMIT_MS - 100_000, seconds=200)
+    assert [outcome.status for outcome in result.outcomes] == [Status.APPLIED] * 2
+
+
+def test_a_continuous_run_needs_the_stamps_of_the_brokers(cluster: FakeCluster, tmp_path: Path) -> None:
+    """No person has looked at what a wrong clock would select."""
+    outcomes = apply(cluster, tmp_path, None, needs_stamps=True).outcomes
+    assert [(outcome.status, outcome.sends) for outcome in outcomes] == [(Status.NOT_ATTEMPTED, 0)] * 2
+    assert mentions(outcomes[0].detail, "do not stamp", "message.timestamp.type=LogAppendTime", "reconciler doctor")
+    assert cluster.requests == []
+    assert [outcome.status for outcome in apply(cluster, tmp_path, 0, needs_stamps=True).outcomes] == [
+        Status.APPLIED
+    ] * 2
