@@ -379,14 +379,15 @@ def floor_inputs() -> st.SearchStrategy[PlannerInput]:
     return seeded(lambda r: _planner_input(r, (floor(r),)))
 
 
+def other_day(r: Random) -> tuple[PlannerInput, PlannerInput]:
+    """The same Cluster and policies with the facts of two days."""
+    first_day = _planner_input(r, policies(r))
+    return first_day, replace(first_day, snapshot=snapshot(r, requested_instants(first_day.policies)))
+
+
 def two_days() -> st.SearchStrategy[tuple[PlannerInput, PlannerInput]]:
     """The same Cluster and policies with the facts of two days."""
-
-    def build(r: Random) -> tuple[PlannerInput, PlannerInput]:
-        first_day = _planner_input(r, policies(r))
-        return first_day, replace(first_day, snapshot=snapshot(r, requested_instants(first_day.policies)))
-
-    return seeded(build)
+    return seeded(other_day)
 
 
 # --- a later day
@@ -403,6 +404,7 @@ def edited(r: Random, policy: Policy) -> Policy:
             changes = r.choice(
                 (
                     {"keep": spec.keep.model_copy(update=rule)},
+                    {"keep": spec.keep.model_copy(update={"since": NOW_MS + r.choice((-DAY, 30 * DAY))})},
                     {"consumers": r.choice(list(LagPolicy))},
                     {"every": r.choice((None, 30_000, HOUR))},
                     {"except_groups": None},
@@ -412,7 +414,8 @@ def edited(r: Random, policy: Policy) -> Policy:
             )
         case GroupRemoval(spec=spec):
             idle = {"idle_for": r.choice((1_000, 3 * DAY, 30 * DAY))}
-            changes = r.choice((idle, {"except_groups": (Selector("billing"),)}, {"expect_at_most": 0}))
+            types = {"types": (r.choice((GroupType.CLASSIC, GroupType.CONSUMER)),)}
+            changes = r.choice((idle, types, {"except_groups": (Selector("billing"),)}, {"expect_at_most": 0}))
         case LeaderPolicy(spec=spec):
             changes = {"tolerance": r.choice((0, 50, 100))}
         case _:
