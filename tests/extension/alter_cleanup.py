@@ -9,8 +9,6 @@ from reconciler.model.block_reason import BlockReason
 from reconciler.model.description import Description, Fact
 from reconciler.model.outcome import Status
 from reconciler.model.ports import ItemResult
-from reconciler.model.scan_request import ScanRequest, TopicRequest
-from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, TopicFacts
 from reconciler.operations.attempt import ErrorTable, Right
 from reconciler.operations.base import Effect, Limit, LimitUsage, Operation, RunContext, beyond_review
@@ -102,10 +100,10 @@ class AlterCleanup(Operation):
             return beyond_review("the reviewed plan does not set this policy")
         return self
 
-    @classmethod
-    def scan_request(cls, actions: Iterable["AlterCleanup"]) -> ScanRequest:
-        topics = tuple(Selector.literal(action.topic) for action in actions)
-        return ScanRequest(topics=(TopicRequest(topics=topics, offsets=True),) if topics else ())
+    def done_reason(self, snapshot: ClusterSnapshot) -> str | None:
+        facts = snapshot.topics.get(self.topic)
+        is_set = facts is not None and facts.cleanup_policy == frozenset({self.cleanup})
+        return "the policy is set already" if is_set else None
 
     def check(self, observation: Observation) -> None:
         facts = observation.snapshot.topics.get(self.topic)
@@ -123,7 +121,7 @@ class AlterCleanup(Operation):
         snapshot = ClusterSnapshot(
             cluster_id="", observed_at_ms=now_ms, brokers=(), topics=topics, groups={}, partitions={}
         )
-        return Observation(snapshot=snapshot, now_ms=now_ms, complete=False, read_at_ms=now_ms)
+        return Observation(snapshot=snapshot, now_ms=now_ms, read_at_ms=now_ms)
 
     @classmethod
     def call_gateway(cls, actions: Sequence["AlterCleanup"], gateway: Any) -> Mapping[str, ItemResult]:

@@ -148,10 +148,10 @@ def main(folder: Path) -> None:
 
     # Recheck: another client altered one topic meanwhile, and the action of the other remains.
     cluster.alter_cleanup({"orders": "delete"})
-    checked = recheck.recheck(first_plan, manifests.cluster, manifests.policies, (), scan(cluster), NOW_MS + 1)
+    checked = recheck.recheck(first_plan, manifests.cluster, manifests.policies, (), scan(cluster))
     assert [action.address.name for action in checked.remaining] == ["clicks"]
     assert [(o.action.address.name, o.status) for o in checked.outcomes] == [("orders", Status.SATISFIED)]
-    assert recheck.scan_request(first_plan).topics
+    assert recheck.scan_request(first_plan, manifests.policies, NOW_MS).topics
 
     # Apply, twice: the second run finds it done.
     journal = ActionJournal(JournalFile(folder / "journal.jsonl"))

@@ -139,14 +139,14 @@ class _Driver:
     def recheck_plan(self, plan: Plan) -> recheck.Recheck:
         manifests, now_ms = self.manifests(), pipeline.wall_clock_ms()
         snapshot = scan.scan(
-            recheck.scan_request(plan),
+            recheck.scan_request(plan, manifests.policies, now_ms),
             KafkaSession(self.connection),
             observed_at_ms=now_ms,
             last_purges=self.journal.last_purges(every_ms=1_000, now_ms=now_ms),
             engine=self.engine,
             progress=lambda _line: None,
         )
-        return recheck.recheck(plan, manifests.cluster, manifests.policies, manifests.waivers, snapshot, now_ms=now_ms)
+        return recheck.recheck(plan, manifests.cluster, manifests.policies, manifests.waivers, snapshot)
 
     def send(self, actions: Sequence[Action], digest: str, stop: Callable[[], bool]) -> Iterator[Outcome]:
         gateway = KafkaGateway(KafkaSession(self.connection))

@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from reconciler.errors import PlanUnusable
 from reconciler.model.action import Action
 from reconciler.model.names import Address
 from reconciler.model.plan import Decision, Plan, Satisfied
@@ -26,6 +27,7 @@ from tests.strategies.planner_inputs import (
     cluster,
     floor,
     keep,
+    later_days,
     limit_spec,
     planner_inputs,
     requested_instants,
@@ -219,6 +221,28 @@ def test_a_tampered_plan_never_adds_or_enlarges(days: tuple[PlannerInput, Planne
     plan = days[0].plan()
     reviewed = tamper(days[0 if same else 1].plan(), Random(seed))
     assert_bounded(restrict_to(plan, reviewed), plan, reviewed)
+
+
+@given(later_days(), st.integers(0, 2**48))
+def test_deciding_a_tampered_plan_again_never_adds_or_enlarges(
+    days: tuple[PlannerInput, PlannerInput], seed: int
+) -> None:
+    """Whatever the saved file contains, it and the plan of now bound each action that remains."""
+    first_day, later_day = days
+    saved = replace(tamper(first_day.plan(), Random(seed)), expires_at_ms=2**60)
+    try:
+        remaining = later_day.recheck(saved).remaining
+    except PlanUnusable:
+        subjects = [(type(action), action.address.name, action.address.partition) for action in saved.actions]
+        assert len(set(subjects)) < len(subjects), "it is refused only for two actions on one subject"
+        return
+    bounds = {action.address: action for action in saved.actions}
+    now = {action.address: action for action in later_day.plan().actions}
+    for action in remaining:
+        assert is_no_larger(action, bounds[action.address])
+        decided = now[action.address]
+        assert type(action) is type(decided)
+        assert not isinstance(decided, DeleteRecords) or action.before_offset <= decided.before_offset
 
 
 @given(two_days())

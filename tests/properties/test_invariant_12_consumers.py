@@ -109,9 +109,7 @@ class Scenario:
         )
         self.assert_holds(_targets(planned.actions), planned.actions)
         self.change()
-        checked = recheck.recheck(
-            planned, cluster(limits=NO_LIMITS), [self.policy], (), self.snapshot(), self.timed.now_ms
-        )
+        checked = recheck.recheck(planned, cluster(limits=NO_LIMITS), [self.policy], (), self.snapshot())
         self.assert_holds(_targets(checked.remaining), planned.actions)
         self.change()
         clock = FakeClock(self.timed.now_ms)

@@ -229,13 +229,11 @@ class ClusterMachine(RuleBasedStateMachine):
         stop_at: int | None = None,
         size: int = 100,
     ) -> list[Outcome]:
-        request = recheck.scan_request(planned)
+        request = recheck.scan_request(planned, self.policies, self.timed_cluster.now_ms)
         snapshot = self.timed_cluster.snapshot(
             request, self.journal.last_purges(every_ms=5_000, now_ms=self.timed_cluster.now_ms)
         )
-        checked = recheck.recheck(
-            planned, cluster(limits=NO_LIMITS), self.policies, (), snapshot, self.timed_cluster.now_ms
-        )
+        checked = recheck.recheck(planned, cluster(limits=NO_LIMITS), self.policies, (), snapshot)
         if any(not verdict.passed for verdict in checked.limits):
             return []
         for change in changes_before:
@@ -419,7 +417,7 @@ class _CheckingGateway:
     def _check_purge(self, partition: TopicPartition, target: int) -> None:
         action = self.purges[partition]
         topic = self.cluster.topics[partition.topic]
-        assert target == action.before_offset > 0
+        assert 0 < target <= action.before_offset
         assert topic.topic_id == action.seen.topic_id
         assert "delete" in topic.cleanup
         for group in action.guard.named:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Plan
+from reconciler.model.selector import Selector
 from reconciler.model.snapshot import (
     ClusterSnapshot,
     ConsumerPosition,
@@ -25,12 +26,13 @@ from reconciler.model.snapshot import (
     TopicFacts,
     Unknown,
 )
-from reconciler.plan import planner
+from reconciler.operations.delete_records import LagPolicy
+from reconciler.plan import planner, recheck
 from reconciler.policies import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.waiver import Waiver
 from tests.strategies import facts
-from tests.strategies.facts import DAY, NOW_MS, OTHER_ID, TOPIC_ID, is_pattern
+from tests.strategies.facts import DAY, HOUR, NOW_MS, OTHER_ID, TOPIC_ID, is_pattern
 
 T = TypeVar("T")
 F = TypeVar("F", PartitionFacts, TopicFacts, GroupFacts, ClusterSnapshot)
@@ -84,6 +86,10 @@ class PlannerInput:
             "snapshot": self.snapshot,
         }
         return planner.plan(**(arguments | changes))
+
+    def recheck(self, saved: Plan) -> recheck.Recheck:
+        """Decide the actions of a saved plan again, by these policies and on these facts."""
+        return recheck.recheck(saved, self.cluster, self.policies, self.waivers, self.snapshot)
 
 
 def seeded(build: Callable[[Random], T]) -> st.SearchStrategy[T]:
@@ -346,9 +352,9 @@ def snapshot(r: Random, instants: tuple[int, ...] = ()) -> ClusterSnapshot:
 # --- strategies
 
 
-def requested_instants(of: Sequence[Policy]) -> tuple[int, ...]:
+def requested_instants(of: Sequence[Policy], at_ms: int = NOW_MS) -> tuple[int, ...]:
     """All instants for which these policies need offsets."""
-    request = planner.scan_request(of, NOW_MS)
+    request = planner.scan_request(of, at_ms)
     return tuple(sorted({instant for topic_request in request.topics for instant in topic_request.instants_ms}))
 
 
@@ -356,9 +362,14 @@ def _planner_input(r: Random, of: tuple[Policy, ...]) -> PlannerInput:
     return PlannerInput(cluster(r), of, waivers(r, of), snapshot(r, requested_instants(of)))
 
 
+def example(r: Random) -> PlannerInput:
+    """Some policies, and facts that answer them."""
+    return _planner_input(r, policies(r))
+
+
 def planner_inputs() -> st.SearchStrategy[PlannerInput]:
     """Some policies, and facts that answer them."""
-    return seeded(lambda r: _planner_input(r, policies(r)))
+    return seeded(example)
 
 
 def floor_inputs() -> st.SearchStrategy[PlannerInput]:
@@ -366,11 +377,110 @@ def floor_inputs() -> st.SearchStrategy[PlannerInput]:
     return seeded(lambda r: _planner_input(r, (floor(r),)))
 
 
+def other_day(r: Random) -> tuple[PlannerInput, PlannerInput]:
+    """The same Cluster and policies with the facts of two days."""
+    first_day = _planner_input(r, policies(r))
+    return first_day, replace(first_day, snapshot=snapshot(r, requested_instants(first_day.policies)))
+
+
 def two_days() -> st.SearchStrategy[tuple[PlannerInput, PlannerInput]]:
     """The same Cluster and policies with the facts of two days."""
+    return seeded(other_day)
 
-    def build(r: Random) -> tuple[PlannerInput, PlannerInput]:
-        first_day = _planner_input(r, policies(r))
-        return first_day, replace(first_day, snapshot=snapshot(r, requested_instants(first_day.policies)))
 
-    return seeded(build)
+# --- a later day
+
+
+def edited(r: Random, policy: Policy) -> Policy:
+    """The policy with one other parameter, as a later change to the manifests may have it."""
+    changes: dict[str, Any]
+    match policy:
+        case RetentionFloor(spec=spec):
+            rule = r.choice(
+                ({"last": r.randint(1, MAX_OFFSET // 2)}, {"newer_than": r.choice((30_000, HOUR, 7 * DAY))})
+            )
+            changes = r.choice(
+                (
+                    {"keep": spec.keep.model_copy(update=rule)},
+                    {"keep": spec.keep.model_copy(update={"since": NOW_MS + r.choice((-DAY, 30 * DAY))})},
+                    {"consumers": r.choice(list(LagPolicy))},
+                    {"every": r.choice((None, 30_000, HOUR))},
+                    {"except_groups": None},
+                    {"except_topics": (Selector("orders"),)},
+                    {"expect_at_most": 0},
+                )
+            )
+        case GroupRemoval(spec=spec):
+            idle = {"idle_for": r.choice((1_000, 3 * DAY, 30 * DAY))}
+            types = {"types": (r.choice((GroupType.CLASSIC, GroupType.CONSUMER)),)}
+            changes = r.choice((idle, types, {"except_groups": (Selector("billing"),)}, {"expect_at_most": 0}))
+        case LeaderPolicy(spec=spec):
+            changes = {"tolerance": r.choice((0, 50, 100))}
+        case _:
+            raise AssertionError(policy)
+    return policy.model_copy(update={"spec": spec.model_copy(update=changes)})
+
+
+def moved_partition(r: Random, before: PartitionFacts, instants: tuple[int, ...]) -> PartitionFacts:
+    """The same log a little later: longer, perhaps shorter at its start, its consumers mostly further."""
+    if not (isinstance(before.log_start, int) and isinstance(before.last_stable_offset, int)):
+        return before
+    produced, expired = rarely(r, 0, 1, 6, one_in=2), rarely(r, 0, 1, 9, one_in=6)
+    end = before.last_stable_offset + produced
+    log_start = min(before.log_start + expired, max(end, before.log_start))
+    offsets = sorted(r.randint(max(0, log_start), max(0, log_start, end)) for _ in instants)
+    readers: Any = before.readers
+    if isinstance(readers, tuple):
+        readers = tuple(
+            replace(reader, committed=max(0, reader.committed + rarely(r, produced, 3, -3, one_in=3)))
+            for reader in readers
+            if not chance(r, 20)
+        )
+    moved = replace(
+        before,
+        log_start=log_start,
+        last_stable_offset=end,
+        high_watermark=before.high_watermark
+        if isinstance(before.high_watermark, Unknown)
+        else before.high_watermark + produced,
+        offsets_at=dict(zip(sorted(instants), offsets, strict=True)),
+        readers=readers,
+        readers_below=before.readers_below if isinstance(before.readers_below, Unknown) else max(0, end),
+        last_purge=rarely(r, before.last_purge, None, Purge(NOW_MS), one_in=4),
+    )
+    return lose_fact(r, moved, *PARTITION_FACTS, one_in=20)
+
+
+def moved_snapshot(r: Random, before: ClusterSnapshot, instants: tuple[int, ...], at_ms: int) -> ClusterSnapshot:
+    """The same cluster later; sometimes a topic, partition or group is another one or gone."""
+    other = snapshot(r, instants)
+    partitions = {
+        name: rarely(r, moved_partition(r, facts, instants), other.partitions.get(name), one_in=10)
+        for name, facts in before.partitions.items()
+    }
+    topics = {name: rarely(r, facts, other.topics.get(name), one_in=12) for name, facts in before.topics.items()}
+    groups = {name: rarely(r, facts, other.groups.get(name), one_in=5) for name, facts in before.groups.items()}
+    later = replace(
+        before,
+        observed_at_ms=at_ms,
+        brokers=rarely(r, before.brokers, other.brokers, one_in=8),
+        topics={name: facts for name, facts in topics.items() if facts is not None},
+        partitions={name: facts for name, facts in partitions.items() if facts is not None},
+        groups={name: facts for name, facts in groups.items() if facts is not None},
+    )
+    return lose_fact(r, later, *SNAPSHOT_FACTS, one_in=20)
+
+
+def later_day(r: Random) -> tuple[PlannerInput, PlannerInput]:
+    """A day, and a later one whose policies, protections and facts are mostly the same."""
+    first = _planner_input(r, policies(r))
+    of = tuple(edited(r, policy) if chance(r, 3) else policy for policy in first.policies)
+    of = rarely(r, of, of[1:], (*of, r.choice((floor, removal, leader_policy))(r, "new")), one_in=8)
+    at_ms = NOW_MS + r.choice((0, 1, 31_000, HOUR, 20 * HOUR))
+    facts_of_later = moved_snapshot(r, first.snapshot, requested_instants(of, at_ms), at_ms)
+    return first, PlannerInput(rarely(r, first.cluster, cluster(r), one_in=8), of, first.waivers, facts_of_later)
+
+
+def later_days() -> st.SearchStrategy[tuple[PlannerInput, PlannerInput]]:
+    """A day, and a later one whose policies, protections and facts are mostly the same."""
+    return seeded(later_day)
