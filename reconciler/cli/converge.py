@@ -232,8 +232,15 @@ class _Cluster:
             if isinstance(reading, ManifestSet) and any(manifests is part for part in reading.by_cluster):
                 self.in_force = self.known = manifests
 
-        with common.open_run(self.settings, manifests, signals, self.last_purges) as run:
-            applied = _converge_once(run, self.settings, codes, quiet_when_idle=quiet_when_idle, confirm=confirm)
+        applied = _converge_once(
+            manifests,
+            self.settings,
+            signals,
+            codes,
+            quiet_when_idle=quiet_when_idle,
+            confirm=confirm,
+            last_purges=self.last_purges,
+        )
         self.last_purge = _describe_purge(applied) or self.last_purge
         self.blocked = f"{sum(isinstance(decision, Blocked) for decision in applied.plan.decisions):,} blocked"
         self.has_written = self.has_written or any(map(may_have_written, applied.outcomes))
@@ -346,16 +353,18 @@ def _describe_purge(applied: ApplyResult) -> str:
 
 
 def _converge_once(
-    run: pipeline.Run,
+    manifests: ClusterManifests,
     settings: Settings,
+    signals: SignalState,
     codes: set[int],
     *,
     quiet_when_idle: bool,
     confirm: Callable[[], None],
+    last_purges: dict[TopicPartition, int] | None,
 ) -> ApplyResult:
     """Converge a cluster, and add its exit code; 1 if only a fact could not be read.
 
-    `confirm`: as in `pipeline.converge`.
+    `confirm`: as in `pipeline.converge`. `last_purges`: as in `pipeline.Run`.
     """
 
     def on_plan(plan: Plan) -> None:
@@ -365,7 +374,8 @@ def _converge_once(
         if plan.actions or plan.refused or has_unknown_facts or not quiet_when_idle:
             show_plan(plan, settings)
 
-    applied = pipeline.converge(run, on_plan=on_plan, confirm=confirm)
+    with common.open_run(settings, manifests, signals, last_purges) as run:
+        applied = pipeline.converge(run, on_plan=on_plan, confirm=confirm)
     codes.add(applied.header.exit_code)
     for message in applied.header.refused:
         console.print_error(message)

@@ -24,7 +24,7 @@ _PACKAGES = ("kafka", "model", "scan", "text")
 def content() -> bytes:
     """Return a zip of the readers and the model. The same code gives the same bytes."""
     root = Path(reconciler.__file__).parent
-    packages = (sorted((root / package).rglob("*.py")) for package in _PACKAGES)
+    packages = (sorted([*(root / package).rglob("*.py"), *(root / package).rglob("*.md")]) for package in _PACKAGES)
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archived:
         for file in (*(root / name for name in _MODULES), *chain.from_iterable(packages)):

@@ -446,7 +446,7 @@ def moved_partition(r: Random, before: PartitionFacts, instants: tuple[int, ...]
         offsets_at=dict(zip(sorted(instants), offsets, strict=True)),
         readers=readers,
         readers_below=before.readers_below if isinstance(before.readers_below, Unknown) else max(0, end),
-        last_purge=rarely(r, before.last_purge, None, Purge(NOW_MS), one_in=4),
+        last_purge=rarely(r, before.last_purge, None, NOW_MS, one_in=4),
     )
     return lose_fact(r, moved, *PARTITION_FACTS, one_in=20)
 
