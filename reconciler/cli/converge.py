@@ -231,6 +231,7 @@ class _Cluster:
                 )
             if isinstance(reading, ManifestSet) and any(manifests is part for part in reading.by_cluster):
                 self.in_force = self.known = manifests
+                self.seen = None
 
         applied = _converge_once(
             manifests,
@@ -254,7 +255,7 @@ class _Cluster:
         if self.reviewed and self.in_force is not None and not self._is_released(self.in_force, signals):
             self.in_force = None
         if isinstance(reading, ManifestsInvalid):
-            self.seen = None
+            self.seen = "", time.monotonic()
             return _select_valid(name, self.in_force, reading, codes)
         try:
             if isinstance(reading, ReconcilerError):
@@ -266,7 +267,6 @@ class _Cluster:
             ) from None
         reason = self._reason_to_wait(present, signals)
         if not reason:
-            self.seen = None
             return present
         if self.in_force is None:
             raise PlanUnusable(f"{reason}: nothing was done")
@@ -282,24 +282,26 @@ class _Cluster:
         """Return why the manifests may not be as somebody wrote them; empty: they are."""
         present_hash = manifests_hash(present.files)
         if self.in_force is not None and manifests_hash(self.in_force.files) == present_hash:
+            self.seen = None
             return ""
         if self.reviewed:
             return "" if self._is_released(present, signals) else _describe_unreleased(present.cluster)
         if lock := gitops.find_lock([*self.paths, *(Path(file.path) for file in present.files)]):
             self.seen = None  # what is read now is no reading of what somebody wrote
             return f"git is changing the checkout ({lock} is there; if no git runs, remove it)"
-        if self.in_force is None:
-            return ""  # the second reading decides, after the scan
-        source = gitops.git_source(present.files)
-        now_s = time.monotonic()
+        is_first, now_s = self.in_force is None, time.monotonic()
         if self.seen is None or self.seen[0] != present_hash:
-            self.seen = present_hash, now_s
-        settled = now_s - self.seen[1] >= SETTLED_S if source.commit is None else not source.dirty
+            # About the first reading of all, the second one decides, after the scan.
+            self.seen = present_hash, -math.inf if is_first and self.seen is None else now_s
+        source = gitops.git_source(present.files)
+        by_time = is_first or source.commit is None
+        settled = source.commit is not None and not source.dirty
+        settled = settled or (by_time and now_s - self.seen[1] >= SETTLED_S)
         with suppress(JournalUnavailable):  # such a journal releases nothing
             settled = settled or self._is_released(present, signals)
         if settled:
             return ""
-        if source.commit is None:
+        if by_time:
             return f"they have not read the same for {SETTLED_S:.0f} s"
         return "git calls them changed (git status); commit them, or release them with apply --release"
 

@@ -218,13 +218,13 @@ def test_the_drift_job_fails_while_something_drifts(repository: Repository, grou
 def test_the_converge_job_acts_on_reviewed_manifests_only(
     repository: Repository, group: str, cluster: Cluster, tmp_path: Path
 ) -> None:
-    """A continuous policy waits until an apply has recorded its manifests in the journal topic."""
+    """A continuous policy waits until an apply has released its manifests in the journal topic."""
     servers = cluster.bootstrap_servers
     client.commit(servers, group, {(group, 0): 0})
     repository.commit("floor", read=FLOOR.format(topic=group))
     text, code = run_container("reconciler-converge", repository, tmp_path)
     assert code == 4, text
-    assert "never reviewed" in text
+    assert "not released" in text
     gitlab = GitLab(repository)
     planned, text, _code = gitlab.run("plan-merged")
     [digest] = re.findall(r"Digest (sha256:[0-9a-f]{64})", text)

@@ -41,11 +41,10 @@ def test_a_cancel_is_heard(name: str, tmp_path: Path) -> None:
     """
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "reconciler").write_text(PROGRAM.format(python=sys.executable))
-    (tmp_path / "bin" / "git").write_text("#!/bin/sh\necho tree\n")
     for program in (tmp_path / "bin").iterdir():
         program.chmod(0o755)
     (tmp_path / "script.sh").write_text(_last_script(f"{name}.yml", name))
-    variables = dict.fromkeys(("CLUSTER", "DIGEST", "OPERATIONS", "TREE", "GITHUB_STEP_SUMMARY"), "value")
+    variables = dict.fromkeys(("CLUSTER", "DIGEST", "OPERATIONS", "KIND", "GITHUB_STEP_SUMMARY"), "value")
     with subprocess.Popen(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "script.sh"],
         cwd=tmp_path,

@@ -2,7 +2,7 @@
 within what the manifests of now decide, whatever changed.
 """
 
-from hypothesis import given
+from hypothesis import given, settings
 
 from reconciler.model.ports import Election
 from reconciler.model.selector import Selector
@@ -10,9 +10,13 @@ from reconciler.model.snapshot import GroupState
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
-from tests.strategies.planner_inputs import PlannerInput, later_days, two_days
+from tests.strategies.planner_inputs import PlannerInput, later_days
+
+OFTEN = settings(max_examples=max(400, settings.default.max_examples))
+"""Of few pairs of days an action remains."""
 
 
+@OFTEN
 @given(later_days())
 def test_every_action_of_a_saved_plan_has_one_result(days: tuple[PlannerInput, PlannerInput]) -> None:
     """It remains, or has one outcome without a request; both are in the order of the plan."""
@@ -27,9 +31,10 @@ def test_every_action_of_a_saved_plan_has_one_result(days: tuple[PlannerInput, P
     assert set(checked.done) <= set(checked.outcomes)
 
 
+@OFTEN
 @given(later_days())
 def test_what_remains_is_within_the_saved_action(days: tuple[PlannerInput, PlannerInput]) -> None:
-    """No higher target, no lower log start, no group that may skip more, no other topic, group or election."""
+    """No higher target, no group that may skip more, no other topic, group or election."""
     first_day, later_day = days
     plan = first_day.plan()
     saved = {action.address: action for action in plan.actions}
@@ -39,8 +44,6 @@ def test_what_remains_is_within_the_saved_action(days: tuple[PlannerInput, Plann
                 assert action.before_offset <= bound.before_offset
                 assert action.records_max <= bound.records_max
                 assert action.seen.topic_id == bound.seen.topic_id
-                assert action.seen.log_start >= bound.seen.log_start
-                assert action.seen.high_watermark >= bound.seen.high_watermark
                 assert set(action.guard.accepted) <= set(bound.guard.accepted)
                 assert (action.guard.named, action.guard.except_groups, action.guard.every_ms) == (
                     bound.guard.named,
@@ -62,6 +65,7 @@ def test_what_remains_is_within_the_saved_action(days: tuple[PlannerInput, Plann
                 raise AssertionError(f"{action} was saved as {saved[action.address]}")
 
 
+@OFTEN
 @given(later_days())
 def test_what_remains_is_within_what_the_manifests_of_now_decide(days: tuple[PlannerInput, PlannerInput]) -> None:
     """A plan of the later day has the action, and a target that is no lower."""
@@ -76,7 +80,8 @@ def test_what_remains_is_within_what_the_manifests_of_now_decide(days: tuple[Pla
             assert action == decided
 
 
-@given(two_days())
+@OFTEN
+@given(later_days())
 def test_what_remains_does_no_more_than_the_plan(days: tuple[PlannerInput, PlannerInput]) -> None:
     """By the facts of the later day, no action deletes more records than planned, ignores another consumer,
     or skips more of its records.
@@ -90,7 +95,11 @@ def test_what_remains_does_no_more_than_the_plan(days: tuple[PlannerInput, Plann
                 facts = later_day.snapshot.partitions[action.partition]
                 assert facts.topic_id == bound.seen.topic_id
                 assert isinstance(facts.log_start, int)
+                assert isinstance(facts.high_watermark, int)
+                assert facts.log_start >= bound.seen.log_start
                 assert action.before_offset - facts.log_start <= bound.records_max
+                # As the planner sees it: read before the last stable offset, it may be the lower number.
+                assert max(facts.high_watermark, facts.last_stable_offset) >= bound.seen.high_watermark
                 planned_skips = dict(bound.skips)
                 assert not isinstance(facts.readers, tuple) or all(
                     action.before_offset - max(reader.committed, facts.log_start) <= planned_skips.get(reader.group, 0)

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from random import Random
 
-from hypothesis import given
+from hypothesis import given, settings
 
 from reconciler.model.outcome import Outcome, Status
 from reconciler.operations import Operation
@@ -17,6 +17,8 @@ from reconciler.operations.delete_records import DeleteRecords
 from tests.strategies import old_recheck
 from tests.strategies.planner_inputs import PlannerInput, later_day, later_days, two_days
 
+OFTEN = settings(max_examples=max(400, settings.default.max_examples))
+"""Of few pairs of days an action remains."""
 NOT_DUE, GUARD, IDLE_FOR = "nothing is due any more", "beyond review: the guard", "beyond review: idleFor"
 Reason = tuple[Status, str]
 
@@ -92,12 +94,14 @@ def reason_of(outcome: Outcome) -> Reason:
     return outcome.status, code[1] if code else next(filter(outcome.detail.startswith, words), outcome.detail)
 
 
+@OFTEN
 @given(two_days())
 def test_on_other_facts_the_planner_sends_no_more_than_the_old_rules(days: tuple[PlannerInput, PlannerInput]) -> None:
     """The manifests are the same."""
     assert set(compare(*days).reasons) <= OF_FACTS
 
 
+@OFTEN
 @given(later_days())
 def test_by_other_manifests_the_planner_sends_no_more_than_the_old_rules(
     days: tuple[PlannerInput, PlannerInput],

@@ -422,27 +422,32 @@ def edited(r: Random, policy: Policy) -> Policy:
 
 
 def moved_partition(r: Random, before: PartitionFacts, instants: tuple[int, ...]) -> PartitionFacts:
-    """The same log a little later: longer, perhaps shorter at its start, its consumers mostly further."""
+    """The same log a little later: longer, perhaps shorter at its start, its consumers mostly further.
+
+    Rarely the log was cut, brought records back, or is that of another topic.
+    """
     if not (isinstance(before.log_start, int) and isinstance(before.last_stable_offset, int)):
         return before
-    produced, expired = rarely(r, 0, 1, 6, one_in=2), rarely(r, 0, 1, 9, one_in=6)
+    produced, expired = rarely(r, 0, 1, 6, one_in=2), rarely(r, 0, 1, 9, -2, one_in=5)
     end = before.last_stable_offset + produced
-    log_start = min(before.log_start + expired, max(end, before.log_start))
+    log_start = max(0, min(before.log_start + expired, max(end, before.log_start)))
     offsets = sorted(r.randint(max(0, log_start), max(0, log_start, end)) for _ in instants)
+    created_again: dict[str, Any] = {"topic_id": OTHER_ID} if chance(r, 10) else {}
     readers: Any = before.readers
     if isinstance(readers, tuple):
         readers = tuple(
-            replace(reader, committed=max(0, reader.committed + rarely(r, produced, 3, -3, one_in=3)))
+            replace(reader, committed=max(0, reader.committed + rarely(r, produced, 3, -3, one_in=3)), **created_again)
             for reader in readers
             if not chance(r, 20)
         )
     moved = replace(
         before,
+        topic_id=created_again.get("topic_id", before.topic_id),
         log_start=log_start,
         last_stable_offset=end,
         high_watermark=before.high_watermark
         if isinstance(before.high_watermark, Unknown)
-        else before.high_watermark + produced,
+        else before.high_watermark + rarely(r, produced, -1, one_in=15),
         offsets_at=dict(zip(sorted(instants), offsets, strict=True)),
         readers=readers,
         readers_below=before.readers_below if isinstance(before.readers_below, Unknown) else max(0, end),

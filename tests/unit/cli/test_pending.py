@@ -10,7 +10,7 @@ import pytest
 from reconciler import gitops
 from reconciler.cli.app import run
 from reconciler.clock import wall_clock_ms
-from reconciler.errors import ExitCode
+from reconciler.errors import ClusterUnreachable, ExitCode
 from reconciler.journal.release import manifests_hash
 from reconciler.manifest import files
 from reconciler.manifest.files import ClusterManifests
@@ -223,38 +223,67 @@ def test_a_changed_connection_or_limit_is_not_followed_before_it_is_in_force(
     assert [spec.limits.topics for spec in specs] == [specs[0].limits.topics] * 2 + [7]
 
 
+def changed_path(folder: Path, kind: str) -> None:
+    path = folder / "clicks.yaml"
+    match kind:
+        case "changed":
+            path.write_text(path.read_text() + "# more\n")
+        case "added":
+            (folder / "audit.yaml").write_text(FLOOR % ("audit", "audit"))
+        case "removed":
+            path.unlink()
+        case "unreadable":
+            path.unlink()
+            path.symlink_to("missing")
+
+
 @pytest.mark.parametrize("kind", ["changed", "added", "removed", "unreadable"])
 def test_manifests_that_change_during_the_scan_are_not_followed(
     kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A schedule has no last set: it reads the folder before and after the scan, and ends with 4.
+    """A schedule has no last set: it reads the folder before and after the scan, and ends with 4."""
+    code, rounds = loop(["converge", str(folder)], monkeypatch, during=lambda: changed_path(folder, kind))
+    assert (code, rounds) == (ExitCode.PLAN_UNUSABLE, [])
+    assert mentions(
+        capsys.readouterr().err, "prod: the manifests changed while the cluster was read", "nothing was done"
+    )
 
-    In a loop, such a round sends nothing, and the next one tries again.
-    """
-    path = folder / "clicks.yaml"
 
-    scans: list[int] = []
+def test_a_loop_that_starts_while_a_folder_is_written_waits_as_well(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It once took the second reading as the first set, before the Cluster with the protection came."""
+    scans = iter(["added"])
 
-    def change() -> None:
-        scans.append(1)
-        if len(scans) > 1:
-            return
-        match kind:
-            case "changed":
-                path.write_text(path.read_text() + "# more\n")
-            case "added":
-                (folder / "audit.yaml").write_text(FLOOR % ("audit", "audit"))
-            case "removed":
-                path.unlink(missing_ok=True)
-            case "unreadable":
-                path.unlink(missing_ok=True)
-                path.symlink_to("missing")
+    def during() -> None:
+        for kind in scans:
+            changed_path(folder, kind)
 
-    code, rounds = loop(["converge", str(folder)], monkeypatch, *[nothing] * (kind != "unreadable"), during=change)
-    assert len(rounds) == (kind != "unreadable")
-    shown = capsys.readouterr().err
-    assert mentions(shown, "prod: the manifests changed while the cluster was read: nothing was done")
-    assert code == (ExitCode.PLAN_UNUSABLE if kind == "unreadable" else ExitCode.ERROR)
+    _code, rounds = loop(
+        ["watch", str(folder)],
+        monkeypatch,
+        nothing,
+        lambda: (folder / "cluster.yaml").write_text(CLUSTER % "audit"),
+        *[nothing] * 4,
+        seconds=9,
+        during=during,
+    )
+    assert [(policies_of(manifests), protected(manifests)) for manifests in rounds] == [("audit+clicks | ", "audit")]
+
+
+def test_a_loop_waits_for_brokers_with_the_first_set(
+    folder: Path, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first set with uncommitted changes is taken as it is, also if the brokers answer later only."""
+    changed_path(folder, "added")
+    failures = iter([1, 2])
+
+    def during() -> None:
+        for _failure in failures:
+            raise ClusterUnreachable("not yet")
+
+    _code, rounds = loop(["watch", str(folder)], monkeypatch, *[nothing] * 2, seconds=9, during=during)
+    assert list(map(policies_of, rounds)) == ["audit+clicks | "]
 
 
 @pytest.mark.parametrize("words", [("converge",), ("watch", "--rounds", "1")])

@@ -169,7 +169,8 @@ def command_pages() -> Iterator[str]:
                 yield f"- `{argument.metavar or (argument.name or '').upper()}`: {argument.help or ''}"
             if arguments:
                 yield ""
-            own = [param for param in command.params if isinstance(param, TyperOption) and param.name not in common]
+            options = (param for param in command.params if isinstance(param, TyperOption) and not param.hidden)
+            own = [param for param in options if param.name not in common]
             if own:
                 yield from option_rows(own, "option")
                 yield ""
