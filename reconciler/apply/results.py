@@ -172,7 +172,11 @@ def write(path: Path, outcomes: Iterable[Outcome], header: ResultsHeader) -> Pat
 def _locked(folder: Path) -> Iterator[None]:
     """Let two runs that end together write one after another, where the file system can."""
     folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # a folder may be writable, and not readable
+        yield
+        return
     try:
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -210,10 +210,13 @@ def seconds_until_exit(process: subprocess.Popen[str], timeout_s: float) -> floa
 
 
 def apply_again(scenario: ApplyScenario) -> list[dict[str, Any]]:
-    """Run the same plan without an interrupt: exit 0; return its results."""
-    result = reconciler(scenario.folder, *APPLY)
+    """Run the same plan without an interrupt: exit 0; return its results.
+
+    In a file of their own: in that of the first run, what this one did would stay.
+    """
+    result = reconciler(scenario.folder, *(word.replace("results.json", "again.json") for word in APPLY))
     assert result.returncode == 0, result.stderr
-    outcomes: list[dict[str, Any]] = results(scenario)["outcomes"]
+    outcomes: list[dict[str, Any]] = results(scenario, "again.json")["outcomes"]
     return outcomes
 
 

@@ -66,8 +66,8 @@ spec: {{topics: [{topic}]}}
         return result.returncode, result.stdout + result.stderr
 
     def apply(names: str) -> tuple[dict[str, str], str]:
-        code, shown = run("apply", "plan.json", "--operations", names, "--results", "results.json")
-        document = json.loads((tmp_path / "results.json").read_text())
+        code, shown = run("apply", "plan.json", "--operations", names, "--results", f"{names}.json")
+        document = json.loads((tmp_path / f"{names}.json").read_text())
         assert (code, document["exit_code"]) == (0, 0), shown
         return {row["operation"]: row["status"] for row in document["outcomes"]}, shown
 
