@@ -4,6 +4,7 @@ An id depends on the kind of a finding and on its subject only: the next run giv
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -20,6 +21,7 @@ FORMAT_VERSION = "1.0"
 NAMES_MAX = 1_000
 """Topics or groups that one manifest names."""
 _LONGEST_PART = 120
+_LONGEST_BEGIN = 150
 """Characters of a name in an id; group ids may be of any length."""
 
 
@@ -184,7 +186,8 @@ def _part(name: str) -> str:
         return text
     # `%s` begins no escape of `quote`, so no other name has this text.
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return f"{quote(name[:20], safe='', errors='surrogatepass')}%sha256-{digest}"
+    begin = re.sub("%.?$", "", quote(name[:20], safe="", errors="surrogatepass")[:_LONGEST_BEGIN])
+    return f"{begin}%sha256-{digest}"
 
 
 def parse_ignored(text: str) -> tuple[str, ...]:

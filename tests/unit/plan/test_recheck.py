@@ -13,7 +13,7 @@ from reconciler.errors import PlanUnusable, WrongCluster
 from reconciler.model.block_reason import BLOCK_CODES, Origin
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import Plan
+from reconciler.model.plan import CLOCKS_APART_MAX_MS, Plan
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, PartitionFacts, TopicFacts
 from reconciler.operations.delete_group import DeleteGroup
@@ -21,7 +21,7 @@ from reconciler.operations.delete_records import AcceptedLag, DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.operations.observation import Observation
 from reconciler.plan import recheck
-from reconciler.plan.recheck import CLOCKS_APART_MAX_MS, Recheck
+from reconciler.plan.recheck import Recheck
 from reconciler.policies import Policy
 from tests.strategies import examples
 from tests.strategies.facts import (
