@@ -20,6 +20,8 @@ _THREADS = 4
 _INLINE_MAX_S = 10.0
 """Up to which sum of `Chunk.seconds`, which is five times what is measured, `auto` takes `inline`."""
 _SLICE_S = 0.5
+_LATE_S = 1.0
+"""How much later than planned a chunk may begin with the session of the process: threads take turns."""
 
 
 @contextmanager
@@ -108,7 +110,7 @@ def _read_inline(
     answers: list[Answer] = []
 
     def read_in_time(chunk: Chunk) -> Answer:
-        if task.patience_s >= session.timeout_s:
+        if task.patience_s > session.timeout_s - _LATE_S:
             return read_chunk(session, task, chunk, isolated=True)
         # The chunks before have waited for a silent broker, and this one does not wait as long again.
         with closing(KafkaSession(replace(session.connection, timeout_s=task.patience_s))) as impatient:

@@ -9,14 +9,15 @@ import os
 import pty
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
@@ -194,13 +195,11 @@ def test_a_commit_of_a_deleted_topic_is_not_written_onto_its_namesake(cluster: C
     client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"old")] * RECORDS})
     client.commit(cluster.bootstrap_servers, group, {(topic, 0): 4})
     client.wait_until(lambda: group in list_groups(cluster), 30, f"{group} in the list")
-    admin = admin_client(servers)
-    # Requests about topics go to the broker that the last metadata called controller, which may be any.
-    client.wait_until(lambda: admin.list_topics(timeout=10).controller_id != coordinator, 30, "another controller")
     cluster.pause(coordinator)
     try:
-        admin.delete_topics([topic])[topic].result(30)
-        admin.create_topics([NewTopic(topic, 1, replica_assignment=[[running[0].id]])])[topic].result(30)
+        new_topic = NewTopic(topic, 1, replica_assignment=[[running[0].id]])
+        change_topics(servers, coordinator, lambda admin: admin.delete_topics([topic]))
+        change_topics(servers, coordinator, lambda admin: admin.create_topics([new_topic]))
         client.produce(servers, topic, {0: [Record(b"new")] * RECORDS})
         client.wait_until(
             lambda: client.partition_states(servers, COMMIT_LOG_TOPIC)[number].leader in {b.id for b in running},
@@ -219,6 +218,19 @@ def test_a_commit_of_a_deleted_topic_is_not_written_onto_its_namesake(cluster: C
     assert restored.returncode == 4, restored.stdout + restored.stderr
     assert "the topic was deleted and created again" in restored.stdout
     assert group not in list_groups(cluster)
+
+
+def change_topics(servers: str, frozen: int, change: Callable[[AdminClient], dict[str, Future[None]]]) -> None:
+    """Change a topic while a broker is frozen.
+
+    Such requests go to the broker that the client's last metadata called controller, which may be any.
+    """
+    for _attempt in range(50):
+        admin = admin_client(servers)
+        if admin.list_topics(timeout=10).controller_id != frozen:  # asked anew, while the broker is frozen
+            (future,) = change(admin).values()
+            return future.result(30)
+    raise AssertionError(f"each metadata calls {frozen} the controller")
 
 
 def is_in_sync(cluster: Cluster) -> bool:

@@ -22,7 +22,7 @@ MANIFESTS = """\
 apiVersion: reconciler/v1
 kind: Cluster
 metadata: {{name: local}}
-spec: {{bootstrapServers: [{servers}], clusterId: {cluster_id}}}
+spec: {{bootstrapServers: [{servers}], clusterId: {cluster_id}, limits: {{recordsPercent: 100}}}}
 ---
 apiVersion: reconciler/v1
 kind: RetentionFloor
