@@ -9,7 +9,7 @@ from reconciler.model.action import Mode
 from reconciler.model.block_reason import SILENT, BlockReason
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import GROUP_KINDS, Address, format_address
-from reconciler.model.plan import Blocked, Decision, Plan, PolicyInfo, Skipped, Source, sort_decisions
+from reconciler.model.plan import Blocked, Decision, Plan, PolicyInfo, Skipped, Source, Unmatched, sort_decisions
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.operations import Operation
@@ -17,7 +17,7 @@ from reconciler.operations.checks import Protection
 from reconciler.plan import limits
 from reconciler.plan.conflicts import ConflictIndex
 from reconciler.plan.targets import find_targets, restrict_request, with_parents
-from reconciler.plan.unmatched import unmatched
+from reconciler.plan.unmatched import unmatched, unmatched_guards
 from reconciler.policies import Policy
 from reconciler.policies.base import Selection
 from reconciler.policies.cluster import Cluster
@@ -111,13 +111,23 @@ def plan(
         source=source or Source(),
         targets=tuple(sorted(map(str, decided_targets.union(candidates or ())))),
         incomplete=tuple(_incomplete(planned_policies, decisions, snapshot)),
-        unmatched=tuple(warning for selection in planned if (warning := unmatched(selection, snapshot))),
+        unmatched=tuple(_warnings(None if addresses is not None else cluster, planned, snapshot)),
         notes=tuple(
             PolicyInfo(policy=policy.address, owner=policy.metadata.owner, reason=policy.metadata.reason)
             for policy in planned_policies
             if policy.metadata.owner is not None or policy.metadata.reason is not None
         ),
     )
+
+
+def _warnings(cluster: Cluster | None, planned: Iterable[Selection], snapshot: ClusterSnapshot) -> Iterator[Unmatched]:
+    """Yield the warnings about policies and guards. `cluster` None: the plan is narrowed."""
+    if cluster is not None:
+        yield from unmatched_guards(cluster, snapshot)
+    for selection in planned:
+        if (warning := unmatched(selection, snapshot)) is not None:
+            yield warning
+        yield from unmatched_guards(selection.policy, snapshot)
 
 
 def _asked(

@@ -1,6 +1,7 @@
-"""Warns of policies that select nothing, and of removals that name no group but nearly one.
+"""Warns of policies that select nothing, of removals that name no group but nearly one, and of empty guards.
 
-A misspelt policy would otherwise look in sync for ever. A warning changes no decision.
+A misspelt policy would otherwise look in sync for ever, and a misspelt protection would protect
+nothing. A warning changes no decision.
 """
 
 import re
@@ -8,9 +9,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
 from reconciler.model.plan import Unmatched
-from reconciler.model.selector import Selector, select
+from reconciler.model.selector import Selector, SelectorSet, select
 from reconciler.model.snapshot import ClusterSnapshot
+from reconciler.policies import Policy
 from reconciler.policies.base import Selection
+from reconciler.policies.cluster import Cluster
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import count
 from reconciler.text.suggest import did_you_mean
@@ -50,6 +53,33 @@ def unmatched(selection: Selection, snapshot: ClusterSnapshot) -> Unmatched | No
         return None
     next_step = f"correct {policy.SUBJECTS}, or {end}"
     return Unmatched(policy=policy.address, declared_at=policy.declared_at, reason=reason, next_step=next_step)
+
+
+def unmatched_guards(manifest: Cluster | Policy, snapshot: ClusterSnapshot) -> Iterator[Unmatched]:
+    """Yield a warning for each list of guards of a manifest with some that match no name of the cluster.
+
+    Nothing is said of those under `metadata.expectNone`, or where the list of names is incomplete.
+    """
+    expected = frozenset(manifest.metadata.expect_none or ())
+    for field, (subjects, selectors) in manifest.guards.items():
+        of_groups = subjects == "groups"
+        names = frozenset(snapshot.groups if of_groups else snapshot.topics)
+        if (snapshot.groups_incomplete if of_groups else snapshot.topics_incomplete) is not None:
+            continue
+        empty = [
+            selector
+            for selector in selectors
+            if selector.text not in expected and not any(map(SelectorSet([selector]).covering, names))
+        ]
+        if empty:
+            hints = [(selector.text, _similar_selector(selector, names)) for selector in empty]
+            cited = _cite([quoted(text) + (f" (did you mean {quoted(near)}?)" if near else "") for text, near in hints])
+            yield Unmatched(
+                policy=manifest.address,
+                declared_at=manifest.declared_at,
+                reason=f"{field} guards nothing: of {count(len(names), subjects.removesuffix('s'))}, none matches {cited}",
+                next_step=f"correct {field}, or write the same text under metadata.expectNone while none is expected",
+            )
 
 
 def _nothing_selected(selection: Selection, names: Collection[str]) -> str:

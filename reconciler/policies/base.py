@@ -20,7 +20,7 @@ from reconciler.model.selector import Selector, SelectorSet, select
 from reconciler.model.snapshot import ClusterSnapshot, TopicFacts
 from reconciler.operations import Operation
 from reconciler.operations.checks import Protection, known, missing_partition
-from reconciler.policies.fields import Name
+from reconciler.policies.fields import LIST, Name
 from reconciler.policies.validation import FieldPath, ValidationIssue, raise_if_any
 
 
@@ -92,6 +92,11 @@ class ClusterMetadata(ManifestModel):
     reason: _Text | None = Field(
         default=None, examples=["erase after 30 days"], description="Why it exists; shown in the plan."
     )
+    expect_none: Annotated[tuple[_Text, ...], LIST] | None = Field(
+        default=None,
+        examples=[["console-consumer-*"]],
+        description="Selectors of protect, exceptTopics and exceptGroups that match nothing yet: no warning names them.",
+    )
 
 
 class Metadata(ClusterMetadata):
@@ -102,6 +107,10 @@ class Metadata(ClusterMetadata):
         description="The Cluster manifest that this one belongs to; may be left out where the set holds exactly one.",
         examples=["prod-eu"],
     )
+
+
+Guards = Mapping[str, tuple[str, tuple[Selector, ...]]]
+"""Selectors of guards by field, each with `topics` or `groups`."""
 
 
 class Envelope(ManifestModel):
@@ -129,6 +138,11 @@ class Envelope(ManifestModel):
     @property
     def address(self) -> Address:
         return Address(type(self).__name__, self.metadata.name)
+
+    @property
+    def guards(self) -> Guards:
+        """The selectors that keep something away from the program, by field."""
+        return {}
 
     def problems_at(self, now_ms: int) -> Iterable[ValidationIssue]:
         """Return what is wrong at this moment only. Paths begin at the manifest."""
@@ -212,6 +226,10 @@ class Policy(Envelope, ABC):
     def excluding(self) -> tuple[Selector, ...]:
         """The selectors of what it leaves out although `selectors` match it."""
         return getattr(self.spec, f"except_{self.SUBJECTS}", None) or ()
+
+    @property
+    def guards(self) -> Guards:
+        return {f"except{self.SUBJECTS.capitalize()}": (self.SUBJECTS, self.excluding)}
 
     @property
     def expect_at_most(self) -> int | None:

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, Field, create_model
 from reconciler.operations import OPERATIONS
 from reconciler.operations.base import Limit
 from reconciler.operations.checks import Protection
-from reconciler.policies.base import ClusterMetadata, Envelope, ManifestModel
+from reconciler.policies.base import ClusterMetadata, Envelope, Guards, ManifestModel
 from reconciler.policies.client_properties import SCHEMA as CLIENT_SCHEMA
 from reconciler.policies.client_properties import SERVER_TEXT, ClientValue, validate_properties, validate_server
 from reconciler.policies.fields import Count, Percent, Selectors, TopicName, TopicSelectors
@@ -121,6 +121,11 @@ class Cluster(Envelope):
             groups=protect.groups or (),
             journal=self.spec.journal.topic,
         )
+
+    @property
+    def guards(self) -> Guards:
+        protect = self.spec.protect
+        return {"protect.topics": ("topics", protect.topics or ()), "protect.groups": ("groups", protect.groups or ())}
 
     def limit(self, limit: Limit) -> float:
         """Return the bound that the manifest sets."""

@@ -26,7 +26,7 @@ from reconciler.operations.delete_records import (
     observe_partition,
 )
 from reconciler.policies import fields
-from reconciler.policies.base import ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
+from reconciler.policies.base import Guards, ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
 from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import count, format_duration, format_instant
@@ -216,6 +216,10 @@ class RetentionFloor(Policy):
     def every_ms(self) -> int | None:
         needs_clock = self.spec.every is None and self.spec.keep.unread_by is not None
         return DEFAULT_EVERY_MS if needs_clock else self.spec.every
+
+    @property
+    def guards(self) -> Guards:
+        return {**super().guards, "exceptGroups": ("groups", self.spec.except_groups or ())}
 
     @property
     def awaited_groups(self) -> tuple[str, ...]:

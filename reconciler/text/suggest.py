@@ -1,10 +1,16 @@
 """Suggests the closest known name for an error message; nothing is corrected automatically."""
 
 import difflib
+import unicodedata
 from collections.abc import Iterable
 
 _LONGEST = 249
 """Longer words are no typing mistakes, and the comparison takes quadratic time."""
+
+
+def _plain(text: str) -> str:
+    """Return a text without what typing changes: case, separators, the Unicode form of a letter."""
+    return unicodedata.normalize("NFKC", text).lower().replace("-", "").replace("_", "")
 
 
 def did_you_mean(word: str, candidates: Iterable[str], *, cutoff: float = 0.7) -> str | None:
@@ -16,7 +22,7 @@ def did_you_mean(word: str, candidates: Iterable[str], *, cutoff: float = 0.7) -
         return None
     known = sorted({candidate for candidate in candidates if candidate != word and len(candidate) <= _LONGEST})
     # sorted: swapped letters, which difflib would rate no higher than another ending
-    for form in (lambda text: text.lower().replace("-", "").replace("_", ""), sorted):
+    for form in (_plain, sorted):
         for candidate in known:
             if form(candidate) == form(word):
                 return candidate
