@@ -35,7 +35,7 @@ from reconciler.kafka.group_listing import GroupListing
 from reconciler.kafka.groups import Consumption
 from reconciler.kafka.offsets import OffsetsRequest, Watermarks
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC, RetentionFacts, TopicListing
 from reconciler.manifest.files import ClusterManifests, load
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
@@ -112,8 +112,8 @@ class SimulatedCluster:
         }
         return GroupListing(groups=groups, hidden_unread=None, cluster_id=CLUSTER_ID)
 
-    def cleanup_policies(self, _session: object, names: Sequence[str]) -> dict[str, frozenset[str]]:
-        return {name: frozenset({"delete"}) for name in names}
+    def retention_facts(self, _session: object, names: Sequence[str]) -> dict[str, RetentionFacts]:
+        return {name: RetentionFacts(frozenset({"delete"}), None) for name in names}
 
     def read_ends(self, _session: object, _topic: str, numbers: Sequence[int]) -> dict[int, Watermarks]:
         return {number: Watermarks(0, self.log_records) for number in numbers}
@@ -209,7 +209,7 @@ def measure(partitions: int, groups: int, commits: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="bench-simulated-") as folder, ExitStack() as stack:
         manifests = Path(folder) / "all.yaml"
         manifests.write_text(MANIFESTS % {"cluster_id": CLUSTER_ID, "servers": "127.0.0.1:9"}, encoding="utf-8")
-        for name in ("list_topics", "describe_topics", "list_groups", "cleanup_policies", "read_ends"):
+        for name in ("list_topics", "describe_topics", "list_groups", "retention_facts", "read_ends"):
             stack.enter_context(patch.object(scan_module, name, steps.without(getattr(cluster, name))))
         for name in ("read_offsets", "read_consumption", "read_commit_log"):
             stack.enter_context(patch.object(task_rows, name, getattr(cluster, name)))

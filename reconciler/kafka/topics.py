@@ -9,16 +9,16 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, ConfigSource, ResourceType
 
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka.futures import GONE, Deadline, failed_with, failure_of, text_of
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import NOT_ASKED, Cause, PartitionFacts, TopicFacts, Unknown
+from reconciler.model.snapshot import NOT_ASKED, Cause, KeptForever, PartitionFacts, TopicFacts, Unknown
 from reconciler.text.formatting import first_few
 
 COMMIT_LOG_TOPIC = "__consumer_offsets"
@@ -26,6 +26,8 @@ INTERNAL_TOPICS = frozenset({COMMIT_LOG_TOPIC, "__transaction_state", "__share_g
 """The broker's internal topics: a listing does not say which topics are internal."""
 
 _PER_CALL = 1_000
+_FOREVER_MS = 5 * 365 * 86_400_000
+"""Debezium writes 2^63-1 and Kafka Streams -1; nobody means to wait for five years."""
 _PARTITIONS_PER_CALL = 4_000
 
 Described = tuple[TopicFacts, tuple[PartitionFacts, ...]]
@@ -176,7 +178,7 @@ def send_descriptions(
     return answers
 
 
-def read_configs(session: KafkaSession, names: Iterable[str]) -> dict[str, Mapping[str, str] | Unknown]:
+def read_config_entries(session: KafkaSession, names: Iterable[str]) -> dict[str, Mapping[str, ConfigEntry] | Unknown]:
     """The configs of each topic, defaults included. Rights: DESCRIBE_CONFIGS on the topic."""
 
     def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
@@ -184,27 +186,49 @@ def read_configs(session: KafkaSession, names: Iterable[str]) -> dict[str, Mappi
         futures = client.describe_configs(resources, request_timeout=limit_s)
         return {resource.name: future for resource, future in futures.items()}
 
-    def configs(future: Future[Any]) -> Mapping[str, str] | Unknown:
+    def configs(future: Future[Any]) -> Mapping[str, ConfigEntry] | Unknown:
         failure = failure_of(future, right="DESCRIBE_CONFIGS on the topic")
         if failure is not None:
             return failure
-        return {name: entry.value for name, entry in future.result().items() if entry.value is not None}
+        return {name: entry for name, entry in future.result().items() if entry.value is not None}
 
     answers = session.read(sorted(set(names)), send, per_call=_PER_CALL)
     return {name: configs(future) for name, future in answers.items()}
 
 
-def cleanup_policies(session: KafkaSession, names: Iterable[str]) -> dict[str, frozenset[str] | Unknown]:
-    """`cleanup.policy` of each topic, as of `read_configs`."""
+def read_configs(session: KafkaSession, names: Iterable[str]) -> dict[str, Mapping[str, str] | Unknown]:
+    """The values of the configs of each topic, as of `read_config_entries`."""
+    return {
+        topic: entries if isinstance(entries, Unknown) else {name: entry.value for name, entry in entries.items()}
+        for topic, entries in read_config_entries(session, names).items()
+    }
 
-    def policy(configs: Mapping[str, str] | Unknown) -> frozenset[str] | Unknown:
-        if isinstance(configs, Unknown):
-            return replace(configs, reason=f"cleanup.policy: {configs.reason}")
-        if "cleanup.policy" not in configs:
-            return Unknown("cleanup.policy: not among the topic's configs")
-        return frozenset(filter(None, map(str.strip, configs["cleanup.policy"].split(","))))
 
-    return {name: policy(configs) for name, configs in read_configs(session, names).items()}
+class RetentionFacts(NamedTuple):
+    """What the configuration of a topic says about the loss of records, as in TopicFacts."""
+
+    cleanup_policy: frozenset[str] | Unknown
+    kept_forever: KeptForever | Unknown | None
+
+
+def retention_facts(session: KafkaSession, names: Iterable[str]) -> dict[str, RetentionFacts]:
+    """`cleanup.policy` and retention of each topic, as of `read_config_entries`."""
+    return {name: _retention(entries) for name, entries in read_config_entries(session, names).items()}
+
+
+def _retention(entries: Mapping[str, ConfigEntry] | Unknown) -> RetentionFacts:
+    if isinstance(entries, Unknown):
+        missing = replace(entries, reason=f"cleanup.policy: {entries.reason}")
+        return RetentionFacts(missing, missing)
+    if lacking := [name for name in ("cleanup.policy", "retention.ms", "retention.bytes") if name not in entries]:
+        unknown = Unknown(f"{lacking[0]}: not among the topic's configs")
+        return RetentionFacts(unknown, unknown)
+    policy = frozenset(filter(None, map(str.strip, entries["cleanup.policy"].value.split(","))))
+    by_age, by_size = int(entries["retention.ms"].value), int(entries["retention.bytes"].value)
+    if 0 <= by_age < _FOREVER_MS or by_size >= 0:
+        return RetentionFacts(policy, None)
+    is_own = ConfigSource(entries["retention.ms"].source) is ConfigSource.DYNAMIC_TOPIC_CONFIG
+    return RetentionFacts(policy, KeptForever.TOPIC if is_own else KeptForever.BROKER)
 
 
 def topic_id_text(topic_id: Any) -> str | Unknown:

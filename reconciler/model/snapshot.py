@@ -139,11 +139,19 @@ class PartitionFacts:
     last_purge: int | Unknown | None = NOT_ASKED
 
 
+class KeptForever(StrEnum):
+    """What says that a topic loses no record by age or size. DescribeConfigs tells the source of a value."""
+
+    TOPIC = "its own configuration"
+    BROKER = "the brokers' default"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFacts:
     """One listed topic. A snapshot holds all topics of the cluster.
 
-    `cleanup_policy`: `delete`, `compact` or both. `records`: high watermark minus log start, summed
+    `cleanup_policy`: `delete`, `compact` or both. `kept_forever` None: it loses records by age or size.
+    `records`: high watermark minus log start, summed
     over all partitions; an upper bound for compacted topics. `records_min`: over those partitions
     that were read.
     """
@@ -153,6 +161,7 @@ class TopicFacts:
     internal: bool
     partitions: int | Unknown
     cleanup_policy: frozenset[str] | Unknown = NOT_ASKED
+    kept_forever: KeptForever | Unknown | None = NOT_ASKED
     records: int | Unknown = NOT_ASKED
     records_min: int = 0
 

@@ -16,6 +16,7 @@ from reconciler.model.snapshot import (
     ClusterSnapshot,
     ConsumerPosition,
     GroupType,
+    KeptForever,
     PartitionFacts,
     TopicFacts,
     Unknown,
@@ -138,6 +139,16 @@ def check_records_deletable(facts: TopicFacts, *, exact: bool = True) -> None:
         raise BlockReason("B202", f"{reason}: brokers delete no records of it")
     if "compact" in policy and not exact:
         raise BlockReason("B214", f"{facts.name} is compacted, and only a pattern selects it")
+
+
+def check_not_kept_forever(facts: TopicFacts) -> None:
+    """Raise BlockReason for a topic that its own configuration keeps for ever: only an exact name takes it.
+
+    What reads such a topic, as Debezium its schema history and ksqlDB its commands, has no group.
+    """
+    if known(facts.kept_forever, "the retention of", facts.name) is KeptForever.TOPIC:
+        reason = f"{facts.name} has retention.ms of five years or more in its own configuration, and only a pattern selects it"
+        raise BlockReason("B215", reason)
 
 
 def purge_wait(

@@ -15,7 +15,14 @@ from reconciler.model.block_reason import SILENT, BlockReason, contradiction, un
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Decision, Satisfied, Waiting
 from reconciler.model.scan_request import ScanRequest, TopicRequest
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ConsumerPosition, PartitionFacts, Unknown
+from reconciler.model.snapshot import (
+    NOT_ASKED,
+    ClusterSnapshot,
+    ConsumerPosition,
+    KeptForever,
+    PartitionFacts,
+    Unknown,
+)
 from reconciler.operations import Operation, checks
 from reconciler.operations.delete_records import (
     AcceptedLag,
@@ -39,6 +46,8 @@ _HELD_BY_MAX = 20
 _NAME_OF_NO_GROUP = "\N{SNOWMAN} no group has this name"
 """A pattern that matches it matches every name."""
 
+_REPARTITION = "-repartition"
+"""How the names of topics end that Kafka Streams keeps for ever and purges itself."""
 _RULES = ("newerThan", "since", "last", "fromOffset", "unreadBy")
 
 
@@ -276,6 +285,8 @@ class RetentionFloor(Policy):
             try:
                 facts = checks.listed_topic(topic, snapshot)
                 checks.check_records_deletable(facts, exact=exact)
+                if not exact and not (self.awaited_groups and topic.endswith(_REPARTITION)):
+                    checks.check_not_kept_forever(facts)
                 for partition, missing in self.partitions(facts):
                     if missing is None:
                         yield evaluator.decide(partition)
@@ -344,7 +355,10 @@ class FloorEvaluator:
         before_offset, accepted, lagging = self._respect_consumers(lowest.offset, facts, observed)
         clamp = (f"clamped to {before_offset}, where group {quoted(lagging[0].group)} stands",) if lagging else ()
         higher = (f"{rule.name} alone: {rule.offset}" for rule in rules if rule is not lowest)
-        reason = "; ".join((lowest.words, *higher, *clamp))
+        topic = self.snapshot.topics.get(partition.topic)
+        by_default = topic is not None and topic.kept_forever is KeptForever.BROKER
+        kept = ("the brokers' default keeps it for ever, which is no wish of this topic",) if by_default else ()
+        reason = "; ".join((lowest.words, *higher, *clamp, *kept))
         if before_offset <= log_start:
             # Only a clamp lowers the target: nothing may go until these groups have read more.
             held_by = _names(reader for reader in lagging if reader.committed <= log_start)

@@ -14,7 +14,14 @@ from reconciler.kafka.group_listing import GroupListing, list_groups
 from reconciler.kafka.offsets import read_ends, read_watermarks, requests_by_leader
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.silence import silent_brokers
-from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, cleanup_policies, describe_topics, list_topics
+from reconciler.kafka.topics import (
+    COMMIT_LOG_TOPIC,
+    RetentionFacts,
+    TopicListing,
+    describe_topics,
+    list_topics,
+    retention_facts,
+)
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
@@ -40,7 +47,7 @@ class Listings:
 
     topics: TopicListing
     groups: GroupListing
-    policies: Future[dict[str, frozenset[str] | Unknown]]
+    retention: Future[dict[str, RetentionFacts]]
     partition_requests: tuple[PartitionRequest, ...]
     counted: frozenset[str]
     log: CommitLog
@@ -97,7 +104,7 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
     names = set(chunking.select_topics(request, listed.topics)) | chunking.exact_topics(request)
     topics = describe_topics(session, listed, names)
     # No task needs the policies, so the scan waits for them after the tasks.
-    policies = futures.submit(lambda: cleanup_policies(session, chunking.topics_with_policy(request, topics)))
+    retention = futures.submit(lambda: retention_facts(session, chunking.topics_with_policy(request, topics)))
     commit_log = log.result()
     group_listing = groups.result()
     if group_listing.incomplete is None:
@@ -105,7 +112,7 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
     return Listings(
         topics=topics,
         groups=group_listing,
-        policies=policies,
+        retention=retention,
         partition_requests=tuple(chunking.partition_requests(request.naming(group_listing.groups), topics)),
         counted=chunking.topics_to_count(request, topics),
         log=commit_log,
@@ -189,7 +196,7 @@ def _snapshot(
 ) -> ClusterSnapshot:
     log = (listings.log if request.commit_log else CommitLog(missing=NOT_ASKED)).with_rows(rows.runs)
     _LOG.info("log_records=%d log_skipped=%d log_malformed=%d", log.records, log.skipped, log.malformed)
-    topics = snapshot_builder.topic_facts(listings.topics, listings.policies.result(), rows, listings.counted)
+    topics = snapshot_builder.topic_facts(listings.topics, listings.retention.result(), rows, listings.counted)
     partitions = snapshot_builder.partition_facts(listings.partition_requests, rows, log, last_purges)
     return ClusterSnapshot(
         # Of the brokers that were read: meanwhile the addresses may lead elsewhere.

@@ -10,7 +10,7 @@ from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.group_listing import GroupListing
 from reconciler.kafka.groups import NO_COMMIT_YET
 from reconciler.kafka.silence import describe_silence
-from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC, RetentionFacts, TopicListing
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
@@ -295,9 +295,12 @@ def readers_incomplete(request: ScanRequest, listing: GroupListing, rows: Rows, 
     return Unknown(f"the tasks of the scan read {read} of {len(groups)} groups", Cause.NO_ANSWER)
 
 
+_RETENTION_NOT_ASKED = RetentionFacts(NOT_ASKED, NOT_ASKED)
+
+
 def topic_facts(
     listing: TopicListing,
-    policies: Mapping[str, frozenset[str] | Unknown],
+    retention: Mapping[str, RetentionFacts],
     rows: Rows,
     counted: frozenset[str],
 ) -> dict[str, TopicFacts]:
@@ -305,7 +308,7 @@ def topic_facts(
     return {
         name: replace(
             topic,
-            cleanup_policy=policies.get(name, NOT_ASKED),
+            **retention.get(name, _RETENTION_NOT_ASKED)._asdict(),
             records=_records(topic, rows.topics.get(name)) if name in counted else NOT_ASKED,
             records_min=rows.topics.get(name, {}).get("records") or 0,
         )

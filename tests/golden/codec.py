@@ -133,6 +133,7 @@ def _topic(name: str, facts: Mapping[str, Any], partitions: int) -> TopicFacts:
         internal=facts.get("internal", False),
         partitions=partitions,
         cleanup_policy=policy if isinstance(policy, Unknown) else frozenset(policy),
+        kept_forever=policy if isinstance(policy, Unknown) else None,
         records=_fact(facts.get("records", Unknown("a partition could not be read") if records is None else records)),
         records_min=facts["records"] if type(facts.get("records")) is int else records_min,
     )

@@ -127,6 +127,7 @@ def topic(name: str = "orders", partitions: int | Unknown = 1, **facts: Any) -> 
         "topic_id": TOPIC_ID,
         "internal": False,
         "cleanup_policy": frozenset({"delete"}),
+        "kept_forever": None,
         "records": 1000,
     }
     fields = defaults | facts

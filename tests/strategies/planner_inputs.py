@@ -22,6 +22,7 @@ from reconciler.model.snapshot import (
     GroupFacts,
     GroupState,
     GroupType,
+    KeptForever,
     PartitionFacts,
     TopicFacts,
     Unknown,
@@ -64,7 +65,7 @@ PARTITION_FACTS = (
     "readers_below",
     "last_purge",
 )
-TOPIC_FACTS = ("partitions", "cleanup_policy", "records", "topic_id")
+TOPIC_FACTS = ("partitions", "cleanup_policy", "kept_forever", "records", "topic_id")
 GROUP_FACTS = ("type", "state", "commits", "commit_topics", "fingerprint", "last_activity_ms", "newest_record")
 SNAPSHOT_FACTS = ("topics_incomplete", "groups_incomplete", "readers_incomplete", "cluster_records")
 
@@ -338,7 +339,10 @@ def snapshot(r: Random, instants: tuple[int, ...] = ()) -> ClusterSnapshot:
             r, frozenset({"delete"}), frozenset({"compact"}), frozenset({"compact", "delete"}), frozenset[str]()
         )
         records = rarely(r, 200, 0, 5, 30, 90, one_in=3)
-        topic = facts.topic(name, count, internal=chance(r, 20), cleanup_policy=cleanup, records=records)
+        forever = rarely(r, None, *KeptForever)
+        topic = facts.topic(
+            name, count, internal=chance(r, 20), cleanup_policy=cleanup, kept_forever=forever, records=records
+        )
         all_facts.append(lose_fact(r, topic, *TOPIC_FACTS, one_in=20))
         all_facts += [
             partition(r, TopicPartition(name, number), instants) for number in range(count) if not chance(r, 40)

@@ -20,7 +20,7 @@ from reconciler.policies import Policy
 from reconciler.report.plan import explain_report
 from tests import rendering
 from tests.strategies.examples import plan_text
-from tests.strategies.facts import CLUSTER_ID, NOW_MS, floor, group, leaders, planned, removal, snapshot, topic
+from tests.strategies.facts import CLUSTER_ID, NOW_MS, cluster, floor, group, leaders, planned, removal, snapshot, topic
 
 TOPICS = [topic(name) for name in ("orders-eu", "orders-us", "payments", "billing.v1")]
 GROUPS = [group(name) for name in ("old-etl", "console-consumer-18", "billing")]
@@ -99,6 +99,46 @@ def test_a_misspelt_pattern_of_a_removal_is_a_warning() -> None:
     """A pattern that selects no group, and nearly selects some."""
     (reason,) = reasons(removal("consloe-consumer-*"))
     assert '"consloe-consumer-*" (did you mean "console-consumer-*"?)' in reason
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        (floor("orders-*", keep={"last": 1}, exceptTopics=["order-eu"]), ("exceptTopics", '"orders-eu"', "4 topics")),
+        (floor("orders-*", keep={"last": 1}, exceptGroups=["biling"]), ("exceptGroups", '"billing"', "3 groups")),
+        (leaders("orders-*", exceptTopics=["paymnets*"]), ("exceptTopics", '"payments*"')),
+        (removal("old-etl", exceptGroups=["cons0le-*"]), ("exceptGroups", '"cons0le-*"')),
+        (floor("orders-*", keep={"last": 1}, exceptGroups=["e\u0301tl"]), ("exceptGroups",)),
+    ],
+)
+def test_an_exception_that_excepts_nothing_is_a_warning(policy: Policy, words: tuple[str, ...]) -> None:
+    """A misspelt exception keeps nothing away. The nearest name is the hint."""
+    (reason,) = reasons(policy)
+    assert all(word in reason for word in (*words, "guards nothing")), reason
+    expecting = {"expect_none": tuple(selector.text for _of, found in policy.guards.values() for selector in found)}
+    silent = policy.model_copy(update={"metadata": policy.metadata.model_copy(update=expecting)})
+    assert reasons(silent) == []
+
+
+def test_a_protection_that_protects_nothing_is_a_warning() -> None:
+    """A misspelt protection of the Cluster was silent, and the plan removed what it meant to protect."""
+    protect = {"topics": ["paymnets", "orders-*"], "groups": ["billing", "biling-*"]}
+    plan = planned([floor("*", keep={"last": 1})], snapshot(*TOPICS, *GROUPS), cluster=cluster(protect=protect))
+    assert [str(warning.policy) for warning in plan.unmatched] == ["Cluster/prod-eu"] * 2
+    topics, groups = (warning.reason for warning in plan.unmatched)
+    assert "protect.topics guards nothing" in topics
+    assert '"paymnets" (did you mean "payments"?)' in topics
+    assert "orders" not in topics
+    assert "protect.groups" in groups
+    assert '"biling-*"' in groups
+    lists = {"topics_incomplete": INCOMPLETE, "groups_incomplete": INCOMPLETE}
+    assert planned([], snapshot(*TOPICS, *GROUPS, **lists), cluster=cluster(protect=protect)).unmatched == ()
+
+
+def test_the_hint_finds_another_form_of_the_same_letters() -> None:
+    """A group id may have a composed letter where the manifest has two characters for it."""
+    plan = planned([removal("old", exceptGroups=["e\u0301tl"])], snapshot(group("\u00e9tl"), group("old")))
+    assert "did you mean" in plan.unmatched[0].reason
 
 
 def test_an_incomplete_list_gives_no_warning() -> None:

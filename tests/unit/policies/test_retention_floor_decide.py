@@ -11,7 +11,7 @@ import pytest
 from reconciler.model.action import Mode
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped, Waiting
-from reconciler.model.snapshot import GroupType, Unknown
+from reconciler.model.snapshot import GroupType, KeptForever, Unknown
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
 from reconciler.text.formatting import format_instant
 from tests.golden.wording import mentions
@@ -370,6 +370,48 @@ def test_compact_and_delete_is_truncated_by_its_exact_name() -> None:
     (by_pattern,) = floor(keep={"last": 10}).decide({"orders": False}, snapshot(partition(at={DAY: 100}), facts))
     assert isinstance(by_pattern, Skipped)
     assert mentions(by_pattern.reason, "orders", "compacted", "pattern")
+
+
+@pytest.mark.parametrize(
+    ("topic_name", "keep", "exact", "forever", "skipped"),
+    [
+        ("history", {"last": 10}, False, KeptForever.TOPIC, True),
+        ("history", {"last": 10}, True, KeptForever.TOPIC, False),
+        ("history", {"last": 10}, False, KeptForever.BROKER, False),
+        ("history", {"unreadBy": ["app"]}, False, KeptForever.TOPIC, True),
+        ("app-x-repartition", {"unreadBy": ["app"]}, False, KeptForever.TOPIC, False),
+        ("app-x-repartition", {"last": 10}, False, KeptForever.TOPIC, True),
+        ("app-x-repartitions", {"unreadBy": ["app"]}, False, KeptForever.TOPIC, True),
+    ],
+)
+def test_a_pattern_skips_what_a_topic_keeps_for_ever(
+    topic_name: str, keep: dict[str, Any], exact: bool, forever: KeptForever, skipped: bool
+) -> None:
+    """A schema history has no consumer group, and its topic says itself that it loses nothing.
+
+    Kafka Streams sets the same value on the topics that it purges itself.
+    """
+    app = reader("app", 90, topic_id=TOPIC_ID)
+    facts = snapshot(
+        partition(topic=topic_name, at={DAY: 100}, readers=(app,)), topic(topic_name, kept_forever=forever)
+    )
+    (decision,) = floor(topic_name, keep=keep).decide({topic_name: exact}, facts)
+    if skipped:
+        assert isinstance(decision, Skipped)
+        assert (decision.code, decision.address.name) == ("B215", topic_name)
+    else:
+        assert isinstance(decision, DeleteRecords)
+        assert mentions(decision.reason, "the brokers' default") is (forever is KeptForever.BROKER)
+
+
+def test_an_unread_retention_blocks_a_pattern_and_no_exact_name() -> None:
+    """What is not known is never taken for "may be deleted"."""
+    facts = snapshot(partition(at={DAY: 100}), topic(kept_forever=LOST))
+    (by_pattern,) = floor(keep={"last": 10}).decide({"orders": False}, facts)
+    assert isinstance(by_pattern, Blocked)
+    assert (by_pattern.code, by_pattern.unread) == ("B103", True)
+    (by_name,) = floor(keep={"last": 10}).decide({"orders": True}, facts)
+    assert isinstance(by_name, DeleteRecords)
 
 
 def test_the_cleanup_policy_is_named() -> None:

@@ -26,7 +26,7 @@ def planned(partitions: int, log_records: int = 0, timeout_s: float = 30.0) -> t
     listings = Listings(
         topics=listing,
         groups=groups(),
-        policies=Future(),
+        retention=Future(),
         partition_requests=tuple(chunking.partition_requests(NEEDS, listing)),
         counted=frozenset(),
         log=CommitLog(sizes={0: log_records}, partitions=1),
@@ -73,7 +73,7 @@ def test_the_chunks_of_a_scan_follow_the_leaders_of_the_commit_log() -> None:
     listings = Listings(
         topics=topics(topic("t")),
         groups=groups(*names),
-        policies=Future(),
+        retention=Future(),
         partition_requests=(),
         counted=frozenset(),
         log=log,

@@ -8,6 +8,7 @@ import pytest
 
 from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.group_listing import GroupListing
+from reconciler.kafka.topics import RetentionFacts
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
@@ -443,9 +444,7 @@ def test_topic_records() -> None:
     failed_topic = unknown_topic("b")
     rows = Rows({}, {}, {"t": {"records": 5, "read": 1}, "w": {"records": 5, "read": 1}}, [])
     counted = frozenset({"t", "w", "e", "b"})
-    result = snapshot_builder.topic_facts(
-        topics(two, complete, empty, failed_topic), {"w": frozenset({"delete"})}, rows, counted
-    )
+    result = snapshot_builder.topic_facts(topics(two, complete, empty, failed_topic), {"w": retained()}, rows, counted)
     assert "1 of 2 partitions" in reason(result["t"].records)
     assert (result["w"].records, result["w"].cleanup_policy, result["w"].partitions) == (5, frozenset({"delete"}), 1)
     assert result["e"].records == 0
@@ -457,6 +456,10 @@ def test_topic_records() -> None:
     assert "0 of 1 partitions" in reason(expected.records)
     (other,) = snapshot_builder.topic_facts(topics(complete), {}, rows, frozenset()).values()
     assert other.records is NOT_ASKED
+
+
+def retained(policy: frozenset[str] | Unknown = frozenset({"delete"})) -> RetentionFacts:
+    return RetentionFacts(policy, None)
 
 
 def test_topic_records_need_the_answers_of_all_chunks() -> None:
@@ -479,11 +482,13 @@ def test_cluster_records() -> None:
     internal, one, two = topic("__consumer_offsets"), topic("a"), topic("b")
     rows = Rows({}, {}, {"a": {"records": 5, "read": 1}, "b": {"records": 6, "read": 0}}, [])
     counted = frozenset({"a", "b"})
-    delete = {"a": frozenset({"delete"}), "b": frozenset({"delete"})}
+    delete = {"a": retained(), "b": retained()}
     result = list(snapshot_builder.topic_facts(topics(internal, one, two), delete, rows, counted).values())
     assert snapshot_builder.cluster_records(ScanRequest(cluster_records=True), result) == 11
     for policy in (frozenset({"compact"}), frozenset({"compact", "delete"}), Unknown("no right")):
-        compacted = snapshot_builder.topic_facts(topics(internal, one, two), delete | {"b": policy}, rows, counted)
+        compacted = snapshot_builder.topic_facts(
+            topics(internal, one, two), delete | {"b": retained(policy)}, rows, counted
+        )
         assert snapshot_builder.cluster_records(ScanRequest(cluster_records=True), compacted.values()) == 5
     assert snapshot_builder.cluster_records(ScanRequest(), result) is NOT_ASKED
     short = snapshot_builder.topic_facts(topics(internal, one, two), delete, Rows({}, {}, {}, []), counted)
