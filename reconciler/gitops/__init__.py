@@ -8,6 +8,7 @@ example per policy; the examples name topics and groups that no cluster has.
 """
 
 import json
+import logging
 import os
 import re
 import subprocess
@@ -23,6 +24,7 @@ from urllib.request import url2pathname
 from reconciler import __version__
 from reconciler.errors import UsageError
 from reconciler.model.plan import ManifestFile, Source
+from reconciler.text.escape import display_name
 
 OWN_ACTION = "./ # zizmor: ignore[self-repository]"
 """How this project's own workflows name the action that installs the program: action.yml at the root."""
@@ -53,6 +55,18 @@ _JOURNAL_EXAMPLE = """\
   # journal:
   #   topic: _reconciler.journal          # an audit trail that survives a CI runner; default: a file"""
 _FOLDER = Path(__file__).parent / "github"
+_LOG = logging.getLogger(__name__)
+_OF_A_REPOSITORY = frozenset(
+    {
+        "GIT_DIR",
+        "GIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_COMMON_DIR",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_PREFIX",
+        "GIT_NAMESPACE",
+    }
+)
 _REPOSITORY = r"(?P<repository>[A-Za-z0-9-]+/[A-Za-z0-9._-]+?)"
 _COMMIT = r"(?P<commit>[0-9a-f]{40})"
 _GITHUB_URL = rf"(?:https://(?:[^/@]*@)?github\.com/|ssh://git@github\.com/|git@github\.com:){_REPOSITORY}(?:\.git)?/?"
@@ -129,15 +143,22 @@ def _source(url: str, commit: str) -> str | None:
 
 def run_git(folder: Path, *arguments: str | Path) -> str | None:
     """Return the output of git without its newline; None if git fails, hangs or is missing."""
+    return _ask_git(folder, *arguments)[0]
+
+
+def _ask_git(folder: Path, *arguments: str | Path) -> tuple[str | None, str]:
+    """Return the output of git as `run_git` does, and the first line of what it says about a failure."""
     # `git status` would take the lock of the index, and get in the way of whoever works in the checkout.
     command = ["git", "--no-optional-locks", "-C", folder, *arguments]
+    # A hook runs with variables that win over -C, and lead to the repository that the hook is of.
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}
     try:
         result = subprocess.run(
-            command, capture_output=True, text=True, errors="surrogateescape", timeout=30, check=False
+            command, capture_output=True, text=True, errors="surrogateescape", timeout=30, check=False, env=environment
         )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return result.stdout.strip() if result.returncode == 0 else None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return None, getattr(error, "strerror", None) or "git does not answer"
+    return (result.stdout.strip(), "") if result.returncode == 0 else (None, result.stderr.strip().partition("\n")[0])
 
 
 def git_source(manifests: tuple[ManifestFile, ...]) -> Source:
@@ -145,8 +166,14 @@ def git_source(manifests: tuple[ManifestFile, ...]) -> Source:
     paths = [Path(file.path).absolute() for file in manifests]
     folders = list(dict.fromkeys(path.parent for path in paths))
     git = partial(run_git, folders[0])
-    commit, top = git("rev-parse", "HEAD"), git("rev-parse", "--show-toplevel")
+    # Quiet: a repository without a commit is no failure.
+    (commit, failure), top = (
+        _ask_git(folders[0], "rev-parse", "--verify", "--quiet", "HEAD"),
+        git("rev-parse", "--show-toplevel"),
+    )
     if commit is None or top is None:
+        if failure and _git_folder(paths[0]) is not None:
+            _LOG.warning("no commit of %s is known, because git refuses: %s", folders[0], display_name(failure))
         return Source(manifests=manifests)
     # A removed manifest is not among the files, so the status covers the YAML files beside them.
     neighbours = [f":(glob,icase){folder}/*.{ending}" for folder in folders for ending in ("yaml", "yml")]

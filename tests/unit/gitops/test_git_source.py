@@ -143,3 +143,41 @@ def test_a_checkout_behind_a_link_is_clean(checkout: Path, tmp_path: Path) -> No
     """The path to the folder does not matter."""
     (tmp_path / "link").symlink_to(checkout)
     assert source_of(tmp_path / "link" / "manifests")[1] is False
+
+
+def test_a_refusal_of_git_is_passed_on(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A plan of a checkout that another user owns had no commit, and nothing said why."""
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    assert source_of(checkout / "manifests") == (None, False)
+    (record,) = caplog.records
+    assert "dubious ownership" in record.getMessage()
+    assert str(checkout) in record.getMessage()
+
+
+@pytest.mark.parametrize("words", [(), ("init", "-q")], ids=["no repository", "no commit yet"])
+def test_without_a_commit_git_refuses_nothing(
+    tmp_path: Path, words: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Manifests outside of git, and a new repository, are no reason for a warning."""
+    (tmp_path / "cluster.yaml").write_text(MANIFEST)
+    if words:
+        git(tmp_path, *words)
+    assert source_of(tmp_path) == (None, False)
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("name", ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"])
+def test_variables_of_a_hook_name_no_other_repository(
+    checkout: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan in a hook of another repository once named the commit of that one."""
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "-q")
+    git(other, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "--allow-empty", "-m", "other")
+    expected = git(checkout, "rev-parse", "HEAD")
+    places = {"GIT_DIR": other / ".git", "GIT_WORK_TREE": other, "GIT_INDEX_FILE": other / ".git" / "index"}
+    monkeypatch.setenv(name, str(places[name]))
+    assert source_of(checkout / "manifests") == (expected, False)
