@@ -15,7 +15,7 @@ from reconciler.cli.plan import show_plan
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.cli.signals import handle_signals
 from reconciler.clock import wall_clock_ms
-from reconciler.errors import PlanUnusable, Refused, UsageError
+from reconciler.errors import ExitCode, PlanUnusable, Refused, UsageError
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.plan import Plan
 from reconciler.operations import OPERATIONS, Operation
@@ -86,6 +86,7 @@ def apply(
         plan = _plan_and_confirm(manifests, settings, expect_digest, results)
     # The results are written inside as well: a Ctrl-C at that moment must not end with "interrupted
     # before anything was written".
+    unwritten: set[int] = set()
     with handle_signals() as signals:
         with common.open_run(settings, manifests, signals) as run:
             applied = pipeline.apply(
@@ -97,14 +98,14 @@ def apply(
                 release=release,
             )
         if results:
-            with console.report_write_errors():
+            with console.report_write_errors(unwritten):
                 written = results_file.write(results, applied.outcomes, applied.header)
                 if written != results:
                     console.print_error(f"{results} was changed since the run began: its results are in {written}")
-        show_applied(applied, settings)
+        show_applied(applied, settings, unwritten)
     for message in applied.header.refused:
         console.print_error(message)
-    return applied.header.exit_code
+    return applied.header.exit_code or max(unwritten, default=ExitCode.DONE)
 
 
 def parse_operations(text: str) -> tuple[type[Operation], ...]:
@@ -158,8 +159,8 @@ def _check_plan(plan: Plan, expect_digest: str | None, results: Path | None) -> 
         results_file.read_earlier(results, digest)
 
 
-def show_applied(applied: ApplyResult, settings: Settings) -> None:
-    """Write the outcomes of a plan in the selected formats, or an error line."""
+def show_applied(applied: ApplyResult, settings: Settings, unwritten: set[int]) -> None:
+    """Write the outcomes of a plan in the selected formats, or an error line with its code in `unwritten`."""
     header, outcomes = applied.header, applied.outcomes
-    with console.report_write_errors():
+    with console.report_write_errors(unwritten):
         common.show_results(settings, header, outcomes, json=lambda: results_file.lines(outcomes, header))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from reconciler.cli.progress import Bar, NoProgress, Progress, StepLines, hidden, shown, shows_bar
 from reconciler.cli.settings import Format, Settings
-from reconciler.errors import OutputUnwritten, ReconcilerError, UsageError
+from reconciler.errors import ExitCode, OutputUnwritten, ReconcilerError, UsageError
 from reconciler.text.escape import escape_text, harmless_json
 from reconciler.text.redact import redact
 from reconciler.text.validation import error_reason
@@ -157,13 +157,18 @@ def write_errors(target: str) -> Iterator[None]:
 
 
 @contextmanager
-def report_write_errors() -> Iterator[None]:
-    """Print an error if the results are not written; the exit code still says what apply did."""
+def report_write_errors(codes: set[int]) -> Iterator[None]:
+    """Print an error if the results are not written, and add its exit code to `codes`.
+
+    The code of what was done comes before it. A reader of stdout that has gone is no error of this run.
+    """
     try:
         yield
     except (OSError, OutputUnwritten) as error:
         if isinstance(error, BrokenPipeError):
             discard_stdout()
+        else:
+            codes.add(ExitCode.ERROR)
         print_error(
             f"the results could not be written completely: {error_reason(error)}; to read them: reconciler journal"
         )

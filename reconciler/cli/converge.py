@@ -378,9 +378,10 @@ def _converge_once(
 
     with common.open_run(settings, manifests, signals, last_purges) as run:
         applied = pipeline.converge(run, on_plan=on_plan, confirm=confirm)
-    codes.add(applied.header.exit_code)
+    unwritten: set[int] = set()
     for message in applied.header.refused:
         console.print_error(message)
     if applied.outcomes:
-        show_applied(applied, settings)
+        show_applied(applied, settings, unwritten)
+    codes.add(applied.header.exit_code or max(unwritten, default=ExitCode.DONE))
     return applied

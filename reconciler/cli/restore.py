@@ -68,11 +68,12 @@ def restore_group(
     with handle_signals() as signals:
         with common.open_run(settings, manifests, signals) as run:
             outcomes = pipeline.restore_group(run, planned)
-        with console.report_write_errors():
+        unwritten: set[int] = set()
+        with console.report_write_errors(unwritten):
             _show(report.restore_report(removal, outcomes, cluster), settings)
         if signals() and not any(map(may_have_written, outcomes.values())):
             return ExitCode.INTERRUPTED
-    return exit_code(outcomes.values())
+    return exit_code(outcomes.values()) or max(unwritten, default=ExitCode.DONE)
 
 
 def _read(source: Path) -> str:

@@ -13,6 +13,8 @@ from reconciler import pipeline
 from reconciler.apply import results
 from reconciler.cli import converge
 from reconciler.cli.app import run
+from reconciler.cli.apply import show_applied
+from reconciler.cli.settings import Format, OutputFile, Settings
 from reconciler.errors import ClusterUnreachable, ExitCode, WrongCluster
 from reconciler.model.outcome import Outcome, Status
 from reconciler.operations.delete_records import DeleteRecords
@@ -116,6 +118,20 @@ def test_an_unwritable_file_is_no_bug(folder: Path, capsys: pytest.CaptureFixtur
     """The error is one line that names the file."""
     assert run(["clusters", str(folder), "--output-file", f"text={folder}"]) == 1
     assert capsys.readouterr().err == f"error: --output-file {folder} could not be written: Is a directory\n"
+
+
+@pytest.mark.parametrize("is_writable", [True, False])
+def test_results_that_are_not_written_have_an_exit_code(
+    is_writable: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was done stays done, and a schedule must still hear that its report is missing: it ended with 0."""
+    outcomes = [Outcome(action=purge(), status=Status.APPLIED, detail=DeleteRecords.APPLIED, sends=1)]
+    target = tmp_path / "results.md" if is_writable else tmp_path  # a folder cannot be replaced by a file
+    settings = Settings(output_file=[OutputFile(Format.MD, target)])
+    unwritten: set[int] = set()
+    show_applied(pipeline.ApplyResult(plan=plan(purge()), outcomes=outcomes, header=HEADER), settings, unwritten)
+    assert unwritten == (set() if is_writable else {ExitCode.ERROR})
+    assert ("reconciler journal" in capsys.readouterr().err) is not is_writable
 
 
 def test_a_closed_stdout_does_not_stop_the_other_clusters(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
