@@ -41,7 +41,6 @@ from reconciler.text.formatting import (
     count_partitions,
     first_few,
     percent,
-    percent_at_most,
 )
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
 
@@ -338,7 +337,7 @@ class DeleteRecords(FoldableOperation):
                 (RECORDS_PERCENT_PER_TOPIC, "of the topic" if one else "of one topic"),
                 (RECORDS_PERCENT, "of the cluster"),
             )
-            shares = [f"{percent_at_most(observed[limit.id])} {whole}" for limit, whole in of if observed.get(limit.id)]
+            shares = [f"{percent(observed[limit.id])} {whole}" for limit, whole in of if observed.get(limit.id)]
         up_to = f": up to {' and '.join(shares)}" if shares else ""
         return f"at most {count(sum(action.records_max for action in actions), 'record')}{up_to}"
 

@@ -66,20 +66,18 @@ def until(ms: int, *, now_ms: int) -> str:
 
 
 def percent(value: float) -> str:
-    """One decimal, and neither 0.0 nor 100.0 for what is not quite so."""
+    """One decimal, rounded up, and neither 0.0 nor 100.0 for what is not quite so."""
     if 0 < value < 0.1:
         return "under 0.1 %"
-    return "over 99.9 %" if 99.9 < value < 100 else f"{value:.1f} %"
-
-
-def percent_at_most(value: float) -> str:
-    """`percent` of a share that is an upper bound: never less than the share, and as limits show it."""
-    return percent(round_up(value)) if 0.1 <= value <= 99.9 else percent(value)
+    return "over 99.9 %" if 99.9 < value < 100 else f"{round_up(value):.1f} %"
 
 
 def round_up(value: float) -> float:
-    """Round up to a tenth: what is just above a limit is not the limit."""
-    return math.ceil(value * 10) / 10
+    """Round up to a tenth, everywhere: what is just above a limit is not the limit.
+
+    The noise of a division (1.1 * 10 is 11.000000000000002) is no share.
+    """
+    return math.ceil(value * 10 - 1e-9) / 10
 
 
 def broker_ids(ids: Iterable[int]) -> str:

@@ -443,4 +443,4 @@ def _causes_table(causes: dict[tuple[str, str], list[Decision]], pages: Mapping[
 
 
 def _number(value: float) -> str:
-    return f"{value:,.1f}".removesuffix(".0")
+    return f"{formatting.round_up(value):,.1f}".removesuffix(".0")

@@ -24,7 +24,15 @@ def test_durations_have_two_neighbouring_units(ms: int, expected: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(0, "0.0 %"), (0.04, "under 0.1 %"), (39.04, "39.0 %"), (99.96, "over 99.9 %"), (100, "100.0 %")],
+    [
+        (0, "0.0 %"),
+        (0.04, "under 0.1 %"),
+        (39.04, "39.1 %"),
+        (99.96, "over 99.9 %"),
+        (100, "100.0 %"),
+        (1.1, "1.1 %"),
+        (0.3, "0.3 %"),
+    ],
 )
 def test_a_share_is_not_rounded_to_nothing_or_to_all(value: float, expected: str) -> None:
     """99.96 % is not 100 %, and one record of a million is not 0 %."""
@@ -37,7 +45,7 @@ def test_a_share_is_not_rounded_to_nothing_or_to_all(value: float, expected: str
 )
 def test_an_upper_bound_is_never_rounded_down(value: float, expected: str) -> None:
     """A plan once said `up to 26.2 % of the cluster` of 26.25 %, and `recordsPercent 26.3` below."""
-    assert formatting.percent_at_most(value) == expected
+    assert formatting.percent(value) == expected
 
 
 @pytest.mark.parametrize(
