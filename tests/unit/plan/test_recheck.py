@@ -272,7 +272,18 @@ def test_each_code_has_its_origin() -> None:
     by_origin: dict[Origin, set[str]] = {}
     for code, text in BLOCK_CODES.items():
         by_origin.setdefault(text.origin, set()).add(code)
-    assert by_origin.pop(Origin.MANIFESTS) == {"B105", "B106", "B107", "B201", "B210", "B214", "B302", "B305", "B306"}
+    assert by_origin.pop(Origin.MANIFESTS) == {
+        "B105",
+        "B106",
+        "B107",
+        "B201",
+        "B210",
+        "B214",
+        "B215",
+        "B302",
+        "B305",
+        "B306",
+    }
     assert by_origin.pop(Origin.UNREAD) == {"B103", "B104", "B109", "B203"}
     assert by_origin.keys() == {Origin.CLUSTER}
 

@@ -27,13 +27,13 @@ def lines(example: Plan, **how: object) -> list[str]:
 
 def test_a_topic_is_one_line_and_its_partitions_are_lines_in_full() -> None:
     """A single partition shows its offsets; several show their number; --full lists each."""
-    assert "  clicks[7] (clicks-gdpr): at most 97,213 records (39.0 %), log start from 1000 to 98213" in lines(
+    assert "  clicks[7] (clicks-gdpr): at most 97,213 records (39.1 %), log start from 1000 to 98213" in lines(
         plan(purge("clicks", 7))
     )
     for count in (2, 20, 21, 64):
         purges = [purge("clicks", number) for number in range(count)]
         (row,) = [line for line in lines(plan(*purges)) if line.startswith("  clicks")]
-        assert row == f"  clicks (clicks-gdpr): at most {97_213 * count:,} records, {count} partitions (39.0 %)"
+        assert row == f"  clicks (clicks-gdpr): at most {97_213 * count:,} records, {count} partitions (39.1 %)"
         full = lines(plan(*purges), full=True)
         assert sum(line.startswith("    clicks[") for line in full) == count
         assert sum("because newerThan 7d" in line for line in full) == count
@@ -135,7 +135,7 @@ def test_the_plan_of_500_partitions_of_ten_topics_takes_at_most_25_lines(policie
     assert mentions(
         " ".join(line.strip() for line in text_lines[2:4]), "500 partitions", "10 topics", "48,606,500 records"
     )
-    assert sum("records (39.0 %)" in line for line in lines(example, full=True)) == 500
+    assert sum("records (39.1 %)" in line for line in lines(example, full=True)) == 500
 
 
 def test_the_totals_name_shares_and_count_subjects_and_not_decisions() -> None:
