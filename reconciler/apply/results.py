@@ -187,7 +187,10 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def parse(text: str) -> tuple[ResultsHeader, list[ResultRow]]:
     """Return the header and the rows of a document, also of a reformatted one. Raises ValueError."""
-    fields = json.loads(text)
+    try:
+        fields = json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     if not isinstance(fields, dict) or fields.get("kind") != "Results":
         raise ValueError("it is no JSON object of kind Results")
     newer = is_newer(str(fields.get("format_version")), FORMAT_VERSION)

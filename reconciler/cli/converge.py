@@ -269,7 +269,7 @@ class _Cluster:
         if not reason:
             return present
         if self.in_force is None:
-            raise PlanUnusable(f"{reason}: nothing was done")
+            raise PlanUnusable(f"the manifests of {name} are not in force yet: {reason}; nothing was done")
         self.waits = reason
         if reason != waits:
             console.print_stderr(
@@ -293,7 +293,7 @@ class _Cluster:
         if self.seen is None or self.seen[0] != present_hash:
             # About the first reading of all, the second one decides, after the scan.
             self.seen = present_hash, -math.inf if is_first and self.seen is None else now_s
-        source = gitops.git_source(present.files)
+        source = gitops.git_source(present.files, self.paths)
         by_time = is_first or source.commit is None
         settled = source.commit is not None and not source.dirty
         settled = settled or (by_time and now_s - self.seen[1] >= SETTLED_S)

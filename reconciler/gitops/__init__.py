@@ -161,10 +161,13 @@ def _ask_git(folder: Path, *arguments: str | Path) -> tuple[str | None, str]:
     return (result.stdout.strip(), "") if result.returncode == 0 else (None, result.stderr.strip().partition("\n")[0])
 
 
-def git_source(manifests: tuple[ManifestFile, ...]) -> Source:
-    """Return the files and the commit of their checkout; dirty unless git confirms that it has them."""
+def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) -> Source:
+    """Return the files and the commit of their checkout; dirty unless git confirms that it has them.
+
+    `roots`: folders that were read, too, although perhaps no file of them is left.
+    """
     paths = [Path(file.path).absolute() for file in manifests]
-    folders = list(dict.fromkeys(path.parent for path in paths))
+    folders = list(dict.fromkeys([*(path.parent for path in paths), *(root.resolve() for root in roots)]))
     git = partial(run_git, folders[0])
     # Quiet: a repository without a commit is no failure.
     (commit, failure), top = (
@@ -175,8 +178,8 @@ def git_source(manifests: tuple[ManifestFile, ...]) -> Source:
         if failure and _git_folder(paths[0]) is not None:
             _LOG.warning("no commit of %s is known, because git refuses: %s", folders[0], display_name(failure))
         return Source(manifests=manifests)
-    # A removed manifest is not among the files, so the status covers the YAML files beside them.
-    neighbours = [f":(glob,icase){folder}/*.{ending}" for folder in folders for ending in ("yaml", "yml")]
+    # A removed manifest is not among the files, so the status covers the YAML files beside and below them.
+    neighbours = [f":(glob,icase){folder}/**/*.{ending}" for folder in folders for ending in ("yaml", "yml")]
     chains = [_resolve_symlinks(path) for path in paths]
     outside = not all(chain[-1].is_relative_to(top) for chain in chains)
     resolved_paths = list(dict.fromkeys(path for chain in chains for path in chain if path.is_relative_to(top)))
@@ -202,7 +205,8 @@ def _may_exist(path: Path) -> bool:
 
 def is_outside_of_git(path: Path) -> bool:
     """Whether git has not delivered this file: it is in no checkout, or git confirms that it is untracked."""
-    return _git_folder(path.absolute()) is None or run_git(path.parent, "ls-files", "--", path.absolute()) == ""
+    places = dict.fromkeys((path.absolute(), path.resolve()))  # a link may lead into a checkout
+    return all(_git_folder(place) is None or run_git(place.parent, "ls-files", "--", place) == "" for place in places)
 
 
 def _git_folder(path: Path) -> Path | None:

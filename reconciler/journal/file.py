@@ -17,7 +17,7 @@ from reconciler.journal.journal import Line
 
 _TAIL_BYTES = 64 * 1024
 _BLOCK_BYTES = 1024 * 1024
-_TIME = re.compile(rb'^\{"v":\d+,"at_ms":(\d+),', re.MULTILINE)
+_TIME = re.compile(rb'^\{"v":\d+,"at_ms":(\d{1,18}),', re.MULTILINE)
 """How each line begins, in every format."""
 _PATIENCE_S = 120.0
 _PAUSE_S = 0.01

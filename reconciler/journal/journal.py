@@ -155,11 +155,12 @@ class ActionJournal:
     def _last_release(self, *, since_ms: int) -> Release | None:
         """Return the release with the latest time, in its last record."""
         newest: Release | None = None
-        for line in self.store.lines(since_ms=since_ms, containing=b'"released_at_ms":'):
+        # All lines: a newest release that is damaged must not make the one before it count again.
+        for line in self.store.lines(since_ms=since_ms):
             try:
-                approval = release.parse(line.data)
+                approval = release.parse_if_release(line.data)
             except ValueError as error:
-                raise self.store.damaged(line.location, error) from None
+                raise self.store.damaged(line.location, ValueError(f"no entry that can be read: {error}")) from None
             if isinstance(approval, Release) and (newest is None or approval.released_at_ms >= newest.released_at_ms):
                 newest = approval
         return newest

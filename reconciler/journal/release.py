@@ -134,3 +134,11 @@ def parse(line: bytes) -> Approval | None:
     if line.startswith(b'{"v":5,'):
         return _RELEASE.decode(line.decode("ascii"))
     return _REVIEWED_TREE.decode(line.decode("ascii")) if line.startswith(b'{"v":4,') else None
+
+
+def parse_if_release(line: bytes) -> Approval | None:
+    """Return the record of a line; None: it is of actions. Raises ValueError for damage that may hide a release."""
+    approval = parse(line)
+    if approval is None and (not line.startswith((b'{"v":2,', b'{"v":3,')) or b'"released_at_ms":' in line):
+        raise ValueError("no line of actions, and no release")
+    return approval

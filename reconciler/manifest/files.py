@@ -16,6 +16,7 @@ from reconciler.manifest.parse import ParsedManifest, address_of, parse_manifest
 from reconciler.manifest.yaml import MOST_SHOWN
 from reconciler.model.names import SourceLocation
 from reconciler.model.plan import ManifestFile
+from reconciler.model.selector import Selector
 from reconciler.plan.rules import RuleSet
 from reconciler.policies import Policy
 from reconciler.policies.cluster import Cluster
@@ -78,12 +79,14 @@ class ClusterManifests:
         return replace(self, connection_changes=changes)
 
     def with_protections(self, other: Cluster) -> "ClusterManifests":
-        """Return the manifests with what `other` protects, too."""
-        spec = self.cluster.spec
+        """Return the manifests with what `other` protects, too, its journal included."""
+        spec, journal = self.cluster.spec, other.spec.journal.topic
         protected = {
             name: tuple(dict.fromkeys((getattr(spec.protect, name) or ()) + (getattr(other.spec.protect, name) or ())))
             for name in type(spec.protect).model_fields
         }
+        if journal not in (None, spec.journal.topic):
+            protected["topics"] = (*protected["topics"], Selector.literal(journal))
         protect = spec.protect.model_copy(update=protected)
         cluster = self.cluster.model_copy(update={"spec": spec.model_copy(update={"protect": protect})})
         return replace(self, cluster=cluster)

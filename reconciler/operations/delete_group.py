@@ -207,7 +207,11 @@ class DeleteGroup(Operation):
     def restrict_to(self, reviewed: Action | None) -> Self | BlockReason:
         if not isinstance(reviewed, DeleteGroup) or reviewed.group != self.group:
             return beyond_review("new: the reviewed plan does not remove it")
-        if reviewed.seen.type is not self.seen.type or reviewed.seen.fingerprint != self.seen.fingerprint:
+        if reviewed.seen.type is not self.seen.type:
+            return beyond_review(
+                f"the group is of type {self.seen.type}, it was {reviewed.seen.type} in the reviewed plan"
+            )
+        if reviewed.seen.fingerprint != self.seen.fingerprint:
             return beyond_review("the group has other commits than the reviewed plan saw")
         if reviewed.seen.newest_record not in (None, self.seen.newest_record):
             return beyond_review("the commit log holds a newer record of the group than the reviewed plan saw")

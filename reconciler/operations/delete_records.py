@@ -40,6 +40,7 @@ from reconciler.text.formatting import (
     count,
     count_partitions,
     first_few,
+    format_duration,
     percent,
 )
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
@@ -81,6 +82,21 @@ class Preconditions:
 
     def __post_init__(self) -> None:
         _excluder(self.except_groups)
+
+    def describe_change(self, before: "Preconditions") -> str:
+        """Say which conditions are not those that were reviewed."""
+        every, every_before = (() if of.every_ms is None else (format_duration(of.every_ms),) for of in (self, before))
+        fields = (
+            ("consumers", (self.consumers,), (before.consumers,)),
+            ("unreadBy", self.named, before.named),
+            ("exceptGroups", self.except_groups, before.except_groups),
+            ("every", every, every_before),
+        )
+        return "; ".join(
+            f"{field} is {first_few(list(now)) or 'not set'}, it was {first_few(list(then)) or 'not set'} in the reviewed plan"
+            for field, now, then in fields
+            if now != then
+        )
 
     @property
     def watched(self) -> tuple[AcceptedLag, ...]:
@@ -421,7 +437,7 @@ class DeleteRecords(FoldableOperation):
         if before.topic_id != now.topic_id:
             reason = f"the reviewed plan is about topic id {before.topic_id}, the topic is {now.topic_id} by now"
         elif replace(self.guard, accepted=()) != replace(reviewed.guard, accepted=()):
-            reason = "the guard for its readers is not the one that was reviewed"
+            reason = self.guard.describe_change(reviewed.guard)
         elif before_offset <= now.log_start:
             reason = f"larger: reviewed up to {before_offset}, which is gone; {self.before_offset} was not reviewed"
         elif now.log_start < before.log_start:

@@ -4,6 +4,7 @@
 again right before each request.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,8 @@ from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, format_address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, Satisfied, Skipped, Waiting
-from reconciler.model.scan_request import ScanRequest
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
+from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.operations import Operation
 from reconciler.plan import limits, planner
@@ -44,8 +46,29 @@ class Recheck:
 
 
 def scan_request(saved: Plan, policies: Iterable[Policy], now_ms: int) -> ScanRequest:
-    """Return the facts that deciding the saved actions again needs."""
-    return planner.scan_request(policies, now_ms, candidates=[action.address for action in saved.actions])
+    """Return the facts that deciding the saved actions again needs.
+
+    Where no policy asks for an action any more, its subject is read all the same: it may be done.
+    """
+    by_address = {policy.address: policy for policy in policies}
+    topics, groups = defaultdict[str, set[int]](set), set[str]()
+    for action in saved.actions:
+        address, policy = action.address, by_address.get(action.address.policy_address)
+        if policy is not None and _selects(policy, address):
+            continue
+        if address.partition < 0:
+            groups.add(address.name)
+        else:
+            topics[address.name].add(address.partition)
+    orphans = ScanRequest(
+        topics=tuple(
+            TopicRequest(topics=(Selector.literal(topic),), partitions=frozenset(numbers), offsets=True)
+            for topic, numbers in sorted(topics.items())
+        ),
+        groups=(GroupRequest(groups=tuple(map(Selector.literal, sorted(groups)))),) if groups else (),
+    )
+    candidates = [action.address for action in saved.actions]
+    return ScanRequest.union([planner.scan_request(by_address.values(), now_ms, candidates=candidates), orphans])
 
 
 @gc_paused()
@@ -118,11 +141,14 @@ def _decision(
     return Outcome(action=action, status=status, detail=detail, held=held)
 
 
+def _selects(policy: Policy, address: Address) -> bool:
+    claimed = policy.claimed_partitions(address.name)
+    return bool(policy.select_among({address.name})) and (claimed is None or address.partition in claimed)
+
+
 def _undecided(action: Operation, policy: Policy, snapshot: ClusterSnapshot) -> tuple[Status, str]:
     """Return why the planner decides nothing about the subject of an action, and how the action ends."""
-    name, number = action.address.name, action.address.partition
-    claimed = policy.claimed_partitions(name)
-    if name not in policy.select_among({name}) or not (claimed is None or number in claimed):
+    if not _selects(policy, action.address):
         return Status.BLOCKED, f"{policy.address} ({policy.declared_at}) does not select it any more"
     what = policy.SUBJECTS
     incomplete = snapshot.groups_incomplete if what == "groups" else snapshot.topics_incomplete

@@ -30,8 +30,16 @@ _AGAIN = "apply the same plan again: what is done is not done twice"
 _STATUSES: dict[Status, tuple[str, Severity, str]] = {
     Status.FAILED: ("FAILED", Severity.ERROR, f"read the broker's answer, correct the cause, then {_AGAIN}"),
     Status.NOT_ATTEMPTED: ("Not attempted", Severity.ERROR, f"before the plan expires, {_AGAIN}"),
-    Status.BLOCKED: ("Blocked", Severity.WARNING, "it is protected or never removed: change the manifests or leave it"),
-    Status.STALE: ("Stale", Severity.WARNING, "the cluster changed since the plan: plan again and review the rest"),
+    Status.BLOCKED: (
+        "Blocked",
+        Severity.WARNING,
+        "the manifests of now do not ask for it: plan again, or correct them",
+    ),
+    Status.STALE: (
+        "Stale",
+        Severity.WARNING,
+        "the cluster or a policy changed since the plan: plan again and review the rest",
+    ),
     Status.DEFERRED: (
         "Deferred",
         Severity.PLAIN,

@@ -19,13 +19,15 @@ from tests.strategies.planner_inputs import PlannerInput, later_day, later_days,
 
 OFTEN = settings(max_examples=max(400, settings.default.max_examples))
 """Of few pairs of days an action remains."""
-NOT_DUE, GUARD, IDLE_FOR = "nothing is due any more", "beyond review: the guard", "beyond review: idleFor"
+NOT_DUE, GUARD, IDLE_FOR = "nothing is due any more", "beyond review: a condition", "beyond review: idleFor"
+_CONDITIONS = tuple(f"beyond review: {field} is " for field in ("consumers", "unreadBy", "exceptGroups", "every"))
 Reason = tuple[Status, str]
 
 OF_FACTS: frozenset[Reason] = frozenset(
     {
         (Status.SATISFIED, NOT_DUE),  # a rule keeps more by now, or the tolerance covers the leaders
         (Status.STALE, "B204"),  # a group is behind the floor of now, which is above the saved target
+        (Status.BLOCKED, "B215"),  # the topic is kept for ever by now, which the old rules did not know
         (Status.STALE, "B304"),  # the group was active by other evidence than its newest record
         (Status.NOT_ATTEMPTED, "B103"),  # a fact that only the rule needs, such as an offset of an instant
         (Status.NOT_ATTEMPTED, "B104"),  # the same, and it is below zero
@@ -90,7 +92,9 @@ def reason_of(outcome: Outcome) -> Reason:
     if outcome.status is Status.WAITING:
         return outcome.status, "held" if outcome.held else "clock"
     code = re.search(r"\((B\d{3})\)$", outcome.detail)
-    words = (NOT_DUE, GUARD, IDLE_FOR)
+    if outcome.detail.startswith(_CONDITIONS):
+        return outcome.status, GUARD
+    words = (NOT_DUE, IDLE_FOR)
     return outcome.status, code[1] if code else next(filter(outcome.detail.startswith, words), outcome.detail)
 
 

@@ -181,3 +181,42 @@ def test_variables_of_a_hook_name_no_other_repository(
     places = {"GIT_DIR": other / ".git", "GIT_WORK_TREE": other, "GIT_INDEX_FILE": other / ".git" / "index"}
     monkeypatch.setenv(name, str(places[name]))
     assert source_of(checkout / "manifests") == (expected, False)
+
+
+def test_a_removed_folder_of_manifests_is_a_change(checkout: Path) -> None:
+    """A loop once took a checkout without a folder that its commit has for that commit."""
+    guards = checkout / "manifests" / "guards"
+    guards.mkdir()
+    (guards / "floor.yaml").write_text(OTHER)
+    git(checkout, "add", "-A")
+    git(checkout, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "guards")
+    assert source_of(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), False)
+    (guards / "floor.yaml").unlink()
+    guards.rmdir()
+    assert source_of(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), True)
+
+
+def test_the_last_manifest_of_a_root_is_a_change(checkout: Path) -> None:
+    """No file of the folder is left to tell where it was."""
+    aside = checkout / "more"
+    aside.mkdir()
+    (aside / "leaders.yaml").write_text(OTHER)
+    git(checkout, "add", "-A")
+    git(checkout, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "more")
+    (aside / "leaders.yaml").unlink()
+    loaded = files.load([checkout / "manifests"], now_ms=0).for_cluster("local").files
+    assert not gitops.git_source(loaded).dirty
+    assert gitops.git_source(loaded, [checkout / "manifests", aside]).dirty
+
+
+def test_a_file_that_a_link_leads_to_is_in_its_checkout(checkout: Path, tmp_path: Path) -> None:
+    """A journal that a commit delivers, reached through a link, once released manifests."""
+    link = tmp_path / "link"
+    link.symlink_to(checkout / "manifests")
+    journal = link / ".reconciler" / "local.jsonl"
+    journal.parent.mkdir()
+    journal.write_text("")
+    assert gitops.is_outside_of_git(journal)
+    git(checkout, "add", "-A")
+    assert not gitops.is_outside_of_git(journal)
+    assert not gitops.is_outside_of_git(journal.resolve())

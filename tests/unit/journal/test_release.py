@@ -195,6 +195,20 @@ def test_an_older_program_refuses_the_line_aloud(journal: ActionJournal) -> None
         Codec(BatchLine, omit_none=True).decode(line.data.decode())
 
 
+@pytest.mark.parametrize(
+    "change", [('"released_at_ms"', '"released_at_us"'), ('{"v":5', '{"v":9'), ('{"v":5', '{"v":3'), ("{", "\0")]
+)
+def test_a_damaged_release_makes_no_older_one_count(journal: ActionJournal, change: tuple[str, str]) -> None:
+    """The newest release could not be found, and the one before it released its manifests again."""
+    journal.record_release(FIRST, run_id="run-1", at_ms=START_MS)
+    journal.record_release(SECOND, run_id="run-2", at_ms=START_MS + 1)
+    first, second = (line.data.decode() for line in journal.store.lines())
+    path = journal.store.path  # type: ignore[attr-defined]
+    path.write_text(f"{first}\n{second.replace(*change)}\n")
+    with pytest.raises(JournalUnavailable, match="damaged in the line that ends at byte"):
+        journal.newest_release(now_ms=START_MS + HOUR_MS)
+
+
 @pytest.mark.parametrize("change", [(FIRST, FIRST[:-1]), ('"who"', '"whom"'), (str(START_MS), "true")])
 def test_a_damaged_release_is_an_error(journal: ActionJournal, change: tuple[str, str]) -> None:
     """A record that cannot be read releases nothing, and is no reason to go on."""

@@ -15,6 +15,7 @@ from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import CLOCKS_APART_MAX_MS, Plan
 from reconciler.model.scan_request import ScanRequest
+from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, PartitionFacts, TopicFacts
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords
@@ -237,7 +238,7 @@ STALE: list[Row] = [
     (SECOND_PARTITION, floor(keep=LAST, partitions=[1]), [orders()], {}, "(B102)"),
     (AWAIT, UNREAD_BY, [orders(readers=(reader("billing", 101),))], {}, "(B206)"),
     (REMOVE, OLD, [group(state=GroupState.STABLE)], {}, "(B303)"),
-    (REMOVE, OLD, [group(type=GroupType.CONSUMER)], {}, "than the reviewed plan saw"),
+    (REMOVE, OLD, [group(type=GroupType.CONSUMER)], {}, "of type consumer, it was classic in the reviewed plan"),
     (REMOVE, OLD, [group(fingerprint="cd" * 32)], {}, "other commits than the reviewed plan saw"),
     (REMOVE, OLD, [group(newest_record=(17, 4712))], {}, "a newer record of the group"),
     (REMOVE, removal("old-*"), [group(idle=0)], {}, "(B304)"),
@@ -517,7 +518,10 @@ def test_waivers_must_be_valid_now() -> None:
 
 
 def test_only_the_subjects_of_the_plan_are_read_by_the_policies_of_now() -> None:
-    """With the instants of now. What no policy asks for any more is not read, and elections need no Spark."""
+    """With the instants of now; elections need no Spark.
+
+    What no policy asks for any more is read by its name alone, since it may be done.
+    """
     policies: list[Policy] = [floor("*", keep={"newerThan": "1h"}), removal("*"), LED]
     facts = snapshot(orders(at={0: 0, 3_600_000: 90, DAY + 3_600_000: 0}, leader=2), group("[ab]"), group("a", idle=0))
     plan = planned(policies, facts)
@@ -528,7 +532,11 @@ def test_only_the_subjects_of_the_plan_are_read_by_the_policies_of_now() -> None
         LATER_MS - DAY - 3_600_000,
     }
     assert [(part.only, part.activity) for part in request.groups] == [(frozenset({"[ab]"}), True)]
-    assert recheck.scan_request(plan, [], LATER_MS) == ScanRequest()
+    orphans = recheck.scan_request(plan, [], LATER_MS)
+    assert [(part.topics, part.partitions) for part in orphans.topics] == [((Selector.literal("orders"),), {0})]
+    assert [part.groups for part in orphans.groups] == [(Selector.literal("[ab]"),)]
+    assert (orphans.readers, orphans.cluster_records) == (False, False)
+    assert not any(part.activity for part in orphans.groups)
     assert not recheck.scan_request(ELECT, policies, LATER_MS).spark
     assert recheck.scan_request(examples.plan(), policies, LATER_MS) == ScanRequest()
 

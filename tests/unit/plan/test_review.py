@@ -156,17 +156,17 @@ def test_a_recreated_topic_is_beyond_review() -> None:
 
 
 @pytest.mark.parametrize(
-    "guard",
+    ("guard", "words"),
     [
-        {"consumers": LagPolicy.IGNORE},
-        {"named": ("billing",)},
-        {"except_groups": ("*",)},
-        {"every_ms": 1},
+        ({"consumers": LagPolicy.IGNORE}, "consumers is ignore, it was block"),
+        ({"named": ("billing",)}, "unreadBy is billing, it was not set"),
+        ({"except_groups": ("*",)}, "exceptGroups is *, it was not set"),
+        ({"every_ms": 30_000}, "every is 30s, it was not set"),
     ],
 )
-def test_another_guard_is_beyond_review(guard: dict[str, Any]) -> None:
-    """A manifest that changed after the review needs another review."""
-    assert beyond(purge(**guard), purge()) == "the guard for its readers is not the one that was reviewed"
+def test_another_guard_is_beyond_review(guard: dict[str, Any], words: str) -> None:
+    """A manifest that changed after the review needs another review. The reason names what changed."""
+    assert beyond(purge(**guard), purge()) == f"{words} in the reviewed plan"
 
 
 def test_a_consumer_that_was_not_reviewed_is_beyond_review() -> None:
@@ -194,7 +194,7 @@ def test_a_group_that_changed_is_beyond_review() -> None:
     moved = removal(fingerprint="cd" * 32)
     assert beyond(moved, removal()) == "the group has other commits than the reviewed plan saw"
     other = removal(type=GroupType.CONSUMER)
-    assert beyond(other, removal()) == "the group has other commits than the reviewed plan saw"
+    assert beyond(other, removal()) == "the group is of type consumer, it was classic in the reviewed plan"
 
 
 def test_groups_of_except_groups_bind_nothing() -> None:
