@@ -83,6 +83,11 @@ class Preconditions:
     def __post_init__(self) -> None:
         _excluder(self.except_groups)
 
+    @property
+    def conditions(self) -> tuple[object, ...]:
+        """All but the accepted readers."""
+        return self.consumers, self.named, self.except_groups, self.every_ms
+
     def describe_change(self, before: "Preconditions") -> str:
         """Say which conditions are not those that were reviewed."""
         every, every_before = (() if of.every_ms is None else (format_duration(of.every_ms),) for of in (self, before))
@@ -436,7 +441,7 @@ class DeleteRecords(FoldableOperation):
         further_behind = next((r for r in binding if r.committed < positions.get(r.group, before_offset)), None)
         if before.topic_id != now.topic_id:
             reason = f"the reviewed plan is about topic id {before.topic_id}, the topic is {now.topic_id} by now"
-        elif replace(self.guard, accepted=()) != replace(reviewed.guard, accepted=()):
+        elif self.guard.conditions != reviewed.guard.conditions:
             reason = self.guard.describe_change(reviewed.guard)
         elif before_offset <= now.log_start:
             reason = f"larger: reviewed up to {before_offset}, which is gone; {self.before_offset} was not reviewed"
@@ -474,6 +479,9 @@ class DeleteRecords(FoldableOperation):
         A group without a commit by now was not seen to catch up, so the check right before the request
         still looks for it.
         """
+        is_same = (saved.seen.log_start, saved.seen.high_watermark) == (self.seen.log_start, self.seen.high_watermark)
+        if is_same and not saved.guard.accepted and not self.guard.accepted:
+            return self
         watched = tuple(reader for reader in saved.guard.watched if reader.committed < self.before_offset)
         seen = replace(self.seen, log_start=saved.seen.log_start, high_watermark=saved.seen.high_watermark)
         by_named = self.consumed_by_named and not watched

@@ -86,19 +86,8 @@ def plan(
     policies = list(policies)
     targeted = find_targets(targets, policies)
     addresses = _asked(targeted, candidates)
-    # What blocks the topic or the policy of a target blocks the target.
-    above = {address for target in addresses or () for address in with_parents(target)}
-    of_policy = None if addresses is None else _by_policy(addresses)
-    selections = sorted((policy.select(snapshot) for policy in policies), key=lambda s: s.policy.address)
-    conflicts = ConflictIndex(selections)
-    planned = [s for s in selections if s.policy.mode in modes and (addresses is None or s.policy.address in above)]
-    decisions = sort_decisions(
-        decision
-        for selection in planned
-        for decision in _decide(_narrow(selection, of_policy), conflicts, cluster.protection, snapshot)
-        # Narrowing never changes a decision, only whether it is part of the plan.
-        if addresses is None or decision.address in above or not addresses.isdisjoint(with_parents(decision.address))
-    )
+    planned, found = decide(cluster, policies, snapshot, addresses=addresses, modes=modes)
+    decisions = sort_decisions(found)
     decided_targets = _find_decided(targeted, decisions, snapshot) if targeted else frozenset()
     planned_policies = [selection.policy for selection in planned]
     return Plan(
@@ -118,6 +107,34 @@ def plan(
             if policy.metadata.owner is not None or policy.metadata.reason is not None
         ),
     )
+
+
+def decide(
+    cluster: Cluster,
+    policies: Iterable[Policy],
+    snapshot: ClusterSnapshot,
+    *,
+    addresses: frozenset[Address] | None,
+    modes: Collection[Mode] = ALL_MODES,
+) -> tuple[Sequence[Selection], Iterator[Decision]]:
+    """Return what the planned policies select, and every decision: the one place that says what may happen.
+
+    `addresses` None: about all subjects. Other arguments as in `plan`.
+    """
+    # What blocks the topic or the policy of a target blocks the target.
+    above = {address for target in addresses or () for address in with_parents(target)}
+    of_policy = None if addresses is None else _by_policy(addresses)
+    selections = sorted((policy.select(snapshot) for policy in policies), key=lambda s: s.policy.address)
+    conflicts = ConflictIndex(selections)
+    planned = [s for s in selections if s.policy.mode in modes and (addresses is None or s.policy.address in above)]
+    decisions = (
+        decision
+        for selection in planned
+        for decision in _decide(_narrow(selection, of_policy), conflicts, cluster.protection, snapshot)
+        # Narrowing never changes a decision, only whether it is part of the plan.
+        if addresses is None or decision.address in above or not addresses.isdisjoint(with_parents(decision.address))
+    )
+    return planned, decisions
 
 
 def _warnings(cluster: Cluster | None, planned: Iterable[Selection], snapshot: ClusterSnapshot) -> Iterator[Unmatched]:

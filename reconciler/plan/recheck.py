@@ -51,10 +51,14 @@ def scan_request(saved: Plan, policies: Iterable[Policy], now_ms: int) -> ScanRe
     Where no policy asks for an action any more, its subject is read all the same: it may be done.
     """
     by_address = {policy.address: policy for policy in policies}
+    names = defaultdict[Address, set[str]](set)
+    for action in saved.actions:
+        names[action.address.policy_address].add(action.address.name)
+    selected = {at: by_address[at].select_among(of) for at, of in names.items() if at in by_address}
     topics, groups = defaultdict[str, set[int]](set), set[str]()
     for action in saved.actions:
-        address, policy = action.address, by_address.get(action.address.policy_address)
-        if policy is not None and _selects(policy, address):
+        address, at = action.address, action.address.policy_address
+        if address.name in selected.get(at, ()) and _claims(by_address[at], address):
             continue
         if address.partition < 0:
             groups.add(address.name)
@@ -84,14 +88,9 @@ def recheck(
     cluster_ids = {"the brokers are": snapshot.cluster_id, f"{cluster.address} names": cluster.spec.cluster_id}
     saved.check_usable(snapshot.observed_at_ms, cluster_ids)
     _check_subjects(operations)
-    decided = planner.plan(
-        cluster=cluster,
-        policies=policies,
-        waivers=waivers,
-        snapshot=snapshot,
-        candidates=[action.address for action in operations],
-    )
-    decisions = {decision.address: decision for decision in decided.decisions}
+    asked = frozenset(action.address for action in operations)
+    _selections, decided = planner.decide(cluster, policies, snapshot, addresses=asked)
+    decisions = {decision.address: decision for decision in decided}
     by_address = {policy.address: policy for policy in policies}
     bounded, remaining, outcomes, done = list[Operation](), list[Operation](), list[Outcome](), list[Outcome]()
     for action in operations:
@@ -141,14 +140,14 @@ def _decision(
     return Outcome(action=action, status=status, detail=detail, held=held)
 
 
-def _selects(policy: Policy, address: Address) -> bool:
+def _claims(policy: Policy, address: Address) -> bool:
     claimed = policy.claimed_partitions(address.name)
-    return bool(policy.select_among({address.name})) and (claimed is None or address.partition in claimed)
+    return claimed is None or address.partition in claimed
 
 
 def _undecided(action: Operation, policy: Policy, snapshot: ClusterSnapshot) -> tuple[Status, str]:
     """Return why the planner decides nothing about the subject of an action, and how the action ends."""
-    if not _selects(policy, action.address):
+    if not (policy.select_among({action.address.name}) and _claims(policy, action.address)):
         return Status.BLOCKED, f"{policy.address} ({policy.declared_at}) does not select it any more"
     what = policy.SUBJECTS
     incomplete = snapshot.groups_incomplete if what == "groups" else snapshot.topics_incomplete
