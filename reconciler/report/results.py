@@ -38,7 +38,7 @@ _STATUSES: dict[Status, tuple[str, Severity, str]] = {
     Status.STALE: (
         "Stale",
         Severity.WARNING,
-        "the cluster or a policy changed since the plan: plan again and review the rest",
+        "the cluster or a policy changed: plan again and review the rest",
     ),
     Status.DEFERRED: (
         "Deferred",
