@@ -220,10 +220,12 @@ def _retention(entries: Mapping[str, ConfigEntry] | Unknown) -> RetentionFacts:
     if isinstance(entries, Unknown):
         missing = replace(entries, reason=f"cleanup.policy: {entries.reason}")
         return RetentionFacts(missing, missing)
-    if lacking := [name for name in ("cleanup.policy", "retention.ms", "retention.bytes") if name not in entries]:
-        unknown = Unknown(f"{lacking[0]}: not among the topic's configs")
-        return RetentionFacts(unknown, unknown)
-    policy = frozenset(filter(None, map(str.strip, entries["cleanup.policy"].value.split(","))))
+    policy: frozenset[str] | Unknown = Unknown("cleanup.policy: not among the topic's configs")
+    if "cleanup.policy" in entries:
+        policy = frozenset(filter(None, map(str.strip, entries["cleanup.policy"].value.split(","))))
+    # A server may lack these: then only what a pattern selects is not decided.
+    if lacking := [name for name in ("retention.ms", "retention.bytes") if name not in entries]:
+        return RetentionFacts(policy, Unknown(f"{lacking[0]}: not among the topic's configs"))
     by_age, by_size = int(entries["retention.ms"].value), int(entries["retention.bytes"].value)
     if 0 <= by_age < _FOREVER_MS or by_size >= 0:
         return RetentionFacts(policy, None)
