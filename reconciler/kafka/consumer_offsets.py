@@ -42,6 +42,8 @@ _ONE_TOPIC_ID = b"\1\0\x10"
 _COMMIT_MS, _TOPIC_ID = slice(15, 23), slice(26, 42)
 # Big-endian times compare like their numbers, unless they are negative, which starts here.
 _NEGATIVE = b"\x80"
+_STREAMS_MEMBER = 19
+"""Key type of a member of a Streams group. It is set as long as the member belongs to the group (KIP-1071)."""
 _COLUMNS = (Message.key, Message.value, Message.timestamp, Message.offset)
 
 _BY_EVIDENCE = (
@@ -92,7 +94,7 @@ def read_commit_log(
     Group and topic: a topic id of the group's commits on the partition, with the newest offset
     committed under it (`topic_id` None: by a value version without ids). Group only: its newest
     activity, where its newest record is, the type that its records suggest, whether any of its keys
-    is still set, and the number of set commit keys. Neither: one partition of the log, with its
+    is still set, the number of set commit keys, and of members if it is a Streams group. Neither: one partition of the log, with its
     numbers of records, skipped (unknown key types) and malformed ones (`garbled`), its end, or an
     error.
 
@@ -258,6 +260,7 @@ class Reduction:
                 "seems": _group_type(known).value,
                 "live": any(state.value is not None for state in known),
                 "commit_keys": sum(state.is_commit and state.value is not None for state in known),
+                "members": sum(state.key.version == _STREAMS_MEMBER and state.value is not None for state in known),
             }
 
     def origins(self, requested: Mapping[str, Collection[str]] | None) -> Iterator[dict[str, Any]]:

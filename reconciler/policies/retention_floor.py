@@ -5,8 +5,9 @@ the scan: a second rule can only keep more. Then come the consumers that would m
 clock of `every`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
@@ -19,8 +20,10 @@ from reconciler.model.snapshot import (
     NOT_ASKED,
     ClusterSnapshot,
     ConsumerPosition,
+    GroupState,
     KeptForever,
     PartitionFacts,
+    TopicFacts,
     Unknown,
 )
 from reconciler.operations import Operation, checks
@@ -36,7 +39,7 @@ from reconciler.policies import fields
 from reconciler.policies.base import Guards, ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
 from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.text.escape import quoted
-from reconciler.text.formatting import count, format_duration, format_instant
+from reconciler.text.formatting import count, first_few, format_duration, format_instant
 
 DEFAULT_EVERY_MS = 30_000
 """Kafka Streams' `repartition.purge.interval.ms`."""
@@ -46,6 +49,8 @@ _HELD_BY_MAX = 20
 _NAME_OF_NO_GROUP = "\N{SNOWMAN} no group has this name"
 """A pattern that matches it matches every name."""
 
+TRANSACTIONS = "__transaction_state"
+"""The topic that brokers create for the first transactional producer of a cluster."""
 _REPARTITION = "-repartition"
 """How the names of topics end that Kafka Streams keeps for ever and purges itself."""
 _RULES = ("newerThan", "since", "last", "fromOffset", "unreadBy")
@@ -321,12 +326,25 @@ class FloorEvaluator:
         self.is_excluded = checks.group_excluder(spec.except_groups or ())
         self.unknown_consumers = checks.unknown_consumers(snapshot, self.is_excluded)
         self.all_known = checks.unknown_consumers(snapshot, lambda _group: False) is None
+        self.caveat = cache(self._caveat)
+        self.has_transactions = TRANSACTIONS in snapshot.topics or snapshot.topics_incomplete is not None
         self.guard = Preconditions(
             consumers=spec.consumers,
             named=tuple(sorted(spec.keep.unread_by or ())),
             except_groups=tuple(sorted(selector.text for selector in spec.except_groups or ())),
             every_ms=policy.every_ms,
         )
+
+    @cached_property
+    def streams(self) -> Mapping[str, str]:
+        """A topic of Kafka Streams for each group that has one."""
+        return checks.topics_of_streams(self.snapshot.topics, self.snapshot.groups)
+
+    @cached_property
+    def traces(self) -> str:
+        """Topics and groups of programs that may read without a consumer group, in words."""
+        traces = checks.traces_of_unlisted_readers(self.snapshot)
+        return f"; traces of readers that Kafka does not list: {first_few(traces)}" if traces else ""
 
     def decide(self, partition: TopicPartition) -> Decision:
         """Return what the rules, the consumers and the clock say of one partition."""
@@ -353,7 +371,10 @@ class FloorEvaluator:
         if lowest.offset <= log_start:
             return Satisfied(address)
         before_offset, accepted, lagging = self._respect_consumers(lowest.offset, facts, observed)
-        clamp = (f"clamped to {before_offset}, where group {quoted(lagging[0].group)} stands",) if lagging else ()
+        words, next_step = self._advice(lagging) if lagging else ("", "")
+        clamp = (
+            (f"clamped to {before_offset}, where group {quoted(lagging[0].group)} stands{words}",) if lagging else ()
+        )
         higher = (f"{rule.name} alone: {rule.offset}" for rule in rules if rule is not lowest)
         topic = self.snapshot.topics.get(partition.topic)
         by_default = topic is not None and topic.kept_forever is KeptForever.BROKER
@@ -363,7 +384,6 @@ class FloorEvaluator:
             # Only a clamp lowers the target: nothing may go until these groups have read more.
             held_by = _names(reader for reader in lagging if reader.committed <= log_start)
             if log_start < min(rule.before for rule in rules):
-                next_step = "let it catch up, or name it in exceptGroups"
                 reason = f"{reason}, and nothing may go below that"
                 raise BlockReason("B204", reason, next_step=next_step, held_by=held_by)
             return Waiting(address=address, declared_at=policy.declared_at, reason=reason, held_by=held_by)
@@ -387,7 +407,70 @@ class FloorEvaluator:
             and self.all_known,
             # A fixed floor always counts as drift, a moving one once it was due `driftAfter` ago.
             drift=log_start < min(before_offset, *(rule.before for rule in rules)),
+            caveat=self.caveat(partition.topic),
+            may_have_gaps=self._may_have_gaps(observed, topic),
         )
+
+    def _may_have_gaps(self, observed: ObservedPartition, topic: TopicFacts | None) -> bool:
+        """Whether an offset need not be a record: a transaction marker, an aborted or a compacted one.
+
+        Without its topic of transactions a cluster has never had one. A finished one leaves no other trace.
+        """
+        policy = NOT_ASKED if topic is None else topic.cleanup_policy
+        is_compacted = isinstance(policy, Unknown) or "compact" in policy
+        return is_compacted or self.has_transactions or observed.last_stable_offset < observed.high_watermark
+
+    def _caveat(self, topic: str) -> str:
+        """Return why no consumer of a topic can hold its floor back; empty: at least one can."""
+        facts, rule = self.snapshot.topics.get(topic), self.guard.consumers
+        consumers = NOT_ASKED if facts is None else facts.consumers
+        if self.guard.named:
+            return ""
+        if isinstance(consumers, Unknown):
+            return f"whether any consumer guards it is not known: {consumers.reason}"
+        if not consumers:
+            reason = "no consumer is known"
+        elif rule is LagPolicy.IGNORE:
+            reason = f"{count(len(consumers), 'known consumer')} may be behind"
+        elif all(map(self.is_excluded, consumers)):
+            reason = f"exceptGroups names {'the' if len(consumers) == 1 else 'all'} {count(len(consumers), 'known consumer')}"
+        else:
+            return ""
+        return f'{reason}: "consumers: {rule}" guards nobody here{self.traces}'
+
+    def _lag_block(self, lagging: Sequence[ConsumerPosition], floor: int, log_start: int) -> BlockReason:
+        """Return the block of groups behind the floor, the last one first."""
+        last, more_groups = lagging[0], len(lagging) - 1
+        skipped = floor - max(last.committed, log_start)
+        at = "has no position here, but reads the topic," if last.implied else f"is at {last.committed}"
+        if last.refuted is not None:
+            at = f"has committed {last.refuted}, which is no offset of this log, so it restarts at {last.committed}"
+        words, next_step = self._advice(lagging)
+        more = (
+            f"; {count(more_groups, 'more group')} {'is' if more_groups == 1 else 'are'} behind" if more_groups else ""
+        )
+        reason = f"group {quoted(last.group)} {at} and would skip {skipped:,} records below {floor}{words}{more}"
+        return BlockReason("B204", reason, next_step=next_step, held_by=_names(lagging))
+
+    def _advice(self, lagging: Sequence[ConsumerPosition]) -> tuple[str, str]:
+        """Return what else is known of the last group, and what to do next.
+
+        A group with members is in use, and one whose application keeps state elsewhere is idle on
+        purpose: neither is proposed for removal.
+        """
+        groups, topics = self.snapshot.groups, self.streams
+        facts = {reader.group: groups.get(reader.group) for reader in lagging}
+        kept = {
+            group: checks.state_elsewhere(group, NOT_ASKED if of_group is None else of_group.type, topics.get(group))
+            for group, of_group in facts.items()
+        }
+        clamp = "" if self.guard.consumers is LagPolicy.CLAMP else "say consumers: clamp, "
+        if (elsewhere := kept[lagging[0].group]) is not None:
+            return f"; {elsewhere[0]}", f"{elsewhere[1]}, {clamp}or name it in exceptGroups"
+        are_idle = all(of_group is not None and of_group.state is GroupState.EMPTY for of_group in facts.values())
+        if are_idle and not any(kept.values()):
+            return "", f"let it catch up, {clamp}name it in exceptGroups, or remove it if nothing uses it"
+        return "", f"let it catch up, {clamp}or name it in exceptGroups"
 
     def _rules(self, facts: PartitionFacts, observed: ObservedPartition) -> Iterator[RuleOffset]:
         """Yield each rule's offset, in the manifest's order, up to the end. Raises BlockReason."""
@@ -458,7 +541,7 @@ class FloorEvaluator:
         holding = [] if self.guard.consumers is LagPolicy.IGNORE else lagging
         holding.sort(key=lambda reader: (reader.committed, reader.group))
         if holding and self.guard.consumers is LagPolicy.BLOCK:
-            raise _lag_block(holding, floor, observed.log_start)
+            raise self._lag_block(holding, floor, observed.log_start)
         target = holding[0].committed if holding else floor
         accepted = (AcceptedLag(reader.group, reader.committed) for reader in behind if reader.committed < target)
         return target, tuple(sorted(accepted)), holding
@@ -481,15 +564,3 @@ def _names(readers: Iterable[ConsumerPosition]) -> tuple[str, ...]:
     """Return the groups that hold a partition back; none where too many do to remove them all."""
     names = sorted({reader.group for reader in readers})
     return tuple(names) if len(names) <= _HELD_BY_MAX else ()
-
-
-def _lag_block(lagging: Sequence[ConsumerPosition], floor: int, log_start: int) -> BlockReason:
-    """Return the block of groups behind the floor, the last one first."""
-    last, more_groups = lagging[0], len(lagging) - 1
-    skipped = floor - max(last.committed, log_start)
-    position = "has no position here, but reads the topic," if last.implied else f"is at {last.committed}"
-    if last.refuted is not None:
-        position = f"has committed {last.refuted}, which is no offset of this log, so it restarts at {last.committed}"
-    more = f"; {count(more_groups, 'more group')} {'is' if more_groups == 1 else 'are'} behind" if more_groups else ""
-    reason = f"group {quoted(last.group)} {position} and would skip {skipped:,} records below {floor}{more}"
-    return BlockReason("B204", reason, held_by=_names(lagging))

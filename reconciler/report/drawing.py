@@ -97,7 +97,7 @@ def draw_spread(amounts: Sequence[int]) -> Markup:
 
 def _at(move: OffsetMove, offset: int) -> float:
     """Return the place of an offset; one below the log start stands at the log start."""
-    return _share(max(0, offset - move.log_start), move.records)
+    return _share(max(0, offset - move.log_start), move.high_watermark - move.log_start)
 
 
 def _share(amount: float, total: float) -> float:

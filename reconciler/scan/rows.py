@@ -7,7 +7,7 @@ above the high watermark, where no commit can be.
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -55,7 +55,10 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of one scan by subject. Those of partitions by topic and number."""
+    """Rows of one scan by subject. Those of partitions by topic and number.
+
+    `consumers`: the groups that consume a topic, by topic.
+    """
 
     partitions: Mapping[str, Mapping[int, PartitionRow]]
     groups: Mapping[str, Row]
@@ -64,6 +67,7 @@ class Rows:
     readers: Mapping[tuple[str, int], Sequence[Position]] = field(default_factory=dict)
     origins: Mapping[tuple[str, int], Sequence[Origin]] = field(default_factory=dict)
     commit_ids: Mapping[str, Mapping[TopicPartition, tuple[int, str]]] = field(default_factory=dict)
+    consumers: Mapping[str, Collection[str]] = field(default_factory=dict)
 
 
 def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str, frozenset[str]]) -> Rows:
@@ -90,7 +94,10 @@ def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str,
         answers, "commit_ids", "group", "topic", "partition", "committed", "id"
     ):
         commit_ids[group][TopicPartition(topic, number)] = (commit[0], commit[1])
-    return Rows(partitions, _groups(answers, request), topics, runs, readers, origins, commit_ids)
+    consumers: defaultdict[str, set[str]] = defaultdict(set)
+    for group, topic in _records(answers, "consumers", "group", "topic"):
+        consumers[topic].add(group)
+    return Rows(partitions, _groups(answers, request), topics, runs, readers, origins, commit_ids, consumers)
 
 
 def _rows(answers: Iterable[Answer], table: str) -> Iterator[dict[str, Any]]:
