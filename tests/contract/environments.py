@@ -13,11 +13,12 @@ from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, list_topics
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import GroupState
+from reconciler.model.snapshot import GroupState, GroupType
 from reconciler.sandbox import client, tools
 from reconciler.sandbox.cluster import Cluster
 from tests import kafka_client
-from tests.fakes.cluster import LOG_PARTITIONS, FakeCluster
+from tests.e2e import raw_groups
+from tests.fakes.cluster import LOG_PARTITIONS, FakeCluster, FakeGroup
 from tests.fakes.error_table import InterpretingGateway
 
 
@@ -50,6 +51,10 @@ class Environment(Protocol):
 
     def member(self, group: str, topic: str) -> AbstractContextManager[None]:
         """Let a member that never commits read the topic during the block."""
+        ...
+
+    def streams_group(self, group: str, at: TopicPartition, offset: int) -> None:
+        """Create a group of the Streams protocol without members that has committed once."""
         ...
 
     def change_preferred_leader(self, at: TopicPartition) -> None:
@@ -99,6 +104,10 @@ class FakeEnvironment:
         self.cluster.join(group, topic)
         yield
         self.cluster.leave(group)
+
+    def streams_group(self, group: str, at: TopicPartition, offset: int) -> None:
+        self.cluster.groups[group] = FakeGroup(type=GroupType.STREAMS, hidden=True)
+        self.cluster.commit(group, {at: offset})
 
     def change_preferred_leader(self, at: TopicPartition) -> None:
         """Change the preferred leader of a partition; the leader stays."""
@@ -159,6 +168,11 @@ class RealEnvironment:
                 lambda: self.gateway.read_groups([group])[group].state is GroupState.STABLE, 30, f"{group} to be stable"
             )
             yield
+
+    def streams_group(self, group: str, at: TopicPartition, offset: int) -> None:
+        raw_groups.join_streams_group(self.servers, group, at.topic)
+        raw_groups.leave_streams_group(self.servers, group)
+        raw_groups.commit(self.servers, group, at.topic, at.partition, offset)
 
     def change_preferred_leader(self, at: TopicPartition) -> None:
         """Change the preferred leader of a partition; the leader stays."""
