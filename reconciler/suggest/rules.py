@@ -341,7 +341,7 @@ class _Analysis:
         facts = self.facts.snapshot.topics[topic]
         assert isinstance(facts.records, int)
         share = f" ({percent(min(100.0, 100 * records / facts.records))})" if facts.records else ""
-        size = f"{count(records, 'record')}{share} on {count(len(purges), 'partition')}"
+        size = f"{count(records, purges[0].noun)}{share} on {count(len(purges), 'partition')}"
         readers = self.facts.readers[topic]
         waits_for = [] if isinstance(readers, Unknown) else sorted(readers & self.leaving)
         evidence = [f"{size} {_have(records)} been read by {_groups(groups)}"]
