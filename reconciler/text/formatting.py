@@ -79,7 +79,7 @@ def round_up(value: float) -> float:
     The noise of a division (1.1 * 10 is 11.000000000000002) is no share. A number of a plan file may be
     of any size, and a large one has no tenths.
     """
-    return value if value >= _WITHOUT_TENTHS else math.ceil(value * 10 - 1e-9) / 10
+    return value if abs(value) >= _WITHOUT_TENTHS else math.ceil(value * 10 - 1e-9) / 10
 
 
 def broker_ids(ids: Iterable[int]) -> str:
