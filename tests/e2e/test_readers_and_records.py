@@ -55,6 +55,8 @@ def test_a_streams_group_is_removed_once_it_is_empty_and_comes_back(cluster: Clu
     Streams groups were never removed, although a changed topology needs it.
     """
     topic = create_topic(cluster, f"streams-{uuid4().hex[:8]}")
+    # Creates __consumer_offsets on a new cluster.
+    client.commit(cluster.bootstrap_servers, f"reader-{topic}", {(topic, 0): 100})
     group, address = f"app-{topic}", f"GroupRemoval/dead/app-{topic}"
     write_manifests(tmp_path, cluster, REMOVAL % group)
     raw_groups.join_streams_group(cluster.bootstrap_servers, group, topic)
