@@ -141,8 +141,11 @@ class Settings:
     ] = False
 
 
-def accepts_settings(command: Callable[..., int | None]) -> Callable[..., int | None]:
-    """Return `command(settings, …)` with each common option by name. Exit code None: 0."""
+def accepts_settings(command: Callable[..., int | None], description: str | None = None) -> Callable[..., int | None]:
+    """Return `command(settings, …)` with each common option by name. Exit code None: 0.
+
+    `description`: of its help; None: that of the function.
+    """
 
     def wrapper(**arguments: Any) -> int | None:
         settings = Settings(**{name: arguments.pop(name) for name in common})
@@ -154,6 +157,7 @@ def accepts_settings(command: Callable[..., int | None]) -> Callable[..., int | 
         option.rich_help_panel = COMMON_PANEL
     _settings, *own = inspect.signature(command).parameters.values()
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (*own, *common.values())]
-    wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
+    wrapper.__name__ = getattr(command, "__name__", "command")  # the sandbox's commands are called like their functions
+    wrapper.__doc__ = description or command.__doc__
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return wrapper
