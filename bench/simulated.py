@@ -41,7 +41,8 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, GroupType, PartitionFacts, TopicFacts
 from reconciler.plan import limits, plan_file, planner, recheck
-from reconciler.report import plan_report, write_lines
+from reconciler.report.plan import plan_report
+from reconciler.report.terminal import write_lines
 from reconciler.scan import engines, task_rows
 from reconciler.scan import rows as answer_rows
 from reconciler.scan import scan as scan_module
@@ -252,7 +253,7 @@ def _plan_and_recheck(steps: Steps, manifests: ClusterManifests, path: Path) -> 
 def _scan(request: ScanRequest) -> ClusterSnapshot:
     session = KafkaSession(Connection(("127.0.0.1:9",)), cluster_id=CLUSTER_ID)
     return scan_module.scan(
-        request, session, observed_at_ms=NOW_MS, last_purges={}, engine=Engine(), progress=lambda _message: None
+        request, session, observed_at_ms=NOW_MS, last_purges={}, engine=Engine(), progress=lambda *_step: None
     )
 
 

@@ -132,7 +132,7 @@ class _Driver:
 
     def plan(self) -> Plan:
         with pipeline.Run(
-            manifests=self.manifests(), engine=self.engine, timeout_s=TIMEOUT_S, progress=lambda _line: None
+            manifests=self.manifests(), engine=self.engine, timeout_s=TIMEOUT_S, progress=lambda *_step: None
         ) as run:
             return pipeline.plan(run)
 
@@ -144,7 +144,7 @@ class _Driver:
             observed_at_ms=now_ms,
             last_purges=self.journal.last_purges(every_ms=1_000, now_ms=now_ms),
             engine=self.engine,
-            progress=lambda _line: None,
+            progress=lambda *_step: None,
         )
         return recheck.recheck(plan, manifests.cluster, manifests.policies, manifests.waivers, snapshot)
 
