@@ -63,19 +63,6 @@ EVERY = Selection(selectors=(Selector("*"),))
 """Every name; also the selection of a cluster."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequiredAccess:
-    """What the manifests require: facts for plans, and subjects that apply may change."""
-
-    needs: ScanRequest
-    purges: tuple[Selection, ...] = ()
-    removals: tuple[Selection, ...] = ()
-    elections: bool = False
-    journal_topic: str | None = None
-    requests: tuple[tuple[str, int, int], ...] = ()
-    """Name and protocol key of each request of apply, and the first sufficient version."""
-
-
 @dataclass(frozen=True, slots=True)
 class Permission:
     """An operation that a principal needs on resources. `breaks`: what fails without it.
@@ -101,6 +88,17 @@ class Permission:
         return tuple(sorted(names))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequiredAccess:
+    """What the manifests require: facts for plans, and `changes`, what the requests of apply need."""
+
+    needs: ScanRequest
+    changes: tuple[Permission, ...] = ()
+    journal_topic: str | None = None
+    requests: tuple[tuple[str, int, int], ...] = ()
+    """Name and protocol key of each request of apply, and the first sufficient version."""
+
+
 def requirements(required: RequiredAccess) -> list[Permission]:
     """All permissions that the manifests require. Applying also needs those of planning."""
     plan, apply, elections = Role
@@ -109,7 +107,7 @@ def requirements(required: RequiredAccess) -> list[Permission]:
     floors = [selection for selection, with_offsets in topics if with_offsets]
     groups = [Selection(selectors=n.groups, excluding=n.except_groups) for n in request.groups]
     journal = [Selection(selectors=(Selector(required.journal_topic),))] if required.journal_topic else []
-    to_elect = [EVERY] if required.elections else []
+    of_elections = journal if any(change.purpose is elections for change in required.changes) else []
     described = [*(selection for selection, _ in topics), *([EVERY] if request.cluster_records else [])]
     commit_log = [Selection(selectors=(Selector(COMMIT_LOG_TOPIC),))] if request.commit_log else []
     # A policy with `every` reads the journal.
@@ -134,13 +132,11 @@ def requirements(required: RequiredAccess) -> list[Permission]:
         Permission(plan, "DESCRIBE", "group", [*groups, EVERY] if request.readers else groups, no_group),
         Permission(plan, "READ", "topic", commit_log, no_commit_log),
         Permission(plan, "READ", "topic", journal if has_clock else [], no_clock),
-        Permission(apply, "DELETE", "topic", required.purges, "apply cannot delete these topics' records"),
-        Permission(apply, "DELETE", "group", required.removals, "apply cannot remove these groups"),
+        *required.changes,
         Permission(apply, "READ", "topic", [] if has_clock else journal, no_history),
         Permission(apply, "WRITE", "topic", journal, no_intent),
-        Permission(elections, "ALTER", "cluster", to_elect, "apply cannot elect leaders"),
-        Permission(elections, "READ", "topic", journal if to_elect else [], no_history),
-        Permission(elections, "WRITE", "topic", journal if to_elect else [], no_intent),
+        Permission(elections, "READ", "topic", of_elections, no_history),
+        Permission(elections, "WRITE", "topic", of_elections, no_intent),
     ]
 
 
@@ -261,7 +257,7 @@ def grants(required: RequiredAccess, purpose: Role, *, topics: Sequence[str], gr
     if purpose is Role.ELECTIONS:
         # The other policies belong to the other principals.
         metadata_only = tuple(request for request in required.needs.topics if not request.offsets)
-        required = replace(required, needs=ScanRequest(topics=metadata_only), purges=(), removals=())
+        required = replace(required, needs=ScanRequest(topics=metadata_only))
     granted: dict[Resource, set[str]] = {}
     for permission in requirements(required):
         if permission.purpose in (Role.PLAN, purpose):
@@ -291,15 +287,15 @@ def commands(principal: str, granted: Grants, *, bootstrap_servers: Sequence[str
 
 def _resources(permission: Permission, names: Mapping[str, Sequence[str]]) -> Iterator[Resource]:
     """Reads are harmless, so a pattern of theirs that is no prefix gets a grant for all names."""
-    kind, is_deletion = permission.resource, permission.operation == "DELETE"
+    kind, is_read = permission.resource, permission.purpose is Role.PLAN
     for selection in permission.selections:
         for selector in selection.selectors:
             prefix = _PREFIX_PATTERN.fullmatch(selector.text)
             if kind == "cluster":
                 yield Resource(kind)
-            elif prefix and not (is_deletion and _may_except(selection, prefix[1])):
+            elif prefix and (is_read or not _may_except(selection, prefix[1])):
                 yield Resource(kind, prefix[1], prefixed=True)
-            elif is_deletion:
+            elif not is_read:
                 narrowed = replace(selection, selectors=(selector,))
                 yield from (Resource(kind, name) for name in narrowed.matching(names[kind]))
             else:
