@@ -3,13 +3,12 @@
 import json
 import re
 from collections.abc import Collection
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from reconciler import pipeline, report
+from reconciler import pipeline
 from reconciler.apply import results as results_file
 from reconciler.cli import common, console, loading
 from reconciler.cli.codes import ALL_CODES, find_code, pages
@@ -26,6 +25,10 @@ from reconciler.plan import limits, plan_file
 from reconciler.plan.diff import compare
 from reconciler.plan.targets import find_candidates, find_subjects
 from reconciler.policies.fields import duration_ms
+from reconciler.report.annotations import write_annotations
+from reconciler.report.diff import diff_json, diff_report
+from reconciler.report.figures.plan import plan_figures
+from reconciler.report.plan import explain_report, plan_report
 from reconciler.text.escape import display_name
 from reconciler.text.formatting import count, format_duration, format_time, until
 from reconciler.text.suggest import did_you_mean
@@ -47,23 +50,26 @@ def show_plan(
     paths: Paths = None,
 ) -> None:
     """Write the plan in the selected formats, and for a terminal the next command."""
-    tree = partial(
-        report.plan_report,
-        plan,
-        full=full,
-        saved_to=str(saved_to) if saved_to else None,
-        with_next_step=with_next_step,
-        paths=[str(path) for path in paths or ()],
-    )
-    page = partial(report.plan_report, plan, full=full, pages=pages(settings.docs_url))
-    console.emit(
+    links = pages(settings.docs_url)
+
+    def text() -> console.Rendered:
+        tree = plan_report(
+            plan,
+            full=full,
+            saved_to=str(saved_to) if saved_to else None,
+            with_next_step=with_next_step,
+            paths=[str(path) for path in paths or ()],
+        )
+        return common.lines(tree, full=full)
+
+    common.show(
         settings,
         "a plan",
-        text=lambda: common.lines(tree(), full=full),
-        md=lambda: report.write_markdown(page()),
-        html=lambda: report.write_html([page()], [report.plan_figures(plan, pages=pages(settings.docs_url))]),
+        lambda: [plan_report(plan, full=full, pages=links)],
+        figures=lambda: [plan_figures(plan, pages=links)],
+        text=text,
         json=lambda: plan_file.lines(plan),
-        github=lambda: report.write_annotations(report.plan_report(plan)),
+        github=lambda: write_annotations(plan_report(plan)),
     )
 
 
@@ -213,14 +219,7 @@ def plan_diff(
 ) -> None:
     """Show what changed between two saved plans."""
     comparison = compare(plan_file.open_plan(old, proven=False), plan_file.open_plan(new, proven=False))
-    console.emit(
-        settings,
-        "a comparison",
-        text=lambda: common.lines(report.diff_report(comparison)),
-        md=lambda: report.write_markdown(report.diff_report(comparison)),
-        html=lambda: report.write_html([report.diff_report(comparison)]),
-        json=lambda: report.diff_json(comparison),
-    )
+    common.show(settings, "a comparison", lambda: [diff_report(comparison)], json=lambda: diff_json(comparison))
 
 
 @accepts_settings
@@ -330,5 +329,5 @@ def _explain_decision(subject: str, words: PlanAndPaths, settings: Settings) -> 
         if (code := did_you_mean(subject, ALL_CODES)) is None:
             raise
         raise UsageError(f"{error}, or the code {code}") from None
-    texts = [list(common.lines(report.explain_report(plan, address))) for address in addresses]
+    texts = [list(common.lines(explain_report(plan, address))) for address in addresses]
     return [line for number, text in enumerate(texts) for line in (["\n"] if number else []) + text]

@@ -34,17 +34,13 @@ from reconciler.model.snapshot import ClusterSnapshot, TopicFacts  # noqa: E402
 from reconciler.plan import drift, plan_file, planner, recheck  # noqa: E402
 from reconciler.plan.diff import Change, compare  # noqa: E402
 from reconciler.plan.review import restrict_to  # noqa: E402
-from reconciler.report import (  # noqa: E402
-    diff_report,
-    drift_report,
-    explain_report,
-    journal_report,
-    plan_report,
-    results_report,
-    write_annotations,
-    write_lines,
-    write_markdown,
-)
+from reconciler.report.annotations import write_annotations  # noqa: E402
+from reconciler.report.diff import diff_report  # noqa: E402
+from reconciler.report.drift import drift_report  # noqa: E402
+from reconciler.report.markdown import write_markdown  # noqa: E402
+from reconciler.report.plan import explain_report, plan_report  # noqa: E402
+from reconciler.report.results import journal_report, results_report  # noqa: E402
+from reconciler.report.terminal import write_lines  # noqa: E402
 
 NOW_MS = 1_800_000_000_000
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"

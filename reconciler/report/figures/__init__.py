@@ -13,7 +13,6 @@ from typing import TypeVar
 from reconciler.model.description import OffsetMove
 from reconciler.model.names import format_address, format_subject
 from reconciler.operations import Operation
-from reconciler.report.drawing import Bar
 from reconciler.report.tree import Severity
 from reconciler.text.phrase import Phrase, Span, escaped_name, sentence
 
@@ -37,6 +36,23 @@ class Tile:
     number: int
     severity: Severity
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of a bar: how much, and its class in the stylesheet, which the legend explains."""
+
+    amount: float
+    style: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """Segments beside each other, out of `total`. `mark`: an amount at which a line stands."""
+
+    segments: tuple[Segment, ...]
+    total: float
+    mark: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from reconciler.model.names import format_address
 from reconciler.plan.drift import DriftReport, PolicyTally
-from reconciler.report.drawing import Bar, Segment
-from reconciler.report.figures import ROWS_MAX, Chart, Figures, Row, Tile, slug
+from reconciler.report.figures import ROWS_MAX, Bar, Chart, Figures, Row, Segment, Tile, slug
 from reconciler.report.tree import Severity
 from reconciler.text.phrase import escaped_name
 

@@ -14,15 +14,16 @@ from reconciler.operations import Operation
 from reconciler.operations.base import DAY_MS
 from reconciler.plan.plan_file import section_of
 from reconciler.policies.cluster import LIMITS
-from reconciler.report.drawing import Bar, Segment
 from reconciler.report.figures import (
     ROWS_MAX,
     RULERS_MAX,
     WORST,
+    Bar,
     Chart,
     Figures,
     Row,
     Ruler,
+    Segment,
     Tile,
     TopicRulers,
     cut_table,

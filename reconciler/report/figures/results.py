@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from reconciler.apply.results import ResultRow
 from reconciler.model.names import GROUP_KINDS, Address, format_address, format_subject
 from reconciler.model.outcome import Outcome
-from reconciler.report.drawing import Bar, Segment
-from reconciler.report.figures import ROWS_MAX, Chart, Figures, Row, Tile, slug
+from reconciler.report.figures import ROWS_MAX, Bar, Chart, Figures, Row, Segment, Tile, slug
 from reconciler.report.results import address_of, severity_of
 from reconciler.report.tree import Severity
 from reconciler.text import formatting

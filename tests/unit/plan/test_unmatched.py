@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from reconciler import report
 from reconciler.cli import common
 from reconciler.cli import plan as command
 from reconciler.cli.settings import Settings
@@ -17,7 +16,9 @@ from reconciler.model.plan import Plan
 from reconciler.model.snapshot import Unknown
 from reconciler.plan import drift, plan_file
 from reconciler.policies import Policy
+from reconciler.report.drift import drift_report
 from reconciler.report.plan import explain_report
+from reconciler.report.terminal import write_lines
 from tests import rendering
 from tests.strategies.examples import plan_text
 from tests.strategies.facts import CLUSTER_ID, NOW_MS, cluster, floor, group, leaders, planned, removal, snapshot, topic
@@ -163,7 +164,7 @@ def test_each_report_shows_the_warning() -> None:
     """Text, Markdown, annotation and explanation, with the next step."""
     plan = plan_of(leaders("paymnets*"))
     (warning,) = plan.unmatched
-    explanation = [line.plain for line in report.write_lines(explain_report(plan, warning.policy))]
+    explanation = [line.plain for line in write_lines(explain_report(plan, warning.policy))]
     texts = [
         "\n".join(line.plain for line in rendering.text(plan)),
         rendering.markdown(plan),
@@ -182,7 +183,7 @@ def test_drift_shows_the_warning_and_stays_in_sync(tmp_path: Path) -> None:
     result = drift.report(plan_of(leaders("nothing-*", name="lost"), removal("nightly", name="found")))
     assert (result.in_sync, result.has_nothing_to_report, drift.exit_code([result])) == (True, False, 0)
     assert drift.parse(drift.dumps([result])) == (result,)
-    text = "\n".join(line.plain for line in report.write_lines(report.drift_report(result)))
+    text = "\n".join(line.plain for line in write_lines(drift_report(result)))
     assert "is in sync" in text
     assert "LeaderPolicy/lost" in text
     drift.write_metrics([result], tmp_path / "metrics")
