@@ -129,8 +129,7 @@ def read_earlier(path: Path, plan_digest: str) -> list[ResultRow]:
         text = path.read_text(encoding="utf-8") if path.is_file() else ""
         header, rows = parse(text) if text else (None, [])
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error_reason(error)
-        raise _unusable(path, f"is no results file that can be continued: {reason}") from None
+        raise _unusable(path, f"is no results file that can be continued: {error_reason(error)}") from None
     if header is not None and header.plan_digest != plan_digest:
         undo = "which may hold the offsets of groups that it removed"
         raise _unusable(path, f"has the results of another plan, {header.plan_digest}, {undo}")

@@ -13,7 +13,7 @@ from reconciler.apply import results as results_file
 from reconciler.cli import common, console, loading
 from reconciler.cli.codes import ALL_CODES, find_code, pages
 from reconciler.cli.loading import Paths, PlanAndPaths
-from reconciler.cli.settings import Format, Settings, accepts_settings
+from reconciler.cli.settings import Format, Settings, accepts_settings, parse_names
 from reconciler.clock import wall_clock_ms
 from reconciler.codec import HEAD_CHARS, document, document_kind
 from reconciler.errors import ExitCode, PlanUnusable, ReconcilerError, Refused, UsageError
@@ -94,18 +94,6 @@ def describe_findings(plan: Plan) -> dict[str, str]:
     return {"blocked": first, "unknown": " ".join(plan.incomplete), "unmatched": policies}
 
 
-def parse_findings(text: str) -> frozenset[str]:
-    """Return the findings of `--fail-on`, separated by commas. Raises UsageError for another word."""
-    words = [word.strip() for word in text.split(",")]
-    for word in words:
-        if word not in FINDINGS:
-            hint = did_you_mean(word, FINDINGS)
-            known = f"did you mean {hint}?" if hint else f"write {', '.join(FINDINGS)}, or some of them"
-            shown = display_name(word) if word else "an empty word"
-            raise UsageError(f"--fail-on: {shown} is no finding of a plan; {known}")
-    return frozenset(words)
-
-
 @accepts_settings
 def plan(
     settings: Settings,
@@ -148,7 +136,7 @@ def plan(
     The command changes nothing. `reconciler plan diff OLD NEW` compares two saved plans.
     """
     _refuse_misspelt_diff(paths)
-    findings = frozenset[str]() if fail_on is None else parse_findings(fail_on)
+    findings = [] if fail_on is None else parse_names("--fail-on", fail_on, FINDINGS)
     expires_after_ms = parse_duration("--expires-after", expires_after)
     if not 0 < expires_after_ms <= LONGEST_EXPIRY_MS:
         longest = format_duration(LONGEST_EXPIRY_MS)
@@ -239,7 +227,7 @@ def show(
         case "DriftReport":
             return _show_drift_report(saved, settings)
     planned = plan_file.read(saved)
-    has_expired = (now_ms := wall_clock_ms()) > planned.expires_at_ms
+    has_expired = (now_ms := wall_clock_ms()) >= planned.expires_at_ms
     show_plan(planned, settings, full=full, saved_to=saved, with_next_step=not has_expired)
     if has_expired:
         console.print_stderr(

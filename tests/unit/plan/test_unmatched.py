@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from reconciler.cli import common
 from reconciler.cli import plan as command
-from reconciler.cli.settings import Settings
+from reconciler.cli.settings import Settings, parse_names
 from reconciler.errors import ExitCode, UsageError
 from reconciler.manifest import files
 from reconciler.model.plan import Plan
@@ -207,7 +207,7 @@ def test_a_plan_fails_on_what_the_caller_names(
 ) -> None:
     """Exit code 3, as for a limit, and a line for each finding."""
     plan = plan_of(leaders("nothing-*", name="lost"), floor("absent", keep={"last": 60}))
-    assert command.exit_code(plan, detailed=True, fail_on=command.parse_findings(findings)) is code
+    assert command.exit_code(plan, detailed=True, fail_on=parse_names("--fail-on", findings, command.FINDINGS)) is code
     assert words in capsys.readouterr().err
 
 
@@ -221,15 +221,15 @@ def test_a_plan_fails_on_what_is_unknown(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("unmached", "--fail-on: unmached is no finding of a plan; did you mean unmatched?"),
-        ("blocked,", "--fail-on: an empty word is no finding of a plan; write blocked, unknown, unmatched"),
-        ("x\x1b", '--fail-on: "x\\u001b" is no finding'),
+        ("unmached", "--fail-on: unmached is unknown; did you mean unmatched?"),
+        ("blocked,", "--fail-on: an empty name is unknown; known: blocked, unknown, unmatched"),
+        ("x\x1b", '--fail-on: "x\\u001b" is unknown'),
     ],
 )
 def test_another_word_is_wrong_usage(text: str, words: str) -> None:
     """The message names the word and what may be written."""
     with pytest.raises(UsageError) as error:
-        command.parse_findings(text)
+        parse_names("--fail-on", text, command.FINDINGS)
     assert str(error.value).startswith(words)
 
 
