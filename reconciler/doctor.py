@@ -123,7 +123,7 @@ def write_permission(operation: type[Operation], *selections: Selection) -> Perm
         right.operation,
         right.resource,
         [EVERY] if is_of_cluster else selections,
-        f"brokers refuse each {operation.TITLE}",
+        f"apply cannot carry out any {operation.TITLE}",
     )
 
 

@@ -80,7 +80,7 @@ def a_checkup() -> ClusterCheck:
             resource="topic",
             total=1,
             missing=("clicks",),
-            breaks="brokers refuse each record deletion",
+            breaks="apply cannot carry out any record deletion",
         ),
         Permission(purpose=Role.APPLY, operation="DELETE", resource="group", total=1, breaks=""),
         Permission(
@@ -89,7 +89,7 @@ def a_checkup() -> ClusterCheck:
             resource="cluster",
             total=1,
             missing=("",),
-            breaks="brokers refuse each election",
+            breaks="apply cannot carry out any election",
         ),
     ]
     report = DoctorReport(
