@@ -285,7 +285,7 @@ def test_progress_says_what_a_reading_waits_for(engine: Engine, waits: str) -> N
     process.engine = engine
     process.child = SimpleNamespace(receive=lambda _timeout_s: frames.pop(0), has_ended=False)  # type: ignore[assignment]
     messages: list[str] = []
-    assert process._receive_answers("topics", 3, 60.0, messages.append) == [b"x"]
+    assert process._receive_answers("topics", 3, 60.0, lambda message, *_count: messages.append(message)) == [b"x"]
     states = [message.partition("(")[2].rpartition(",")[0] for message in messages]
     assert states == ["", waits, waits, "0 of 3 tasks", "2 of 3 tasks", "2 of 3 tasks"]
 
