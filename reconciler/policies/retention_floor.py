@@ -274,6 +274,7 @@ class RetentionFloor(Policy):
             readers=True,
             named_groups=frozenset(spec.keep.unread_by or ()),
             every_ms=self.every_ms,
+            records=True,
         )
         return ScanRequest(topics=(request,), topic_records=True, cluster_records=True)
 

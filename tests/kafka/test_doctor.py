@@ -17,13 +17,14 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from reconciler.cli.app import run as command_line
+from reconciler.doctor import write_permission
 from reconciler.kafka import doctor
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.permissions import RequiredAccess, Role, Selection
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.operations import OPERATIONS
+from reconciler.operations import OPERATIONS, DeleteRecords, ElectLeader
 from reconciler.sandbox import client as workload
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster, start, stop
@@ -351,13 +352,21 @@ def test_elections_are_granted_to_the_elections_principal_alone(secure_cluster: 
     """After these grants only the third principal has ALTER on the cluster; the doctor says what
     else it allows.
     """
-    required = RequiredAccess(needs=ScanRequest(topics=(TopicRequest(topics=(Selector("*"),)),)), elections=True)
+    required = RequiredAccess(
+        needs=ScanRequest(topics=(TopicRequest(topics=(Selector("*"),)),)), changes=(write_permission(ElectLeader),)
+    )
     reports = {user: doctor.run_checks(KafkaSession(connection(secure_cluster, user)), required) for user in USERS}
     may_elect = {
         user: not any(r.missing or r.unread for r in report.rights if r.purpose is Role.ELECTIONS)
         for user, report in reports.items()
     }
-    assert may_elect == {"ci-plan": False, "ci-apply": False, "ci-elections": True, "ci-none": False, "ci-earlier": False}
+    assert may_elect == {
+        "ci-plan": False,
+        "ci-apply": False,
+        "ci-elections": True,
+        "ci-none": False,
+        "ci-earlier": False,
+    }
     assert any("can grant every permission" in sentence for sentence in reports["ci-elections"].beyond)
     assert not any("can grant every permission" in sentence for sentence in reports["ci-apply"].beyond)
 
@@ -374,7 +383,7 @@ def test_the_doctor_reports_versions_clock_and_absent_names(secure_cluster: Clus
             topics=(TopicRequest(topics=(Selector("orders"), Selector("not-there")), offsets=True, readers=True),),
             groups=(GroupRequest(groups=(Selector("old-etl"),), activity=True),),
         ),
-        purges=(Selection(selectors=(Selector("not-there"),)),),
+        changes=(write_permission(DeleteRecords, Selection(selectors=(Selector("not-there"),))),),
         journal_topic="no-journal",
         requests=tuple(operation.API for operation in OPERATIONS),
     )
