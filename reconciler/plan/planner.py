@@ -14,6 +14,7 @@ from reconciler.model.plan import (
     Decision,
     Plan,
     PolicyInfo,
+    Satisfied,
     Skipped,
     Source,
     Undecided,
@@ -138,7 +139,7 @@ def decide(
     conflicts = ConflictIndex(selections)
     planned = [s for s in selections if s.policy.mode in modes and (addresses is None or s.policy.address in above)]
     decisions = (
-        decision
+        Satisfied(decision.address) if addresses is None and isinstance(decision, Satisfied) else decision
         for selection in planned
         for decision in _decide(_narrow(selection, of_policy), conflicts, cluster.protection, snapshot)
         # Narrowing never changes a decision, only whether it is part of the plan.

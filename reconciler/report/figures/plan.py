@@ -106,7 +106,7 @@ def plan_figures(plan: Plan, *, pages: Mapping[str, str] = NO_PAGES) -> Figures:
                 case IdleGroup():
                     idle.append(figure)
         elif state in ("blocked", "waiting"):
-            by_cause[section_of(decision), getattr(decision, "code", "") or decision.reason].append(decision)  # type: ignore[union-attr]
+            by_cause[section_of(decision), getattr(decision, "code", "") or decision.reason].append(decision)
     ordered = dict(sorted(topics.items(), key=lambda pair: (-pair[1].removed, -_blocked(pair[1]), pair[0])))
     records = sum(tally["records"] for tally in by_policy.values())
     return Figures(

@@ -63,7 +63,9 @@ def test_delete_is_granted_by_prefix_only_if_no_excepted_name_can_have_it(
 
 
 FLOOR_NEEDS = ScanRequest(
-    topics=(TopicRequest(topics=selectors("orders", "clicks-*"), offsets=True, readers=True, every_ms=30_000, records=True),),
+    topics=(
+        TopicRequest(topics=selectors("orders", "clicks-*"), offsets=True, readers=True, every_ms=30_000, records=True),
+    ),
     groups=(GroupRequest(groups=selectors("etl", "regex:console-.*"), activity=True),),
     cluster_records=True,
 )

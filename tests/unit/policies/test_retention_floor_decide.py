@@ -918,3 +918,12 @@ def test_the_action_has_the_mode() -> None:
     ).decisions
     assert isinstance(decision, DeleteRecords)
     assert decision.mode is Mode.CONTINUOUS
+
+
+def test_explain_says_why_a_partition_is_in_sync() -> None:
+    """A plan of named subjects has the rule's reason; a plan of all would grow by a third."""
+    facts = snapshot(partition(at={7 * DAY: 30, 8 * DAY: 30}, log_start=30), topic())
+    (decision,) = planned(floor(keep={"newerThan": "7d"}), facts, candidates={ADDRESS}).decisions
+    assert isinstance(decision, Satisfied)
+    assert decision.reason == "newerThan 7d resolves to offset 30; the log starts at 30"
+    assert [found.reason for found in planned(floor(keep={"newerThan": "7d"}), facts).decisions] == [""]
