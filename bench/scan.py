@@ -35,6 +35,7 @@ from bench.scan_rows import (
     warm_scan,
 )
 from bench.sizes import FULL, QUICK, Scan
+from reconciler.model.progress import Progress
 from reconciler.sandbox.jars import DEFAULT_VERSION
 
 FIGURES = Path(__file__).with_name("scan.json")
@@ -47,9 +48,9 @@ COLD_PHASES = {"plan", "plan-more", "memory"}
 
 
 @contextmanager
-def timed_progress() -> Iterator[Callable[[str], None]]:
+def timed_progress() -> Iterator[Progress]:
     start = time.monotonic()
-    yield lambda text: print(f"{time.monotonic() - start:7.1f} s  {text}", file=sys.stderr, flush=True)
+    yield lambda text, *_count: print(f"{time.monotonic() - start:7.1f} s  {text}", file=sys.stderr, flush=True)
 
 
 def measure(sizes: Scan, *, heap_mib: int, dry: bool, only: Collection[str] = PHASES) -> None:

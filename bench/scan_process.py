@@ -99,7 +99,7 @@ def measure_session(engine: Engine, servers: str) -> dict[str, float]:
     start = time.perf_counter()
     message_times: dict[str, float] = {}
 
-    def note_time(message: str) -> None:
+    def note_time(message: str, *_count: int) -> None:
         message_times.setdefault(message.partition(" ")[0], time.perf_counter() - start)
 
     task = scan_task(open_session(servers).connection, {})
@@ -122,7 +122,7 @@ def measure_scans(engine: Engine, servers: str, runs: int, names: Sequence[str])
                     observed_at_ms=now_ms(),
                     last_purges={},
                     engine=engine,
-                    progress=lambda message: print(message, file=sys.stderr),
+                    progress=lambda message, *_count: print(message, file=sys.stderr),
                 )
 
         scan_once()

@@ -52,7 +52,8 @@ from reconciler.model.snapshot import (
     TopicFacts,
 )
 from reconciler.plan import limits, plan_file, planner, recheck
-from reconciler.report import plan_report, write_lines
+from reconciler.report.plan import plan_report
+from reconciler.report.terminal import write_lines
 from reconciler.scan import engines, task_rows
 from reconciler.scan import rows as answer_rows
 from reconciler.scan import scan as scan_module
@@ -262,7 +263,7 @@ def _plan_and_recheck(steps: Steps, manifests: ClusterManifests, path: Path) -> 
         )
         return planned, planner.asked_lookups(planned.decisions)
 
-    planned, snapshot = scan_module.decide_with_lookups(_session(), snapshot, plan, lambda _message: None)
+    planned, snapshot = scan_module.decide_with_lookups(_session(), snapshot, plan, lambda *_step: None)
     del snapshot
     steps.mark("plan file")
     plan_file.write(planned, path)
@@ -278,7 +279,7 @@ def _plan_and_recheck(steps: Steps, manifests: ClusterManifests, path: Path) -> 
         checked = recheck.recheck(planned, manifests.cluster, manifests.policies, manifests.waivers, snapshot)
         return checked, checked.asked
 
-    checked, _snapshot = scan_module.decide_with_lookups(_session(), snapshot, check, lambda _message: None)
+    checked, _snapshot = scan_module.decide_with_lookups(_session(), snapshot, check, lambda *_step: None)
     steps.mark("")
     return {"decisions": len(planned.decisions), "actions": len(planned.actions), "rechecked": len(checked.remaining)}
 
@@ -289,7 +290,7 @@ def _session() -> KafkaSession:
 
 def _scan(request: ScanRequest) -> ClusterSnapshot:
     return scan_module.scan(
-        request, _session(), observed_at_ms=NOW_MS, last_purges={}, engine=Engine(), progress=lambda _message: None
+        request, _session(), observed_at_ms=NOW_MS, last_purges={}, engine=Engine(), progress=lambda *_step: None
     )
 
 

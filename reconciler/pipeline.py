@@ -30,6 +30,7 @@ from reconciler.model.action import Action, Mode
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
+from reconciler.model.progress import Progress
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, CommittedOffset, Lookups, Unknown
 from reconciler.operations import OPERATIONS, Operation
@@ -60,7 +61,7 @@ class Run(AbstractContextManager["Run"]):
     manifests: ClusterManifests
     engine: Engine
     timeout_s: float
-    progress: Callable[[str], None]
+    progress: Progress
     stop: Callable[[], bool] = lambda: False
     sending: Callable[[], None] = lambda: None
     last_purges: dict[TopicPartition, int] | None = None

@@ -22,9 +22,13 @@ CLOCKS_APART_MAX_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Satisfied:
-    """The subject is already as desired."""
+    """The subject is already as desired.
+
+    `reason`: why, in a sentence, only in a plan of a few subjects: a plan of all would grow by a third.
+    """
 
     address: Address
+    reason: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

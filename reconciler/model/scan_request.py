@@ -29,6 +29,8 @@ class TopicRequest:
     """Groups whose position is read wherever it is, with the topic id of the commit log."""
     all_groups: bool = False
     """Name every listed group, as `named_groups` does."""
+    records: bool = False
+    """A decision may look up single records, which needs READ on the topic."""
     every_ms: int | None = None
     """Purges of a partition within this time matter; None: none does."""
     only: Mapping[str, frozenset[int] | None] | None = None

@@ -279,6 +279,7 @@ class RetentionFloor(Policy):
             readers=True,
             named_groups=frozenset(spec.keep.unread_by or ()),
             every_ms=self.every_ms,
+            records=True,
         )
         return ScanRequest(topics=(request,), topic_records=True, cluster_records=True)
 
@@ -376,14 +377,14 @@ class FloorEvaluator:
         from_offset = None if keep.from_offset is None else keep.from_offset[partition.partition]
         is_held_by_transaction = observed.high_watermark > end and keep.has_only_times
         if end <= log_start and not is_held_by_transaction and (from_offset is None or from_offset <= end):
-            return Satisfied(address)
+            return Satisfied(address, f"the log starts at {log_start}, and what is committed ends at {end}")
         rules = list(self._rules(facts, observed))
         # Of two equal ones, a rule that no timestamp of the future holds back.
         lowest = min(rules, key=lambda rule: (rule.offset, rule.time is not None))
         hold = None if lowest.time is None else find_hold(facts, observed, lowest.time)
         if lowest.offset <= log_start:
             if hold is None:
-                return Satisfied(address)
+                return Satisfied(address, f"{lowest.words}; the log starts at {log_start}")
             if hold.overdue:
                 raise BlockReason("B217", hold.words, next_step=hold.next_step)
             return Waiting(address=address, declared_at=policy.declared_at, reason=hold.words)

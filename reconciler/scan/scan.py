@@ -27,6 +27,7 @@ from reconciler.kafka.topics import (
 )
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import TopicPartition
+from reconciler.model.progress import Progress
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
     NOT_ASKED,
@@ -39,7 +40,7 @@ from reconciler.model.snapshot import (
 )
 from reconciler.scan import chunking, engines, snapshot_builder
 from reconciler.scan.chunking import Chunk, PartitionRequest
-from reconciler.scan.engine import Engine, Progress
+from reconciler.scan.engine import Engine
 from reconciler.scan.rows import Rows, combine, compare_in_tasks
 from reconciler.scan.snapshot_builder import CommitLog
 from reconciler.scan.task_rows import Answer, ScanTask

@@ -133,7 +133,7 @@ class _Driver:
 
     def plan(self) -> Plan:
         with pipeline.Run(
-            manifests=self.manifests(), engine=self.engine, timeout_s=TIMEOUT_S, progress=lambda _line: None
+            manifests=self.manifests(), engine=self.engine, timeout_s=TIMEOUT_S, progress=lambda *_step: None
         ) as run:
             return pipeline.plan(run)
 
@@ -146,14 +146,14 @@ class _Driver:
             observed_at_ms=now_ms,
             last_purges=self.journal.last_purges(every_ms=1_000, now_ms=now_ms),
             engine=self.engine,
-            progress=lambda _line: None,
+            progress=lambda *_step: None,
         )
 
         def decide(snapshot: ClusterSnapshot) -> tuple[recheck.Recheck, Lookups]:
             checked = recheck.recheck(plan, manifests.cluster, manifests.policies, manifests.waivers, snapshot)
             return checked, checked.asked
 
-        return scan.decide_with_lookups(session, snapshot, decide, lambda _line: None)[0]
+        return scan.decide_with_lookups(session, snapshot, decide, lambda *_step: None)[0]
 
     def send(self, actions: Sequence[Action], digest: str, stop: Callable[[], bool]) -> Iterator[Outcome]:
         gateway = KafkaGateway(KafkaSession(self.connection))

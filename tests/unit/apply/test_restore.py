@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from reconciler import report
 from reconciler.apply import restore, results
 from reconciler.apply.restore import Removal, RestoreContext, find_removal
 from reconciler.apply.results import ResultsHeader, exit_code
@@ -20,6 +19,8 @@ from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset, GroupType
+from reconciler.report.restore import restore_plan_report, restore_report
+from reconciler.report.terminal import write_lines
 from reconciler.report.tree import Report
 from tests.fakes.cluster import FakeCluster, FakeGroup
 from tests.fakes.runs import removal, run
@@ -389,16 +390,16 @@ def test_the_partitions_of_a_topic_are_one_line(cluster: FakeCluster) -> None:
     planned = restore.plan(removal, cluster)
 
     def body(tree: Report) -> list[str]:
-        return [line.plain for line in report.write_lines(tree, width=None)][2:-2]
+        return [line.plain for line in write_lines(tree, width=None)][2:-2]
 
-    assert body(report.restore_plan_report(planned, "prod")) == [
+    assert body(restore_plan_report(planned, "prod")) == [
         "Do not write: 10 partitions of clicks, such as clicks[0] — offsets 20 to 29: the log starts at 30, above the offset",
         "Write: 2 partitions of orders — offsets 50 to 60",
         "Write: 30 partitions of clicks — offsets 30 to 59",
     ]
     context = RestoreContext(gateway=cluster, record=Events().record, stop=lambda: False, sending=lambda: None)
     outcomes = restore.restore(planned, context)
-    assert body(report.restore_report(removal, outcomes, "prod")) == [
+    assert body(restore_report(removal, outcomes, "prod")) == [
         "Not written: 10 partitions of clicks, such as clicks[0] — offsets 20 to 29: stale: the log starts at 30, above the offset",
         "Written: 2 partitions of orders — offsets 50 to 60: applied: written back",
         "Written: 30 partitions of clicks — offsets 30 to 59: applied: written back",
@@ -413,7 +414,7 @@ def test_a_topic_name_of_an_edited_file_stays_on_its_line(cluster: FakeCluster) 
     planned = restore.plan(removal, cluster)
     context = RestoreContext(gateway=cluster, record=Events().record, stop=lambda: True, sending=lambda: None)
     outcomes = restore.restore(planned, context)
-    for tree in (report.restore_plan_report(planned, "prod"), report.restore_report(removal, outcomes, "prod")):
-        text = "\n".join(line.plain for line in report.write_lines(tree, width=None, full=False))
+    for tree in (restore_plan_report(planned, "prod"), restore_report(removal, outcomes, "prod")):
+        text = "\n".join(line.plain for line in write_lines(tree, width=None, full=False))
         assert "\x1b" not in text
         assert "\n  + paid" not in text

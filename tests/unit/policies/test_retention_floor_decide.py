@@ -1005,3 +1005,12 @@ def test_offsets_need_not_be_records(facts: tuple[Any, ...], changes: dict[str, 
     """After transactions or compaction, and where a topic of transactions may be hidden."""
     assert acted({"last": 60}, partition(at={DAY: 100}), *facts, **changes).may_have_gaps
     assert not acted({"last": 60}, partition(at={DAY: 100}), topic("orders")).may_have_gaps
+
+
+def test_explain_says_why_a_partition_is_in_sync() -> None:
+    """A plan of named subjects has the rule's reason; a plan of all would grow by a third."""
+    facts = snapshot(partition(at={7 * DAY: 30, 8 * DAY: 30}, log_start=30), topic())
+    (decision,) = planned(floor(keep={"newerThan": "7d"}), facts, candidates={ADDRESS}).decisions
+    assert isinstance(decision, Satisfied)
+    assert decision.reason == "newerThan 7d resolves to offset 30; the log starts at 30"
+    assert [found.reason for found in planned(floor(keep={"newerThan": "7d"}), facts).decisions] == [""]
