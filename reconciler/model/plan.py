@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from reconciler.errors import PlanUnusable, WrongCluster
 from reconciler.model.action import Action
-from reconciler.model.bounds import OMIT_EMPTY, EpochMs, InstantMs, NonEmpty
+from reconciler.model.bounds import OMIT_DEFAULT, EpochMs, InstantMs, NonEmpty
 from reconciler.model.names import Address, SourceLocation, format_address
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import approximate_duration, format_instant
@@ -37,7 +37,7 @@ class Waiting:
     declared_at: SourceLocation
     reason: str
     until_ms: EpochMs | None = None
-    held_by: tuple[str, ...] = field(default=(), metadata=OMIT_EMPTY)
+    held_by: tuple[str, ...] = field(default=(), metadata=OMIT_DEFAULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Blocked:
     reason: str
     next_step: str
     unread: bool = False
-    held_by: tuple[str, ...] = field(default=(), metadata=OMIT_EMPTY)
+    held_by: tuple[str, ...] = field(default=(), metadata=OMIT_DEFAULT)
 
 
 Decision = Action | Satisfied | Waiting | Skipped | Blocked

@@ -13,8 +13,8 @@ _OFFSET_COMMIT, _JOIN_GROUP, _DELETE_GROUPS, _STREAMS_GROUP_HEARTBEAT = 8, 11, 4
 _NOT_YET = frozenset({14, 15, 16})  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 
 
-def commit(servers: str, group: str, topic: str, partition: int, offset: int) -> None:
-    """Commit an offset of a group without members, with any id (OffsetCommit version 2)."""
+def commit(servers: str, group: str, topic: str, partition: int, offset: int, metadata: bytes = b"") -> None:
+    """Commit an offset of a group without members, with any id and metadata (OffsetCommit version 2)."""
     body = b"".join(
         (
             _string(group),
@@ -22,8 +22,8 @@ def commit(servers: str, group: str, topic: str, partition: int, offset: int) ->
             _string(""),
             struct.pack(">qi", -1, 1),
             _string(topic),
-            struct.pack(">iiq", 1, partition, offset),
-            _string(""),
+            struct.pack(">iiqh", 1, partition, offset, len(metadata)),
+            metadata,
         )
     )
     # response: topics, its name, its partitions, its number, error
