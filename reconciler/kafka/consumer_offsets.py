@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 from confluent_kafka import Message
 
 from reconciler.kafka.futures import error_columns
-from reconciler.kafka.offsets import read_ends, read_records
+from reconciler.kafka.offsets import read_ends
+from reconciler.kafka.records import read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
 from reconciler.model.snapshot import GroupType, Unknown

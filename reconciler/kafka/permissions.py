@@ -124,6 +124,7 @@ def requirements(required: RequiredAccess) -> list[Permission]:
     no_commit_log = (
         "the last activity of groups cannot be read, nor groups that no list shows: removals and floors are blocked"
     )
+    no_record = "records cannot be looked up: rules by time are blocked, and a group counts as behind until it commits the floor"
     no_clock = "the purge clock cannot be read: policies with `every` are blocked"
     no_intent = "no intent can be stored, so apply sends nothing"
     no_history = "the actions of an interrupted run cannot be read: the next run does not report them"
@@ -134,6 +135,7 @@ def requirements(required: RequiredAccess) -> list[Permission]:
         Permission(plan, "DESCRIBE", "group", [*groups, EVERY] if request.readers else groups, no_group),
         Permission(plan, "READ", "topic", commit_log, no_commit_log),
         Permission(plan, "READ", "topic", journal if has_clock else [], no_clock),
+        Permission(plan, "READ", "topic", required.purges, no_record),
         Permission(apply, "DELETE", "topic", required.purges, "apply cannot delete these topics' records"),
         Permission(apply, "DELETE", "group", required.removals, "apply cannot remove these groups"),
         Permission(apply, "READ", "topic", [] if has_clock else journal, no_history),
@@ -290,16 +292,16 @@ def commands(principal: str, granted: Grants, *, bootstrap_servers: Sequence[str
 
 
 def _resources(permission: Permission, names: Mapping[str, Sequence[str]]) -> Iterator[Resource]:
-    """Reads are harmless, so a pattern of theirs that is no prefix gets a grant for all names."""
-    kind, is_deletion = permission.resource, permission.operation == "DELETE"
+    """A pattern that is no prefix gets a grant for all names, except to delete, and to read records."""
+    kind, is_narrow = permission.resource, permission.operation in ("DELETE", "READ")
     for selection in permission.selections:
         for selector in selection.selectors:
             prefix = _PREFIX_PATTERN.fullmatch(selector.text)
             if kind == "cluster":
                 yield Resource(kind)
-            elif prefix and not (is_deletion and _may_except(selection, prefix[1])):
+            elif prefix and not (is_narrow and _may_except(selection, prefix[1])):
                 yield Resource(kind, prefix[1], prefixed=True)
-            elif is_deletion:
+            elif is_narrow:
                 narrowed = replace(selection, selectors=(selector,))
                 yield from (Resource(kind, name) for name in narrowed.matching(names[kind]))
             else:

@@ -11,7 +11,8 @@ from operator import attrgetter
 from reconciler.errors import PlanUnusable, WrongCluster
 from reconciler.model.action import Action
 from reconciler.model.bounds import OMIT_DEFAULT, EpochMs, InstantMs, NonEmpty
-from reconciler.model.names import Address, SourceLocation, format_address
+from reconciler.model.names import Address, SourceLocation, TopicPartition, format_address
+from reconciler.model.snapshot import RecordLookup
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import approximate_duration, format_instant
 
@@ -68,6 +69,14 @@ class Blocked:
     next_step: str
     unread: bool = False
     held_by: tuple[str, ...] = field(default=(), metadata=OMIT_DEFAULT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undecided(Blocked):
+    """Blocked until these lookups of a partition are answered; none is asked twice."""
+
+    partition: TopicPartition
+    lookups: tuple[RecordLookup, ...]
 
 
 Decision = Action | Satisfied | Waiting | Skipped | Blocked

@@ -1,9 +1,10 @@
 """All facts of one scan: values, or Unknown; never zero or empty for what was not read."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from reconciler.model.bounds import OMIT_DEFAULT, Int32, Int64, NonEmpty
 from reconciler.model.names import TopicPartition
@@ -117,6 +118,40 @@ class ConsumerPosition:
     """The group's commit where it is no position; `committed` is the log start then."""
 
 
+class LookupKind(StrEnum):
+    """What a lookup finds.
+
+    FIRST, LAST: the first or the last record that a read-committed consumer is given at or above
+    `start` and below `end`; transaction markers and aborted records are none. NEWEST: the record with
+    the highest timestamp. UNCOMMITTED: the first record stamped at or after the epoch ms `start`, also
+    above the last stable offset.
+    """
+
+    FIRST = "first"
+    LAST = "last"
+    NEWEST = "newest"
+    UNCOMMITTED = "uncommitted"
+
+
+class RecordLookup(NamedTuple):
+    """A question about the records of one partition, which a decision asks once it knows its floor."""
+
+    kind: LookupKind
+    start: int = 0
+    end: int = 0
+
+
+Lookups = Mapping[TopicPartition, Sequence[RecordLookup]]
+"""What decisions ask, by partition."""
+
+
+class RecordStamp(NamedTuple):
+    """Where a record is and its timestamp in epoch ms; negative: it has none."""
+
+    offset: int
+    timestamp_ms: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
     """One requested partition. `leader` None: it has no leader now.
@@ -126,6 +161,8 @@ class PartitionFacts:
     record below the last stable offset, which was read before. `readers`: sorted by group; every group
     below `readers_below`, and every named group wherever it stands. `last_purge`: when records of it
     were last deleted, in epoch milliseconds; None: not within the longest `every` that was asked for.
+    `future_stamps[instant_ms]`: the timestamp of the record at `offsets_at[instant_ms]`, if it is later
+    than the scan. `lookups`: answers to what decisions asked; None: there is no such record.
     """
 
     partition: TopicPartition
@@ -140,6 +177,8 @@ class PartitionFacts:
     readers: tuple[ConsumerPosition, ...] | Unknown = NOT_ASKED
     readers_below: int | Unknown = NOT_ASKED
     last_purge: int | Unknown | None = NOT_ASKED
+    future_stamps: Mapping[int, int] = field(default_factory=dict)
+    lookups: Mapping[RecordLookup, RecordStamp | Unknown | None] = field(default_factory=dict)
 
 
 class KeptForever(StrEnum):

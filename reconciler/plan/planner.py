@@ -8,10 +8,20 @@ from reconciler.errors import UsageError, WrongCluster
 from reconciler.model.action import Mode
 from reconciler.model.block_reason import SILENT, BlockReason
 from reconciler.model.garbage import gc_paused
-from reconciler.model.names import GROUP_KINDS, Address, format_address
-from reconciler.model.plan import Blocked, Decision, Plan, PolicyInfo, Skipped, Source, Unmatched, sort_decisions
+from reconciler.model.names import GROUP_KINDS, Address, TopicPartition, format_address
+from reconciler.model.plan import (
+    Blocked,
+    Decision,
+    Plan,
+    PolicyInfo,
+    Skipped,
+    Source,
+    Undecided,
+    Unmatched,
+    sort_decisions,
+)
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import ClusterSnapshot
+from reconciler.model.snapshot import ClusterSnapshot, Lookups, RecordLookup
 from reconciler.operations import Operation
 from reconciler.operations.checks import Protection
 from reconciler.plan import limits
@@ -135,6 +145,15 @@ def decide(
         if addresses is None or decision.address in above or not addresses.isdisjoint(with_parents(decision.address))
     )
     return planned, decisions
+
+
+def asked_lookups(decisions: Iterable[Decision]) -> Lookups:
+    """Return what decisions need to know of the records of partitions; empty: every decision is made."""
+    undecided = (decision for decision in decisions if isinstance(decision, Undecided))
+    asked = defaultdict[TopicPartition, tuple[RecordLookup, ...]](tuple)
+    for decision in undecided:
+        asked[decision.partition] += decision.lookups
+    return {partition: tuple(dict.fromkeys(lookups)) for partition, lookups in asked.items()}
 
 
 def _warnings(cluster: Cluster | None, planned: Iterable[Selection], snapshot: ClusterSnapshot) -> Iterator[Unmatched]:

@@ -12,7 +12,7 @@ _TYPES = {
         (pa.bool_(), "internal listed live implied unanswered"),
         (pa.list_(pa.string()), "cleanup_policy"),
         (pa.list_(pa.int32()), "replicas in_sync"),
-        (pa.list_(pa.int64()), "instants offsets_at"),
+        (pa.list_(pa.int64()), "instants offsets_at stamps_at"),
     )
     for name in names.split()
 }

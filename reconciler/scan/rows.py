@@ -35,6 +35,7 @@ class PartitionRow(NamedTuple):
     last_stable_offset: int | None = None
     high_watermark: int | None = None
     offsets_at: Sequence[int | None] | None = None
+    stamps_at: Sequence[int | None] | None = None
     error: str | None = None
     unanswered: bool | None = None
 

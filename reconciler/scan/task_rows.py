@@ -31,7 +31,9 @@ from reconciler.scan.chunking import Chunk
 from reconciler.scan.columns import columns
 
 SCHEMAS: Mapping[str, pa.Schema] = {
-    "partitions": columns("topic! partition! log_start last_stable_offset high_watermark offsets_at error unanswered"),
+    "partitions": columns(
+        "topic! partition! log_start last_stable_offset high_watermark offsets_at stamps_at error unanswered"
+    ),
     # Records of the partitions that were read, and the number of these partitions.
     "topics": columns("topic! records! read!"),
     "groups": columns("group! error unanswered commits commit_topics fingerprint"),

@@ -13,7 +13,8 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import log_partition, read_commit_log
-from reconciler.kafka.offsets import Watermarks, read_records
+from reconciler.kafka.offsets import Watermarks
+from reconciler.kafka.records import read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
 from reconciler.model.snapshot import Cause, Unknown

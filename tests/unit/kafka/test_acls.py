@@ -78,7 +78,7 @@ def test_each_purpose_adds_its_own_rights_and_no_other() -> None:
         Resource("cluster"): {"Describe"},
         Resource("group", "*"): {"Describe"},
         Resource("topic", "*"): {"Describe"},
-        Resource("topic", "orders"): {"DescribeConfigs"},
+        Resource("topic", "orders"): {"DescribeConfigs", "Read"},
         Resource("topic", "clicks-", prefixed=True): {"DescribeConfigs"},
         Resource("topic", "__consumer_offsets"): {"Read"},
         Resource("topic", "_journal"): {"Read"},
@@ -136,9 +136,9 @@ def test_prefixes_are_commands_of_their_own() -> None:
     """
     selection = Selection(selectors=selectors("clicks-*", "orders"))
     granted = grants(RequiredAccess(needs=ScanRequest(), purges=(selection,)), Role.APPLY, topics=TOPICS, groups=GROUPS)
-    lines = [line.split("--operation ")[1] for line in commands("User:a", granted, bootstrap_servers=("b:1",))]
+    lines = [line.split("--operation ", 1)[1] for line in commands("User:a", granted, bootstrap_servers=("b:1",))]
     assert lines == [
         "Describe --cluster",
-        "Delete --topic clicks- --resource-pattern-type prefixed",
-        "Delete --topic orders",
+        "Delete --operation Read --topic clicks- --resource-pattern-type prefixed",
+        "Delete --operation Read --topic orders",
     ]

@@ -132,7 +132,7 @@ def test_since_before_1970_requests_instant_zero() -> None:
     """Brokers read negative timestamps as other requests: -2 is the start, -1 the end."""
     policy = floor(keep={"since": "1969-12-31T23:59:59Z"})
     assert policy.scan_request(NOW_MS).topics[0].instants_ms == (0,)
-    assert acted({"since": "1969-12-31T23:59:59Z"}, partition(at={NOW_MS: 3})).before_offset == 3
+    assert blocked({"since": "1969-12-31T23:59:59Z"}, partition(at={NOW_MS: 3})).code == "B216"
 
 
 def test_a_very_long_newer_than_requests_instant_zero() -> None:
@@ -236,7 +236,10 @@ def test_a_floor_at_or_below_the_log_start_is_satisfied() -> None:
 
 def test_a_last_stable_offset_below_the_log_start_is_satisfied() -> None:
     """A purge may go beyond an open transaction; then the last stable offset is below the log start."""
-    assert decide_partition({"newerThan": "7d"}, partition(log_start=60, last_stable_offset=50)) == Satisfied(ADDRESS)
+    ends = {"log_start": 60, "last_stable_offset": 50}
+    assert decide_partition({"newerThan": "7d"}, partition(at={7 * DAY: None, 8 * DAY: None}, **ends)) == Satisfied(
+        ADDRESS
+    )
     pinned = {"fromOffset": {"0": 50}, "unreadBy": ["missing"]}
     assert decide_partition(pinned, partition(log_start=60, last_stable_offset=50)) == Satisfied(ADDRESS)
     assert blocked({"fromOffset": {"0": 51}}, partition(log_start=60, last_stable_offset=50)).code == "B208"
