@@ -26,6 +26,7 @@ from bench.scan_rows import (
     commit_log,
     full_plan,
     growth,
+    lookups,
     measure_partitions,
     memory,
     plan,
@@ -41,7 +42,19 @@ from reconciler.sandbox.jars import DEFAULT_VERSION
 FIGURES = Path(__file__).with_name("scan.json")
 """Rows by phase, and the figures of each run; docs/scaling.md uses their medians."""
 HEAD = ("work", "measured", "baseline, same run", "ratio", "goal")
-PHASES = ("plan", "plan-connect", "scan", "session", "plan-more", "scan-more", "units", "growth", "memory", "log")
+PHASES = (
+    "plan",
+    "plan-connect",
+    "scan",
+    "lookups",
+    "session",
+    "plan-more",
+    "scan-more",
+    "units",
+    "growth",
+    "memory",
+    "log",
+)
 
 COLD_PHASES = {"plan", "plan-more", "memory"}
 """Phases with `plan` as a process that starts a JVM."""
@@ -106,6 +119,7 @@ def phases(bench: Bench, only: Collection[str]) -> Iterator[str]:
     yield from run_phase("plan", lambda: full_plan(bench, goal_before="≤ 0.65 ×", goal_tools="≤ 0.40 ×"))
     yield from run_phase("plan-connect", lambda: plan_over_connect(bench))
     yield from run_phase("scan", lambda: warm_scan(bench))
+    yield from run_phase("lookups", lambda: lookups(bench))
     yield from run_phase("session", lambda: session_start(bench))
     small = measure_partitions(bench) if "growth" in only else ([], [])
     if is_needed_from("plan-more"):

@@ -226,7 +226,7 @@ def apply(
     # A plan has few subjects: the start of Spark would take longer than the reading.
     engine = run.engine if run.engine.name is EngineName.INLINE else replace(run.engine, name=EngineName.AUTO)
     manifests = run.manifests
-    request = replace(recheck.scan_request(needed, manifests.policies, checked_at_ms), commit_ids=True)
+    request = replace(recheck.scan_request(needed, manifests.policies, checked_at_ms), commit_records=True)
     snapshot = _scan(run, request, engine, checked_at_ms, action_journal)
 
     def decide(snapshot: ClusterSnapshot) -> tuple[recheck.Recheck, Lookups]:

@@ -13,7 +13,7 @@ from typing import Literal
 from reconciler.atomic_file import write_file
 from reconciler.codec import Codec, Schema, compare, document, is_newer
 from reconciler.errors import UsageError
-from reconciler.model.bounds import OMIT_EMPTY, InstantMs, Int64, Total
+from reconciler.model.bounds import OMIT_DEFAULT, InstantMs, Int64, Total
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset
@@ -67,7 +67,7 @@ class ResultRow:
     removed_max: Total
     low_watermark: Int64 | None
     removed_offsets: tuple[CommittedOffset, ...] | None
-    caveat: str = field(default="", metadata=OMIT_EMPTY)
+    caveat: str = field(default="", metadata=OMIT_DEFAULT)
 
 
 _HEADER = Codec(ResultsHeader)

@@ -17,7 +17,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
-from reconciler.errors import ClusterUnreachable
+from reconciler.errors import ClusterUnreachable, ProgramFailed
 from reconciler.kafka.coordinators import NO_ANSWER
 from reconciler.kafka.futures import DENIED, GONE, Deadline, failed_with, failure_of
 from reconciler.kafka.session import KafkaSession
@@ -211,7 +211,7 @@ def _read_groups(session: KafkaSession, names: Sequence[str]) -> Operations:
         answer = (
             session.call_worker(_groups_in_worker, names, timeout_s=session.timeout_s, tries=_TRIES) if names else {}
         )
-    except ClusterUnreachable as error:
+    except (ClusterUnreachable, ProgramFailed) as error:
         return dict.fromkeys(names, Unknown(str(error)))
     return dict.fromkeys(names, NO_ANSWER) if answer is None else answer
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
 
-from reconciler.model.bounds import OMIT_EMPTY
+from reconciler.model.bounds import OMIT_DEFAULT
 from reconciler.model.names import Address, SourceLocation
 
 
@@ -33,7 +33,7 @@ class Action(ABC):
     reason: str
     mode: Mode
     drift: bool = True
-    caveat: str = field(default="", metadata=OMIT_EMPTY)
+    caveat: str = field(default="", metadata=OMIT_DEFAULT)
 
     @property
     def irreversible(self) -> bool:

@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from reconciler.errors import PlanUnusable, WrongCluster
 from reconciler.model.action import Action
-from reconciler.model.bounds import OMIT_EMPTY, EpochMs, InstantMs, NonEmpty
+from reconciler.model.bounds import OMIT_DEFAULT, EpochMs, InstantMs, NonEmpty
 from reconciler.model.names import Address, SourceLocation, TopicPartition, format_address
 from reconciler.model.snapshot import RecordLookup
 from reconciler.text.escape import quoted
@@ -42,7 +42,7 @@ class Waiting:
     declared_at: SourceLocation
     reason: str
     until_ms: EpochMs | None = None
-    held_by: tuple[str, ...] = field(default=(), metadata=OMIT_EMPTY)
+    held_by: tuple[str, ...] = field(default=(), metadata=OMIT_DEFAULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class Blocked:
     reason: str
     next_step: str
     unread: bool = False
-    held_by: tuple[str, ...] = field(default=(), metadata=OMIT_EMPTY)
+    held_by: tuple[str, ...] = field(default=(), metadata=OMIT_DEFAULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,8 +64,8 @@ class ScanRequest:
     """Records of each topic that a TopicRequest with offsets selects, over all its partitions."""
     cluster_records: bool = False
     """Records of the whole cluster."""
-    commit_ids: bool = False
-    """The topic id of each commit of the groups whose activity is requested."""
+    commit_records: bool = False
+    """The newest record of each commit of the groups whose activity is requested."""
 
     def naming(self, groups: Iterable[str]) -> "ScanRequest":
         """Return the request with these groups named where a part of it names all groups."""
@@ -100,5 +100,5 @@ class ScanRequest:
             groups=tuple(need for part in parts for need in part.groups),
             topic_records=any(part.topic_records for part in parts),
             cluster_records=any(part.cluster_records for part in parts),
-            commit_ids=any(part.commit_ids for part in parts),
+            commit_records=any(part.commit_records for part in parts),
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from reconciler.model.bounds import Int32, Int64, NonEmpty
+from reconciler.model.bounds import OMIT_DEFAULT, Int32, Int64, NonEmpty
 from reconciler.model.names import TopicPartition
 
 
@@ -82,7 +82,9 @@ class CommittedOffset:
 
     `topic_id`: of the topic that the commit is for, where the commit log was read and its record has it
     (value version 4 of Kafka 4.2); otherwise of the topic of that name when the commit was read; None:
-    not known. `leader_epoch`, `metadata`: as committed; None: none.
+    not known. `leader_epoch`: as committed; None: none. `metadata_base64`: the bytes of its metadata in
+    `__consumer_offsets`; empty: it has none; None: not known. `metadata`: in files of earlier versions,
+    as the client library told it, which may be wrong.
     """
 
     topic: NonEmpty
@@ -91,6 +93,7 @@ class CommittedOffset:
     offset: Int64
     leader_epoch: Int32 | None = None
     metadata: str | None = None
+    metadata_base64: str | None = field(default=None, metadata=OMIT_DEFAULT)
 
     @property
     def at(self) -> TopicPartition:
@@ -217,7 +220,7 @@ class GroupFacts:
     the commit log. `newest_record`: (partition, offset) of that record in `__consumer_offsets`.
     `consumption_unread`: why it is not known what the group consumes; None: its commits and the
     topics of its members were read. `offsets`: its commits, sorted; only before a request.
-    `commit_ids`: offset and topic id of each commit whose topic id the commit log tells; only of a scan.
+    `commit_records`: the newest commit of each partition in the commit log; only of a scan.
     """
 
     group: str
@@ -231,7 +234,7 @@ class GroupFacts:
     newest_record: tuple[int, int] | Unknown = NOT_ASKED
     consumption_unread: Unknown | None = NOT_ASKED
     offsets: tuple[CommittedOffset, ...] | Unknown = NOT_ASKED
-    commit_ids: Mapping[TopicPartition, tuple[int, str]] = field(default_factory=dict)
+    commit_records: Mapping[TopicPartition, CommittedOffset] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason, contradiction
-from reconciler.model.bounds import OMIT_EMPTY, Int32, NonEmpty
+from reconciler.model.bounds import OMIT_DEFAULT, Int32, NonEmpty
 from reconciler.model.description import Description, Fact, OffsetMove, SizeChange
 from reconciler.model.names import Address, TopicPartition, format_subject
 from reconciler.model.outcome import Outcome, Status
@@ -230,8 +230,8 @@ class DeleteRecords(FoldableOperation):
     guard: Preconditions
     consumed_by_named: bool
     drift: bool
-    may_have_gaps: bool = field(default=False, metadata=OMIT_EMPTY)
-    empty_tail: int = field(default=0, metadata=OMIT_EMPTY)
+    may_have_gaps: bool = field(default=False, metadata=OMIT_DEFAULT)
+    empty_tail: int = field(default=0, metadata=OMIT_DEFAULT)
 
     @property
     def records_max(self) -> int:

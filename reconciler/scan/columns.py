@@ -5,7 +5,7 @@ import pyarrow as pa
 _TYPES = {
     name: data_type
     for data_type, names in (
-        (pa.string(), "topic topic_id group type state seems fingerprint error name id"),
+        (pa.string(), "topic topic_id group type state seems fingerprint error name id metadata_base64"),
         (
             pa.int32(),
             "partition partitions leader commits commit_topics commit_keys members log_partition subject number",

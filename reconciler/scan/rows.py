@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
+from reconciler.model.snapshot import CommittedOffset
 from reconciler.scan.chunking import select_groups
-from reconciler.scan.task_rows import Answer, Ends, ScanTask, is_at_end
+from reconciler.scan.task_rows import SCHEMAS, Answer, Ends, ScanTask, is_at_end
 
 Row = Mapping[str, Any]
 
@@ -67,7 +68,7 @@ class Rows:
     runs: Sequence[Row]
     readers: Mapping[tuple[str, int], Sequence[Position]] = field(default_factory=dict)
     origins: Mapping[tuple[str, int], Sequence[Origin]] = field(default_factory=dict)
-    commit_ids: Mapping[str, Mapping[TopicPartition, tuple[int, str]]] = field(default_factory=dict)
+    commits: Mapping[str, Mapping[TopicPartition, CommittedOffset]] = field(default_factory=dict)
     consumers: Mapping[str, Collection[str]] = field(default_factory=dict)
 
 
@@ -90,15 +91,16 @@ def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str,
         counts["records"] += records
         counts["read"] += read
     runs = list(_rows(answers, "runs"))
-    commit_ids: defaultdict[str, dict[TopicPartition, tuple[int, str]]] = defaultdict(dict)
-    for group, topic, number, *commit in _records(
-        answers, "commit_ids", "group", "topic", "partition", "committed", "id"
-    ):
-        commit_ids[group][TopicPartition(topic, number)] = (commit[0], commit[1])
+    commits: defaultdict[str, dict[TopicPartition, CommittedOffset]] = defaultdict(dict)
+    for group, topic, number, offset, topic_id, metadata in _records(answers, "commits", *SCHEMAS["commits"].names):
+        commit = CommittedOffset(
+            topic=topic, topic_id=topic_id, partition=number, offset=offset, metadata_base64=metadata
+        )
+        commits[group][commit.at] = commit
     consumers: defaultdict[str, set[str]] = defaultdict(set)
     for group, topic in _records(answers, "consumers", "group", "topic"):
         consumers[topic].add(group)
-    return Rows(partitions, _groups(answers, request), topics, runs, readers, origins, commit_ids, consumers)
+    return Rows(partitions, _groups(answers, request), topics, runs, readers, origins, commits, consumers)
 
 
 def _rows(answers: Iterable[Answer], table: str) -> Iterator[dict[str, Any]]:

@@ -191,7 +191,7 @@ def _divide(
             topic: topic_id for topic in readers if isinstance(topic_id := listings.topics.topics[topic].topic_id, str)
         },
         named=named,
-        with_ids=chunking.groups_with_ids(request, listings.groups),
+        with_commits=chunking.groups_with_commits(request, listings.groups),
         # One bound for all chunks, so that no chunk waits anew for a silent broker. It includes the
         # reading time: late chunks once had five seconds left.
         until_s=time.time() + reading_s + session.timeout_s,

@@ -250,7 +250,7 @@ def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: Co
                 unread = NO_COMMIT_YET
             facts = replace(facts, consumption_unread=unread)
         if name in with_activity:
-            facts = replace(facts, commit_ids=rows.commit_ids.get(name, {}))
+            facts = replace(facts, commit_records=rows.commits.get(name, {}))
             facts = _with_activity(facts, row, log.reason_for(name))
         groups[name] = _with_commits(facts, row) if name in requested else facts
     return groups

@@ -44,7 +44,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     # Of the commit log: the newest record and activity of a group, and commits with their topic ids.
     "activity": columns("group! last_activity_ms log_partition! log_offset seems live commit_keys members"),
     "origins": columns("topic! partition! group! committed id"),
-    "commit_ids": columns("group! topic! partition! committed! id"),
+    "commits": columns("group! topic! partition! committed! id metadata_base64"),
     # What was read: partitions, groups and commits in numbers, partitions of the commit log one by one.
     "runs": columns("name! number! error unanswered records skipped garbled log_offset"),
 }
@@ -96,8 +96,8 @@ class ScanTask:
     partitions whose readers are requested, by topic. `topic_ids`: of these topics. `named`: groups
     whose position is requested wherever it is, by topic. `ends`: of topics that were read before;
     positions at these ends are left out, except those of named groups and of groups in `origins`,
-    by topic: the commit log names the topic ids of their commits. `with_ids`: groups of whose newest
-    commits the topic ids are requested. `until_s`: epoch seconds at which
+    by topic: the commit log names the topic ids of their commits. `with_commits`: groups of whose
+    commits the newest records are requested. `until_s`: epoch seconds at which
     tasks give up silent brokers; a wrong clock costs time, not facts. `log_limit_s`: for one chunk
     of the commit log.
     """
@@ -111,7 +111,7 @@ class ScanTask:
     log_limit_s: float
     ends: Mapping[str, Ends] = field(default_factory=dict)
     origins: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    with_ids: frozenset[str] = frozenset()
+    with_commits: frozenset[str] = frozenset()
 
     @property
     def patience_s(self) -> float:
@@ -123,14 +123,14 @@ class ScanTask:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What grows with the cluster is unpickled once per process: each of many tasks would repeat it.
-        by_topic = pickle.dumps((self.readers, self.topic_ids, self.named, self.ends, self.origins, self.with_ids))
+        by_topic = pickle.dumps((self.readers, self.topic_ids, self.named, self.ends, self.origins, self.with_commits))
         return _task, (self.connection, self.cluster_id, by_topic, self.until_s, self.log_limit_s)
 
 
 def _task(
     connection: Connection, cluster_id: str | None, by_topic: bytes, until_s: float, log_limit_s: float
 ) -> ScanTask:
-    readers, topic_ids, named, ends, origins, with_ids = _unpickle(by_topic)
+    readers, topic_ids, named, ends, origins, with_commits = _unpickle(by_topic)
     return ScanTask(
         connection=connection,
         cluster_id=cluster_id,
@@ -141,7 +141,7 @@ def _task(
         log_limit_s=log_limit_s,
         ends=ends,
         origins=origins,
-        with_ids=with_ids,
+        with_commits=with_commits,
     )
 
 
@@ -278,15 +278,15 @@ def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) 
         partitions,
         origins=task.named,
         topic_ids=task.topic_ids,
-        with_ids=task.with_ids,
+        with_commits=task.with_commits,
         limit_s=task.log_limit_s,
     )
-    activity, origins, commit_ids, runs = [], [], [], []
+    activity, origins, commits, runs = [], [], [], []
     for row in rows:
         if "group" not in row:
             runs.append({**row, "name": "commit_log", "number": row["log_partition"]})
         elif "id" in row:
-            commit_ids.append(row)
+            commits.append(row)
         elif "topic" in row:
             origins.append({**row, "id": row["topic_id"]})
         else:
@@ -294,7 +294,7 @@ def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) 
     return {
         "activity": _batch("activity", activity),
         "origins": _batch("origins", origins),
-        "commit_ids": _batch("commit_ids", commit_ids),
+        "commits": _batch("commits", commits),
         "runs": _batch("runs", runs),
     }
 

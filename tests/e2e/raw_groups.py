@@ -14,8 +14,8 @@ _NOT_YET = frozenset({3, 6, 14, 15, 16})
 """UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
 
 
-def commit(servers: str, group: str, topic: str, partition: int, offset: int) -> None:
-    """Commit an offset of a group without members, with any id (OffsetCommit version 2)."""
+def commit(servers: str, group: str, topic: str, partition: int, offset: int, metadata: bytes = b"") -> None:
+    """Commit an offset of a group without members, with any id and metadata (OffsetCommit version 2)."""
     body = b"".join(
         (
             string(group),
@@ -23,8 +23,8 @@ def commit(servers: str, group: str, topic: str, partition: int, offset: int) ->
             string(""),
             struct.pack(">qi", -1, 1),
             string(topic),
-            struct.pack(">iiq", 1, partition, offset),
-            string(""),
+            struct.pack(">iiqh", 1, partition, offset, len(metadata)),
+            metadata,
         )
     )
     # response: topics, its name, its partitions, its number, error

@@ -216,9 +216,9 @@ def test_a_plan_principal_of_an_earlier_version_lacks_read(secure_cluster: Clust
     floor = "apiVersion: reconciler/v1\nkind: RetentionFloor\nmetadata: {name: %s}\nspec: {topics: [%s], keep: {%s}}\n"
     floors = (floor % ("old", "clicks-eu", "newerThan: 1s"), floor % ("few", "payments", "last: 1"))
     (tmp_path / "manifests" / "policies.yaml").write_text("---\n".join(floors))
-    for command in grant_permissions(tmp_path, secure_cluster):
-        if "ci-plan" in command:
-            before_read = command.replace("ci-plan", "ci-earlier").replace(" --operation Read", "")
+    for command in printed_grants(tmp_path, secure_cluster, "User:earlier"):
+        if "User:earlier-plan" in command:
+            before_read = command.replace("earlier-plan", "ci-earlier").replace(" --operation Read", "")
             if "--operation" in before_read:
                 run_kafka_tool(secure_cluster, "kafka-acls", *shlex.split(before_read)[5:])
     log = ("--operation", "Read", "--topic", "__consumer_offsets")
@@ -240,20 +240,25 @@ def test_a_plan_principal_of_an_earlier_version_lacks_read(secure_cluster: Clust
 
 def grant_permissions(folder: Path, cluster: Cluster) -> list[str]:
     """Run the commands that `doctor --acls` prints, and return them."""
-    # Only a principal that sees every topic knows which topics a pattern selects.
-    manifest = (folder / "manifests" / "cluster.yaml").read_text()
-    plain_manifest = manifest.replace(access(cluster).bootstrap_servers, cluster.bootstrap_servers)
-    lines = [line for line in plain_manifest.splitlines(keepends=True) if "  client:" not in line]
-    (folder / "manifests" / "cluster.yaml").write_text("".join(lines))
-    printed = as_user(folder, "ci-none", "doctor", "-q", "--acls", "--principal", "User:ci")
-    assert printed.returncode == 0, printed.stderr
-    (folder / "manifests" / "cluster.yaml").write_text(manifest)
-    commands = [line for line in printed.stdout.splitlines() if not line.startswith("#")]
+    commands = printed_grants(folder, cluster, "User:ci")
     for line in commands:
         arguments = shlex.split(line)
         assert arguments[:5:2] == ["kafka-acls", cluster.bootstrap_servers, "admin.properties"], line
         run_kafka_tool(cluster, "kafka-acls", *arguments[5:])
     return commands
+
+
+def printed_grants(folder: Path, cluster: Cluster, principal: str) -> list[str]:
+    """The commands that `doctor --acls` prints."""
+    # Only a principal that sees every topic knows which topics a pattern selects.
+    manifest = (folder / "manifests" / "cluster.yaml").read_text()
+    plain_manifest = manifest.replace(access(cluster).bootstrap_servers, cluster.bootstrap_servers)
+    lines = [line for line in plain_manifest.splitlines(keepends=True) if "  client:" not in line]
+    (folder / "manifests" / "cluster.yaml").write_text("".join(lines))
+    printed = as_user(folder, "ci-none", "doctor", "-q", "--acls", "--principal", principal)
+    assert printed.returncode == 0, printed.stderr
+    (folder / "manifests" / "cluster.yaml").write_text(manifest)
+    return [line for line in printed.stdout.splitlines() if not line.startswith("#")]
 
 
 def test_each_printed_grant_is_needed_and_a_missing_one_is_reported(
