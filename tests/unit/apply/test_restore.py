@@ -303,10 +303,10 @@ def test_metadata_that_is_not_restored_is_said(cluster: FakeCluster, texts: list
     assert exit_code(outcomes.values()) == 0
     assert events[-1][0].detail == f"2 of 2 offsets written back{note}"
     for tree, verb in (
-        (report.restore_plan_report(planned, "prod"), "can be written back"),
-        (report.restore_report(etl_removal, outcomes, "prod"), "written back"),
+        (restore_plan_report(planned, "prod"), "can be written back"),
+        (restore_report(etl_removal, outcomes, "prod"), "written back"),
     ):
-        text = " ".join(line.plain for line in report.write_lines(tree, width=None))
+        text = " ".join(line.plain for line in write_lines(tree, width=None))
         assert f"2 of 2 offsets {verb}{note}." in text
 
 
