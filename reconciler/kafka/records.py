@@ -23,6 +23,8 @@ _BATCH = 10_000
 _SLICE_S = 0.05
 _RANGES_PER_S = 200
 """A tenth of the measured rate: too low a rate only prolongs the wait for a slow broker."""
+_SHORT = 10
+"""A range of so few offsets is read as a whole: one read finds its first and its last record."""
 _STEPS_BACK = (1, 10, 100, 1_000, 10_000)
 """Offsets before the end of a range in which its last record is looked for: mostly one of the last is a record."""
 
@@ -60,7 +62,8 @@ _SINGLE: Settings = {
 Ranges = Mapping[TopicPartition, tuple[int, int]]
 """The first offset of each partition, and the one before which its range ends."""
 
-Answers = dict[tuple[TopicPartition, RecordLookup], RecordStamp | Unknown | None]
+Answer = RecordStamp | Unknown | None
+Answers = dict[tuple[TopicPartition, RecordLookup], Answer]
 """What was found; None: there is no such record."""
 
 
@@ -105,7 +108,7 @@ def look_up(
     """Answer each lookup: where the record is and its timestamp, None without one, or why it is not known.
 
     `facts`: of the partitions. FIRST and LAST need READ on the topic, the others DESCRIBE. No key and
-    no value is kept. Never raises for a broker that is away.
+    no value is kept. Raises as `read_records`.
     """
     pairs = [(partition, lookup) for partition, lookups in asked.items() for lookup in lookups]
     by_kind = {kind: [pair for pair in pairs if pair[1].kind is kind] for kind in LookupKind}
@@ -114,40 +117,44 @@ def look_up(
     while pending:
         # A client reads each partition once at a time.
         wave = dict(reversed(pending))
-        answers = _find(session, {partition: (of.start, of.end) for partition, of in wave.items()}, is_first=True)
-        found |= {(partition, lookup): answers[partition] for partition, lookup in wave.items()}
-        pending = [pair for pair in pending if pair not in found]
-    return found | _find_last(session, by_kind[LookupKind.LAST])
-
-
-def _find_last(session: KafkaSession, pending: Collection[tuple[TopicPartition, RecordLookup]]) -> Answers:
-    found: Answers = {}
-    for step in _STEPS_BACK:
-        wave = {partition: lookup for partition, lookup in pending if (partition, lookup) not in found}
-        ranges = {partition: (max(of.start, of.end - step), of.end) for partition, of in wave.items()}
-        answers = _find(session, ranges, is_first=False)
+        answers = _find(session, {partition: (of.start, of.end) for partition, of in wave.items()}, all_of=_SHORT)
         for partition, lookup in wave.items():
-            if answers[partition] is not None or ranges[partition][0] == lookup.start:
-                found[partition, lookup] = answers[partition]
-    return found
+            found[partition, lookup], last = answers[partition]
+            if lookup.end - lookup.start <= _SHORT:
+                found[partition, lookup._replace(kind=LookupKind.LAST)] = last
+        pending = [pair for pair in pending if pair not in found]
+    for step in _STEPS_BACK:
+        wave = {partition: lookup for partition, lookup in by_kind[LookupKind.LAST] if (partition, lookup) not in found}
+        ranges = {partition: (max(of.start, of.end - step), of.end) for partition, of in wave.items()}
+        answers = _find(session, ranges, all_of=step)
+        for partition, lookup in wave.items():
+            _first, last = answers[partition]
+            if last is not None or ranges[partition][0] == lookup.start:
+                found[partition, lookup] = last
+    return {pair: found[pair] for pair in pairs}
 
 
-def _find(
-    session: KafkaSession, ranges: Ranges, *, is_first: bool
-) -> dict[TopicPartition, RecordStamp | Unknown | None]:
-    """Return the first or the last record that a read-committed consumer is given in each range."""
-    found: dict[TopicPartition, RecordStamp | Unknown | None] = {}
+def _find(session: KafkaSession, ranges: Ranges, *, all_of: int) -> dict[TopicPartition, tuple[Answer, Answer]]:
+    """Return the first and the last record that a read-committed consumer is given in each range.
+
+    `all_of`: of a range with more offsets only the first record is read.
+    """
+    found: dict[TopicPartition, tuple[RecordStamp, RecordStamp]] = {}
 
     def add(partition: TopicPartition, messages: list[Message]) -> bool:
-        for message in messages:
-            found[partition] = RecordStamp(message.offset() or 0, message.timestamp()[1])
-            if is_first:
-                return True
-        return False
+        if messages:
+            first, last = (RecordStamp(m.offset() or 0, m.timestamp()[1]) for m in (messages[0], messages[-1]))
+            found[partition] = found.get(partition, (first,))[0], last
+        start, end = ranges[partition]
+        return bool(messages) and end - start > all_of
 
     limit_s = session.timeout_s + len(ranges) / _RANGES_PER_S
     unread = _read_ranges(session, ranges, add, _SINGLE, limit_s=limit_s) if ranges else {}
-    return {partition: unread.get(partition, found.get(partition)) for partition in ranges}
+    none: tuple[Answer, Answer] = (None, None)
+    return {
+        partition: (unread[partition],) * 2 if partition in unread else found.get(partition, none)
+        for partition in ranges
+    }
 
 
 def _read_ranges(
