@@ -72,10 +72,10 @@ class KafkaGateway:
             for p in by_group[group]
         }
 
-    def read_consumers(self, topics: Collection[str]) -> Consumers:
+    def read_consumers(self, topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
         try:
-            return read_consumers(self.session, topics, cluster_id=self._cluster_id)
-        except ClusterUnreachable as error:
+            return read_consumers(self.session, topics, cluster_id=self._cluster_id, log_starts=log_starts)
+        except (ClusterUnreachable, KafkaException) as error:
             return Consumers(groups={}, commits={}, incomplete=Unknown(str(error)))
 
     def read_groups(self, groups: Sequence[str], *, removed: Collection[str] = ()) -> Mapping[str, GroupFacts]:

@@ -320,7 +320,7 @@ class FloorEvaluator:
         self.snapshot = snapshot
         self.is_excluded = checks.group_excluder(spec.except_groups or ())
         self.unknown_consumers = checks.unknown_consumers(snapshot, self.is_excluded)
-        self.all_known = checks.unknown_consumers(snapshot, lambda _group: False) is None
+        self.unknown_with_excluded = checks.unknown_consumers(snapshot, lambda _group: False)
         self.guard = Preconditions(
             consumers=spec.consumers,
             named=tuple(sorted(spec.keep.unread_by or ())),
@@ -384,7 +384,7 @@ class FloorEvaluator:
             consumed_by_named=keep.unread_by is not None
             and self.guard.consumers is LagPolicy.BLOCK
             and not accepted
-            and self.all_known,
+            and self.unknown_with_excluded.of(partition.topic) is None,
             # A fixed floor always counts as drift, a moving one once it was due `driftAfter` ago.
             drift=log_start < min(before_offset, *(rule.before for rule in rules)),
         )
@@ -427,7 +427,7 @@ class FloorEvaluator:
             known_readers = checks.known(facts.readers, "the groups that read", facts.partition)
             readers = {reader.group: reader for reader in known_readers}
             topic_id, high_watermark = observed.topic_id, observed.high_watermark
-            silence = self.unknown_consumers
+            silence = self.unknown_consumers.of(facts.partition.topic)
             if silence is not None and silence.code == SILENT and not readers.keys() >= set(keep.unread_by):
                 raise silence.with_traceback(None)  # a silent broker may know the position that is missing
             position, group = min(
@@ -445,8 +445,8 @@ class FloorEvaluator:
 
         Raises BlockReason.
         """
-        if self.unknown_consumers is not None:
-            raise self.unknown_consumers.with_traceback(None)  # raised for many partitions
+        if (unknown := self.unknown_consumers.of(facts.partition.topic)) is not None:
+            raise unknown.with_traceback(None)  # raised for many partitions
         readers = checks.known(facts.readers, "the groups that read", facts.partition)
         readers_below = checks.known(facts.readers_below, "the groups that read", facts.partition)
         if floor > readers_below:
@@ -490,6 +490,10 @@ def _lag_block(lagging: Sequence[ConsumerPosition], floor: int, log_start: int) 
     position = "has no position here, but reads the topic," if last.implied else f"is at {last.committed}"
     if last.refuted is not None:
         position = f"has committed {last.refuted}, which is no offset of this log, so it restarts at {last.committed}"
+    elif last.pending is not None and (last.implied or last.pending.committed in (None, last.committed)):
+        commit = "its first commit here" if last.implied else "a commit here"
+        where = f"in or behind an open transaction of __consumer_offsets[{last.pending.log_partition}]"
+        position = f"has {commit} {where}, so it counts from {last.committed} on,"
     more = f"; {count(more_groups, 'more group')} {'is' if more_groups == 1 else 'are'} behind" if more_groups else ""
     reason = f"group {quoted(last.group)} {position} and would skip {skipped:,} records below {floor}{more}"
     return BlockReason("B204", reason, held_by=_names(lagging))

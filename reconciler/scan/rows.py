@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
+from reconciler.model.snapshot import PendingCommit
 from reconciler.scan.chunking import select_groups
 from reconciler.scan.task_rows import Answer, Ends, ScanTask, is_at_end
 
@@ -43,6 +44,7 @@ class Position(NamedTuple):
 
     group: str
     committed: int | None
+    pending: PendingCommit | None = None
 
 
 class Origin(NamedTuple):
@@ -51,6 +53,9 @@ class Origin(NamedTuple):
     group: str
     committed: int
     id: str | None
+
+
+_PENDING = ("committed", "log_partition")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +79,24 @@ def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str,
     origins: defaultdict[tuple[str, int], list[Origin]] = defaultdict(list)
     for topic, number, *origin in _records(answers, "origins", "topic", "partition", *Origin._fields):
         origins[topic, number].append(Origin(*origin))
+    pending: defaultdict[tuple[str, str], dict[int, PendingCommit]] = defaultdict(dict)
+    for topic, group, number, *commit in _records(answers, "pending", "topic", "group", "partition", *_PENDING):
+        pending[topic, group][number] = PendingCommit(*commit)
     readers: defaultdict[tuple[str, int], list[Position]] = defaultdict(list)
+    unseen = set(pending)
     for group, topic, number, committed in _records(answers, "positions", "group", "topic", "partition", "committed"):
         row = partitions[topic].get(number)
-        if group in named.get(topic, ()) or _matters(row, committed, group, origins.get((topic, number), ())):
-            readers[topic, number].append(Position(group, committed))
+        waits = None
+        if (topic, group) in pending:
+            unseen.discard((topic, group))
+            waits = pending[topic, group].get(number)
+        is_kept = waits is not None or group in named.get(topic, ())
+        if is_kept or _matters(row, committed, group, origins.get((topic, number), ())):
+            readers[topic, number].append(Position(group, committed, waits))
+    for topic, group in unseen:
+        # Its first commit on the topic is pending: it consumes all partitions, as a group with a commit does.
+        for number in partitions[topic]:
+            readers[topic, number].append(Position(group, None, pending[topic, group].get(number)))
     topics: dict[str, dict[str, int]] = {}
     for topic, records, read in _records(answers, "topics", "topic", "records", "read"):
         counts = topics.setdefault(topic, {"records": 0, "read": 0})
@@ -131,8 +149,9 @@ def compare_in_tasks(task: ScanTask, answers: Sequence[Answer]) -> ScanTask:
     for topic, *offsets in _records(answers, "partitions", "topic", "partition", *Ends.__slots__):
         read[topic].append(tuple(-1 if offset is None else offset for offset in offsets))
     origins: defaultdict[str, set[str]] = defaultdict(set)
-    for topic, group in _records(answers, "origins", "topic", "group"):
-        origins[topic].add(group)
+    for table in ("origins", "pending"):
+        for topic, group in _records(answers, table, "topic", "group"):
+            origins[topic].add(group)
     return replace(
         task,
         # Not as named groups: `combine` keeps all positions of those, also at the ends.

@@ -38,7 +38,9 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     # `committed` null: the group consumes the topic and has no commit on the partition.
     "positions": columns("group! topic! partition! committed"),
     # Of the commit log: the newest record and activity of a group, and commits with their topic ids.
-    "activity": columns("group! last_activity_ms log_partition! log_offset seems live commit_keys"),
+    "activity": columns("group! last_activity_ms log_partition! log_offset seems live commit_keys may_read"),
+    # The newest commit of a group on a partition, if its record lies above the last stable offset of the log.
+    "pending": columns("group! topic! partition! committed log_partition!"),
     "origins": columns("topic! partition! group! committed id"),
     "commit_ids": columns("group! topic! partition! committed! id"),
     # What was read: partitions, groups and commits in numbers, partitions of the commit log one by one.
@@ -93,7 +95,8 @@ class ScanTask:
     whose position is requested wherever it is, by topic. `ends`: of topics that were read before;
     positions at these ends are left out, except those of named groups and of groups in `origins`,
     by topic: the commit log names the topic ids of their commits. `with_ids`: groups of whose newest
-    commits the topic ids are requested. `until_s`: epoch seconds at which
+    commits the topic ids are requested. `stable_ends`: the last stable offset of each partition of the
+    commit log, read before any commit. `until_s`: epoch seconds at which
     tasks give up silent brokers; a wrong clock costs time, not facts. `log_limit_s`: for one chunk
     of the commit log.
     """
@@ -108,6 +111,7 @@ class ScanTask:
     ends: Mapping[str, Ends] = field(default_factory=dict)
     origins: Mapping[str, frozenset[str]] = field(default_factory=dict)
     with_ids: frozenset[str] = frozenset()
+    stable_ends: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def patience_s(self) -> float:
@@ -120,11 +124,16 @@ class ScanTask:
     def __reduce__(self) -> tuple[Any, ...]:
         # What grows with the cluster is unpickled once per process: each of many tasks would repeat it.
         by_topic = pickle.dumps((self.readers, self.topic_ids, self.named, self.ends, self.origins, self.with_ids))
-        return _task, (self.connection, self.cluster_id, by_topic, self.until_s, self.log_limit_s)
+        return _task, (self.connection, self.cluster_id, by_topic, self.stable_ends, self.until_s, self.log_limit_s)
 
 
 def _task(
-    connection: Connection, cluster_id: str | None, by_topic: bytes, until_s: float, log_limit_s: float
+    connection: Connection,
+    cluster_id: str | None,
+    by_topic: bytes,
+    stable_ends: Mapping[int, int],
+    until_s: float,
+    log_limit_s: float,
 ) -> ScanTask:
     readers, topic_ids, named, ends, origins, with_ids = _unpickle(by_topic)
     return ScanTask(
@@ -138,6 +147,7 @@ def _task(
         ends=ends,
         origins=origins,
         with_ids=with_ids,
+        stable_ends=stable_ends,
     )
 
 
@@ -271,14 +281,18 @@ def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) 
         origins=task.named,
         topic_ids=task.topic_ids,
         with_ids=task.with_ids,
+        stable_ends=task.stable_ends,
+        pending_of=task.readers,
         limit_s=task.log_limit_s,
     )
-    activity, origins, commit_ids, runs = [], [], [], []
+    activity, origins, commit_ids, pending, runs = [], [], [], [], []
     for row in rows:
         if "group" not in row:
             runs.append({**row, "name": "commit_log", "number": row["log_partition"]})
         elif "id" in row:
             commit_ids.append(row)
+        elif "topic" in row and "log_partition" in row:
+            pending.append(row)
         elif "topic" in row:
             origins.append({**row, "id": row["topic_id"]})
         else:
@@ -287,6 +301,7 @@ def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) 
         "activity": _batch("activity", activity),
         "origins": _batch("origins", origins),
         "commit_ids": _batch("commit_ids", commit_ids),
+        "pending": _batch("pending", pending),
         "runs": _batch("runs", runs),
     }
 

@@ -197,7 +197,7 @@ def test_contract_a_member_without_commits_is_a_consumer(environment: Environmen
     environment.produce(topic, {0: 5})
     environment.commit(committed, {TopicPartition(topic, 0): 3})
     with environment.member(group, topic):
-        consumers = environment.gateway.read_consumers([topic, other])
+        consumers = environment.gateway.read_consumers([topic, other], {})
         assert consumers.incomplete is None
         assert consumers.commits == {topic: {group: {}, committed: {0: 3}}, other: {}}
         assert consumers.groups[group].consumption_unread is None

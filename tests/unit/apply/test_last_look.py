@@ -460,12 +460,12 @@ def test_a_removed_group_that_is_created_again_counts(
     actions = [purge(cluster, AT, 60, accepted=(AcceptedLag("slow", 30),)), removal(cluster, "slow")]
     read_consumers = cluster.read_consumers
 
-    def create_again(topics: Collection[str]) -> Consumers:
+    def create_again(topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
         if position is None:
             cluster.join("slow", "orders")
         else:
             cluster.commit("slow", {AT: position})
-        return read_consumers(topics)
+        return read_consumers(topics, log_starts)
 
     cluster.read_consumers = create_again  # type: ignore[method-assign]
     removed, purged = run(cluster, actions, tmp_path).outcomes
@@ -482,10 +482,10 @@ def test_a_group_that_joined_during_the_run_is_not_gone_with_its_coordinator(
     readings: list[int] = []
     read_consumers = cluster.read_consumers
 
-    def move_later(topics: Collection[str]) -> Consumers:
+    def move_later(topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
         readings.append(clock.now_ms)
         cluster.moving = {"late"} if readings[1:] else set()
-        return read_consumers(topics)
+        return read_consumers(topics, log_starts)
 
     def age(_operation: Operation) -> None:
         clock.now_ms += 61_000
@@ -516,9 +516,9 @@ def test_a_group_that_the_run_saw_created_again_is_not_gone_with_its_coordinator
             cluster.join("slow", "orders")
         return read_groups(groups, **options)
 
-    def move(topics: Collection[str]) -> Consumers:
+    def move(topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
         cluster.moving = {"slow"}
-        return read_consumers(topics)
+        return read_consumers(topics, log_starts)
 
     cluster.read_groups = create_again  # type: ignore[method-assign, assignment]
     cluster.read_consumers = move  # type: ignore[method-assign]
@@ -763,9 +763,9 @@ def test_a_minute_ends_while_a_silent_broker_is_asked(cluster: FakeCluster, tmp_
     clock = FakeClock()
     read_consumers = cluster.read_consumers
 
-    def slow(topics: Collection[str]) -> object:
+    def slow(topics: Collection[str], log_starts: Mapping[int, int]) -> object:
         clock.sleep(30 if cluster.silent else 0)
-        return read_consumers(topics)
+        return read_consumers(topics, log_starts)
 
     def age(_operation: Operation) -> None:
         clock.now_ms += 49_000
@@ -787,8 +787,8 @@ def test_a_minute_includes_the_time_until_the_request(cluster: FakeCluster, tmp_
     sent: list[int] = []
     read_consumers = cluster.read_consumers
 
-    def read(topics: Collection[str]) -> Consumers:
-        consumers = read_consumers(topics)
+    def read(topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
+        consumers = read_consumers(topics, log_starts)
         readings.extend([clock.now_ms] if consumers.incomplete is None else [])
         return consumers
 
@@ -821,8 +821,8 @@ def test_a_group_that_cannot_be_read_hides_no_other(cluster: FakeCluster, tmp_pa
     if not unreadable:
         cluster.join("")
 
-    def partly(topics: Collection[str]) -> Consumers:
-        consumers = read_consumers(topics)
+    def partly(topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
+        consumers = read_consumers(topics, log_starts)
         unread = {
             name: replace(facts, consumption_unread=Unknown("rebalancing"))
             for name, facts in consumers.groups.items()
@@ -864,9 +864,9 @@ def test_consumers_that_take_long_to_read_are_good_for_the_next_check(
     clock = FakeClock()
     read_consumers = cluster.read_consumers
 
-    def slow(topics: Collection[str]) -> object:
+    def slow(topics: Collection[str], log_starts: Mapping[int, int]) -> object:
         clock.sleep(seconds)
-        return read_consumers(topics)
+        return read_consumers(topics, log_starts)
 
     cluster.read_consumers = slow  # type: ignore[method-assign, assignment]
     assert run(cluster, [purge(cluster, AT, 60)], tmp_path, clock=clock).only.status is Status.APPLIED

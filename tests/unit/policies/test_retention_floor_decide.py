@@ -4,6 +4,7 @@ block.
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from reconciler.model.action import Mode
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped, Waiting
-from reconciler.model.snapshot import GroupType, KeptForever, Unknown
+from reconciler.model.snapshot import GroupType, KeptForever, PendingCommit, Unknown
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
 from reconciler.text.formatting import format_instant
 from tests.golden.wording import mentions
@@ -915,3 +916,25 @@ def test_the_action_has_the_mode() -> None:
     ).decisions
     assert isinstance(decision, DeleteRecords)
     assert decision.mode is Mode.CONTINUOUS
+
+
+def test_a_share_group_of_another_topic_needs_no_exemption() -> None:
+    """Naming it in exceptGroups made limits refuse: the rule of unreadBy answered for nothing any more."""
+    facts = (partition(at={DAY: 100}, readers=(reader("billing", 60),)), group("billing"))
+    share = group("carts", type=GroupType.SHARE, listed=False, may_read=frozenset({"clicks"}))
+    for except_groups in ({}, {"exceptGroups": ["carts"]}):
+        action = acted({"unreadBy": ["billing"]}, *facts, share, **except_groups)
+        assert (action.before_offset, action.consumed_by_named) == (60, True)
+    here = replace(share, may_read=frozenset({"orders"}))
+    assert not acted({"unreadBy": ["billing"]}, *facts, here, exceptGroups=["carts"]).consumed_by_named
+    for consumers in ("block", "clamp", "ignore"):
+        assert acted({"last": 60}, partition(at={DAY: 100}), share, consumers=consumers).before_offset == 40
+        assert blocked({"last": 60}, partition(at={DAY: 100}), here, consumers=consumers).code == "B211"
+
+
+@pytest.mark.parametrize("implied", [True, False])
+def test_a_transaction_of_the_commits_is_named_with_its_partition(implied: bool) -> None:
+    position = replace(reader("billing", 0 if implied else 50), implied=implied, pending=PendingCommit(20, 7))
+    decision = blocked({"last": 60}, partition(at={DAY: 100}, readers=(position,)), group("billing"))
+    assert decision.code == "B204"
+    assert mentions(decision.reason, '"billing"', "transaction", "__consumer_offsets[7]", "0" if implied else "20")
