@@ -52,6 +52,14 @@ class Environment(Protocol):
         """Let a member that never commits read the topic during the block."""
         ...
 
+    def pending_commit(self, group: str, topic: str, offset: int) -> AbstractContextManager[None]:
+        """Hold a transaction with a commit of partition 0 open during the block, then abort it."""
+        ...
+
+    def share_member(self, group: str, topic: str) -> AbstractContextManager[None]:
+        """Let a member of a share group read the topic during the block; the group goes with it."""
+        ...
+
     def change_preferred_leader(self, at: TopicPartition) -> None:
         """Change the preferred leader of a partition; the leader stays."""
         ...
@@ -99,6 +107,18 @@ class FakeEnvironment:
         self.cluster.join(group, topic)
         yield
         self.cluster.leave(group)
+
+    @contextmanager
+    def pending_commit(self, group: str, topic: str, offset: int) -> Iterator[None]:
+        self.cluster.commit_pending(group, {TopicPartition(topic, 0): offset})
+        yield
+        self.cluster.end_transaction(group, committed=False)
+
+    @contextmanager
+    def share_member(self, group: str, topic: str) -> Iterator[None]:
+        self.cluster.subscribe(group, topic)
+        yield
+        del self.cluster.groups[group]
 
     def change_preferred_leader(self, at: TopicPartition) -> None:
         """Change the preferred leader of a partition; the leader stays."""
@@ -159,6 +179,17 @@ class RealEnvironment:
                 lambda: self.gateway.read_groups([group])[group].state is GroupState.STABLE, 30, f"{group} to be stable"
             )
             yield
+
+    def pending_commit(self, group: str, topic: str, offset: int) -> AbstractContextManager[None]:
+        return kafka_client.pending_commit(self.servers, group, topic, offset)
+
+    @contextmanager
+    def share_member(self, group: str, topic: str) -> Iterator[None]:
+        try:
+            with kafka_client.share_member(self.servers, group, [topic]):
+                yield
+        finally:
+            kafka_client.remove_share_group(self.servers, group)
 
     def change_preferred_leader(self, at: TopicPartition) -> None:
         """Change the preferred leader of a partition; the leader stays."""
