@@ -109,8 +109,8 @@ def share_member(bootstrap: str, group: str, topics: Sequence[str]) -> Iterator[
         session.close()
 
 
-def remove_share_group(bootstrap: str, group: str) -> None:
-    """Remove a share group without members."""
+def remove_group(bootstrap: str, group: str) -> None:
+    """Remove a group without members, a share group, too."""
     admin = admin_client(bootstrap)
 
     def remove() -> bool:

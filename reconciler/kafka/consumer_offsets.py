@@ -33,6 +33,9 @@ GROUP_TYPES: Mapping[int, GroupType | None] = {
 }
 """Known key types with facts of a group. None: the value of the classic metadata tells its type."""
 
+_GROUP_KEYS = frozenset({2, 3, 11, 17})
+"""Key types of which a group has one record. The others are of members and of what they read."""
+
 # The value that brokers since 4.2 write for a commit without metadata: version 4, offset, leader
 # epoch, an empty compact string, the commit timestamp, one tagged field (number 0, 16 bytes, the
 # topic id). Recognised by its length and these bytes, and read by slices.
@@ -253,6 +256,7 @@ class Reduction:
             known = [state for state in states if state.is_known]
             if not known:
                 continue
+            live = [state for state in known if state.value is not None and state.offset > _removed_at(known)]
             newest_ms = max(
                 max(state.newest_ms, int.from_bytes(state.commit_ms or b"\xff", signed=True)) for state in states
             )
@@ -261,8 +265,8 @@ class Reduction:
                 "last_activity_ms": newest_ms if newest_ms >= 0 else None,
                 "log_offset": max(state.offset for state in states),
                 "seems": _group_type(known).value,
-                "live": any(state.value is not None for state in known),
-                "commit_keys": sum(state.is_commit and state.value is not None for state in known),
+                "live": bool(live),
+                "commit_keys": sum(state.is_commit for state in live),
                 **_subscription(known),
             }
 
@@ -330,6 +334,19 @@ def _origin(key: RecordKey, topic_id: bytes, value: bytes) -> dict[str, Any]:
         "committed": decode_commit(value).offset,
         "topic_id": encode_topic_id(topic_id),
     }
+
+
+def _removed_at(states: Sequence[KeyState]) -> int:
+    """Where a group was last removed; -1: it was not, or it has other keys than commits.
+
+    With the tombstone of a group come those of its commits, visible and pending (deleteAllOffsets,
+    cleanupExpiredOffsets). So a commit record before it that has no tombstone was aborted. A group that
+    changes its protocol gets a tombstone, too, and keeps its commits: it has new keys.
+    """
+    others = [state for state in states if not state.is_commit]
+    if any(state.value is not None for state in others):
+        return -1
+    return max((state.offset for state in others if state.key.version in _GROUP_KEYS), default=-1)
 
 
 def _subscription(states: Sequence[KeyState]) -> dict[str, list[str] | None]:

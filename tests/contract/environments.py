@@ -189,7 +189,7 @@ class RealEnvironment:
             with kafka_client.share_member(self.servers, group, [topic]):
                 yield
         finally:
-            kafka_client.remove_share_group(self.servers, group)
+            kafka_client.remove_group(self.servers, group)
 
     def change_preferred_leader(self, at: TopicPartition) -> None:
         """Change the preferred leader of a partition; the leader stays."""

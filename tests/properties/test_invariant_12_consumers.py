@@ -81,12 +81,18 @@ class Scenario:
                 case 6 if group is not None:
                     group.hidden = chance(r, 2)
                 case 7:
-                    self.cluster.commit_pending(name, {at: r.randint(0, self.cluster.partition(at).high_watermark)})
-                    self.timed.active[name] = self.timed.now_ms
+                    self.commit_pending(at)
                 case 8 if group is not None:
                     self.cluster.end_transaction(name, committed=chance(r, 2))
                 case 9:
                     self.subscribe(SHARE_GROUP)
+
+    def commit_pending(self, at: TopicPartition) -> None:
+        """Let a group, if possible one with a commit here, go anywhere in a transaction that stays open."""
+        names = [name for name, group in self.cluster.groups.items() if at in group.commits and not group.hidden]
+        name = self.random.choice(names or GROUPS)
+        self.cluster.commit_pending(name, {at: self.random.randint(0, self.cluster.partition(at).high_watermark)})
+        self.timed.active[name] = self.timed.now_ms
 
     def subscribe(self, group: str) -> None:
         """Let a share group subscribe to a topic, which need not be that of the floor."""

@@ -1024,3 +1024,50 @@ def test_results_and_journal_hold_the_low_watermark(tmp_path: Path) -> None:
     result = run(fake, [purge(fake, AT, 60)], tmp_path)
     assert (result.only.low_watermark, result.only.detail, fake.refreshes) == (60, DeleteRecords.APPLIED, 0)
     assert [entry.low_watermark for entry in result.journal.entries()] == [None, 60]
+
+
+def test_a_pending_commit_below_the_target_stops_the_purge(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The visible commit is above the target, and the end of the transaction may take the group back."""
+    cluster.commit("eos", {AT: 90})
+    action = purge(cluster, AT, 60)
+    cluster.commit_pending("eos", {AT: 20})
+    assert run(cluster, [action], tmp_path).only.status is Status.STALE
+    cluster.end_transaction("eos", committed=False)
+    assert run(cluster, [action], tmp_path).only.status is Status.APPLIED
+
+
+def test_a_removed_group_whose_first_commit_is_pending_counts(cluster: FakeCluster, tmp_path: Path) -> None:
+    """It was created again in a transaction, and has no visible commit."""
+    cluster.commit_pending("slow", {AT: 30})
+    result = run(cluster, [purge(cluster, AT, 60)], tmp_path, removed_groups=["slow"])
+    assert result.only.status is Status.STALE
+
+
+@pytest.mark.parametrize(
+    ("known", "subscribes", "status"),
+    [
+        ({"clicks"}, None, Status.APPLIED),
+        ({"clicks"}, "orders", Status.STALE),
+        (None, None, Status.STALE),
+        (set(), "other", Status.APPLIED),
+    ],
+    ids=["of another topic", "subscribes to the topic", "without keys", "subscribes to another topic"],
+)
+def test_a_share_group_counts_on_the_topics_of_its_keys(
+    cluster: FakeCluster, tmp_path: Path, known: set[str] | None, subscribes: str | None, status: Status
+) -> None:
+    """`known`: its topics in the recheck; records after it add topics, and remove none."""
+    cluster.subscribe("workers", *(known or ()))
+    facts = GroupFacts(
+        group="workers",
+        listed=False,
+        type=GroupType.SHARE,
+        state=GroupState.EMPTY,
+        may_read=None if known is None else frozenset(known),
+    )
+    ends = {number: len(records) for number, records in cluster.commit_log.items()}
+    if subscribes is not None:
+        cluster.subscribe("workers", AT.topic if subscribes == "orders" else subscribes)
+    action = purge(cluster, AT, 60)
+    result = run(cluster, [action], tmp_path, known_groups={"workers": facts}, commit_log_ends=ends)
+    assert result.only.status is status
