@@ -36,7 +36,7 @@ _BROKER_SHARE = 0.6
 class KafkaGateway:
     """`model.ports.Gateway` over librdkafka. Safe between threads.
 
-    A call takes at most the session's timeout, `read_consumers` for each 500 groups, and besides four
+    A call takes at most the session's timeout, `read_consumers` for each of its steps, and besides four
     seconds for late results and the start of a worker process where it needs one. `cluster_id`: of the plan, because a group of another cluster
     is another group; None: any cluster.
     """
