@@ -287,6 +287,15 @@ def verified_positions(
             yield reader
 
 
+def describe_pending(reader: ConsumerPosition) -> str:
+    """Return which transaction a position of `verified_positions` rests on; empty: on none."""
+    if reader.pending is None or reader.refuted is not None:
+        return ""
+    if not reader.implied and reader.pending.committed not in (None, reader.committed):
+        return ""
+    return f" (a commit in or behind an open transaction of __consumer_offsets[{reader.pending.log_partition}])"
+
+
 def lagging(
     readers: Iterable[ConsumerPosition], before_offset: int, named: Collection[str]
 ) -> tuple[ConsumerPosition, ...]:

@@ -525,7 +525,10 @@ class DeleteRecords(FoldableOperation):
             if is_excluded(reader.group) or reader.group in observation.removed_groups:
                 continue
             if reader.group not in accepted:
-                raise _moved(reader.group, f"is at {reader.committed}, and the plan does not know it there")
+                transaction = checks.describe_pending(reader)
+                raise _moved(
+                    reader.group, f"is at {reader.committed}{transaction}, and the plan does not know it there"
+                )
             least = accepted[reader.group]
             _check_position(reader.group, reader.committed, least, f"behind the {least} that the plan accepted")
 

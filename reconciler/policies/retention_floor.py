@@ -43,6 +43,10 @@ DEFAULT_EVERY_MS = 30_000
 
 _HELD_BY_MAX = 20
 """Groups that a decision names as holding a partition back. A plan of many partitions repeats them."""
+_END_TRANSACTION = (
+    "wait for the end of the transaction; kafka-transactions.sh find-hanging and abort end one that hangs; or name the "
+    "group in exceptGroups"
+)
 _NAME_OF_NO_GROUP = "\N{SNOWMAN} no group has this name"
 """A pattern that matches it matches every name."""
 
@@ -353,7 +357,13 @@ class FloorEvaluator:
         if lowest.offset <= log_start:
             return Satisfied(address)
         before_offset, accepted, lagging = self._respect_consumers(lowest.offset, facts, observed)
-        clamp = (f"clamped to {before_offset}, where group {quoted(lagging[0].group)} stands",) if lagging else ()
+        clamp = (
+            (
+                f"clamped to {before_offset}, where group {quoted(lagging[0].group)} stands{checks.describe_pending(lagging[0])}",
+            )
+            if lagging
+            else ()
+        )
         higher = (f"{rule.name} alone: {rule.offset}" for rule in rules if rule is not lowest)
         topic = self.snapshot.topics.get(partition.topic)
         by_default = topic is not None and topic.kept_forever is KeptForever.BROKER
@@ -487,13 +497,13 @@ def _lag_block(lagging: Sequence[ConsumerPosition], floor: int, log_start: int) 
     """Return the block of groups behind the floor, the last one first."""
     last, more_groups = lagging[0], len(lagging) - 1
     skipped = floor - max(last.committed, log_start)
+    transaction = checks.describe_pending(last)
     position = "has no position here, but reads the topic," if last.implied else f"is at {last.committed}"
+    if transaction:
+        position = f"counts from {last.committed} on{transaction}"
     if last.refuted is not None:
         position = f"has committed {last.refuted}, which is no offset of this log, so it restarts at {last.committed}"
-    elif last.pending is not None and (last.implied or last.pending.committed in (None, last.committed)):
-        commit = "its first commit here" if last.implied else "a commit here"
-        where = f"in or behind an open transaction of __consumer_offsets[{last.pending.log_partition}]"
-        position = f"has {commit} {where}, so it counts from {last.committed} on,"
     more = f"; {count(more_groups, 'more group')} {'is' if more_groups == 1 else 'are'} behind" if more_groups else ""
     reason = f"group {quoted(last.group)} {position} and would skip {skipped:,} records below {floor}{more}"
-    return BlockReason("B204", reason, held_by=_names(lagging))
+    next_step = _END_TRANSACTION if transaction else ""
+    return BlockReason("B204", reason, next_step=next_step, held_by=_names(lagging))

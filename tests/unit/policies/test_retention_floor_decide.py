@@ -938,3 +938,14 @@ def test_a_transaction_of_the_commits_is_named_with_its_partition(implied: bool)
     decision = blocked({"last": 60}, partition(at={DAY: 100}, readers=(position,)), group("billing"))
     assert decision.code == "B204"
     assert mentions(decision.reason, '"billing"', "transaction", "__consumer_offsets[7]", "0" if implied else "20")
+    assert "kafka-transactions.sh" in decision.next_step
+    clamped = decide_partition({"last": 60}, partition(at={DAY: 100}, readers=(position,)), consumers="clamp")
+    assert isinstance(clamped, Blocked if implied else DeleteRecords)
+    assert mentions(clamped.reason, '"billing"', "__consumer_offsets[7]")
+
+
+def test_a_pending_commit_that_holds_nothing_back_is_not_named() -> None:
+    """A busy exactly-once application always has one: only where it decides, the transaction is the reason."""
+    position = replace(reader("billing", 20), pending=PendingCommit(80, 7))
+    decision = blocked({"last": 60}, partition(at={DAY: 100}, readers=(position,)), group("billing"))
+    assert "transaction" not in decision.reason
