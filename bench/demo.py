@@ -23,6 +23,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from bench import programs, results
 from bench.programs import Program
 from bench.sizes import FULL, QUICK, Demo
+from reconciler.model.progress import Progress
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster, start, stop
@@ -76,7 +77,6 @@ spec:
   topics: ["*"]
 """
 
-Progress = Callable[[str], None]
 Turns = dict[str, list[float]]
 """Contender → seconds of its turns."""
 
@@ -332,7 +332,7 @@ def main() -> None:
     sizes = (QUICK if options.quick else FULL).demo
     start_s = time.monotonic()
 
-    def progress(text: str) -> None:
+    def progress(text: str, *_count: int) -> None:
         print(f"{time.monotonic() - start_s:7.1f} s  {text}", file=sys.stderr, flush=True)
 
     with tempfile.TemporaryDirectory(prefix="reconciler-bench-demo-") as folder, demo_cluster(progress) as cluster:

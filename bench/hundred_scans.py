@@ -109,7 +109,7 @@ def scans(servers: str, count: int) -> Iterator[tuple[int, float, ClusterSnapsho
             observed_at_ms=now_ms,
             last_purges={},
             engine=Engine(master="local[2]"),
-            progress=lambda _message: None,
+            progress=lambda *_step: None,
         )
         yield number, time.perf_counter() - start, snapshot
 

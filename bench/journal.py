@@ -116,7 +116,7 @@ def main() -> None:
         with path.open("wb") as file:
             file.writelines(line + b"\n" for _at_ms, line in month(days, now_ms))
         measured += rows("file", JournalFile(path), path.stat().st_size, days, now_ms)
-    cluster = start(1, name=f"bench-journal-{os.getpid()}", progress=lambda _line: None)
+    cluster = start(1, name=f"bench-journal-{os.getpid()}", progress=lambda *_step: None)
     try:
         fill_topic(cluster.bootstrap_servers, month(days, now_ms))
         size = sum(file.stat().st_size for file in cluster.dir.rglob("*.log") if file.parent.name == f"{TOPIC}-0")

@@ -25,7 +25,9 @@ from reconciler.model.plan import Decision, Plan
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
 from reconciler.plan import plan_file
 from reconciler.plan.review import intersect, restrict_to
-from reconciler.report import plan_report, write_lines, write_markdown
+from reconciler.report.markdown import write_markdown
+from reconciler.report.plan import plan_report
+from reconciler.report.terminal import write_lines
 
 PARTITIONS = 50
 LOCATION = SourceLocation("manifests/prod-eu/clicks.yaml", 9, 3)

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from bench.sizes import FULL, QUICK, RoundTrips
 from reconciler import pipeline
 from reconciler.manifest.files import ClusterManifests, load
 from reconciler.model.outcome import Status
+from reconciler.model.progress import Progress
 from reconciler.pipeline import Run
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
@@ -71,8 +72,6 @@ spec:
   topics: ["trips-*"]
 """
 
-Progress = Callable[[str], None]
-
 
 @contextmanager
 def delayed_cluster(progress: Progress) -> Iterator[tuple[Cluster, DelayProxy, str]]:
@@ -115,7 +114,7 @@ class StepTimes:
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._step, self._start_s = "start", time.perf_counter()
 
-    def note(self, message: str) -> None:
+    def note(self, message: str, *_count: int) -> None:
         ended = re.match(r"(.+)s: \d+ of \d+$", message)  # this message comes at the end of its step
         words = message.split()
         self._switch(self._step if ended is None else f"{ended[1]}s", " ".join(words[:1]) if ended is None else "end")
@@ -237,7 +236,7 @@ def main() -> None:
     sizes = (QUICK if options.quick else FULL).round_trips
     start_s = time.monotonic()
 
-    def progress(text: str) -> None:
+    def progress(text: str, *_count: int) -> None:
         print(f"{time.monotonic() - start_s:7.1f} s  {text}", file=sys.stderr, flush=True)
 
     with (

@@ -26,6 +26,7 @@ from bench.scan_rows import (
     commit_log,
     full_plan,
     growth,
+    lookups,
     measure_partitions,
     memory,
     plan,
@@ -35,21 +36,34 @@ from bench.scan_rows import (
     warm_scan,
 )
 from bench.sizes import FULL, QUICK, Scan
+from reconciler.model.progress import Progress
 from reconciler.sandbox.jars import DEFAULT_VERSION
 
 FIGURES = Path(__file__).with_name("scan.json")
 """Rows by phase, and the figures of each run; docs/scaling.md uses their medians."""
 HEAD = ("work", "measured", "baseline, same run", "ratio", "goal")
-PHASES = ("plan", "plan-connect", "scan", "session", "plan-more", "scan-more", "units", "growth", "memory", "log")
+PHASES = (
+    "plan",
+    "plan-connect",
+    "scan",
+    "lookups",
+    "session",
+    "plan-more",
+    "scan-more",
+    "units",
+    "growth",
+    "memory",
+    "log",
+)
 
 COLD_PHASES = {"plan", "plan-more", "memory"}
 """Phases with `plan` as a process that starts a JVM."""
 
 
 @contextmanager
-def timed_progress() -> Iterator[Callable[[str], None]]:
+def timed_progress() -> Iterator[Progress]:
     start = time.monotonic()
-    yield lambda text: print(f"{time.monotonic() - start:7.1f} s  {text}", file=sys.stderr, flush=True)
+    yield lambda text, *_count: print(f"{time.monotonic() - start:7.1f} s  {text}", file=sys.stderr, flush=True)
 
 
 def measure(sizes: Scan, *, heap_mib: int, dry: bool, only: Collection[str] = PHASES) -> None:
@@ -105,6 +119,7 @@ def phases(bench: Bench, only: Collection[str]) -> Iterator[str]:
     yield from run_phase("plan", lambda: full_plan(bench, goal_before="≤ 0.65 ×", goal_tools="≤ 0.40 ×"))
     yield from run_phase("plan-connect", lambda: plan_over_connect(bench))
     yield from run_phase("scan", lambda: warm_scan(bench))
+    yield from run_phase("lookups", lambda: lookups(bench))
     yield from run_phase("session", lambda: session_start(bench))
     small = measure_partitions(bench) if "growth" in only else ([], [])
     if is_needed_from("plan-more"):

@@ -5,6 +5,7 @@
     python -m bench.scan_process plain SERVERS RUNS
     python -m bench.scan_process log SERVERS RUNS
     python -m bench.scan_process chunks SERVERS RUNS MANIFESTS
+    python -m bench.scan_process lookups SERVERS RUNS MANIFESTS
 
 TARGET is a Spark master, an sc:// address, or `inline`.
 """
@@ -17,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from bench.scan_cluster import COMMIT_LOG, DAY_MS, FIRST_COMMIT, log_sizes
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_commit_log
 from reconciler.kafka.group_listing import list_groups
+from reconciler.kafka.records import look_up
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import describe_topics, list_topics
 from reconciler.manifest.files import load
@@ -99,7 +102,7 @@ def measure_session(engine: Engine, servers: str) -> dict[str, float]:
     start = time.perf_counter()
     message_times: dict[str, float] = {}
 
-    def note_time(message: str) -> None:
+    def note_time(message: str, *_count: int) -> None:
         message_times.setdefault(message.partition(" ")[0], time.perf_counter() - start)
 
     task = scan_task(open_session(servers).connection, {})
@@ -122,7 +125,7 @@ def measure_scans(engine: Engine, servers: str, runs: int, names: Sequence[str])
                     observed_at_ms=now_ms(),
                     last_purges={},
                     engine=engine,
-                    progress=lambda message: print(message, file=sys.stderr),
+                    progress=lambda message, *_count: print(message, file=sys.stderr),
                 )
 
         scan_once()
@@ -145,6 +148,32 @@ def measure_log_reader(servers: str, runs: int) -> dict[str, list[float]]:
             cpu_seconds.append(time.process_time() - cpu_start)
         records.append(sum(row.get("records", 0) for row in rows))
     return {"log_s": seconds, "cpu_s": cpu_seconds, "records": records}
+
+
+def measure_lookups(servers: str, runs: int, manifests: str) -> dict[str, list[float]]:
+    """Measure an inline scan, and the lookups that the first decisions of a plan ask for after it."""
+    loaded = load([Path(manifests)], now_ms=now_ms()).for_cluster()
+    seconds: dict[str, list[float]] = {"scan_s": [], "lookups_s": [], "partitions": []}
+    for _ in range(runs):
+        with closing(open_session(servers)) as session:
+            observed_at_ms = now_ms()
+            start_s = time.perf_counter()
+            snapshot = scan(
+                planner.scan_request(loaded.policies, observed_at_ms),
+                session,
+                observed_at_ms=observed_at_ms,
+                last_purges={},
+                engine=Engine(name=EngineName.INLINE),
+                progress=lambda *_step: None,
+            )
+            seconds["scan_s"].append(time.perf_counter() - start_s)
+            planned = planner.plan(
+                cluster=loaded.cluster, policies=loaded.policies, waivers=loaded.waivers, snapshot=snapshot
+            )
+            asked = planner.asked_lookups(planned.decisions)
+            seconds["lookups_s"].append(measure_seconds(partial(look_up, session, asked, snapshot.partitions)))
+            seconds["partitions"].append(len(asked))
+    return seconds
 
 
 def measure_chunks(servers: str, runs: int, manifests: str) -> dict[str, list[float]]:
@@ -197,6 +226,8 @@ def measure(kind: str, *arguments: str) -> Any:
             return measure_scans(parse_engine(arguments[0]), arguments[1], int(arguments[2]), arguments[3:])
         case "plain":
             return baseline.measure(arguments[0], int(arguments[1]))
+        case "lookups":
+            return measure_lookups(arguments[0], int(arguments[1]), arguments[2])
         case "chunks":
             return measure_chunks(arguments[0], int(arguments[1]), arguments[2])
         case "log":

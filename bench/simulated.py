@@ -34,14 +34,26 @@ from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.group_listing import GroupListing
 from reconciler.kafka.groups import Consumption
 from reconciler.kafka.offsets import OffsetsRequest, Watermarks
+from reconciler.kafka.records import Answers
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, RetentionFacts, TopicListing
 from reconciler.manifest.files import ClusterManifests, load
 from reconciler.model.names import TopicPartition
+from reconciler.model.plan import Plan
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, GroupType, PartitionFacts, TopicFacts
+from reconciler.model.snapshot import (
+    ClusterSnapshot,
+    GroupFacts,
+    GroupState,
+    GroupType,
+    Lookups,
+    PartitionFacts,
+    RecordStamp,
+    TopicFacts,
+)
 from reconciler.plan import limits, plan_file, planner, recheck
-from reconciler.report import plan_report, write_lines
+from reconciler.report.plan import plan_report
+from reconciler.report.terminal import write_lines
 from reconciler.scan import engines, task_rows
 from reconciler.scan import rows as answer_rows
 from reconciler.scan import scan as scan_module
@@ -121,10 +133,23 @@ class SimulatedCluster:
     def read_offsets(self, _session: object, requests: Sequence[OffsetsRequest]) -> list[dict[str, Any]]:
         offsets = {"log_start": 0, "last_stable_offset": RECORDS_PER_PARTITION, "high_watermark": RECORDS_PER_PARTITION}
         return [
-            {"topic": part.topic, "partition": number, **offsets, "offsets_at": [1] * len(part.instants), "error": None}
+            {
+                "topic": part.topic,
+                "partition": number,
+                **offsets,
+                "offsets_at": [1] * len(part.instants),
+                "stamps_at": [NOW_MS] * len(part.instants),
+                "error": None,
+            }
             for part in requests
             for number in part.partitions
         ]
+
+    @staticmethod
+    def look_up(_session: object, asked: Lookups, _facts: object) -> Answers:
+        old_ms = NOW_MS - 30 * DAY_MS
+        pairs = ((partition, lookup) for partition, lookups in asked.items() for lookup in lookups)
+        return {(partition, lookup): RecordStamp(lookup.start, old_ms) for partition, lookup in pairs}
 
     def read_consumption(
         self, _session: object, groups: Sequence[str], **_options: object
@@ -209,7 +234,7 @@ def measure(partitions: int, groups: int, commits: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="bench-simulated-") as folder, ExitStack() as stack:
         manifests = Path(folder) / "all.yaml"
         manifests.write_text(MANIFESTS % {"cluster_id": CLUSTER_ID, "servers": "127.0.0.1:9"}, encoding="utf-8")
-        for name in ("list_topics", "describe_topics", "list_groups", "retention_facts", "read_ends"):
+        for name in ("list_topics", "describe_topics", "list_groups", "retention_facts", "read_ends", "look_up"):
             stack.enter_context(patch.object(scan_module, name, steps.without(getattr(cluster, name))))
         for name in ("read_offsets", "read_consumption", "read_commit_log"):
             stack.enter_context(patch.object(task_rows, name, getattr(cluster, name)))
@@ -231,9 +256,14 @@ def _plan_and_recheck(steps: Steps, manifests: ClusterManifests, path: Path) -> 
     steps.mark("selection and chunks")
     snapshot = _scan(planner.scan_request(manifests.policies, NOW_MS))
     steps.mark("plan")
-    planned = planner.plan(
-        cluster=manifests.cluster, policies=manifests.policies, waivers=manifests.waivers, snapshot=snapshot
-    )
+
+    def plan(snapshot: ClusterSnapshot) -> tuple[Plan, Lookups]:
+        planned = planner.plan(
+            cluster=manifests.cluster, policies=manifests.policies, waivers=manifests.waivers, snapshot=snapshot
+        )
+        return planned, planner.asked_lookups(planned.decisions)
+
+    planned, snapshot = scan_module.decide_with_lookups(_session(), snapshot, plan, lambda *_step: None)
     del snapshot
     steps.mark("plan file")
     plan_file.write(planned, path)
@@ -244,15 +274,23 @@ def _plan_and_recheck(steps: Steps, manifests: ClusterManifests, path: Path) -> 
     steps.mark("selection and chunks")
     snapshot = _scan(recheck.scan_request(planned, manifests.policies, NOW_MS))
     steps.mark("decisions")
-    checked = recheck.recheck(planned, manifests.cluster, manifests.policies, manifests.waivers, snapshot)
+
+    def check(snapshot: ClusterSnapshot) -> tuple[recheck.Recheck, Lookups]:
+        checked = recheck.recheck(planned, manifests.cluster, manifests.policies, manifests.waivers, snapshot)
+        return checked, checked.asked
+
+    checked, _snapshot = scan_module.decide_with_lookups(_session(), snapshot, check, lambda *_step: None)
     steps.mark("")
     return {"decisions": len(planned.decisions), "actions": len(planned.actions), "rechecked": len(checked.remaining)}
 
 
+def _session() -> KafkaSession:
+    return KafkaSession(Connection(("127.0.0.1:9",)), cluster_id=CLUSTER_ID)
+
+
 def _scan(request: ScanRequest) -> ClusterSnapshot:
-    session = KafkaSession(Connection(("127.0.0.1:9",)), cluster_id=CLUSTER_ID)
     return scan_module.scan(
-        request, session, observed_at_ms=NOW_MS, last_purges={}, engine=Engine(), progress=lambda _message: None
+        request, _session(), observed_at_ms=NOW_MS, last_purges={}, engine=Engine(), progress=lambda *_step: None
     )
 
 

@@ -12,7 +12,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Generic, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -65,7 +65,7 @@ class Codec(Generic[T]):
 
     `tag`: the class attribute that tells several classes apart, in lower case in the file. `shared`:
     equal tuples and nested values become one object, which halves the memory of a large plan.
-    `omit_none`: a field that is None is left out; so is an empty one with the metadata OMIT_EMPTY. A class may name attributes, properties and methods
+    `omit_none`: a field that is None is left out; so is one with the metadata OMIT_DEFAULT that has its default. A class may name attributes, properties and methods
     without arguments in `DERIVED`: they are written, too, and refused where the fields say otherwise.
     """
 
@@ -218,8 +218,8 @@ class _Record:
             hint, name = hints[field.name], field.metadata.get("name", field.name)
             name = name.removesuffix("_ms") if InstantMs in (hint, *get_args(hint)) else name
             schema = handler.generate_schema(self._form(hint))
-            omit_empty = bool(field.metadata.get("omit_empty"))
-            if (self.omit_none or omit_empty) and field.default is not dataclasses.MISSING:
+            omit_default = bool(field.metadata.get("omit_default"))
+            if (self.omit_none or omit_default) and field.default is not dataclasses.MISSING:
                 schema = core_schema.with_default_schema(schema, default=field.default)
             fields.append(
                 core_schema.dataclass_field(
@@ -227,7 +227,7 @@ class _Record:
                     schema,
                     validation_alias=name,
                     serialization_alias=name,
-                    serialization_exclude_if=operator.not_ if omit_empty else None,
+                    serialization_exclude_if=partial(operator.eq, field.default) if omit_default else None,
                 )
             )
         computed = [self._computed(source, name, handler) for name in getattr(source, "DERIVED", ())]

@@ -8,12 +8,12 @@ from reconciler.gitops.protection import ClusterNeeds
 from reconciler.kafka import doctor, permissions
 from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
 from reconciler.kafka.journal_topic import create_command
-from reconciler.kafka.permissions import Permission, RequiredAccess, Role, Selection
+from reconciler.kafka.permissions import EVERY, Permission, RequiredAccess, Role, Selection
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Mode
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Unknown
-from reconciler.operations import OPERATIONS
+from reconciler.operations import OPERATIONS, Operation
 from reconciler.pipeline import Run
 from reconciler.plan import planner
 from reconciler.policies import Policy
@@ -30,7 +30,7 @@ _STALE_MS = 60_000
 """Without a timestamp younger than this, our clock may be ahead."""
 _COMMENTS = {
     Role.PLAN: "reads: plan, drift, and pull requests",
-    Role.APPLY: "also deletes these records and groups, without elections",
+    Role.APPLY: "also changes these topics and groups, without elections",
     Role.ELECTIONS: "also elects leaders; ALTER on the cluster can grant everything, so keep this principal apart",
 }
 
@@ -52,11 +52,9 @@ class ClusterCheck:
     def acl_commands(self, principal: str) -> Iterator[str]:
         """Yield shell commands for the principals `principal`-plan, -apply and -elections."""
         required, report = self.required, self.report
-        roles = [Role.PLAN]
-        roles += [Role.APPLY] if required.purges or required.removals else []
-        roles += [Role.ELECTIONS] if required.elections else []
+        purposes = {Role.PLAN, *(change.purpose for change in required.changes)}
         yield f"# Cluster {display_name(self.cluster)} ({display_name(report.cluster_id)})"
-        for purpose in roles:
+        for purpose in filter(purposes.__contains__, Role):
             yield f"# {principal}-{purpose}: {_COMMENTS[purpose]}"
             granted = permissions.grants(required, purpose, topics=report.topics, groups=report.groups)
             yield from permissions.commands(f"{principal}-{purpose}", granted, bootstrap_servers=self.bootstrap_servers)
@@ -95,23 +93,37 @@ def required_access(cluster: Cluster, policies: Sequence[Policy], *, observed_at
     spec = cluster.spec
     journal = (Selector(spec.journal.topic),) if spec.journal.topic else ()
     protected = {"topic": (*(spec.protect.topics or ()), *journal), "group": spec.protect.groups or (), "cluster": ()}
-    selections: dict[str, list[Selection]] = {resource: [] for resource in protected}
+    selections: dict[type[Operation], list[Selection]] = {}
     for policy in policies:
-        resource = policy.OPERATION.RIGHT.resource
-        selections[resource].append(
+        selections.setdefault(policy.OPERATION, []).append(
             Selection(
                 selectors=policy.selectors,
-                excluding=(*policy.excluding, *protected[resource]),
+                excluding=(*policy.excluding, *protected[policy.OPERATION.RIGHT.resource]),
                 patterns_skip_underscore=policy.PATTERNS_SKIP_UNDERSCORE,
             )
         )
     return RequiredAccess(
         needs=planner.scan_request(policies, observed_at_ms),
-        purges=tuple(selections["topic"]),
-        removals=tuple(selections["group"]),
-        elections=bool(selections["cluster"]),
+        changes=tuple(
+            write_permission(operation, *selections[operation])
+            for operation in reversed(OPERATIONS)
+            if operation in selections
+        ),
         journal_topic=spec.journal.topic,
         requests=tuple(sorted(operation.API for operation in OPERATIONS)),
+    )
+
+
+def write_permission(operation: type[Operation], *selections: Selection) -> Permission:
+    """Return what the requests of an operation need on what these policies select."""
+    right = operation.RIGHT
+    is_of_cluster = right.resource == "cluster"
+    return Permission(
+        Role.ELECTIONS if is_of_cluster else Role.APPLY,
+        right.operation,
+        right.resource,
+        [EVERY] if is_of_cluster else selections,
+        f"apply cannot carry out any {operation.TITLE}",
     )
 
 

@@ -59,6 +59,10 @@ class ClusterUnreachable(ReconcilerError):
     """No broker answered within the timeout, or the handshake failed."""
 
 
+class ProgramFailed(ReconcilerError):
+    """A worker process met an exception of our own; the message names its type."""
+
+
 class GitHubUnavailable(ReconcilerError):
     """GitHub's API gave no answer, or none that can be used; the message never holds the token."""
 

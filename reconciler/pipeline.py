@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TypeVar
 
 from reconciler import __version__, gitops
 from reconciler.apply import restore, results
@@ -29,8 +30,9 @@ from reconciler.model.action import Action, Mode
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
+from reconciler.model.progress import Progress
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, CommittedOffset, Unknown
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, CommittedOffset, Lookups, Unknown
 from reconciler.operations import OPERATIONS, Operation
 from reconciler.plan import limits, plan_file, planner, recheck, rules
 from reconciler.plan.plan_file import SavedPlan
@@ -41,6 +43,8 @@ from reconciler.scan.engine import Engine, EngineName
 from reconciler.suggest import rules as suggestion_rules
 from reconciler.suggest.findings import Suggestions
 from reconciler.text.formatting import count
+
+T = TypeVar("T")
 
 
 @dataclass(kw_only=True)
@@ -57,7 +61,7 @@ class Run(AbstractContextManager["Run"]):
     manifests: ClusterManifests
     engine: Engine
     timeout_s: float
-    progress: Callable[[str], None]
+    progress: Progress
     stop: Callable[[], bool] = lambda: False
     sending: Callable[[], None] = lambda: None
     last_purges: dict[TopicPartition, int] | None = None
@@ -141,18 +145,24 @@ def plan(
     request = planner.scan_request(planned_policies, observed_at_ms, targets=targets, candidates=candidates)
     snapshot = _scan(run, request, run.engine, observed_at_ms)
     run.progress("planning")
-    planned = planner.plan(
-        cluster=manifests.cluster,
-        policies=manifests.policies,
-        waivers=manifests.waivers,
-        snapshot=snapshot,
-        source=gitops.git_source(manifests.files),
-        expires_after_ms=expires_after_ms,
-        targets=targets,
-        candidates=candidates,
-        modes=modes,
-        connection_changes=manifests.connection_changes,
-    )
+    source = gitops.git_source(manifests.files)
+
+    def decide(snapshot: ClusterSnapshot) -> tuple[Plan, Lookups]:
+        planned = planner.plan(
+            cluster=manifests.cluster,
+            policies=manifests.policies,
+            waivers=manifests.waivers,
+            snapshot=snapshot,
+            source=source,
+            expires_after_ms=expires_after_ms,
+            targets=targets,
+            candidates=candidates,
+            modes=modes,
+            connection_changes=manifests.connection_changes,
+        )
+        return planned, planner.asked_lookups(planned.decisions)
+
+    planned, snapshot = _look_up(run, snapshot, decide)
     if modes == planner.ALL_MODES:  # a plan that no one reviews says nothing of later runs
         changes = () if manifests.base is None else rules.rule_changes(manifests.rules, manifests.base)
         continuous = rules.continuous_policies(manifests.rules, manifests.base)
@@ -216,9 +226,14 @@ def apply(
     # A plan has few subjects: the start of Spark would take longer than the reading.
     engine = run.engine if run.engine.name is EngineName.INLINE else replace(run.engine, name=EngineName.AUTO)
     manifests = run.manifests
-    request = replace(recheck.scan_request(needed, manifests.policies, checked_at_ms), commit_ids=True)
+    request = replace(recheck.scan_request(needed, manifests.policies, checked_at_ms), commit_records=True)
     snapshot = _scan(run, request, engine, checked_at_ms, action_journal)
-    checked = recheck.recheck(needed, cluster, manifests.policies, manifests.waivers, snapshot)
+
+    def decide(snapshot: ClusterSnapshot) -> tuple[recheck.Recheck, Lookups]:
+        checked = recheck.recheck(needed, cluster, manifests.policies, manifests.waivers, snapshot)
+        return checked, checked.asked
+
+    checked, snapshot = _look_up(run, snapshot, decide)
     refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
     remaining = tuple(action for action in checked.remaining if isinstance(action, selected))
     rechecked = tuple(
@@ -409,6 +424,14 @@ def _scan(
             engine=engine,
             progress=run.progress,
         )
+
+
+def _look_up(
+    run: Run, snapshot: ClusterSnapshot, decide: Callable[[ClusterSnapshot], tuple[T, Lookups]]
+) -> tuple[T, ClusterSnapshot]:
+    from reconciler.scan import scan
+
+    return scan.decide_with_lookups(run.session, snapshot, decide, run.progress)
 
 
 def _last_purges(

@@ -13,19 +13,13 @@ from reconciler.model.outcome import Outcome
 from reconciler.model.plan import Plan
 from reconciler.plan.diff import Comparison
 from reconciler.plan.drift import DriftReport
-from reconciler.report import (
-    diff_json,
-    diff_report,
-    drift_report,
-    explain_report,
-    journal_report,
-    plan_report,
-    results_report,
-    write_annotations,
-    write_lines,
-    write_markdown,
-)
-from reconciler.report.markdown import LIMIT_CHARS
+from reconciler.report.annotations import write_annotations
+from reconciler.report.diff import diff_json, diff_report
+from reconciler.report.drift import drift_report
+from reconciler.report.markdown import LIMIT_CHARS, write_markdown
+from reconciler.report.plan import explain_report, plan_report
+from reconciler.report.results import journal_report, results_report
+from reconciler.report.terminal import write_lines
 
 __all__ = ["diff_json"]
 

@@ -12,6 +12,7 @@ from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway
+from reconciler.model.progress import Progress
 from reconciler.model.snapshot import Consumers, GroupFacts, GroupState, GroupType, Unknown
 from reconciler.operations import Operation
 from reconciler.operations.attempt import Attempt
@@ -142,7 +143,7 @@ class ApplyContext:
     clock: Callable[[], int]
     sleep: Callable[[float], None]
     stop: Callable[[], bool] = lambda: False
-    progress: Callable[[str], None] = lambda _line: None
+    progress: Progress = lambda *_step: None
     sending: Callable[[], None] = lambda: None
     tuning: Tuning = field(default_factory=Tuning)
     checked_at_ms: int | None = None

@@ -7,7 +7,7 @@ Where it takes several requests, the later ones write no offset where the group 
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import ClassVar
@@ -33,7 +33,7 @@ _LOG = logging.getLogger(__name__)
 _REQUEST_BYTES = 400_000
 """One request becomes one batch of `__consumer_offsets`, which takes a megabyte."""
 _COMMIT_BYTES = 150
-"""Of one offset in such a batch, without its names and metadata."""
+"""Of one offset in such a batch, without its names."""
 _REFUSALS = frozenset({"GROUP_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_MEMBER_ID"})
 """Answers that prove that nothing was written."""
 
@@ -250,7 +250,7 @@ def restore(planned: RestorePlan, context: RestoreContext) -> dict[TopicPartitio
         elif commit.at not in outcomes:
             outcomes[commit.at] = Outcome(action=action, status=Status.NOT_ATTEMPTED, detail="interrupted")
     try:
-        context.record(_summary(action, outcomes, requests), ())
+        context.record(_summary(action, removal.offsets, outcomes, requests), ())
     except JournalUnavailable as error:  # what was written stays written
         _LOG.warning("%s", error)
     return {commit.at: outcomes[commit.at] for commit in removal.offsets}
@@ -299,8 +299,7 @@ def _batches(group: str, offsets: Sequence[CommittedOffset]) -> Iterator[list[Co
     batch: list[CommittedOffset] = []
     size = 0
     for commit in offsets:
-        texts = (group, commit.topic, commit.metadata or "")
-        commit_bytes = _COMMIT_BYTES + sum(len(text.encode("utf-8", "replace")) for text in texts)
+        commit_bytes = _COMMIT_BYTES + sum(len(text.encode("utf-8", "replace")) for text in (group, commit.topic))
         if batch and size + commit_bytes > _REQUEST_BYTES:
             yield batch
             batch, size = [], 0
@@ -336,11 +335,27 @@ def _outcome(action: Action, commit: CommittedOffset, result: ItemResult, positi
     )
 
 
-def _summary(action: Action, outcomes: Mapping[TopicPartition, Outcome], requests: int) -> Outcome:
+def note_metadata(commits: Iterable[CommittedOffset]) -> str:
+    """Return a part of a sentence about the metadata that restored commits lack; empty: they lack none.
+
+    The client library cannot write metadata without a NUL byte behind it.
+    """
+    lost = [commit.metadata_base64 for commit in commits if commit.metadata_base64 != ""]
+    if not lost:
+        return ""
+    unknown = lost.count(None)
+    reasons = [f"the client library cannot write that of {len(lost) - unknown}"] if unknown < len(lost) else []
+    reasons += [f"that of {unknown} is not known"] if unknown else []
+    return f"; metadata of {count(len(lost), 'partition')} not restored: {', '.join(reasons)}"
+
+
+def _summary(
+    action: Action, commits: Sequence[CommittedOffset], outcomes: Mapping[TopicPartition, Outcome], requests: int
+) -> Outcome:
     """Return the journal's outcome: APPLIED only where every offset of the removal is back."""
-    written = sum(outcome.status is Status.APPLIED for outcome in outcomes.values())
+    written = [commit for commit in commits if outcomes[commit.at].status is Status.APPLIED]
     worst = next((o for o in outcomes.values() if o.status is not Status.APPLIED), None)
-    detail = f"{written} of {count(len(outcomes), 'offset')} written back"
+    detail = f"{len(written)} of {count(len(outcomes), 'offset')} written back{note_metadata(written)}"
     return Outcome(
         action=action,
         status=Status.APPLIED if worst is None else worst.status,

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
@@ -71,17 +71,7 @@ class ResultRow:
 
 _HEADER = Codec(ResultsHeader)
 _ROW = Codec(ResultRow)
-_OF_OUTCOME = (
-    "status",
-    "detail",
-    "code",
-    "read_back",
-    "sends",
-    "possible",
-    "removed_max",
-    "low_watermark",
-    "removed_offsets",
-)
+_OF_OUTCOME = {part.name for part in fields(ResultRow)} & {part.name for part in fields(Outcome)}
 
 
 def exit_code(outcomes: Collection[Outcome]) -> int:
@@ -139,8 +129,7 @@ def read_earlier(path: Path, plan_digest: str) -> list[ResultRow]:
         text = path.read_text(encoding="utf-8") if path.is_file() else ""
         header, rows = parse(text) if text else (None, [])
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error_reason(error)
-        raise _unusable(path, f"is no results file that can be continued: {reason}") from None
+        raise _unusable(path, f"is no results file that can be continued: {error_reason(error)}") from None
     if header is not None and header.plan_digest != plan_digest:
         undo = "which may hold the offsets of groups that it removed"
         raise _unusable(path, f"has the results of another plan, {header.plan_digest}, {undo}")
@@ -188,15 +177,15 @@ def _locked(folder: Path) -> Iterator[None]:
 def parse(text: str) -> tuple[ResultsHeader, list[ResultRow]]:
     """Return the header and the rows of a document, also of a reformatted one. Raises ValueError."""
     try:
-        fields = json.loads(text)
+        values = json.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    if not isinstance(fields, dict) or fields.get("kind") != "Results":
+    if not isinstance(values, dict) or values.get("kind") != "Results":
         raise ValueError("it is no JSON object of kind Results")
-    newer = is_newer(str(fields.get("format_version")), FORMAT_VERSION)
-    if not isinstance(rows := fields.pop("outcomes", None), list):
+    newer = is_newer(str(values.get("format_version")), FORMAT_VERSION)
+    if not isinstance(rows := values.pop("outcomes", None), list):
         raise ValueError("it lacks outcomes")
-    return _HEADER.validate(json.dumps(fields)), [_parse_row(json.dumps(row), newer=newer) for row in rows]
+    return _HEADER.validate(json.dumps(values)), [_parse_row(json.dumps(row), newer=newer) for row in rows]
 
 
 def _parse_row(text: str, *, newer: bool) -> ResultRow:

@@ -12,7 +12,7 @@ from reconciler.apply.context import Tuning
 from reconciler.cli import common, console, loading
 from reconciler.cli.loading import PlanAndPaths
 from reconciler.cli.plan import show_plan
-from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.cli.settings import Settings, accepts_settings, parse_names
 from reconciler.cli.signals import handle_signals
 from reconciler.clock import wall_clock_ms
 from reconciler.errors import ExitCode, PlanUnusable, Refused, UsageError
@@ -21,7 +21,7 @@ from reconciler.model.plan import Plan
 from reconciler.operations import OPERATIONS, Operation
 from reconciler.pipeline import ApplyResult
 from reconciler.plan import plan_file
-from reconciler.text.escape import display_name, quoted
+from reconciler.text.escape import quoted
 
 
 @accepts_settings
@@ -109,18 +109,9 @@ def apply(
 
 
 def parse_operations(text: str) -> tuple[type[Operation], ...]:
-    """Return the operations of these names of Kafka's protocol, separated by commas.
-
-    Raises UsageError.
-    """
+    """Return the operations of these names of Kafka's protocol. Raises UsageError."""
     by_name = {operation.API[0]: operation for operation in OPERATIONS}
-    names = [name.strip() for name in text.split(",")]
-    if unknown := [name for name in names if name not in by_name]:
-        raise UsageError(
-            f"--operations {text or 'is empty'}: {display_name(unknown[0]) if unknown[0] else 'an empty name'} is no "
-            f"operation; known: {', '.join(by_name)}, separated by commas"
-        )
-    return tuple(by_name[name] for name in dict.fromkeys(names))
+    return tuple(by_name[name] for name in parse_names("--operations", text, by_name))
 
 
 def _plan_and_confirm(

@@ -3,11 +3,11 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 from rich.text import Text
 
-from reconciler import report
 from reconciler.apply.results import ResultRow, ResultsHeader
 from reconciler.cli import console, loading
 from reconciler.cli.codes import pages
@@ -22,6 +22,14 @@ from reconciler.model.plan import Plan
 from reconciler.pipeline import Run
 from reconciler.plan import drift, plan_file
 from reconciler.plan.drift import DriftReport
+from reconciler.report.annotations import write_annotations
+from reconciler.report.drift import drift_report
+from reconciler.report.figures import Figures
+from reconciler.report.figures.drift import drift_figures
+from reconciler.report.figures.results import results_figures
+from reconciler.report.markdown import write_pages
+from reconciler.report.results import results_report
+from reconciler.report.terminal import write_lines
 from reconciler.report.tree import Report
 from reconciler.scan.engine import Engine, EngineName
 from reconciler.text.escape import display_name
@@ -112,7 +120,34 @@ def open_run(
 
 def lines(tree: Report, *, full: bool = False) -> Iterator[Text]:
     """Lay a report out for the terminal; without a terminal and COLUMNS, no line is broken."""
-    return report.write_lines(tree, width=console.terminal_width(), full=full)
+    return write_lines(tree, width=console.terminal_width(), full=full)
+
+
+def show(
+    settings: Settings,
+    subject: str,
+    trees: Callable[[], Sequence[Report]],
+    *,
+    figures: Callable[[], Sequence[Figures]] = tuple,
+    **others: Callable[[], console.Rendered],
+) -> None:
+    """Write a document in the selected formats: the reports of `trees`, with figures in HTML.
+
+    `others`: what writes other formats, such as the JSON, or one of these in another way. Raises UsageError
+    for a format that the document does not have, OutputUnwritten and BrokenPipeError.
+    """
+
+    def html() -> str:
+        from reconciler.report.html import write_html  # its templates are slow to import
+
+        return write_html(trees(), figures())
+
+    renderers: dict[str, Callable[[], console.Rendered]] = {
+        "text": lambda: chain.from_iterable(map(lines, trees())),
+        "md": lambda: write_pages(trees()),
+        "html": html,
+    }
+    console.emit(settings, subject, **renderers | others)
 
 
 def show_results(
@@ -122,40 +157,34 @@ def show_results(
     *,
     json: Callable[[], console.Rendered],
 ) -> None:
-    """Write what became of a plan in the selected formats. `json`: renders its results file.
-
-    Raises UsageError, OutputUnwritten and BrokenPipeError.
-    """
+    """Write what became of a plan in the selected formats. `json`: renders its results file."""
     duration_ms = max(0, header.finished_at_ms - header.started_at_ms)
-    tree = report.results_report(header, outcomes, duration_ms=duration_ms)
-    console.emit(
+    tree = results_report(header, outcomes, duration_ms=duration_ms)
+    show(
         settings,
         "a result",
-        text=lambda: lines(tree),
-        md=lambda: report.write_markdown(tree),
-        html=lambda: report.write_html([tree], [report.results_figures(outcomes)]),
+        lambda: [tree],
+        figures=lambda: [results_figures(outcomes)],
         json=json,
-        github=lambda: report.write_annotations(tree),
+        github=lambda: write_annotations(tree),
     )
 
 
 def show_drift(settings: Settings, reports: Sequence[DriftReport], *, paths: Sequence[str] = ()) -> None:
     """Write what drifts in the selected formats. With -q, the text leaves clusters in sync out.
 
-    `paths`: of the manifests, for the next command. Raises UsageError, OutputUnwritten and BrokenPipeError.
+    `paths`: of the manifests, for the next command.
     """
     links = pages(settings.docs_url)
-    trees = [report.drift_report(entry, pages=links) for entry in reports]
+    trees = [drift_report(entry, pages=links) for entry in reports]
     visible = [entry for entry in reports if not (settings.quiet and entry.has_nothing_to_report)]
-    console.emit(
+    show(
         settings,
         "a drift report",
-        text=lambda: (
-            line for entry in visible for line in lines(report.drift_report(entry, paths=paths, pages=links))
-        ),
-        md=lambda: report.write_pages(trees),
-        html=lambda: report.write_html(trees, report.drift_figures(reports)),
-        github=lambda: report.write_pages(trees),
+        lambda: trees,
+        figures=lambda: drift_figures(reports),
+        text=lambda: (line for entry in visible for line in lines(drift_report(entry, paths=paths, pages=links))),
+        github=lambda: write_pages(trees),
         json=lambda: drift.dumps(reports),
     )
 

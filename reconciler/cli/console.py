@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
-from reconciler.cli.progress import Bar, NoProgress, Progress, StepLines, hidden, shown, shows_bar
+from reconciler.cli.progress import Bar, Progress, StepLines, hidden, shown, shows_bar
 from reconciler.cli.settings import Format, Settings
 from reconciler.errors import ExitCode, OutputUnwritten, ReconcilerError, UsageError
 from reconciler.text.escape import escape_text, harmless_json
@@ -210,7 +210,7 @@ def progress(settings: Settings, is_interrupted: Callable[[], bool] = lambda: Fa
 
     def create() -> Progress:
         if settings.quiet:
-            return NoProgress()
+            return Progress()
         return Bar(color=use_color(settings, sys.stderr)) if shows_bar() else StepLines(print_stderr)
 
     with shown(create, is_interrupted=is_interrupted) as current:

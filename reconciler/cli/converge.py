@@ -8,10 +8,9 @@ import math
 import os
 import random
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import chain, count
 from pathlib import Path
 from typing import Annotated
@@ -56,78 +55,42 @@ _LEAST_S = 1.0
 _JITTER_S = 2.0
 _DEFAULT_EVERY_MS = 30_000
 
-Every = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DURATION",
-        help="Time between two rounds. Default: converge runs once, watch takes the shortest `every` of the policies.",
-    ),
-]
-Rounds = Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after this number of rounds.")]
-Reviewed = Annotated[
-    bool, typer.Option("--reviewed", help="Act on manifests only that the newest `apply --release` has released.")
-]
-Tree = Annotated[str | None, typer.Option(hidden=True)]
+SHORTEST = "auto"
+"""Of `--every`: the shortest `every` of the policies."""
 
 
-@accepts_settings
-def converge(
+def _converge(
     settings: Settings,
     paths: Paths = None,
-    every: Every = None,
-    rounds: Rounds = None,
-    reviewed: Reviewed = False,
-    tree: Tree = None,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help=f"Time between two rounds; {SHORTEST}: the shortest `every` of the policies. Without it, converge runs once.",
+        ),
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after this number of rounds.")] = None,
+    reviewed: Annotated[
+        bool, typer.Option("--reviewed", help="Act on manifests only that the newest `apply --release` has released.")
+    ] = False,
+    tree: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> int:
-    """Plan and apply `mode: continuous`, once or at intervals.
-
-    For schedules: with -q, nothing is printed if there is nothing to do. With --every, it repeats until
-    Ctrl-C or SIGTERM, and reads the manifests again before each round. With RECONCILER_PAUSED=1,
-    nothing is done.
-    """
-    if rounds is not None and every is None:
-        raise UsageError(f"--rounds {rounds}: converge runs once without --every; add --every, such as --every 30s")
-    return _run("converge", settings, paths, every, 1 if every is None else rounds, reviewed, tree)
-
-
-@accepts_settings
-def watch(
-    settings: Settings,
-    paths: Paths = None,
-    every: Every = None,
-    rounds: Rounds = None,
-    reviewed: Reviewed = False,
-    tree: Tree = None,
-) -> int:
-    """Converge at intervals until Ctrl-C or SIGTERM.
-
-    The same as `converge --every`, with the shortest `every` of the policies as the default.
-    """
-    return _run("watch", settings, paths, every, rounds, reviewed, tree)
-
-
-def _run(
-    command: str,
-    settings: Settings,
-    paths: Paths,
-    every: str | None,
-    rounds: int | None,
-    reviewed: bool,
-    tree: str | None,
-) -> int:
-    """Converge the clusters; `rounds` None: until a signal."""
-    if _is_paused(command):
+    """Converge the clusters once without `every`, otherwise in a loop; `rounds` None: until a signal."""
+    if os.environ.get(PAUSED, "") not in ("", "0"):
+        console.print_stderr(f"paused: {PAUSED} is set, so converge and watch do nothing; unset it to go on")
         return ExitCode.DONE
     if tree is not None:
         raise UsageError("--tree is gone: --reviewed compares the manifests that were loaded, without a git tree")
-    fixed_ms = None if every is None else parse_duration("--every", every)
+    if rounds is not None and every is None:
+        raise UsageError(f"--rounds {rounds}: converge runs once without --every; add --every, such as --every 30s")
+    fixed_ms = None if every is None or every == SHORTEST else parse_duration("--every", every)
     if fixed_ms == 0:
         raise UsageError(f"--every {every}: expected more than 0s, such as 30s")
-    once = rounds == 1 and every is None and command == "converge"
+    rounds = 1 if every is None else rounds
     reading: ManifestSet | ReconcilerError = (loaded := loading.load(paths, settings))
     paths = paths or [files.DEFAULT_FOLDER]
     clusters = [
-        _Cluster(manifests, settings, paths, reviewed, None if once else {})
+        _Cluster(manifests, settings, paths, reviewed, None if every is None else {})
         for manifests in loading.selected(loaded, settings)
     ]
     if len(clusters) > 1 and settings.output_file:
@@ -145,7 +108,7 @@ def _run(
                     codes.add(ExitCode.PARTLY if has_written else ExitCode.INTERRUPTED)
                     break
                 with common.collect_errors(cluster.known, codes):  # it may be available in the next round
-                    plan = cluster.converge(reading, signals, codes, quiet_when_idle=settings.quiet or not once)
+                    plan = cluster.converge(reading, signals, codes)
                     next_s = min(next_s, time.monotonic() + max(_LEAST_S, _due_s(plan)))
             if completed == rounds:
                 break
@@ -154,17 +117,29 @@ def _run(
                 time.sleep(_SLICE_S)
             if signals():
                 break
-            reading = _read_again(paths, settings)
+            try:
+                reading = loading.load(paths, settings)
+            except (ManifestsInvalid, UsageError) as error:
+                reading = error
     return ExitCode.DONE if rounds is None else common.worst_exit_code(codes)
 
 
-def _is_paused(command: str) -> bool:
-    """Return whether an operator has paused the commands that act without a review, and say so."""
-    value = os.environ.get(PAUSED, "")
-    if value in ("", "0"):
-        return False
-    console.print_stderr(f"paused: {PAUSED} is set, so {command} does nothing; unset it to go on")
-    return True
+converge = accepts_settings(
+    _converge,
+    """Plan and apply `mode: continuous`, once or at intervals.
+
+    For schedules: with -q, nothing is printed if there is nothing to do. With --every, it repeats until
+    Ctrl-C or SIGTERM, and reads the manifests again before each round. With RECONCILER_PAUSED=1,
+    nothing is done.
+    """,
+)
+watch = accepts_settings(
+    partial(_converge, every=SHORTEST),
+    f"""Converge at intervals until Ctrl-C or SIGTERM.
+
+    The same as `converge --every {SHORTEST}`.
+    """,
+)
 
 
 def _interval_s(clusters: list["_Cluster"], fixed_ms: int | None) -> float:
@@ -179,14 +154,6 @@ def _due_s(plan: Plan) -> float:
     """Return when a purge is due: a round that begins just before would delay it by an interval."""
     due_ms = [d.until_ms for d in plan.decisions if isinstance(d, Waiting) and d.until_ms is not None]
     return (min(due_ms, default=math.inf) - wall_clock_ms()) / 1000
-
-
-def _read_again(paths: Paths, settings: Settings) -> ManifestSet | ReconcilerError:
-    """Return the manifests as they are now, or why they cannot be loaded."""
-    try:
-        return loading.load(paths, settings)
-    except (ManifestsInvalid, UsageError) as error:
-        return error
 
 
 @dataclass
@@ -216,10 +183,11 @@ class _Cluster:
         name = self.known.cluster.metadata.name
         return f"{name}: next round in {left_s:.0f} s, {self.last_purge}, {self.blocked}{waits}"
 
-    def converge(
-        self, reading: ManifestSet | ReconcilerError, signals: SignalState, codes: set[int], *, quiet_when_idle: bool
-    ) -> Plan:
-        """Converge the cluster once with what was read, or with the last set. Raises ReconcilerError."""
+    def converge(self, reading: ManifestSet | ReconcilerError, signals: SignalState, codes: set[int]) -> Plan:
+        """Converge the cluster once with what was read, or with the last set. Raises ReconcilerError.
+
+        Adds the exit code to `codes`; 1 if only a fact could not be read.
+        """
         self.blocked = "this round failed"
         manifests = self._select(reading, signals, codes)
 
@@ -233,15 +201,22 @@ class _Cluster:
                 self.in_force = self.known = manifests
                 self.seen = None
 
-        applied = _converge_once(
-            manifests,
-            self.settings,
-            signals,
-            codes,
-            quiet_when_idle=quiet_when_idle,
-            confirm=confirm,
-            last_purges=self.last_purges,
-        )
+        def on_plan(plan: Plan) -> None:
+            has_unknown_facts = plan.incomplete or any(isinstance(d, Blocked) and d.unread for d in plan.decisions)
+            if has_unknown_facts:
+                codes.add(ExitCode.ERROR)
+            is_quiet = self.settings.quiet or self.last_purges is not None
+            if plan.actions or plan.refused or has_unknown_facts or not is_quiet:
+                show_plan(plan, self.settings)
+
+        with common.open_run(self.settings, manifests, signals, self.last_purges) as run:
+            applied = pipeline.converge(run, on_plan=on_plan, confirm=confirm)
+        unwritten: set[int] = set()
+        for message in applied.header.refused:
+            console.print_error(message)
+        if applied.outcomes:
+            show_applied(applied, self.settings, unwritten)
+        codes.add(applied.header.exit_code or max(unwritten, default=ExitCode.DONE))
         self.last_purge = _describe_purge(applied) or self.last_purge
         self.blocked = f"{sum(isinstance(decision, Blocked) for decision in applied.plan.decisions):,} blocked"
         self.has_written = self.has_written or any(map(may_have_written, applied.outcomes))
@@ -352,36 +327,3 @@ def _describe_purge(applied: ApplyResult) -> str:
         f"last purge {formatting.format_time(applied.header.finished_at_ms)} "
         f"({formatting.count(len(purged), 'partition')}, at most {records})"
     )
-
-
-def _converge_once(
-    manifests: ClusterManifests,
-    settings: Settings,
-    signals: SignalState,
-    codes: set[int],
-    *,
-    quiet_when_idle: bool,
-    confirm: Callable[[], None],
-    last_purges: dict[TopicPartition, int] | None,
-) -> ApplyResult:
-    """Converge a cluster, and add its exit code; 1 if only a fact could not be read.
-
-    `confirm`: as in `pipeline.converge`. `last_purges`: as in `pipeline.Run`.
-    """
-
-    def on_plan(plan: Plan) -> None:
-        has_unknown_facts = plan.incomplete or any(isinstance(d, Blocked) and d.unread for d in plan.decisions)
-        if has_unknown_facts:
-            codes.add(ExitCode.ERROR)
-        if plan.actions or plan.refused or has_unknown_facts or not quiet_when_idle:
-            show_plan(plan, settings)
-
-    with common.open_run(settings, manifests, signals, last_purges) as run:
-        applied = pipeline.converge(run, on_plan=on_plan, confirm=confirm)
-    unwritten: set[int] = set()
-    for message in applied.header.refused:
-        console.print_error(message)
-    if applied.outcomes:
-        show_applied(applied, settings, unwritten)
-    codes.add(applied.header.exit_code or max(unwritten, default=ExitCode.DONE))
-    return applied

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from reconciler import __version__, pipeline, report
+from reconciler import __version__, pipeline
 from reconciler.cli import common, console, loading
 from reconciler.cli.loading import Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
@@ -27,6 +27,7 @@ from reconciler.manifest.files import DEFAULT_FOLDER
 from reconciler.model.snapshot import Unknown
 from reconciler.plan import drift as drift_reports
 from reconciler.plan.drift import DriftReport
+from reconciler.report.results import journal_report
 from reconciler.sandbox.java import MINIMUM, major_version
 from reconciler.scan.java import find_java
 from reconciler.text.escape import display_name, escape_text, harmless_json
@@ -274,6 +275,6 @@ def journal(
     console.emit(
         settings,
         "the journal",
-        text=lambda: common.lines(report.journal_report(entries)),
+        text=lambda: common.lines(journal_report(entries)),
         json=lambda: (f"{dump(entry)}\n" for entry in entries),
     )

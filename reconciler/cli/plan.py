@@ -3,18 +3,17 @@
 import json
 import re
 from collections.abc import Collection
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from reconciler import pipeline, report
+from reconciler import pipeline
 from reconciler.apply import results as results_file
 from reconciler.cli import common, console, loading
 from reconciler.cli.codes import ALL_CODES, find_code, pages
 from reconciler.cli.loading import Paths, PlanAndPaths
-from reconciler.cli.settings import Format, Settings, accepts_settings
+from reconciler.cli.settings import Format, Settings, accepts_settings, parse_names
 from reconciler.clock import wall_clock_ms
 from reconciler.codec import HEAD_CHARS, document, document_kind
 from reconciler.errors import ExitCode, PlanUnusable, ReconcilerError, Refused, UsageError
@@ -26,6 +25,10 @@ from reconciler.plan import limits, plan_file
 from reconciler.plan.diff import compare
 from reconciler.plan.targets import find_candidates, find_subjects
 from reconciler.policies.fields import duration_ms
+from reconciler.report.annotations import write_annotations
+from reconciler.report.diff import diff_json, diff_report
+from reconciler.report.figures.plan import plan_figures
+from reconciler.report.plan import explain_report, plan_report
 from reconciler.text.escape import display_name
 from reconciler.text.formatting import count, format_duration, format_time, until
 from reconciler.text.suggest import did_you_mean
@@ -47,23 +50,26 @@ def show_plan(
     paths: Paths = None,
 ) -> None:
     """Write the plan in the selected formats, and for a terminal the next command."""
-    tree = partial(
-        report.plan_report,
-        plan,
-        full=full,
-        saved_to=str(saved_to) if saved_to else None,
-        with_next_step=with_next_step,
-        paths=[str(path) for path in paths or ()],
-    )
-    page = partial(report.plan_report, plan, full=full, pages=pages(settings.docs_url))
-    console.emit(
+    links = pages(settings.docs_url)
+
+    def text() -> console.Rendered:
+        tree = plan_report(
+            plan,
+            full=full,
+            saved_to=str(saved_to) if saved_to else None,
+            with_next_step=with_next_step,
+            paths=[str(path) for path in paths or ()],
+        )
+        return common.lines(tree, full=full)
+
+    common.show(
         settings,
         "a plan",
-        text=lambda: common.lines(tree(), full=full),
-        md=lambda: report.write_markdown(page()),
-        html=lambda: report.write_html([page()], [report.plan_figures(plan, pages=pages(settings.docs_url))]),
+        lambda: [plan_report(plan, full=full, pages=links)],
+        figures=lambda: [plan_figures(plan, pages=links)],
+        text=text,
         json=lambda: plan_file.lines(plan),
-        github=lambda: report.write_annotations(report.plan_report(plan)),
+        github=lambda: write_annotations(plan_report(plan)),
     )
 
 
@@ -86,18 +92,6 @@ def describe_findings(plan: Plan) -> dict[str, str]:
     )
     policies = ", ".join(str(warning.policy) for warning in plan.unmatched)
     return {"blocked": first, "unknown": " ".join(plan.incomplete), "unmatched": policies}
-
-
-def parse_findings(text: str) -> frozenset[str]:
-    """Return the findings of `--fail-on`, separated by commas. Raises UsageError for another word."""
-    words = [word.strip() for word in text.split(",")]
-    for word in words:
-        if word not in FINDINGS:
-            hint = did_you_mean(word, FINDINGS)
-            known = f"did you mean {hint}?" if hint else f"write {', '.join(FINDINGS)}, or some of them"
-            shown = display_name(word) if word else "an empty word"
-            raise UsageError(f"--fail-on: {shown} is no finding of a plan; {known}")
-    return frozenset(words)
 
 
 @accepts_settings
@@ -142,7 +136,7 @@ def plan(
     The command changes nothing. `reconciler plan diff OLD NEW` compares two saved plans.
     """
     _refuse_misspelt_diff(paths)
-    findings = frozenset[str]() if fail_on is None else parse_findings(fail_on)
+    findings = [] if fail_on is None else parse_names("--fail-on", fail_on, FINDINGS)
     expires_after_ms = parse_duration("--expires-after", expires_after)
     if not 0 < expires_after_ms <= LONGEST_EXPIRY_MS:
         longest = format_duration(LONGEST_EXPIRY_MS)
@@ -213,14 +207,7 @@ def plan_diff(
 ) -> None:
     """Show what changed between two saved plans."""
     comparison = compare(plan_file.open_plan(old, proven=False), plan_file.open_plan(new, proven=False))
-    console.emit(
-        settings,
-        "a comparison",
-        text=lambda: common.lines(report.diff_report(comparison)),
-        md=lambda: report.write_markdown(report.diff_report(comparison)),
-        html=lambda: report.write_html([report.diff_report(comparison)]),
-        json=lambda: report.diff_json(comparison),
-    )
+    common.show(settings, "a comparison", lambda: [diff_report(comparison)], json=lambda: diff_json(comparison))
 
 
 @accepts_settings
@@ -240,7 +227,7 @@ def show(
         case "DriftReport":
             return _show_drift_report(saved, settings)
     planned = plan_file.read(saved)
-    has_expired = (now_ms := wall_clock_ms()) > planned.expires_at_ms
+    has_expired = (now_ms := wall_clock_ms()) >= planned.expires_at_ms
     show_plan(planned, settings, full=full, saved_to=saved, with_next_step=not has_expired)
     if has_expired:
         console.print_stderr(
@@ -330,5 +317,5 @@ def _explain_decision(subject: str, words: PlanAndPaths, settings: Settings) -> 
         if (code := did_you_mean(subject, ALL_CODES)) is None:
             raise
         raise UsageError(f"{error}, or the code {code}") from None
-    texts = [list(common.lines(report.explain_report(plan, address))) for address in addresses]
+    texts = [list(common.lines(explain_report(plan, address))) for address in addresses]
     return [line for number, text in enumerate(texts) for line in (["\n"] if number else []) + text]

@@ -1,20 +1,14 @@
 """Shows how far a command is: one line with a bar on a terminal, plain lines elsewhere.
 
-A message that counts (`3 of 40`) fills the bar. Other output hides the bar first: see `hidden`.
+Other output hides the bar first: see `hidden`.
 """
 
 import os
-import re
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from rich.live import Live
-    from rich.table import Table
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 # rich is imported where it is used: its import takes as long as `validate` itself
 REPEAT_S = 2.0
@@ -22,29 +16,28 @@ REPEAT_S = 2.0
 _CHECK_S = 0.5
 _BAR_CELLS = 20
 _IDLE = "idle"
-_COUNT = re.compile(r"(?P<done>[\d,]+) of (?P<total>[\d,]+)\b")
 ERASE_LINE = "\r\x1b[K\x1b[?25h"
 """Removes the line of a bar from a terminal, and shows the cursor again."""
 
 
-class Progress(Protocol):
-    """What a command shows of its steps. Any thread may call it."""
+class Progress:
+    """What a command shows of its steps: nothing, as with -q. Any thread may call it."""
 
-    def __call__(self, message: str) -> None:
-        """Show the step that runs now."""
-        ...
+    def __call__(self, message: str, done: int = 0, total: int = 0, /) -> None:
+        """Show the step that runs now. `total` 0: it does not count."""
 
     def idle(self, status: str) -> None:
         """Show what is known while nothing is done."""
-        ...
 
     def restart(self) -> None:
         """Forget the step, and count the time from now on."""
-        ...
 
     def close(self, *, ending: str) -> None:
         """End, and print the ending with the elapsed time: `done` or `interrupted`; empty: print nothing."""
-        ...
+
+    def hidden(self) -> AbstractContextManager[None]:
+        """Make room for the block, which writes to the same terminal."""
+        return nullcontext()
 
 
 def shows_bar() -> bool:
@@ -52,32 +45,7 @@ def shows_bar() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def count(message: str) -> tuple[int, int] | None:
-    """Return done and total of a message that counts; None: it does not."""
-    match = _COUNT.search(message)
-    if match is None:
-        return None
-    done, total = (int(match[name].replace(",", "") or 0) for name in ("done", "total"))
-    return (done, total) if 0 < total >= done else None
-
-
-class NoProgress:
-    """Shows nothing."""
-
-    def __call__(self, message: str) -> None:
-        """Ignore the step."""
-
-    def idle(self, status: str) -> None:
-        """Ignore the status."""
-
-    def restart(self) -> None:
-        """Do nothing."""
-
-    def close(self, *, ending: str) -> None:
-        """Do nothing."""
-
-
-class StepLines:
+class StepLines(Progress):
     """Prints a line when a step begins, and again while it continues, so that no log looks dead.
 
     `print_line` must not fail. Nothing is repeated while the command is idle.
@@ -91,7 +59,7 @@ class StepLines:
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def __call__(self, message: str) -> None:
+    def __call__(self, message: str, _done: int = 0, _total: int = 0, /) -> None:
         step = "".join(character for character in message.partition(" (")[0] if not character.isdigit())
         with self._lock:
             self._message = message
@@ -135,88 +103,68 @@ class StepLines:
             self.repeat()
 
 
-class Bar:
+class Bar(Progress):
     """One line at the bottom of a terminal: the step, a bar where it counts, the elapsed time."""
 
     def __init__(self, *, color: bool) -> None:
         from rich.console import Console
-        from rich.spinner import Spinner
+        from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Display
+        from rich.table import Column
 
-        self._console = Console(stderr=True, highlight=False, emoji=False, no_color=not color)
-        self._spinner = Spinner("dots")
-        self._started_s = time.monotonic()
-        self._message = self._status = ""
-        self._lock = threading.RLock()
-        self._hidden = 0
-        self._live: Live | None = None
-        self._show()
-
-    def __call__(self, message: str) -> None:
-        self._message, self._status = message, ""
-
-    def idle(self, status: str) -> None:
-        self._message, self._status = "", status
-
-    def restart(self) -> None:
-        self._message, self._status, self._started_s = "", "", time.monotonic()
-
-    def close(self, *, ending: str) -> None:
-        with self.hidden():
-            self._hidden += 1  # for good
-            if ending and self._message:
-                print(f"{ending} after {self._elapsed()}", file=sys.stderr, flush=True)
-
-    @contextmanager
-    def hidden(self) -> Iterator[None]:
-        """Remove the line while the block writes to the same terminal."""
-        with self._lock:
-            self._hidden += 1
-            if self._live is not None:
-                self._live.stop()
-                self._live = None
-            try:
-                yield
-            finally:
-                self._hidden -= 1
-                if not self._hidden:
-                    self._show()
-
-    def _show(self) -> None:
-        from rich.live import Live
-
+        column = Column(no_wrap=True)
+        self._text = TextColumn("{task.description}", markup=False, table_column=column)
+        self._spinner, self._elapsed = SpinnerColumn(table_column=column), TimeElapsedColumn(table_column=column)
+        self._bar = BarColumn(_BAR_CELLS, table_column=column)
         # Nothing is redirected: `hidden` keeps every writer apart from the bar.
-        self._live = Live(
-            console=self._console,
-            get_renderable=self._render,
+        self._display = Display(
+            console=Console(stderr=True, highlight=False, emoji=False, no_color=not color),
             transient=True,
             refresh_per_second=8,
             redirect_stdout=False,
             redirect_stderr=False,
         )
-        self._live.start()
+        self._display.add_task("")
+        (self._task,) = self._display.tasks
+        self._lock = threading.RLock()
+        self._hidden = 0
+        self.restart()
+        self._display.start()
 
-    def _elapsed(self) -> str:
-        return f"{time.monotonic() - self._started_s:.0f} s"
+    def __call__(self, message: str, done: int = 0, total: int = 0, /) -> None:
+        self._is_step = bool(message)
+        self._task.description, self._task.completed, self._task.total = message, done, total
+        self._display.columns = (self._spinner, self._text, *([self._bar] if total else []), self._elapsed)
 
-    def _render(self) -> "Table":
-        from rich.progress_bar import ProgressBar
-        from rich.table import Table
-        from rich.text import Text
+    def idle(self, status: str) -> None:
+        self._is_step = False
+        self._task.description, self._display.columns = status, (self._text,)
 
-        cells: list[object] = [Text(self._status or self._message or "…", no_wrap=True, overflow="ellipsis")]
-        row = Table.grid(padding=(0, 1))
-        if not self._status:
-            cells.insert(0, self._spinner)
-            if counted := count(self._message):
-                cells.append(ProgressBar(total=counted[1], completed=counted[0], width=_BAR_CELLS))
-            cells.append(Text(self._elapsed(), no_wrap=True))
-        for _cell in cells:
-            row.add_column(no_wrap=True, overflow="ellipsis")
-        row.add_row(*cells)  # type: ignore[arg-type]
-        return row
+    def restart(self) -> None:
+        self("")
+        self._task.start_time = self._display.get_time()
+
+    def close(self, *, ending: str) -> None:
+        with self.hidden():
+            self._hidden += 1  # for good
+            if ending and self._is_step:
+                print(f"{ending} after {self._task.elapsed or 0:.0f} s", file=sys.stderr, flush=True)
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        with self._lock:
+            self._hidden += 1
+            self._display.stop()
+            try:
+                yield
+            finally:
+                self._hidden -= 1
+                if not self._hidden:
+                    self._display.start()
 
 
-_current: Progress | None = None
+_NOTHING = Progress()
+_current = _NOTHING
 
 
 @contextmanager
@@ -226,7 +174,7 @@ def shown(create: Callable[[], Progress], *, is_interrupted: Callable[[], bool] 
     `is_interrupted`: at the end, whether a signal ended the block before it was done.
     """
     global _current  # noqa: PLW0603 - a process has one terminal
-    if _current is not None:
+    if _current is not _NOTHING:
         current = _current
         current.restart()
         try:
@@ -241,15 +189,10 @@ def shown(create: Callable[[], Progress], *, is_interrupted: Callable[[], bool] 
         yield current
         ending = "interrupted" if is_interrupted() else "done"
     finally:
-        _current = None
+        _current = _NOTHING
         current.close(ending=ending)
 
 
-@contextmanager
-def hidden() -> Iterator[None]:
+def hidden() -> AbstractContextManager[None]:
     """Write other output in this block: the bar of the command, if any, does not stay on a line."""
-    if isinstance(_current, Bar):
-        with _current.hidden():
-            yield
-    else:
-        yield
+    return _current.hidden()

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from reconciler import pipeline, report
+from reconciler import pipeline
 from reconciler.apply import restore
 from reconciler.apply.results import exit_code, may_have_written
 from reconciler.cli import common, console, loading
@@ -14,7 +14,7 @@ from reconciler.cli.loading import Paths, parse_path
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.cli.signals import handle_signals
 from reconciler.errors import ExitCode, PlanUnusable, Refused, UsageError
-from reconciler.report.tree import Report
+from reconciler.report.restore import restore_plan_report, restore_report
 from reconciler.text.escape import quoted
 
 _FORMATS = (Format.TEXT, Format.MD, Format.HTML)
@@ -58,7 +58,7 @@ def restore_group(
     cluster = manifests.cluster.metadata.name
     with common.open_run(settings, manifests) as run:
         planned = pipeline.plan_restore(run, removal)
-    _show(report.restore_plan_report(planned, cluster), settings)
+    common.show(settings, "restore-group", lambda: [restore_plan_report(planned, cluster)])
     if not planned.writable:
         return exit_code(restore.unwritten(planned).values())
     if dry_run:
@@ -70,7 +70,7 @@ def restore_group(
             outcomes = pipeline.restore_group(run, planned)
         unwritten: set[int] = set()
         with console.report_write_errors(unwritten):
-            _show(report.restore_report(removal, outcomes, cluster), settings)
+            common.show(settings, "restore-group", lambda: [restore_report(removal, outcomes, cluster)])
         if signals() and not any(map(may_have_written, outcomes.values())):
             return ExitCode.INTERRUPTED
     return exit_code(outcomes.values()) or max(unwritten, default=ExitCode.DONE)
@@ -83,13 +83,3 @@ def _read(source: Path) -> str:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
         raise PlanUnusable(f"{source} cannot be read: {reason}; pass the file of `apply --results`") from None
-
-
-def _show(tree: Report, settings: Settings) -> None:
-    console.emit(
-        settings,
-        "restore-group",
-        text=lambda: common.lines(tree),
-        md=lambda: report.write_markdown(tree),
-        html=lambda: report.write_html([tree]),
-    )

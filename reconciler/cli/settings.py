@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -10,7 +10,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
+from reconciler.errors import UsageError
 from reconciler.text.escape import display_name
+from reconciler.text.suggest import did_you_mean
 
 COMMON_PANEL = "Options of every command"
 
@@ -46,6 +48,18 @@ def parse_key_value(word: str, form: str = "KEY=VALUE") -> KeyValue:
     if not equals or not key:
         raise typer.BadParameter(f"{key}: expected {form}")
     return KeyValue(key, value)
+
+
+def parse_names(option: str, text: str, known: Collection[str]) -> list[str]:
+    """Return the names that an option takes, separated by commas. Raises UsageError for another one."""
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in known:
+            closest = did_you_mean(name, known)
+            hint = f"did you mean {closest}? " if closest else ""
+            shown = display_name(name) if name else "an empty name"
+            raise UsageError(f"{option}: {shown} is unknown; {hint}known: {', '.join(known)}, separated by commas")
+    return list(dict.fromkeys(names))
 
 
 def parse_docs_url(word: str) -> str:
@@ -141,8 +155,11 @@ class Settings:
     ] = False
 
 
-def accepts_settings(command: Callable[..., int | None]) -> Callable[..., int | None]:
-    """Return `command(settings, …)` with each common option by name. Exit code None: 0."""
+def accepts_settings(command: Callable[..., int | None], description: str | None = None) -> Callable[..., int | None]:
+    """Return `command(settings, …)` with each common option by name. Exit code None: 0.
+
+    `description`: of its help; None: that of the function.
+    """
 
     def wrapper(**arguments: Any) -> int | None:
         settings = Settings(**{name: arguments.pop(name) for name in common})
@@ -154,6 +171,7 @@ def accepts_settings(command: Callable[..., int | None]) -> Callable[..., int | 
         option.rich_help_panel = COMMON_PANEL
     _settings, *own = inspect.signature(command).parameters.values()
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (*own, *common.values())]
-    wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
+    wrapper.__name__ = getattr(command, "__name__", "command")  # the sandbox's commands are called like their functions
+    wrapper.__doc__ = description or command.__doc__
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return wrapper

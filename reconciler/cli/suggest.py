@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from reconciler import gitops, pipeline, report
+from reconciler import gitops, pipeline
 from reconciler.cli import common, console, loading
 from reconciler.cli.loading import Paths
 from reconciler.cli.manifests import parse_servers, validate_cluster
@@ -22,7 +22,8 @@ from reconciler.kafka import connect
 from reconciler.manifest import secrets
 from reconciler.manifest.files import DEFAULT_FOLDER, ClusterManifests
 from reconciler.pipeline import Run
-from reconciler.report.suggest import ITEMS_MAX
+from reconciler.report.suggest import ITEMS_MAX, suggest_report
+from reconciler.report.terminal import write_lines
 from reconciler.suggest import drafts, findings
 from reconciler.suggest.drafts import ManifestText
 from reconciler.suggest.findings import Kind, Suggestions
@@ -100,13 +101,11 @@ def suggest(
     if write is not None:
         _write(write, suggestions, texts)
     next_steps = tuple(_next_steps(suggestions, write, texts, paths, bootstrap_server))
-    tree = report.suggest_report(suggestions, next_steps=next_steps)
-    console.emit(
+    common.show(
         settings,
         "suggest",
+        lambda: [suggest_report(suggestions, next_steps=next_steps)],
         text=lambda: fitting_lines(suggestions, next_steps, width=console.terminal_width()),
-        md=lambda: report.write_markdown(tree),
-        html=lambda: report.write_html([tree]),
         json=lambda: findings.dumps(suggestions, texts),
     )
 
@@ -196,8 +195,8 @@ def fitting_lines(suggestions: Suggestions, next_steps: Sequence[str], *, width:
     """Return the report in at most LINES_MAX lines of a terminal: with fewer findings, if need be."""
     items_max, lines = ITEMS_MAX, list[Text]()
     while items_max:
-        tree = report.suggest_report(suggestions, next_steps=next_steps, items_max=items_max)
-        lines = list(report.write_lines(tree, width=width))
+        tree = suggest_report(suggestions, next_steps=next_steps, items_max=items_max)
+        lines = list(write_lines(tree, width=width))
         if len(lines) <= LINES_MAX:
             return lines
         items_max //= 2

@@ -45,7 +45,7 @@ class JournalEntry:
     in the plan file. `who`: the author of the run; `commit`: of the manifests; None: not known.
     `in_flight_ms`: of an intent of an earlier version. `status` and all that follow: of an outcome
     only, as in `Outcome`. `removed_offsets`: of an intent only, commits that the request removes, or
-    those that `restore_group` writes; a large number is in several entries.
+    those whose offsets `restore_group` writes; a large number is in several entries.
     """
 
     v: Literal[2] = 2

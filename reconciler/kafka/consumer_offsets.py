@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 from confluent_kafka import Message
 
 from reconciler.kafka.futures import error_columns
-from reconciler.kafka.offsets import read_ends, read_records
+from reconciler.kafka.offsets import read_ends
+from reconciler.kafka.records import read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
 from reconciler.model.snapshot import GroupType, Unknown
@@ -74,11 +75,15 @@ _MALFORMED = RecordKey(-1 << 16, None)
 
 
 class CommitValue(NamedTuple):
-    """A committed offset. `topic_id`: 16 bytes; NO_TOPIC_ID: the record has none."""
+    """A committed offset. `topic_id`: 16 bytes; NO_TOPIC_ID: the record has none.
+
+    `metadata`: as a client sent it, which need not be UTF-8.
+    """
 
     offset: int
     commit_ms: int
     topic_id: bytes
+    metadata: bytes
 
 
 def read_commit_log(
@@ -87,7 +92,7 @@ def read_commit_log(
     *,
     origins: Mapping[str, Collection[str]] | None = None,
     topic_ids: Mapping[str, str] | None = None,
-    with_ids: Collection[str] = (),
+    with_commits: Collection[str] = (),
     stable_ends: Mapping[int, int] | None = None,
     pending_of: Collection[str] = (),
     starts: Mapping[int, int] | None = None,
@@ -105,11 +110,13 @@ def read_commit_log(
 
     Never raises for a broker that is away. `origins`: by topic, the groups of whose commits the topic
     ids are needed; None: of all. `topic_ids`: the present ones of some topics, of which commits of every group
-    that are for another id have a row, too. `with_ids`: groups whose newest commits each have a row with
-    the `id` of their topic, where the record has it. `starts`: where to begin instead of the log start.
+    that are for another id have a row, too. `with_commits`: groups whose newest commits each have a row with
+    the `id` of their topic and their metadata. `starts`: where to begin instead of the log start.
     `limit_s`: as of `read_records`.
     """
-    logs, ends, errors = _reduce(session, partitions, starts=starts or {}, limit_s=limit_s)
+    logs, ends, errors = _reduce(
+        session, partitions, starts=starts or {}, with_commits=frozenset(with_commits), limit_s=limit_s
+    )
     rows: list[dict[str, Any]] = []
     for number, log in logs.items():
         counts = {"records": log.records, "skipped": log.skipped, "garbled": log.malformed}
@@ -119,7 +126,7 @@ def read_commit_log(
         rows += ({"log_partition": number, **activity} for activity in log.activities())
         rows += log.origins(origins)
         rows += log.outdated(topic_ids or {})
-        rows += log.commit_ids(with_ids)
+        rows += log.commits()
         if stable_ends is not None and number in stable_ends:
             pending = log.pending(stable_ends[number], frozenset(pending_of))
             rows += ({"log_partition": number, **commit} for commit in pending)
@@ -142,10 +149,15 @@ def read_newest_records(session: KafkaSession, starts: Mapping[int, int]) -> dic
 
 
 def _reduce(
-    session: KafkaSession, partitions: Sequence[int], *, starts: Mapping[int, int], limit_s: float | None = None
+    session: KafkaSession,
+    partitions: Sequence[int],
+    *,
+    starts: Mapping[int, int],
+    with_commits: frozenset[str] = frozenset(),
+    limit_s: float | None = None,
 ) -> tuple[dict[int, "Reduction"], dict[int, int], dict[int, Unknown]]:
     """Read partitions from `starts` or their beginning: their records, their ends, and why one was not read."""
-    logs = {number: Reduction() for number in partitions}
+    logs = {number: Reduction(with_commits) for number in partitions}
 
     def add(number: int, messages: list[Message]) -> None:
         # Without a line of Python for each of millions of records.
@@ -175,6 +187,10 @@ class KeyState:
     # The newest commit timestamp of the usual shape, raw, and the last value under each topic id.
     commit_ms: bytes = b""
     committed: dict[bytes, bytes] = field(default_factory=dict)
+    # Of a group with commits requested: each metadata of the newest offset. A transaction may repeat the
+    # offset with other metadata, and be aborted: the coordinator then has the commit before it.
+    is_requested: bool = False
+    metadata: dict[int, set[bytes]] = field(default_factory=dict)
 
     @property
     def is_known(self) -> bool:
@@ -187,9 +203,11 @@ class Reduction:
     """The reduction of one partition of the log. Takes its records in offset order.
 
     The inner loop of a scan over millions of records: one dictionary lookup and a few slices per
-    record of the usual shape, the exact decoder for the others.
+    record of the usual shape, the exact decoder for the others. `requested`: groups whose commits are
+    requested.
     """
 
+    requested: frozenset[str] = frozenset()
     records: int = 0
     skipped: int = 0
     malformed: int = 0
@@ -214,7 +232,8 @@ class Reduction:
                     decoded = decode_key(key)
                 except ValueError:
                     decoded = _MALFORMED
-                state = states[key] = KeyState(decoded, decoded.version in (0, 1))
+                is_requested = decoded.group in self.requested
+                state = states[key] = KeyState(decoded, decoded.version in (0, 1), is_requested=is_requested)
             state.offset = offset
             state.value = value
             if timestamp_ms > state.newest_ms:
@@ -225,12 +244,14 @@ class Reduction:
             elif value is None:
                 # A tombstone: only later commits count for the group.
                 state.committed.clear()
+                state.metadata.clear()
             elif (
                 len(value) == _USUAL_LENGTH
                 and value[_TAGS] == _ONE_TOPIC_ID
                 and value[_EMPTY] == b"\1"
                 and value.startswith(_HEAD)
                 and value[_COMMIT_MS] < _NEGATIVE
+                and not state.is_requested
             ):
                 state.committed[value[_TOPIC_ID]] = value
                 commit_ms = value[_COMMIT_MS]
@@ -241,9 +262,12 @@ class Reduction:
                     commit = decode_commit(value)
                     state.committed[commit.topic_id] = value
                     state.newest_ms = max(state.newest_ms, commit.commit_ms)
+                    if state.is_requested:
+                        state.metadata = {commit.offset: state.metadata.get(commit.offset, set()) | {commit.metadata}}
                 except ValueError:
                     # The current commit, of an unknown topic: earlier commits prove nothing.
                     state.committed.clear()
+                    state.metadata.clear()
                     self.malformed += 1
 
     def activities(self) -> Iterator[dict[str, Any]]:
@@ -317,13 +341,14 @@ class Reduction:
                 if value is state.value and encode_topic_id(topic_id) not in (None, present_id):
                     yield _origin(state.key, topic_id, value)
 
-    def commit_ids(self, groups: Collection[str]) -> Iterator[dict[str, Any]]:
-        """One row per newest commit of these groups whose record has a topic id."""
+    def commits(self) -> Iterator[dict[str, Any]]:
+        """One row per newest commit of the requested groups."""
         for state in self._states.values():
-            for topic_id, value in state.committed.items() if state.key.group in groups else ():
-                if value is state.value and encode_topic_id(topic_id) is not None:
+            for topic_id, value in state.committed.items() if state.is_requested else ():
+                if value is state.value:
                     row = _origin(state.key, topic_id, value)
-                    yield {**row, "id": row["topic_id"]}
+                    texts = [base64.b64encode(metadata).decode() for metadata in state.metadata[row["committed"]]]
+                    yield {**row, "id": row["topic_id"], "metadata_base64": texts[0] if len(texts) == 1 else None}
 
 
 def _origin(key: RecordKey, topic_id: bytes, value: bytes) -> dict[str, Any]:
@@ -392,7 +417,7 @@ def decode_key(data: bytes) -> RecordKey:
     fields = _Fields(data)
     version = fields.integer(2)
     try:
-        key = RecordKey(version, fields.string())
+        key = RecordKey(version, fields.string().decode())
     except ValueError:
         if version in GROUP_TYPES:
             raise
@@ -411,7 +436,7 @@ def decode_commit(data: bytes) -> CommitValue:
     offset = fields.integer(8)
     if version >= 3:
         fields.integer(4)  # leader epoch
-    fields.string(compact=version == 4)  # metadata
+    metadata = fields.string(compact=version == 4)
     commit_ms = fields.integer(8)
     if version == 1:
         fields.integer(8)  # expiry
@@ -423,7 +448,7 @@ def decode_commit(data: bytes) -> CommitValue:
     fields.end()
     if len(topic_id) != len(NO_TOPIC_ID):
         raise ValueError(f"a topic id of {len(topic_id)} bytes")
-    return CommitValue(offset, commit_ms, topic_id)
+    return CommitValue(offset, commit_ms, topic_id, metadata)
 
 
 def decode_share_member(data: bytes) -> set[str]:
@@ -434,7 +459,7 @@ def decode_share_member(data: bytes) -> set[str]:
     fields.nullable()  # rack
     fields.string(compact=True)  # client id
     fields.string(compact=True)  # host
-    topics = {fields.string(compact=True) for _ in range(fields.length())}
+    topics = {fields.string(compact=True).decode() for _ in range(fields.length())}
     fields.no_tags()
     fields.end()
     return topics
@@ -449,7 +474,7 @@ def decode_share_state(data: bytes) -> set[str]:
     for has_partitions in (True, True, False):  # initializing, initialized, deleting
         for _ in range(fields.length()):
             fields.take(16)  # topic id
-            topics.add(fields.string(compact=True))
+            topics.add(fields.string(compact=True).decode())
             if has_partitions:
                 fields.take(4 * fields.length())
             fields.no_tags()
@@ -473,7 +498,7 @@ def decode_protocol_type(data: bytes) -> str:
     version = fields.integer(2)
     if version < 0:
         raise ValueError(f"group metadata version {version}")
-    return fields.string(compact=version >= 4)
+    return fields.string(compact=version >= 4).decode()
 
 
 def log_partition(group: str, partitions: int) -> int:
@@ -514,8 +539,8 @@ class _Fields(BytesIO):
                 return value
         raise ValueError("a varint of more than five bytes")
 
-    def string(self, *, compact: bool = False) -> str:
-        return self.take(self.length() if compact else self.integer(2)).decode()
+    def string(self, *, compact: bool = False) -> bytes:
+        return self.take(self.length() if compact else self.integer(2))
 
     def length(self) -> int:
         """Of a compact array or string, which is not null."""

@@ -17,7 +17,16 @@ from confluent_kafka.admin import AdminClient
 
 from reconciler.kafka import connect
 from reconciler.kafka.consumer_offsets import log_partition
-from reconciler.kafka.futures import Deadline, cause_of, failed_with, failure_of, is_final, reason_of, wait_all
+from reconciler.kafka.futures import (
+    Deadline,
+    cause_of,
+    failed_with,
+    failure_of,
+    is_final,
+    parse_each,
+    reason_of,
+    wait_all,
+)
 from reconciler.kafka.group_listing import STATES
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
@@ -29,8 +38,12 @@ Positions = dict[tuple[str, int], int | Unknown | None]
 Commit = tuple[str, int, int]
 """Topic, partition, committed offset."""
 
-FullCommit = tuple[str, int, int, int | None, str | None]
-"""A commit, its leader epoch and its metadata: worker processes send tuples, which pickle fast."""
+FullCommit = tuple[str, int, int, int | None]
+"""A commit and its leader epoch: worker processes send tuples, which pickle fast.
+
+The library's text of the metadata ends somewhere in the memory of the process, so no one reads it:
+c_parts_to_py copies up to a NUL that librdkafka did not store.
+"""
 
 PartitionsByGroup = Mapping[str, Sequence[TopicPartition] | None]
 """Partitions of each group, never an empty list; None: every commit of the group."""
@@ -82,9 +95,11 @@ def ask_for_positions(
 ) -> tuple[dict[str, Members], Fetched]:
     """Return members of the first groups, positions of the second. For a worker process."""
     described, fetched = _call(session, groups, _READING_CLIENTS, deadline)
-    return described, {
-        group: (parse_positions(future), future.done() and is_final(future)) for group, future in fetched.items()
-    }
+    return described, parse_each(
+        fetched,
+        lambda future: (parse_positions(future), future.done() and is_final(future)),
+        lambda failure: (failure, True),
+    )
 
 
 def ask_for_commits(
@@ -92,7 +107,7 @@ def ask_for_commits(
 ) -> tuple[dict[str, Members], dict[str, tuple[FullCommit, ...] | Unknown]]:
     """Return members of the first groups, all that the second have committed. For a worker process."""
     described, fetched = _call(session, groups, _REMOVING_CLIENTS, deadline)
-    return described, {group: _parse_commits(future) for group, future in fetched.items()}
+    return described, parse_each(fetched, _parse_commits, lambda failure: failure)
 
 
 def open_clients(session: KafkaSession, groups: int, deadline: Deadline) -> bool:
@@ -133,10 +148,7 @@ def _call(
         described |= client.describe_consumer_groups(part, request_timeout=limit_s)
     wait_all([client for client, _ in readers], described.values(), described_by)
     # Members first, and no later answers: one that leaves in between has committed before the commits are read.
-    members = {
-        group: (_parse_state(future), parse_member_topics(future), is_settled(future))
-        for group, future in described.items()
-    }
+    members = parse_each(described, _parse_members, lambda failure: (failure, failure, True))
     readers = _spread(session, requested, clients, deadline)
     fetched: dict[str, Future[Any]] = {}
     for client, part in readers:
@@ -173,6 +185,10 @@ def _spread(
 def _clients(session: KafkaSession, groups: int, clients_max: int, deadline: Deadline) -> list[AdminClient]:
     count = min(clients_max, -(-groups // _GROUPS_PER_CLIENT))
     return session.clients("coordinators", count, connect.coordinator_settings(), deadline=deadline)
+
+
+def _parse_members(future: Future[Any]) -> Members:
+    return _parse_state(future), parse_member_topics(future), is_settled(future)
 
 
 def _parse_state(future: Future[Any]) -> GroupState | Unknown:
@@ -255,8 +271,5 @@ def _parse_commits(future: Future[Any]) -> tuple[FullCommit, ...] | Unknown:
     commits = select_commits(parse_positions(future))
     if isinstance(commits, Unknown):
         return commits
-    answers = {(answer.topic, answer.partition): answer for answer in future.result().topic_partitions}
-    return tuple(
-        (topic, number, offset, answers[topic, number].leader_epoch, answers[topic, number].metadata or None)
-        for topic, number, offset in sorted(commits)
-    )
+    epochs = {(answer.topic, answer.partition): answer.leader_epoch for answer in future.result().topic_partitions}
+    return tuple((topic, number, offset, epochs[topic, number]) for topic, number, offset in sorted(commits))

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
@@ -146,6 +146,28 @@ def failure_of(future: Future[Any], *, right: str = "", prefix: str = "") -> Unk
     if right and code_of(error) in DENIED:
         return Unknown(f"{prefix}the right {right} is missing")
     return Unknown(prefix + (_REASONS.get(code_of(error)) or reason_of(error)), cause_of(error))
+
+
+def parse_each(
+    futures: Mapping[Item, Future[Any]], parse: Callable[[Future[Any]], Result], failed: Callable[[Unknown], Result]
+) -> dict[Item, Result]:
+    """Return what `parse` makes of the answer for each item.
+
+    An exception of `parse` is an error of this program, for its own item only: `failed` makes the
+    result of it.
+    """
+    results: dict[Item, Result] = {}
+    for item, future in futures.items():
+        try:
+            results[item] = parse(future)
+        except Exception as error:  # noqa: BLE001 - named, and no reason to lose the other answers
+            results[item] = failed(Unknown(name_failure(error)))
+    return results
+
+
+def name_failure(error: object) -> str:
+    """Return the words for an exception of our own."""
+    return redact(f"an error of this program, please report it: {type(error).__name__}: {error}")
 
 
 def error_columns(failure: Unknown | None) -> dict[str, Any]:

@@ -16,19 +16,20 @@ from confluent_kafka import ConsumerGroupTopicPartitions, ElectionType, KafkaErr
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
-from reconciler.errors import ClusterUnreachable
+from reconciler.errors import ClusterUnreachable, ProgramFailed
 from reconciler.kafka import topics
 from reconciler.kafka.consumer_offsets import read_newest_records
 from reconciler.kafka.coordinators import send_removals
-from reconciler.kafka.futures import Deadline, kafka_error, submit, text_of
+from reconciler.kafka.futures import Deadline, kafka_error, name_failure, parse_each, submit, text_of
 from reconciler.kafka.group_listing import list_all_groups
 from reconciler.kafka.groups import fetch, read_consumers, read_groups, unknown_group
 from reconciler.kafka.offsets import with_watermarks
-from reconciler.kafka.session import REQUEST_GRACE_S, KafkaSession
+from reconciler.kafka.session import REQUEST_GRACE_S, Argument, Item, KafkaSession, Work
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election, ItemResult
 from reconciler.model.snapshot import CommittedOffset, Consumers, GroupFacts, PartitionFacts, Unknown
 
+_FAILURES = (ClusterUnreachable, ProgramFailed)
 # The broker gives up first: REQUEST_TIMED_OUT from a leader says more than silence.
 _BROKER_SHARE = 0.6
 
@@ -64,7 +65,7 @@ class KafkaGateway:
         missing = Unknown("the answer lacks this partition")
         try:
             fetched = fetch(self.session, by_group, timeout_s=self.session.timeout_s)
-        except ClusterUnreachable as error:
+        except _FAILURES as error:
             fetched = dict.fromkeys(by_group, (Unknown(str(error)), False))
         return {
             (group, p): read if isinstance(read, Unknown) else read.get((p.topic, p.partition), missing)
@@ -75,7 +76,7 @@ class KafkaGateway:
     def read_consumers(self, topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
         try:
             return read_consumers(self.session, topics, cluster_id=self._cluster_id, log_starts=log_starts)
-        except (ClusterUnreachable, KafkaException) as error:
+        except (*_FAILURES, KafkaException) as error:
             return Consumers(groups={}, commits={}, incomplete=Unknown(str(error)))
 
     def read_groups(self, groups: Sequence[str], *, removed: Collection[str] = ()) -> Mapping[str, GroupFacts]:
@@ -85,7 +86,7 @@ class KafkaGateway:
         deadline = self.session.deadline()
         try:
             return read_groups(self.session, requested, cluster_id=self._cluster_id, deadline=deadline, removed=removed)
-        except ClusterUnreachable as error:
+        except _FAILURES as error:
             return {group: unknown_group(group, Unknown(str(error))) for group in requested}
 
     def list_groups(self) -> Mapping[str, GroupFacts] | Unknown:
@@ -133,13 +134,7 @@ class KafkaGateway:
 
     def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]:
         request = sorted(set(groups))
-        if not request:
-            return {}
-        results = self.session.call_worker(_delete_in_worker, request, timeout_s=self.session.timeout_s)
-        if results is None:
-            crash = ItemResult("_TRANSPORT", "the client crashed during the request to the coordinators")
-            return dict.fromkeys(request, crash)
-        return results
+        return self._call_worker(_delete_in_worker, request, request)
 
     def elect_leaders(
         self, election: Election, partitions: Sequence[TopicPartition]
@@ -159,13 +154,20 @@ class KafkaGateway:
         return {partition: _result(errors[partition]) if partition in errors else missing for partition in requested}
 
     def commit_offsets(self, group: str, offsets: Sequence[CommittedOffset]) -> Mapping[TopicPartition, ItemResult]:
-        if not offsets:
+        return self._call_worker(_commit_in_worker, (group, offsets), [commit.at for commit in offsets])
+
+    def _call_worker(
+        self, work: Work[Argument, dict[Item, ItemResult]], request: Argument, items: Collection[Item]
+    ) -> Mapping[Item, ItemResult]:
+        """Return the result of each item of a request from a worker process. It may be sent where that fails."""
+        if not items:
             return {}
-        results = self.session.call_worker(_commit_in_worker, (group, offsets), timeout_s=self.session.timeout_s)
-        if results is None:
-            crash = ItemResult("_TRANSPORT", "the client crashed during the request to the coordinator")
-            return {commit.at: crash for commit in offsets}
-        return results
+        try:
+            results = self.session.call_worker(work, request, timeout_s=self.session.timeout_s)
+        except ProgramFailed as error:
+            return dict.fromkeys(items, _result(error))
+        crash = ItemResult("_TRANSPORT", "the client crashed during the request to the coordinator")
+        return dict.fromkeys(items, crash) if results is None else results
 
     def refresh(self) -> None:
         """Drop the clients, and with them the leaders and coordinators that they remember."""
@@ -179,14 +181,16 @@ def _delete_in_worker(session: KafkaSession, groups: Sequence[str], deadline: De
 def _commit_in_worker(
     session: KafkaSession, request: tuple[str, Sequence[CommittedOffset]], deadline: Deadline
 ) -> dict[TopicPartition, ItemResult]:
-    """Send one OffsetCommit (API key 8) without a member, which a coordinator takes of an EMPTY group only."""
+    """Send one OffsetCommit (API key 8) without a member, which a coordinator takes of an EMPTY group only.
+
+    Without metadata: py_to_c_parts would send each text with a NUL byte behind it, the empty one too.
+    """
     group, offsets = request
     partitions = [
         ClientPartition(
             commit.topic,
             commit.partition,
             commit.offset,
-            metadata=commit.metadata or "",
             leader_epoch=-1 if commit.leader_epoch is None else commit.leader_epoch,
         )
         for commit in offsets
@@ -222,14 +226,18 @@ def _results(
         futures = send()
     except (ClusterUnreachable, KafkaException) as error:
         return dict.fromkeys(items, _result(error))
-    answered, _ = wait(futures.values(), timeout=deadline.remaining_s + REQUEST_GRACE_S)
-    return {
-        item: _future_result(futures[item]) if futures[item] in answered else _result(FutureTimeout()) for item in items
-    }
+    wait(futures.values(), timeout=deadline.remaining_s + REQUEST_GRACE_S)
+    return parse_each(
+        {item: futures[item] for item in items},
+        _future_result,
+        lambda failure: ItemResult("_APPLICATION", failure.reason),
+    )
 
 
 def _future_result(future: Future[Any]) -> ItemResult:
-    """Return the result of a done call. A watermark of -1 is none: the broker does not know one."""
+    """Return the result of a call. A watermark of -1 is none: the broker does not know one."""
+    if not future.done():
+        return _result(FutureTimeout())
     if (error := future.exception()) is not None:
         return _result(error)
     low_watermark = getattr(future.result(), "low_watermark", -1)
@@ -237,14 +245,16 @@ def _future_result(future: Future[Any]) -> ItemResult:
 
 
 def _result(error: object) -> ItemResult:
-    """Return the result for an error of the library or of a broker; None: success."""
+    """Return the result for an error of the library, of a broker or of this program; None: success."""
     if error is None:
         return ItemResult("NONE")
     if isinstance(error, ClusterUnreachable):
         return ItemResult("_TRANSPORT", str(error), sent=False)
+    if isinstance(error, FutureTimeout):
+        return ItemResult("_TIMED_OUT", str(error) or "no answer within the deadline")
     inner = kafka_error(error)
     if inner is None:
-        return ItemResult("_TIMED_OUT", str(error) or "no answer within the deadline")
+        return ItemResult("_APPLICATION", str(error) if isinstance(error, ProgramFailed) else name_failure(error))
     return ItemResult(error_name(inner.code()), text_of(inner))
 
 

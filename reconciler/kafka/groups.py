@@ -36,7 +36,7 @@ from reconciler.kafka.coordinators import (
     select_commits,
     send_offset_fetches,
 )
-from reconciler.kafka.futures import Deadline, batched, error_columns, is_final, submit
+from reconciler.kafka.futures import Deadline, batched, error_columns, is_final, parse_each, submit
 from reconciler.kafka.group_listing import list_all_groups, list_groups, with_members
 from reconciler.kafka.offsets import read_stable_ends
 from reconciler.kafka.session import KafkaSession
@@ -303,7 +303,7 @@ def _with_commits(
         return replace(
             listed, state=state, commits=offsets, commit_topics=offsets, fingerprint=offsets, offsets=offsets
         )
-    summary = _summary([(topic, number, offset) for topic, number, offset, _, _ in offsets])
+    summary = _summary([(topic, number, offset) for topic, number, offset, _ in offsets])
     identified = tuple(
         CommittedOffset(
             topic=topic,
@@ -311,9 +311,8 @@ def _with_commits(
             partition=number,
             offset=offset,
             leader_epoch=leader_epoch,
-            metadata=metadata,
         )
-        for topic, number, offset, leader_epoch, metadata in offsets
+        for topic, number, offset, leader_epoch in offsets
     )
     return replace(listed, state=state, **summary, offsets=identified)
 
@@ -347,9 +346,9 @@ def _read_in_process(session: KafkaSession, groups: Sequence[str], members: Sequ
         describe,
         is_final=lambda future: is_settled(future) or (rebalance_deadline.passed and is_final(future)),
     )
-    topics = {group: parse_member_topics(future) for group, future in described.items()}
+    topics = parse_each(described, parse_member_topics, lambda failure: failure)
     fetched = session.read([group for group in groups if group], fetch_offsets)
-    return {group: parse_positions(future) for group, future in fetched.items()}, topics
+    return parse_each(fetched, parse_positions, lambda failure: failure), topics
 
 
 def _read_isolated(session: KafkaSession, groups: Sequence[str], members: Sequence[str]) -> _Read:

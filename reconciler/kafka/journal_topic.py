@@ -18,7 +18,8 @@ from reconciler.errors import ClusterUnreachable, JournalUnavailable
 from reconciler.journal.journal import Line
 from reconciler.kafka import connect
 from reconciler.kafka.futures import code_of, reason_of, text_of, wait_all
-from reconciler.kafka.offsets import first_offsets, read_ends, read_records
+from reconciler.kafka.offsets import first_offsets, read_ends
+from reconciler.kafka.records import read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import describe, list_topics, read_configs
 from reconciler.model.snapshot import Unknown

@@ -17,7 +17,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
-from reconciler.errors import ClusterUnreachable
+from reconciler.errors import ClusterUnreachable, ProgramFailed
 from reconciler.kafka.coordinators import NO_ANSWER
 from reconciler.kafka.futures import DENIED, GONE, Deadline, failed_with, failure_of
 from reconciler.kafka.session import KafkaSession
@@ -63,19 +63,6 @@ EVERY = Selection(selectors=(Selector("*"),))
 """Every name; also the selection of a cluster."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequiredAccess:
-    """What the manifests require: facts for plans, and subjects that apply may change."""
-
-    needs: ScanRequest
-    purges: tuple[Selection, ...] = ()
-    removals: tuple[Selection, ...] = ()
-    elections: bool = False
-    journal_topic: str | None = None
-    requests: tuple[tuple[str, int, int], ...] = ()
-    """Name and protocol key of each request of apply, and the first sufficient version."""
-
-
 @dataclass(frozen=True, slots=True)
 class Permission:
     """An operation that a principal needs on resources. `breaks`: what fails without it.
@@ -101,15 +88,31 @@ class Permission:
         return tuple(sorted(names))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequiredAccess:
+    """What the manifests require: facts for plans, and `changes`, what the requests of apply need."""
+
+    needs: ScanRequest
+    changes: tuple[Permission, ...] = ()
+    journal_topic: str | None = None
+    requests: tuple[tuple[str, int, int], ...] = ()
+    """Name and protocol key of each request of apply, and the first sufficient version."""
+
+
 def requirements(required: RequiredAccess) -> list[Permission]:
     """All permissions that the manifests require. Applying also needs those of planning."""
     plan, apply, elections = Role
     request = required.needs
     topics = [(Selection(selectors=n.topics, excluding=n.except_topics), n.offsets) for n in request.topics]
     floors = [selection for selection, with_offsets in topics if with_offsets]
+    with_records = [
+        Selection(selectors=n.topics, excluding=n.except_topics, patterns_skip_underscore=n.patterns_skip_underscore)
+        for n in request.topics
+        if n.records
+    ]
     groups = [Selection(selectors=n.groups, excluding=n.except_groups) for n in request.groups]
     journal = [Selection(selectors=(Selector(required.journal_topic),))] if required.journal_topic else []
-    to_elect = [EVERY] if required.elections else []
+    of_elections = journal if any(change.purpose is elections for change in required.changes) else []
     described = [*(selection for selection, _ in topics), *([EVERY] if request.cluster_records else [])]
     commit_log = [Selection(selectors=(Selector(COMMIT_LOG_TOPIC),))] if request.commit_log else []
     # A policy with `every` reads the journal.
@@ -124,6 +127,7 @@ def requirements(required: RequiredAccess) -> list[Permission]:
     no_commit_log = (
         "the last activity of groups cannot be read, nor groups that no list shows: removals and floors are blocked"
     )
+    no_record = "records cannot be looked up: rules by time are blocked, and a group counts as behind until it commits the floor"
     no_clock = "the purge clock cannot be read: policies with `every` are blocked"
     no_intent = "no intent can be stored, so apply sends nothing"
     no_history = "the actions of an interrupted run cannot be read: the next run does not report them"
@@ -134,13 +138,12 @@ def requirements(required: RequiredAccess) -> list[Permission]:
         Permission(plan, "DESCRIBE", "group", [*groups, EVERY] if request.readers else groups, no_group),
         Permission(plan, "READ", "topic", commit_log, no_commit_log),
         Permission(plan, "READ", "topic", journal if has_clock else [], no_clock),
-        Permission(apply, "DELETE", "topic", required.purges, "apply cannot delete these topics' records"),
-        Permission(apply, "DELETE", "group", required.removals, "apply cannot remove these groups"),
+        Permission(plan, "READ", "topic", with_records, no_record),
+        *required.changes,
         Permission(apply, "READ", "topic", [] if has_clock else journal, no_history),
         Permission(apply, "WRITE", "topic", journal, no_intent),
-        Permission(elections, "ALTER", "cluster", to_elect, "apply cannot elect leaders"),
-        Permission(elections, "READ", "topic", journal if to_elect else [], no_history),
-        Permission(elections, "WRITE", "topic", journal if to_elect else [], no_intent),
+        Permission(elections, "READ", "topic", of_elections, no_history),
+        Permission(elections, "WRITE", "topic", of_elections, no_intent),
     ]
 
 
@@ -208,7 +211,7 @@ def _read_groups(session: KafkaSession, names: Sequence[str]) -> Operations:
         answer = (
             session.call_worker(_groups_in_worker, names, timeout_s=session.timeout_s, tries=_TRIES) if names else {}
         )
-    except ClusterUnreachable as error:
+    except (ClusterUnreachable, ProgramFailed) as error:
         return dict.fromkeys(names, Unknown(str(error)))
     return dict.fromkeys(names, NO_ANSWER) if answer is None else answer
 
@@ -261,7 +264,7 @@ def grants(required: RequiredAccess, purpose: Role, *, topics: Sequence[str], gr
     if purpose is Role.ELECTIONS:
         # The other policies belong to the other principals.
         metadata_only = tuple(request for request in required.needs.topics if not request.offsets)
-        required = replace(required, needs=ScanRequest(topics=metadata_only), purges=(), removals=())
+        required = replace(required, needs=ScanRequest(topics=metadata_only))
     granted: dict[Resource, set[str]] = {}
     for permission in requirements(required):
         if permission.purpose in (Role.PLAN, purpose):
@@ -290,16 +293,16 @@ def commands(principal: str, granted: Grants, *, bootstrap_servers: Sequence[str
 
 
 def _resources(permission: Permission, names: Mapping[str, Sequence[str]]) -> Iterator[Resource]:
-    """Reads are harmless, so a pattern of theirs that is no prefix gets a grant for all names."""
-    kind, is_deletion = permission.resource, permission.operation == "DELETE"
+    """A pattern that is no prefix gets a grant for all names to describe, and its matches otherwise."""
+    kind, is_wide = permission.resource, permission.operation.startswith("DESCRIBE")
     for selection in permission.selections:
         for selector in selection.selectors:
             prefix = _PREFIX_PATTERN.fullmatch(selector.text)
             if kind == "cluster":
                 yield Resource(kind)
-            elif prefix and not (is_deletion and _may_except(selection, prefix[1])):
+            elif prefix and (is_wide or not _may_except(selection, prefix[1])):
                 yield Resource(kind, prefix[1], prefixed=True)
-            elif is_deletion:
+            elif not is_wide:
                 narrowed = replace(selection, selectors=(selector,))
                 yield from (Resource(kind, name) for name in narrowed.matching(names[kind]))
             else:

@@ -18,11 +18,11 @@ from typing import Any, TypeVar
 from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
-from reconciler.errors import ClusterUnreachable
+from reconciler.errors import ClusterUnreachable, ProgramFailed, ReconcilerError
 from reconciler.kafka import connect
 from reconciler.kafka.child import Child, serve
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.futures import Deadline, batched, deliver_events, is_final, submit, wait_all
+from reconciler.kafka.futures import Deadline, batched, deliver_events, is_final, name_failure, submit, wait_all
 from reconciler.model.garbage import gc_paused
 
 Item = TypeVar("Item")
@@ -181,7 +181,7 @@ class KafkaSession:
         None: the process crashed, did not answer in time or could not be started, in each of
         `tries` attempts. Its requests may have been carried out. Processes are reused; they end
         with this process, whatever ends it: an orphan starts no further request. Raises
-        ClusterUnreachable where `work` does.
+        ClusterUnreachable where `work` does, and ProgramFailed for its other exceptions.
         """
         deadline = Deadline.after(timeout_s)
         for _ in range(tries):
@@ -189,7 +189,7 @@ class KafkaSession:
                 break
             with self._lock:
                 worker = self._idle_workers.pop() if self._idle_workers else None
-            answer: Result | ClusterUnreachable | None = None
+            answer: Result | ReconcilerError | None = None
             try:
                 if worker is None:
                     remaining_s = deadline.remaining_s
@@ -206,7 +206,7 @@ class KafkaSession:
             if answer is not None and worker is not None:
                 with self._lock:
                     self._idle_workers.append(worker)
-                if isinstance(answer, ClusterUnreachable):
+                if isinstance(answer, ReconcilerError):
                     raise answer
                 return answer
         return None
@@ -254,4 +254,6 @@ def main(descriptor: int) -> None:
                 answer = work(session, argument, Deadline.after(timeout_s))
             except ClusterUnreachable as error:
                 answer = error
+            except Exception as error:  # noqa: BLE001 - a dead process would look like a silent broker
+                answer = ProgramFailed(name_failure(error))
             pipe.send(answer)

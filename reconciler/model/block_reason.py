@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from reconciler.model.names import Address, SourceLocation
-from reconciler.model.plan import Blocked, Skipped
-from reconciler.model.snapshot import Unknown
+from reconciler.model.names import Address, SourceLocation, TopicPartition
+from reconciler.model.plan import Blocked, Skipped, Undecided
+from reconciler.model.snapshot import RecordLookup, Unknown
 from reconciler.text.catalogue import read_catalogue
 
 
@@ -42,6 +42,18 @@ class BlockReason(Exception):
         if exact or self.unread:
             return self.blocked(address, declared_at)
         return Skipped(address=address, code=self.code, reason=self.reason)
+
+
+class LookupNeeded(BlockReason):
+    """A decision needs to know more of a partition's records: the caller answers, and asks for it again."""
+
+    def __init__(self, partition: TopicPartition, lookups: tuple[RecordLookup, ...]) -> None:
+        super().__init__("B103", f"records of {partition} were not looked up", unread=True)
+        self.partition = partition
+        self.lookups = lookups
+
+    def blocked(self, address: Address, declared_at: SourceLocation) -> Blocked:
+        return Undecided(address=address, declared_at=declared_at, **vars(self))
 
 
 SILENT = "B109"

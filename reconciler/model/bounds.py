@@ -18,8 +18,8 @@ class Instant:
     """Marks epoch milliseconds that files show as RFC 3339 text, in a field without `_ms`."""
 
 
-OMIT_EMPTY: Mapping[str, bool] = {"omit_empty": True}
-"""Metadata of a field that a file holds only where it is not empty, so that older files lack it."""
+OMIT_DEFAULT: Mapping[str, bool] = {"omit_default": True}
+"""Metadata of a field that a file holds only where it is not its default, so that older files lack it."""
 Int32 = Annotated[int, Bounds(0, 2**31 - 1)]
 """A partition number or a broker id."""
 Int64 = Annotated[int, Bounds(0, 2**63 - 1)]

@@ -29,6 +29,8 @@ class TopicRequest:
     """Groups whose position is read wherever it is, with the topic id of the commit log."""
     all_groups: bool = False
     """Name every listed group, as `named_groups` does."""
+    records: bool = False
+    """A decision may look up single records, which needs READ on the topic."""
     every_ms: int | None = None
     """Purges of a partition within this time matter; None: none does."""
     only: Mapping[str, frozenset[int] | None] | None = None
@@ -62,8 +64,8 @@ class ScanRequest:
     """Records of each topic that a TopicRequest with offsets selects, over all its partitions."""
     cluster_records: bool = False
     """Records of the whole cluster."""
-    commit_ids: bool = False
-    """The topic id of each commit of the groups whose activity is requested."""
+    commit_records: bool = False
+    """The newest record of each commit of the groups whose activity is requested."""
 
     def naming(self, groups: Iterable[str]) -> "ScanRequest":
         """Return the request with these groups named where a part of it names all groups."""
@@ -98,5 +100,5 @@ class ScanRequest:
             groups=tuple(need for part in parts for need in part.groups),
             topic_records=any(part.topic_records for part in parts),
             cluster_records=any(part.cluster_records for part in parts),
-            commit_ids=any(part.commit_ids for part in parts),
+            commit_records=any(part.commit_records for part in parts),
         )

@@ -1,11 +1,12 @@
 """All facts of one scan: values, or Unknown; never zero or empty for what was not read."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
-from reconciler.model.bounds import Int32, Int64, NonEmpty
+from reconciler.model.bounds import OMIT_DEFAULT, Int32, Int64, NonEmpty
 from reconciler.model.names import TopicPartition
 
 
@@ -81,7 +82,9 @@ class CommittedOffset:
 
     `topic_id`: of the topic that the commit is for, where the commit log was read and its record has it
     (value version 4 of Kafka 4.2); otherwise of the topic of that name when the commit was read; None:
-    not known. `leader_epoch`, `metadata`: as committed; None: none.
+    not known. `leader_epoch`: as committed; None: none. `metadata_base64`: the bytes of its metadata in
+    `__consumer_offsets`; empty: it has none; None: not known. `metadata`: in files of earlier versions,
+    as the client library told it, which may be wrong.
     """
 
     topic: NonEmpty
@@ -90,6 +93,7 @@ class CommittedOffset:
     offset: Int64
     leader_epoch: Int32 | None = None
     metadata: str | None = None
+    metadata_base64: str | None = field(default=None, metadata=OMIT_DEFAULT)
 
     @property
     def at(self) -> TopicPartition:
@@ -127,6 +131,40 @@ class ConsumerPosition:
     pending: PendingCommit | None = None
 
 
+class LookupKind(StrEnum):
+    """What a lookup finds.
+
+    FIRST, LAST: the first or the last record that a read-committed consumer is given at or above
+    `start` and below `end`; transaction markers and aborted records are none. NEWEST: the record with
+    the highest timestamp. UNCOMMITTED: the first record stamped at or after the epoch ms `start`, also
+    above the last stable offset.
+    """
+
+    FIRST = "first"
+    LAST = "last"
+    NEWEST = "newest"
+    UNCOMMITTED = "uncommitted"
+
+
+class RecordLookup(NamedTuple):
+    """A question about the records of one partition, which a decision asks once it knows its floor."""
+
+    kind: LookupKind
+    start: int = 0
+    end: int = 0
+
+
+Lookups = Mapping[TopicPartition, Sequence[RecordLookup]]
+"""What decisions ask, by partition."""
+
+
+class RecordStamp(NamedTuple):
+    """Where a record is and its timestamp in epoch ms; negative: it has none."""
+
+    offset: int
+    timestamp_ms: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
     """One requested partition. `leader` None: it has no leader now.
@@ -136,6 +174,8 @@ class PartitionFacts:
     record below the last stable offset, which was read before. `readers`: sorted by group; every group
     below `readers_below`, and every named group wherever it stands. `last_purge`: when records of it
     were last deleted, in epoch milliseconds; None: not within the longest `every` that was asked for.
+    `future_stamps[instant_ms]`: the timestamp of the record at `offsets_at[instant_ms]`, if it is later
+    than the scan. `lookups`: answers to what decisions asked; None: there is no such record.
     """
 
     partition: TopicPartition
@@ -150,6 +190,8 @@ class PartitionFacts:
     readers: tuple[ConsumerPosition, ...] | Unknown = NOT_ASKED
     readers_below: int | Unknown = NOT_ASKED
     last_purge: int | Unknown | None = NOT_ASKED
+    future_stamps: Mapping[int, int] = field(default_factory=dict)
+    lookups: Mapping[RecordLookup, RecordStamp | Unknown | None] = field(default_factory=dict)
 
 
 class KeptForever(StrEnum):
@@ -189,8 +231,8 @@ class GroupFacts:
     the commit log. `newest_record`: (partition, offset) of that record in `__consumer_offsets`.
     `consumption_unread`: why it is not known what the group consumes; None: its commits and the
     topics of its members were read. `may_read`: the topics that a share group may read; None: any.
-    `offsets`: its commits, sorted; only before a request.
-    `commit_ids`: offset and topic id of each commit whose topic id the commit log tells; only of a scan.
+    `offsets`: its commits, sorted; only before a request. `commit_records`: the newest commit of each
+    partition in the commit log; only of a scan.
     """
 
     group: str
@@ -205,7 +247,7 @@ class GroupFacts:
     consumption_unread: Unknown | None = NOT_ASKED
     may_read: frozenset[str] | None = None
     offsets: tuple[CommittedOffset, ...] | Unknown = NOT_ASKED
-    commit_ids: Mapping[TopicPartition, tuple[int, str]] = field(default_factory=dict)
+    commit_records: Mapping[TopicPartition, CommittedOffset] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

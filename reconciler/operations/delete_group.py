@@ -275,7 +275,7 @@ class DeleteGroup(Operation):
     @classmethod
     def observe(cls, actions: Sequence["DeleteGroup"], context: RunContext) -> Observation:
         groups = {
-            group: _with_commit_ids(facts, context.known_groups.get(group))
+            group: _with_commit_records(facts, context.known_groups.get(group))
             for group, facts in context.gateway.read_groups([action.group for action in actions]).items()
         }
         # The log is read last, from where the recheck stopped: it alone shows a commit of the same
@@ -357,16 +357,19 @@ class DeleteGroup(Operation):
         return attempt.outcome(Status.APPLIED, detail, read_back=read_back)
 
 
-def _with_commit_ids(facts: GroupFacts, scanned: GroupFacts | None) -> GroupFacts:
-    """Return the facts with the topic ids that the commits are for; the coordinator does not tell them.
+def _with_commit_records(facts: GroupFacts, scanned: GroupFacts | None) -> GroupFacts:
+    """Return the facts with what only the commit log tells: topic ids of commits, and their metadata.
 
     A commit of a deleted topic stays if its coordinator was away then. The check finds every later one.
-    The log also has commits of open transactions, whose offsets are others.
+    A record with another offset is of a transaction that is open or was aborted.
     """
     if scanned is None or isinstance(facts.offsets, Unknown):
         return facts
     offsets = []
     for commit in facts.offsets:
-        offset, topic_id = scanned.commit_ids.get(commit.at, (None, None))
-        offsets.append(replace(commit, topic_id=topic_id) if offset == commit.offset else commit)
+        record = scanned.commit_records.get(commit.at)
+        if record is not None and record.offset == commit.offset:
+            topic_id = record.topic_id or commit.topic_id
+            commit = replace(commit, topic_id=topic_id, metadata_base64=record.metadata_base64)
+        offsets.append(commit)
     return replace(facts, offsets=tuple(offsets))

@@ -6,14 +6,14 @@ here can make it higher, and only the log start offset proves what was done.
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason, contradiction
-from reconciler.model.bounds import Int32, NonEmpty
+from reconciler.model.bounds import OMIT_DEFAULT, Int32, NonEmpty
 from reconciler.model.description import Description, Fact, OffsetMove, SizeChange
 from reconciler.model.names import Address, TopicPartition, format_subject
 from reconciler.model.outcome import Outcome, Status
@@ -98,8 +98,8 @@ class Preconditions:
             ("every", every, every_before),
         )
         return "; ".join(
-            f"{field} is {first_few(list(now)) or 'not set'}, it was {first_few(list(then)) or 'not set'} in the reviewed plan"
-            for field, now, then in fields
+            f"{word} is {first_few(list(now)) or 'not set'}, it was {first_few(list(then)) or 'not set'} in the reviewed plan"
+            for word, now, then in fields
             if now != then
         )
 
@@ -184,7 +184,8 @@ class DeleteRecords(FoldableOperation):
 
     `consumed_by_named`: an `unreadBy` rule under `consumers: block` answers for these records, so the two
     record limits do not count them. `drift`: a fixed floor that is not met, or a moving one overdue
-    by `driftAfter`.
+    by `driftAfter`. `empty_tail`: offsets right below `before_offset` that hold no record, only
+    transaction markers and aborted records, so that a group there has read everything.
     """
 
     OPERATION: ClassVar[str] = "delete_records"
@@ -228,6 +229,7 @@ class DeleteRecords(FoldableOperation):
     guard: Preconditions
     consumed_by_named: bool
     drift: bool
+    empty_tail: int = field(default=0, metadata=OMIT_DEFAULT)
 
     @property
     def records_max(self) -> int:
@@ -283,6 +285,8 @@ class DeleteRecords(FoldableOperation):
         if not self.seen.log_start < self.before_offset <= self.seen.last_stable_offset:
             bounds = f"above the log start {self.seen.log_start} and at or below the last stable offset {self.seen.last_stable_offset}"
             raise ValueError(f"before_offset is {self.before_offset}, which is not {bounds}")
+        if not 0 <= self.empty_tail <= self.records_max:
+            raise ValueError(f"empty_tail is {self.empty_tail}, and only {self.records_max} offsets go")
         self.check_subject(self.partition.topic, self.partition.partition)
         guard = self.guard
         if self.consumed_by_named and not (guard.named and guard.consumers is LagPolicy.BLOCK and not guard.accepted):
@@ -378,6 +382,8 @@ class DeleteRecords(FoldableOperation):
         )
         yield "Records", (f"{target} - {start} = {self.records_max:,} at most",)
         yield "", (f"{self.records_max:,} / {records:,} = {share} of the partition",)
+        if self.empty_tail:
+            yield "", (f"offsets {target - self.empty_tail} to {target - 1} hold no record: markers, aborted records",)
         if self.consumed_by_named:
             yield "", ("the groups of unreadBy have read them, so the record limits do not count them",)
         for group in guard.named:
@@ -458,7 +464,9 @@ class DeleteRecords(FoldableOperation):
         else:
             lower = f"; reviewed up to {before_offset} only" if before_offset < self.before_offset else ""
             guard = replace(self.guard, accepted=accepted)
-            return replace(self, before_offset=before_offset, reason=self.reason + lower, guard=guard)
+            tail = max(0, self.empty_tail - (self.before_offset - before_offset))
+            reason = self.reason + lower
+            return replace(self, before_offset=before_offset, empty_tail=tail, reason=reason, guard=guard)
         return beyond_review(reason)
 
     # --- recheck
@@ -521,7 +529,7 @@ class DeleteRecords(FoldableOperation):
             _check_position(group, position, self.before_offset, target)
         accepted = {reader.group: reader.committed for reader in self.guard.accepted}
         positions = checks.verified_positions(readers, self.seen.topic_id, log_start, high_watermark)
-        for reader in checks.lagging(positions, self.before_offset, self.guard.named):
+        for reader in checks.lagging(positions, self.before_offset - self.empty_tail, self.guard.named):
             if is_excluded(reader.group) or reader.group in observation.removed_groups:
                 continue
             if reader.group not in accepted:

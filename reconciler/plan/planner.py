@@ -8,10 +8,21 @@ from reconciler.errors import UsageError, WrongCluster
 from reconciler.model.action import Mode
 from reconciler.model.block_reason import SILENT, BlockReason
 from reconciler.model.garbage import gc_paused
-from reconciler.model.names import GROUP_KINDS, Address, format_address
-from reconciler.model.plan import Blocked, Decision, Plan, PolicyInfo, Skipped, Source, Unmatched, sort_decisions
+from reconciler.model.names import GROUP_KINDS, Address, TopicPartition, format_address
+from reconciler.model.plan import (
+    Blocked,
+    Decision,
+    Plan,
+    PolicyInfo,
+    Satisfied,
+    Skipped,
+    Source,
+    Undecided,
+    Unmatched,
+    sort_decisions,
+)
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import ClusterSnapshot
+from reconciler.model.snapshot import ClusterSnapshot, Lookups, RecordLookup
 from reconciler.operations import Operation
 from reconciler.operations.checks import Protection
 from reconciler.plan import limits
@@ -128,13 +139,22 @@ def decide(
     conflicts = ConflictIndex(selections)
     planned = [s for s in selections if s.policy.mode in modes and (addresses is None or s.policy.address in above)]
     decisions = (
-        decision
+        Satisfied(decision.address) if addresses is None and isinstance(decision, Satisfied) else decision
         for selection in planned
         for decision in _decide(_narrow(selection, of_policy), conflicts, cluster.protection, snapshot)
         # Narrowing never changes a decision, only whether it is part of the plan.
         if addresses is None or decision.address in above or not addresses.isdisjoint(with_parents(decision.address))
     )
     return planned, decisions
+
+
+def asked_lookups(decisions: Iterable[Decision]) -> Lookups:
+    """Return what decisions need to know of the records of partitions; empty: every decision is made."""
+    undecided = (decision for decision in decisions if isinstance(decision, Undecided))
+    asked = defaultdict[TopicPartition, tuple[RecordLookup, ...]](tuple)
+    for decision in undecided:
+        asked[decision.partition] += decision.lookups
+    return {partition: tuple(dict.fromkeys(lookups)) for partition, lookups in asked.items()}
 
 
 def _warnings(cluster: Cluster | None, planned: Iterable[Selection], snapshot: ClusterSnapshot) -> Iterator[Unmatched]:
@@ -216,40 +236,25 @@ def _decide(
 
 
 def _incomplete(policies: Sequence[Policy], decisions: Iterable[Decision], snapshot: ClusterSnapshot) -> Iterator[str]:
-    """Yield sentences that say what could not be read, of what these policies rest on."""
-    yield from _silent(policies, decisions, snapshot)
-    needs = frozenset[str]().union(*(policy.NEEDS for policy in policies))
-    for need, text, incomplete in (
-        ("topics", "The list of topics is incomplete", snapshot.topics_incomplete),
-        ("groups", "The list of groups is incomplete", snapshot.groups_incomplete),
-        ("consumers", "Not every group's position is known", snapshot.readers_incomplete),
-    ):
-        if need in needs and incomplete is not None and not incomplete.silent:
-            yield f"{text}: {incomplete.reason}."
-    unread: defaultdict[Address, list[Blocked]] = defaultdict(list)
-    for decision in decisions:
-        if isinstance(decision, Blocked) and decision.unread and decision.code != SILENT:
-            unread[decision.address.policy_address].append(decision)
-    for address, blocked in unread.items():
-        subjects = "subject" if len(blocked) == 1 else "subjects"
-        yield f"{len(blocked)} {subjects} of {address} could not be read, the first because {blocked[0].reason}."
+    """Yield sentences that say what could not be read, of what these policies rest on.
 
-
-def _silent(policies: Sequence[Policy], decisions: Iterable[Decision], snapshot: ClusterSnapshot) -> Iterator[str]:
-    """Yield a sentence for each reason that names silent brokers, with what waits for their answer."""
-    blocked: defaultdict[str, list[Blocked]] = defaultdict(list)
-    for decision in decisions:
-        if isinstance(decision, Blocked) and decision.code == SILENT:
-            blocked[decision.reason].append(decision)
+    One for each reason that names silent brokers, with what waits for their answer.
+    """
     needs = frozenset[str]().union(*(policy.NEEDS for policy in policies))
     lists = {
-        "topics": snapshot.topics_incomplete,
-        "groups": snapshot.groups_incomplete,
-        "consumers": snapshot.readers_incomplete,
+        "topics": ("The list of topics is incomplete", snapshot.topics_incomplete),
+        "groups": ("The list of groups is incomplete", snapshot.groups_incomplete),
+        "consumers": ("Not every group's position is known", snapshot.readers_incomplete),
     }
-    reasons = {fact.reason for need, fact in lists.items() if need in needs and fact is not None and fact.silent}
-    for reason in sorted(reasons | blocked.keys()):
-        waiting = blocked[reason]
+    incomplete = [(text, fact) for need, (text, fact) in lists.items() if need in needs and fact is not None]
+    silent, unread = defaultdict[str, list[Blocked]](list), defaultdict[Address, list[Blocked]](list)
+    for decision in decisions:
+        if isinstance(decision, Blocked) and decision.code == SILENT:
+            silent[decision.reason].append(decision)
+        elif isinstance(decision, Blocked) and decision.unread:
+            unread[decision.address.policy_address].append(decision)
+    for reason in sorted({fact.reason for _text, fact in incomplete if fact.silent} | silent.keys()):
+        waiting = silent[reason]
         of_policies = count(len({decision.address.policy_address for decision in waiting}), "policy", "policies")
         effect = (
             f"{count(len(waiting), 'subject')} of {of_policies} could not be read"
@@ -257,6 +262,10 @@ def _silent(policies: Sequence[Policy], decisions: Iterable[Decision], snapshot:
             else "lists may be incomplete"
         )
         yield f"{reason[:1].upper()}{reason[1:]}: {effect}."
+    yield from (f"{text}: {fact.reason}." for text, fact in incomplete if not fact.silent)
+    for address, blocked in unread.items():
+        subjects = "subject" if len(blocked) == 1 else "subjects"
+        yield f"{len(blocked)} {subjects} of {address} could not be read, the first because {blocked[0].reason}."
 
 
 def _find_decided(

@@ -16,7 +16,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, Satisfied, Skipped, Waiting
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import ClusterSnapshot
+from reconciler.model.snapshot import ClusterSnapshot, Lookups
 from reconciler.operations import Operation
 from reconciler.plan import limits, planner
 from reconciler.plan.targets import with_parents
@@ -36,13 +36,15 @@ class Recheck:
     """What may be sent of a saved plan, in its order, and the outcomes of the other actions.
 
     `remaining`: each within the saved action of its address. `done`: those of `outcomes` whose desired
-    state the cluster shows. `limits`: of what remains, on facts of now.
+    state the cluster shows. `limits`: of what remains, on facts of now. `asked`: lookups of records
+    without which some actions are not decided.
     """
 
     remaining: tuple[Operation, ...]
     outcomes: tuple[Outcome, ...]
     done: tuple[Outcome, ...]
     limits: tuple[LimitVerdict, ...]
+    asked: Lookups
 
 
 def scan_request(saved: Plan, policies: Iterable[Policy], now_ms: int) -> ScanRequest:
@@ -105,7 +107,8 @@ def recheck(
             bounded.append(decision)
             remaining.append(decision.within(action))
     verdicts = limits.verdicts(bounded, cluster, waivers, snapshot)
-    return Recheck(tuple(remaining), tuple(outcomes), tuple(done), verdicts)
+    lookups = planner.asked_lookups(decisions.values())
+    return Recheck(tuple(remaining), tuple(outcomes), tuple(done), verdicts, lookups)
 
 
 def _decision(

@@ -104,7 +104,7 @@ class GroupRemoval(Policy):
         facts = snapshot.groups.get(group)
         if facts is None or facts.listed is not True:
             check_absence(group, facts, snapshot)
-            return Satisfied(address)
+            return Satisfied(address, f"no group {quoted(group)} is listed, and the commit log holds nothing of it")
         name = quoted(group)
         type_ = check_type(group, facts, self.spec.types)
         unknown = Unknown("its coordinator says UNKNOWN")

@@ -166,7 +166,7 @@ class LeaderPolicy(Policy):
         address = self.address_of(partition.topic, partition.partition)
         preferred, unclean = observed.replicas[0], self.spec.election is Election.UNCLEAN
         if observed.leader is not None and (unclean or observed.leader == preferred or preferred in tolerated):
-            return Satisfied(address)
+            return Satisfied(address, f"broker {observed.leader} leads; the first replica is on broker {preferred}")
         elect, reason = (_unclean if unclean else _preferred)(observed, alive)
         if not elect:
             return Waiting(address=address, declared_at=self.declared_at, reason=f"{partition} {reason}")

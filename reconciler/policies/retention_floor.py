@@ -20,7 +20,9 @@ from reconciler.model.snapshot import (
     ClusterSnapshot,
     ConsumerPosition,
     KeptForever,
+    LookupKind,
     PartitionFacts,
+    RecordLookup,
     Unknown,
 )
 from reconciler.operations import Operation, checks
@@ -34,6 +36,7 @@ from reconciler.operations.delete_records import (
 )
 from reconciler.policies import fields
 from reconciler.policies.base import Guards, ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
+from reconciler.policies.timestamps import SEARCHED_OFFSETS, TimeRule, check_ages, find_hold, find_records
 from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import count, format_duration, format_instant
@@ -99,6 +102,11 @@ class Keep(ManifestModel):
         examples=[["billing", "shipping"]],
         description="Records that one of these groups has not read: those from its committed offset on.",
     )
+
+    @property
+    def has_only_times(self) -> bool:
+        """Whether every rule is about timestamps."""
+        return all(rule is None for name, rule in self if name not in ("newer_than", "since"))
 
     def _issues(self) -> Iterator[ValidationIssue]:
         if all(rule is None for name, rule in self if name != "topic_id"):
@@ -270,6 +278,7 @@ class RetentionFloor(Policy):
             readers=True,
             named_groups=frozenset(spec.keep.unread_by or ()),
             every_ms=self.every_ms,
+            records=True,
         )
         return ScanRequest(topics=(request,), topic_records=True, cluster_records=True)
 
@@ -306,12 +315,14 @@ class RuleOffset:
     """The first offset that a rule keeps.
 
     `before`: the one of `driftAfter` ago, the same for a fixed rule. `words`: why, in a sentence.
+    `time`: of a rule about timestamps.
     """
 
     offset: int
     before: int
     name: str
     words: str
+    time: TimeRule | None = None
 
 
 class FloorEvaluator:
@@ -350,37 +361,43 @@ class FloorEvaluator:
             pinned = f"the manifest's offsets are for {keep.topic_id}"
             raise BlockReason("B209", f"{partition.topic} has topic id {observed.topic_id}, {pinned}")
         from_offset = None if keep.from_offset is None else keep.from_offset[partition.partition]
-        if end <= log_start and (from_offset is None or from_offset <= end):
-            return Satisfied(address)
+        is_held_by_transaction = observed.high_watermark > end and keep.has_only_times
+        if end <= log_start and not is_held_by_transaction and (from_offset is None or from_offset <= end):
+            return Satisfied(address, f"the log starts at {log_start}, and what is committed ends at {end}")
         rules = list(self._rules(facts, observed))
-        lowest = min(rules, key=lambda rule: rule.offset)
+        # Of two equal ones, a rule that no timestamp of the future holds back.
+        lowest = min(rules, key=lambda rule: (rule.offset, rule.time is not None))
+        hold = None if lowest.time is None else find_hold(facts, observed, lowest.time)
         if lowest.offset <= log_start:
-            return Satisfied(address)
-        before_offset, accepted, lagging = self._respect_consumers(lowest.offset, facts, observed)
-        clamp = (
-            (
-                f"clamped to {before_offset}, where group {quoted(lagging[0].group)} stands{checks.describe_pending(lagging[0])}",
-            )
-            if lagging
-            else ()
-        )
+            if hold is None:
+                return Satisfied(address, f"{lowest.words}; the log starts at {log_start}")
+            if hold.overdue:
+                raise BlockReason("B217", hold.words, next_step=hold.next_step)
+            return Waiting(address=address, declared_at=policy.declared_at, reason=hold.words)
+        target = self._respect_consumers(lowest.offset, facts, observed)
+        before_offset, accepted, lagging = target.before_offset, target.accepted, target.holding
+        clamp: tuple[str, ...] = ()
+        if lagging:
+            transaction = checks.describe_pending(lagging[0])
+            clamp = (f"group {quoted(lagging[0].group)} still needs everything from {before_offset}{transaction}",)
         higher = (f"{rule.name} alone: {rule.offset}" for rule in rules if rule is not lowest)
         topic = self.snapshot.topics.get(partition.topic)
         by_default = topic is not None and topic.kept_forever is KeptForever.BROKER
         kept = ("the brokers' default keeps it for ever, which is no wish of this topic",) if by_default else ()
-        reason = "; ".join((lowest.words, *higher, *clamp, *kept))
+        held = () if hold is None else (hold.words,)
+        reason = "; ".join((lowest.words, *higher, *clamp, *kept, *held))
         if before_offset <= log_start:
             # Only a clamp lowers the target: nothing may go until these groups have read more.
             held_by = _names(reader for reader in lagging if reader.committed <= log_start)
             if log_start < min(rule.before for rule in rules):
                 next_step = "let it catch up, or name it in exceptGroups"
-                reason = f"{reason}, and nothing may go below that"
                 raise BlockReason("B204", reason, next_step=next_step, held_by=held_by)
             return Waiting(address=address, declared_at=policy.declared_at, reason=reason, held_by=held_by)
         now_ms, every_ms = self.snapshot.observed_at_ms, self.guard.every_ms
         if wait := checks.purge_wait(partition, facts.last_purge, every_ms, now_ms):
             reason = f"{reason}; {wait[0]}"
             return Waiting(address=address, declared_at=policy.declared_at, reason=reason, until_ms=wait[1])
+        check_ages(facts, observed, before_offset, [rule.time for rule in rules if rule.time is not None], now_ms)
         return DeleteRecords(
             address=address,
             declared_at=policy.declared_at,
@@ -389,6 +406,7 @@ class FloorEvaluator:
             partition=partition,
             before_offset=before_offset,
             seen=observed,
+            empty_tail=target.empty_tail,
             guard=replace(self.guard, accepted=accepted) if accepted else self.guard,
             # An excepted group with an unknown position may miss records, so the rule answers for none.
             consumed_by_named=keep.unread_by is not None
@@ -411,16 +429,17 @@ class FloorEvaluator:
         def text(offset: int) -> str:
             return f"offset {offset}" + (f", above the end {end} of what is committed" if offset > end else "")
 
-        def by_time(name: str, instant_ms: int, before_ms: int, than: str) -> RuleOffset:
+        def by_time(name: str, instant_ms: int, before_ms: int, than: str, age_ms: int | None = None) -> RuleOffset:
             answer = _offset_at(facts, instant_ms, end)
             words = (
                 f": no record is {than}, so up to the end {end}" if answer is None else f" resolves to {text(answer)}"
             )
-            return RuleOffset(capped(instant_ms), capped(before_ms), name, name + words)
+            time = TimeRule(name, max(0, instant_ms), max(0, before_ms), answer, age_ms)
+            return RuleOffset(capped(instant_ms), capped(before_ms), name, name + words, time)
 
         if keep.newer_than is not None:
             name = f"newerThan {format_duration(keep.newer_than)}"
-            yield by_time(name, now_ms - keep.newer_than, lagging_ms - keep.newer_than, "younger")
+            yield by_time(name, now_ms - keep.newer_than, lagging_ms - keep.newer_than, "younger", keep.newer_than)
         if keep.since is not None:
             yield by_time(f"since {format_instant(keep.since)}", keep.since, keep.since, "as new")
         if keep.last is not None:
@@ -448,13 +467,8 @@ class FloorEvaluator:
             words = f"unreadBy: group {quoted(group)} has read up to {text(position)}"
             yield RuleOffset(offset, min(offset, capped(lagging_ms)), name, words)
 
-    def _respect_consumers(
-        self, floor: int, facts: PartitionFacts, observed: ObservedPartition
-    ) -> tuple[int, tuple[AcceptedLag, ...], list[ConsumerPosition]]:
-        """Return target, groups that may skip records, groups of a clamp, the last one first.
-
-        Raises BlockReason.
-        """
+    def _respect_consumers(self, floor: int, facts: PartitionFacts, observed: ObservedPartition) -> "FloorTarget":
+        """Return how far the floor may rise. Raises BlockReason."""
         if (unknown := self.unknown_consumers.of(facts.partition.topic)) is not None:
             raise unknown.with_traceback(None)  # raised for many partitions
         readers = checks.known(facts.readers, "the groups that read", facts.partition)
@@ -467,11 +481,44 @@ class FloorEvaluator:
         lagging = [reader for reader in behind if not self.is_excluded(reader.group)]
         holding = [] if self.guard.consumers is LagPolicy.IGNORE else lagging
         holding.sort(key=lambda reader: (reader.committed, reader.group))
-        if holding and self.guard.consumers is LagPolicy.BLOCK:
-            raise _lag_block(holding, floor, observed.log_start)
-        target = holding[0].committed if holding else floor
-        accepted = (AcceptedLag(reader.group, reader.committed) for reader in behind if reader.committed < target)
-        return target, tuple(sorted(accepted)), holding
+        target = read_from = floor
+        if holding:
+            read_from = max(holding[0].committed, observed.log_start)
+            target, note = _next_record(facts, read_from, floor)
+            if target == floor:
+                holding = []
+            elif self.guard.consumers is LagPolicy.BLOCK:
+                raise _lag_block(holding, floor, target, note)
+        accepted = (AcceptedLag(reader.group, reader.committed) for reader in behind if reader.committed < read_from)
+        return FloorTarget(target, tuple(sorted(accepted)), holding, target - read_from)
+
+
+@dataclass(frozen=True, slots=True)
+class FloorTarget:
+    """How far a floor may rise.
+
+    `accepted`: groups that may skip records. `holding`: those of a clamp, the last one first.
+    `empty_tail`: offsets below `before_offset` that hold no record, so that a group there has read all.
+    """
+
+    before_offset: int
+    accepted: tuple[AcceptedLag, ...]
+    holding: Sequence[ConsumerPosition]
+    empty_tail: int
+
+
+def _next_record(facts: PartitionFacts, position: int, floor: int) -> tuple[int, str]:
+    """Return the first offset at or above `position` that may hold a record, at most `floor`; and what is not known.
+
+    Transaction markers and aborted records have offsets, and a read-committed consumer is given none.
+    Floors are at or below the last stable offset, so what is proven stays true.
+    """
+    if floor - position > SEARCHED_OFFSETS:
+        return position, ""
+    (found,) = find_records(facts, RecordLookup(LookupKind.FIRST, position, floor))
+    if isinstance(found, Unknown):
+        return position, f"; whether these offsets hold records is not known: {found.reason}"
+    return (floor if found is None else found.offset), ""
 
 
 def _offset_at(facts: PartitionFacts, instant_ms: int, end: int) -> int | None:
@@ -493,10 +540,9 @@ def _names(readers: Iterable[ConsumerPosition]) -> tuple[str, ...]:
     return tuple(names) if len(names) <= _HELD_BY_MAX else ()
 
 
-def _lag_block(lagging: Sequence[ConsumerPosition], floor: int, log_start: int) -> BlockReason:
-    """Return the block of groups behind the floor, the last one first."""
+def _lag_block(lagging: Sequence[ConsumerPosition], floor: int, next_record: int, note: str) -> BlockReason:
+    """Return the block of groups behind the floor, the last one first. `next_record`: the first that it would skip."""
     last, more_groups = lagging[0], len(lagging) - 1
-    skipped = floor - max(last.committed, log_start)
     transaction = checks.describe_pending(last)
     position = "has no position here, but reads the topic," if last.implied else f"is at {last.committed}"
     if transaction:
@@ -504,6 +550,7 @@ def _lag_block(lagging: Sequence[ConsumerPosition], floor: int, log_start: int) 
     if last.refuted is not None:
         position = f"has committed {last.refuted}, which is no offset of this log, so it restarts at {last.committed}"
     more = f"; {count(more_groups, 'more group')} {'is' if more_groups == 1 else 'are'} behind" if more_groups else ""
-    reason = f"group {quoted(last.group)} {position} and would skip {skipped:,} records below {floor}{more}"
+    skipped = f"would skip {floor - next_record:,} records below {floor}"
+    reason = f"group {quoted(last.group)} {position} and {skipped}{more}{note}"
     next_step = _END_TRANSACTION if transaction else ""
     return BlockReason("B204", reason, next_step=next_step, held_by=_names(lagging))

@@ -1,7 +1,7 @@
 """Writes reports and their figures as one HTML page: no network, no script, no server.
 
 The browser enforces that by a content security policy with the hash of the page's own stylesheet.
-The templates escape every value; only the functions here and in drawing.py return markup. The same
+The templates escape every value; only the functions here return markup. The same
 documents give the same bytes.
 """
 
@@ -16,7 +16,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from reconciler.model.names import format_location
-from reconciler.report.drawing import GROUPS_MAX, draw_bar, draw_ruler, draw_spread
 from reconciler.report.figures import RULERS_MAX, WORST, Chart, Figures, Tile, TopicRulers
 from reconciler.report.tree import Item, Items, Report, Section, Severity
 from reconciler.text.escape import escape_sentence, escape_text, quoted
@@ -32,6 +31,8 @@ _RULERS_BYTES = 800_000
 """Of all rulers of one page; topics beyond that are in the tables."""
 _RULER_BYTES = 1_300
 """What a ruler takes; one with long names of groups takes more."""
+_GROUPS_MAX = 5
+"""Groups that one ruler draws, those that skip most; the text beside it counts the others."""
 _OPEN_RULERS = 20
 """Rulers of a page before topics are folded."""
 _REPORTS_MAX = 100
@@ -215,7 +216,7 @@ def _rulers(topics: Sequence[TopicRulers], prefix: str, room: int) -> tuple[list
     drawn = 0
     for topic in topics:
         rulers = topic.rulers[:limit]
-        text = macros.topic(topic, rulers, prefix, GROUPS_MAX, drawn < _OPEN_RULERS)
+        text = macros.topic(topic, rulers, prefix, _GROUPS_MAX, drawn < _OPEN_RULERS)
         room -= len(text.encode())
         if room < 0:
             break
@@ -235,9 +236,9 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "phrase": _phrase,
-        "bar": draw_bar,
-        "ruler": draw_ruler,
-        "spread": draw_spread,
+        "percent": lambda value: f"{round(value, 2):g}%",
+        "share": _share,
+        "place": lambda offset, move: _share(max(0, offset - move.log_start), move.records),
         "quoted": quoted,
         "number": lambda number: f"{number:,}",
         "location": format_location,
@@ -245,6 +246,10 @@ def _environment() -> Environment:
         "quartile": lambda amounts, part: sorted(amounts)[(len(amounts) - 1) * part // 4],
     }
     return environment
+
+
+def _share(amount: float, total: float) -> float:
+    return min(100.0, 100.0 * amount / total) if total > 0 else 0.0
 
 
 @cache

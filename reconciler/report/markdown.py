@@ -49,7 +49,8 @@ def write_pages(reports: Sequence[Report], *, limit_chars: int = LIMIT_CHARS) ->
     Each has an equal part. Those for which no place is left are counted.
     """
     shown = reports[: max(1, limit_chars // _LEAST_CHARS)]
-    pages = [write_markdown(report, limit_chars=limit_chars // len(shown) - 1) for report in shown]
+    each = (limit_chars + 1) // len(shown) - 1  # without the line end between two of them
+    pages = [write_markdown(report, limit_chars=each) for report in shown]
     if len(reports) > len(shown):
         pages[-1] = f"**… and {len(reports) - len(shown) + 1:,} more clusters,** in the run's artifact.\n"
     return "\n".join(pages)

@@ -549,7 +549,7 @@ def _facts(plan: Plan, decision: Decision) -> Iterator[Fact]:
     if not isinstance(decision, Satisfied | Skipped):
         mode = f", mode {decision.mode}" if isinstance(decision, Action) else ""
         yield "Declared", (escaped_name(format_location(decision.declared_at)), mode)
-    if not isinstance(decision, Satisfied):
+    if decision.reason:
         yield "Because", (sentence(decision.reason),)
     if isinstance(decision, Blocked | Waiting) and decision.held_by:
         yield "Held by", join(", ", *((escaped_name(quoted(group)),) for group in decision.held_by))

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
-from reconciler.apply.restore import Removal, RestorePlan, unwritten
+from reconciler.apply.restore import Removal, RestorePlan, note_metadata, unwritten
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset
@@ -15,7 +15,7 @@ from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
 
 def restore_plan_report(planned: RestorePlan, cluster: str) -> Report:
     """The report of which offsets would be written, and why not the others."""
-    total = f"of {count(len(planned.removal.offsets), 'offset')} can be written back."
+    total = f"of {count(len(planned.removal.offsets), 'offset')} can be written back{note_metadata(planned.writable)}."
     failure = planned.group_failure
     return Report(
         title="restore-group",
@@ -31,13 +31,13 @@ def restore_plan_report(planned: RestorePlan, cluster: str) -> Report:
 
 def restore_report(removal: Removal, outcomes: Mapping[TopicPartition, Outcome], cluster: str) -> Report:
     """The report of what became of each offset."""
-    written = sum(outcome.status is Status.APPLIED for outcome in outcomes.values())
-    total = f"of {count(len(outcomes), 'offset')} written back."
+    written = [commit for commit in removal.offsets if outcomes[commit.at].status is Status.APPLIED]
+    total = f"of {count(len(outcomes), 'offset')} written back{note_metadata(written)}."
     return Report(
         title="restore-group",
         opening=_opening(removal, cluster),
         sections=(Section(items=tuple(_items(removal.offsets, outcomes, _outcome_item))),),
-        summary=(strong(f"{written:,}"), f" {total}"),
+        summary=(strong(f"{len(written):,}"), f" {total}"),
     )
 
 

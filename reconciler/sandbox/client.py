@@ -197,16 +197,14 @@ def produce(
     return ends
 
 
-def commit(
-    bootstrap: str, group: str, offsets: Mapping[tuple[str, int], int], *, metadata: str = "", deadline_s: float = 30
-) -> None:
+def commit(bootstrap: str, group: str, offsets: Mapping[tuple[str, int], int], *, deadline_s: float = 30) -> None:
     """Commit offsets like a consumer that assigns partitions itself: the group stays EMPTY.
 
     Raises KafkaException for a refused partition, for example if the group has members.
     """
     consumer = Consumer(consumer_properties(bootstrap, group), logger=DebugLogger())
     try:
-        _retry(lambda: _commit(consumer, offsets, metadata), deadline_s)
+        _retry(lambda: _commit(consumer, offsets), deadline_s)
     finally:
         consumer.close()
 
@@ -259,7 +257,7 @@ def standalone_committer(
         consumer = Consumer(consumer_properties(bootstrap, group), logger=DebugLogger())
         while not leave.wait(every_s):
             try:
-                _commit(consumer, offsets, "")
+                _commit(consumer, offsets)
             except KafkaException as error:
                 # Tests stop brokers on purpose; the next commit may succeed again.
                 _LOG.debug("standalone_commit_failed group=%s reason=%s", group, error)
@@ -326,8 +324,8 @@ def _has_leaders(server: str, name: str, count: int) -> bool:
     return len(partitions) == count and all(partition.leader >= 0 for partition in partitions.values())
 
 
-def _commit(consumer: Consumer, offsets: Mapping[tuple[str, int], int], metadata: str) -> None:
-    requested = [TopicPartition(topic, partition, offset, metadata) for (topic, partition), offset in offsets.items()]
+def _commit(consumer: Consumer, offsets: Mapping[tuple[str, int], int]) -> None:
+    requested = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
     for result in consumer.commit(offsets=requested, asynchronous=False) or []:
         if result.error is not None:
             raise KafkaException(result.error)

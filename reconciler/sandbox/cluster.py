@@ -23,9 +23,10 @@ from pathlib import Path
 
 import reconciler
 from reconciler.errors import SandboxError, UsageError
+from reconciler.model.progress import Progress
 from reconciler.sandbox import config, data_dir, supervisor
 from reconciler.sandbox.client import visible_brokers
-from reconciler.sandbox.jars import Progress, configured_version, fetch, no_progress
+from reconciler.sandbox.jars import configured_version, fetch, no_progress
 from reconciler.sandbox.java import find_java
 from reconciler.sandbox.logs import broker_log, new_logs_dir, tail
 from reconciler.sandbox.ports import free_addresses, listens

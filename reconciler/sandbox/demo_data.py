@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
+from reconciler.model.progress import Progress
 from reconciler.sandbox.client import (
     Record,
     Topic,
@@ -23,7 +24,7 @@ from reconciler.sandbox.client import (
     standalone_committer,
 )
 from reconciler.sandbox.cluster import Cluster
-from reconciler.sandbox.jars import Progress, no_progress
+from reconciler.sandbox.jars import no_progress
 from reconciler.sandbox.tools import change_preferred_leaders
 
 IDLE_S = 5

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -20,6 +20,7 @@ from xml.sax.saxutils import quoteattr
 import platformdirs
 
 from reconciler.errors import SandboxError
+from reconciler.model.progress import Progress
 from reconciler.sandbox.java import find_java
 
 DEFAULT_VERSION = "4.3.1"
@@ -29,8 +30,6 @@ VERSION_VARIABLE = "RECONCILER_SANDBOX_KAFKA"
 DOWNLOAD_TIMEOUT_S = 900
 LISTS = Path(__file__).parent
 """Folder of the committed lists."""
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class Jar:
         return f"{self.name}-{self.revision}.jar"
 
 
-def no_progress(_: str) -> None:
+def no_progress(_message: str, _done: int = 0, _total: int = 0, /) -> None:
     """Ignore progress messages."""
 
 
@@ -152,7 +151,9 @@ def _run_ivy(java: Path, version: str, jars: Sequence[Jar], *, work: Path, progr
                 log.write(line)
                 if "[SUCCESSFUL ]" in line:
                     downloaded += 1
-                    progress(f"fetching Apache Kafka {version}: {downloaded} of {len(jars)} jars")
+                    progress(
+                        f"fetching Apache Kafka {version}: {downloaded} of {len(jars)} jars", downloaded, len(jars)
+                    )
             code = ivy.wait()
         finally:
             watchdog.cancel()

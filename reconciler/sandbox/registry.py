@@ -15,8 +15,9 @@ import platformdirs
 
 from reconciler.atomic_file import write_file
 from reconciler.errors import SandboxError
+from reconciler.model.progress import Progress
 from reconciler.sandbox.cluster import Cluster, random_id, start, stop
-from reconciler.sandbox.jars import Progress, no_progress
+from reconciler.sandbox.jars import no_progress
 
 DEFAULT_NAME = "default"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")

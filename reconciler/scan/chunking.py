@@ -101,9 +101,9 @@ def select_groups(requests: Sequence[GroupRequest], names: Iterable[str]) -> fro
     )
 
 
-def groups_with_ids(request: ScanRequest, listing: GroupListing) -> frozenset[str]:
-    """Groups of whose commits the topic ids are requested."""
-    return select_groups([part for part in request.groups if part.activity and request.commit_ids], listing.groups)
+def groups_with_commits(request: ScanRequest, listing: GroupListing) -> frozenset[str]:
+    """Groups of whose commits the newest records are requested."""
+    return select_groups([part for part in request.groups if part.activity and request.commit_records], listing.groups)
 
 
 def partition_requests(request: ScanRequest, listing: TopicListing) -> Iterator[PartitionRequest]:

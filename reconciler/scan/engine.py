@@ -1,13 +1,11 @@
 """Which engine reads the facts of a scan, and where Spark runs. Imports nothing of pyspark."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from urllib.parse import unquote
 
-Progress = Callable[[str], None]
-"""Takes the step of a scan that runs now, in words, with what is done and the total."""
 _PUBLIC_PARAMETERS = frozenset({"use_ssl", "user_id", "user_agent", "session_id", "grpc_max_message_size"})
 """Parameters of a Spark Connect address that hold no secret; unknown ones become headers."""
 _SECRET_PROPERTY = re.compile(r"(?i)secret|password|token|access[.]?key")

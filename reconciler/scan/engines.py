@@ -9,9 +9,10 @@ from dataclasses import replace
 from reconciler.errors import ScanFailed
 from reconciler.kafka import futures
 from reconciler.kafka.session import KafkaSession
+from reconciler.model.progress import Progress
 from reconciler.model.scan_request import ScanRequest
 from reconciler.scan.chunking import Chunk
-from reconciler.scan.engine import Engine, EngineName, Progress
+from reconciler.scan.engine import Engine, EngineName
 from reconciler.scan.java import find_java
 from reconciler.scan.spark_process import close, start_spark
 from reconciler.scan.task_rows import Answer, ScanTask, decode, read_chunk
@@ -133,7 +134,8 @@ def _read_inline(
             if deadline.passed:
                 raise ScanFailed(f"the reading of {subjects} was not done after {limit_s:.0f} s")
             elapsed_s = limit_s - deadline.remaining_s
-            progress(f"reading {subjects} ({len(answers)} of {len(chunks)} chunks, {elapsed_s:.0f} s)")
+            state = f"{len(answers)} of {len(chunks)} chunks, {elapsed_s:.0f} s"
+            progress(f"reading {subjects} ({state})", len(answers), len(chunks))
         for future in reading:
             future.result()
     finally:

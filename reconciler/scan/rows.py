@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import PendingCommit
+from reconciler.model.snapshot import CommittedOffset, PendingCommit
 from reconciler.scan.chunking import select_groups
-from reconciler.scan.task_rows import Answer, Ends, ScanTask, is_at_end
+from reconciler.scan.task_rows import SCHEMAS, Answer, Ends, ScanTask, is_at_end
 
 Row = Mapping[str, Any]
 
@@ -35,6 +35,7 @@ class PartitionRow(NamedTuple):
     last_stable_offset: int | None = None
     high_watermark: int | None = None
     offsets_at: Sequence[int | None] | None = None
+    stamps_at: Sequence[int | None] | None = None
     error: str | None = None
     unanswered: bool | None = None
 
@@ -68,7 +69,7 @@ class Rows:
     runs: Sequence[Row]
     readers: Mapping[tuple[str, int], Sequence[Position]] = field(default_factory=dict)
     origins: Mapping[tuple[str, int], Sequence[Origin]] = field(default_factory=dict)
-    commit_ids: Mapping[str, Mapping[TopicPartition, tuple[int, str]]] = field(default_factory=dict)
+    commits: Mapping[str, Mapping[TopicPartition, CommittedOffset]] = field(default_factory=dict)
 
 
 def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str, frozenset[str]]) -> Rows:
@@ -80,8 +81,8 @@ def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str,
     for topic, number, *origin in _records(answers, "origins", "topic", "partition", *Origin._fields):
         origins[topic, number].append(Origin(*origin))
     pending: defaultdict[tuple[str, str], dict[int, PendingCommit]] = defaultdict(dict)
-    for topic, group, number, *commit in _records(answers, "pending", "topic", "group", "partition", *_PENDING):
-        pending[topic, group][number] = PendingCommit(*commit)
+    for topic, group, number, *waiting in _records(answers, "pending", "topic", "group", "partition", *_PENDING):
+        pending[topic, group][number] = PendingCommit(*waiting)
     readers: defaultdict[tuple[str, int], list[Position]] = defaultdict(list)
     unseen = set(pending)
     for group, topic, number, committed in _records(answers, "positions", "group", "topic", "partition", "committed"):
@@ -103,12 +104,13 @@ def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str,
         counts["records"] += records
         counts["read"] += read
     runs = list(_rows(answers, "runs"))
-    commit_ids: defaultdict[str, dict[TopicPartition, tuple[int, str]]] = defaultdict(dict)
-    for group, topic, number, *commit in _records(
-        answers, "commit_ids", "group", "topic", "partition", "committed", "id"
-    ):
-        commit_ids[group][TopicPartition(topic, number)] = (commit[0], commit[1])
-    return Rows(partitions, _groups(answers, request), topics, runs, readers, origins, commit_ids)
+    commits: defaultdict[str, dict[TopicPartition, CommittedOffset]] = defaultdict(dict)
+    for group, topic, number, offset, topic_id, metadata in _records(answers, "commits", *SCHEMAS["commits"].names):
+        commit = CommittedOffset(
+            topic=topic, topic_id=topic_id, partition=number, offset=offset, metadata_base64=metadata
+        )
+        commits[group][commit.at] = commit
+    return Rows(partitions, _groups(answers, request), topics, runs, readers, origins, commits)
 
 
 def _rows(answers: Iterable[Answer], table: str) -> Iterator[dict[str, Any]]:

@@ -5,13 +5,16 @@ This process lists topics and groups while Spark starts. Tasks read the other fa
 
 import logging
 import time
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from reconciler.kafka import futures
 from reconciler.kafka.group_listing import GroupListing, list_groups
 from reconciler.kafka.offsets import read_ends, read_stable_ends, read_watermarks, requests_by_leader
+from reconciler.kafka.records import look_up
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.silence import silent_brokers
 from reconciler.kafka.topics import (
@@ -24,14 +27,26 @@ from reconciler.kafka.topics import (
 )
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import TopicPartition
+from reconciler.model.progress import Progress
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Unknown
+from reconciler.model.snapshot import (
+    NOT_ASKED,
+    ClusterSnapshot,
+    Lookups,
+    PartitionFacts,
+    RecordLookup,
+    RecordStamp,
+    Unknown,
+)
 from reconciler.scan import chunking, engines, snapshot_builder
 from reconciler.scan.chunking import Chunk, PartitionRequest
-from reconciler.scan.engine import Engine, Progress
+from reconciler.scan.engine import Engine
 from reconciler.scan.rows import Rows, combine, compare_in_tasks
 from reconciler.scan.snapshot_builder import CommitLog
 from reconciler.scan.task_rows import Answer, ScanTask
+from reconciler.text.formatting import count
+
+T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 
@@ -187,7 +202,7 @@ def _divide(
             topic: topic_id for topic in readers if isinstance(topic_id := listings.topics.topics[topic].topic_id, str)
         },
         named=named,
-        with_ids=chunking.groups_with_ids(request, listings.groups),
+        with_commits=chunking.groups_with_commits(request, listings.groups),
         stable_ends=listings.log.stable_ends,
         # One bound for all chunks, so that no chunk waits anew for a silent broker. It includes the
         # reading time: late chunks once had five seconds left.
@@ -209,7 +224,7 @@ def _snapshot(
     log = (listings.log if request.commit_log else CommitLog(missing=NOT_ASKED)).with_rows(rows.runs)
     _LOG.info("log_records=%d log_skipped=%d log_malformed=%d", log.records, log.skipped, log.malformed)
     topics = snapshot_builder.topic_facts(listings.topics, listings.retention.result(), rows, listings.counted)
-    partitions = snapshot_builder.partition_facts(listings.partition_requests, rows, log, last_purges)
+    partitions = snapshot_builder.partition_facts(listings.partition_requests, rows, log, last_purges, observed_at_ms)
     return ClusterSnapshot(
         # Of the brokers that were read: meanwhile the addresses may lead elsewhere.
         cluster_id=listings.topics.cluster_id or session.cluster_id or "",
@@ -224,6 +239,29 @@ def _snapshot(
         readers_incomplete=snapshot_builder.readers_incomplete(request, listings.groups, rows, log),
         cluster_records=snapshot_builder.cluster_records(request, topics.values()),
     )
+
+
+def decide_with_lookups(
+    session: KafkaSession,
+    snapshot: ClusterSnapshot,
+    decide: Callable[[ClusterSnapshot], tuple[T, Lookups]],
+    progress: Progress,
+) -> tuple[T, ClusterSnapshot]:
+    """Decide, and again with answers while decisions ask about records. Returns what they rest on, too.
+
+    Ends, because no lookup is asked twice. In this process: decisions ask about few records.
+    """
+    decided, asked = decide(snapshot)
+    while asked:
+        progress(f"looking up records of {count(len(asked), 'partition')}")
+        answers: defaultdict[TopicPartition, dict[RecordLookup, RecordStamp | Unknown | None]] = defaultdict(dict)
+        for (partition, lookup), answer in look_up(session, asked, snapshot.partitions).items():
+            answers[partition][lookup] = answer
+        facts = {name: snapshot.partitions[name] for name in answers}
+        answered = {name: replace(of, lookups={**of.lookups, **answers[name]}) for name, of in facts.items()}
+        snapshot = replace(snapshot, partitions={**snapshot.partitions, **answered})
+        decided, asked = decide(snapshot)
+    return decided, snapshot
 
 
 def refresh_watermarks(

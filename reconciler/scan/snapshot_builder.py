@@ -112,6 +112,7 @@ def partition_facts(
     rows: Rows,
     log: CommitLog,
     last_purges: Mapping[TopicPartition, int] | Unknown,
+    observed_at_ms: int,
 ) -> dict[TopicPartition, PartitionFacts]:
     """Facts of every requested partition."""
     facts: dict[TopicPartition, PartitionFacts] = {}
@@ -121,11 +122,13 @@ def partition_facts(
             if request.last_purge:
                 purge = last_purges if isinstance(last_purges, Unknown) else last_purges.get(partition)
                 listed = replace(listed, last_purge=purge)
-            facts[partition] = _with_offsets(listed, request, rows, log) if request.full else listed
+            facts[partition] = _with_offsets(listed, request, rows, log, observed_at_ms) if request.full else listed
     return facts
 
 
-def _with_offsets(listed: PartitionFacts, request: PartitionRequest, rows: Rows, log: CommitLog) -> PartitionFacts:
+def _with_offsets(
+    listed: PartitionFacts, request: PartitionRequest, rows: Rows, log: CommitLog, observed_at_ms: int
+) -> PartitionFacts:
     topic, number = listed.partition.topic, listed.partition.partition
     row = rows.partitions.get(topic, {}).get(number)
     unread = _unread_reason(listed, row)
@@ -136,6 +139,7 @@ def _with_offsets(listed: PartitionFacts, request: PartitionRequest, rows: Rows,
     for instant, offset in zip(request.instants, at, strict=True):
         # -1: no record at or after the instant, below the last stable offset read before.
         offsets_at[instant] = None if offset == -1 else unread if offset is None else offset
+    stamps = zip(request.instants, row.stamps_at or (), strict=False)
     positions, origins = rows.readers.get((topic, number), ()), rows.origins.get((topic, number), ())
     return replace(
         listed,
@@ -143,6 +147,7 @@ def _with_offsets(listed: PartitionFacts, request: PartitionRequest, rows: Rows,
         last_stable_offset=last_stable_offset,
         high_watermark=high_watermark,
         offsets_at=offsets_at,
+        future_stamps={instant: stamp for instant, stamp in stamps if stamp is not None and stamp > observed_at_ms},
         readers=_readers(request, positions, origins, log_start, log),
         readers_below=last_stable_offset if request.readers else NOT_ASKED,
     )
@@ -243,7 +248,7 @@ def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: Co
                 unread = NO_COMMIT_YET
             facts = replace(facts, consumption_unread=unread)
         if name in with_activity:
-            facts = replace(facts, commit_ids=rows.commit_ids.get(name, {}))
+            facts = replace(facts, commit_records=rows.commits.get(name, {}))
             facts = _with_activity(facts, row, log.reason_for(name))
         groups[name] = _with_commits(facts, row) if name in requested else facts
     return groups

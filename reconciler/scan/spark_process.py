@@ -33,8 +33,9 @@ from urllib.parse import urlsplit
 from reconciler import class_archive
 from reconciler.errors import ScanFailed
 from reconciler.kafka.child import Child, PipeEnd, serve
+from reconciler.model.progress import Progress
 from reconciler.scan import code_archive
-from reconciler.scan.engine import Engine, EngineName, Progress, without_secrets
+from reconciler.scan.engine import Engine, EngineName, without_secrets
 from reconciler.scan.java import find_java, spark_home, start_java, start_submit
 from reconciler.text.redact import add_references, redact
 
@@ -162,7 +163,7 @@ class SparkProcess:
                 done = max(done, done_now)  # no stage is active after the last task
                 if done or running:
                     state = f"{done} of {total} tasks"
-            progress(f"reading {subjects} ({state}, {elapsed_s:.0f} s)")
+            progress(f"reading {subjects} ({state}, {elapsed_s:.0f} s)", done, total)
 
     def _waiting_state(self, total: int) -> str:
         """What to say until a task runs: a local master is its own executor, and a Connect server may be."""

@@ -31,7 +31,9 @@ from reconciler.scan.chunking import Chunk
 from reconciler.scan.columns import columns
 
 SCHEMAS: Mapping[str, pa.Schema] = {
-    "partitions": columns("topic! partition! log_start last_stable_offset high_watermark offsets_at error unanswered"),
+    "partitions": columns(
+        "topic! partition! log_start last_stable_offset high_watermark offsets_at stamps_at error unanswered"
+    ),
     # Records of the partitions that were read, and the number of these partitions.
     "topics": columns("topic! records! read!"),
     "groups": columns("group! error unanswered commits commit_topics fingerprint"),
@@ -42,7 +44,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     # The newest commit of a group on a partition, if its record lies above the last stable offset of the log.
     "pending": columns("group! topic! partition! committed log_partition!"),
     "origins": columns("topic! partition! group! committed id"),
-    "commit_ids": columns("group! topic! partition! committed! id"),
+    "commits": columns("group! topic! partition! committed! id metadata_base64"),
     # What was read: partitions, groups and commits in numbers, partitions of the commit log one by one.
     "runs": columns("name! number! error unanswered records skipped garbled log_offset"),
 }
@@ -94,9 +96,9 @@ class ScanTask:
     partitions whose readers are requested, by topic. `topic_ids`: of these topics. `named`: groups
     whose position is requested wherever it is, by topic. `ends`: of topics that were read before;
     positions at these ends are left out, except those of named groups and of groups in `origins`,
-    by topic: the commit log names the topic ids of their commits. `with_ids`: groups of whose newest
-    commits the topic ids are requested. `stable_ends`: the last stable offset of each partition of the
-    commit log, read before any commit. `until_s`: epoch seconds at which
+    by topic: the commit log names the topic ids of their commits. `with_commits`: groups of whose
+    commits the newest records are requested. `stable_ends`: the last stable offset of each partition
+    of the commit log, read before any commit. `until_s`: epoch seconds at which
     tasks give up silent brokers; a wrong clock costs time, not facts. `log_limit_s`: for one chunk
     of the commit log.
     """
@@ -110,7 +112,7 @@ class ScanTask:
     log_limit_s: float
     ends: Mapping[str, Ends] = field(default_factory=dict)
     origins: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    with_ids: frozenset[str] = frozenset()
+    with_commits: frozenset[str] = frozenset()
     stable_ends: Mapping[int, int] = field(default_factory=dict)
 
     @property
@@ -123,7 +125,7 @@ class ScanTask:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What grows with the cluster is unpickled once per process: each of many tasks would repeat it.
-        by_topic = pickle.dumps((self.readers, self.topic_ids, self.named, self.ends, self.origins, self.with_ids))
+        by_topic = pickle.dumps((self.readers, self.topic_ids, self.named, self.ends, self.origins, self.with_commits))
         return _task, (self.connection, self.cluster_id, by_topic, self.stable_ends, self.until_s, self.log_limit_s)
 
 
@@ -135,7 +137,7 @@ def _task(
     until_s: float,
     log_limit_s: float,
 ) -> ScanTask:
-    readers, topic_ids, named, ends, origins, with_ids = _unpickle(by_topic)
+    readers, topic_ids, named, ends, origins, with_commits = _unpickle(by_topic)
     return ScanTask(
         connection=connection,
         cluster_id=cluster_id,
@@ -146,7 +148,7 @@ def _task(
         log_limit_s=log_limit_s,
         ends=ends,
         origins=origins,
-        with_ids=with_ids,
+        with_commits=with_commits,
         stable_ends=stable_ends,
     )
 
@@ -280,17 +282,17 @@ def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) 
         partitions,
         origins=task.named,
         topic_ids=task.topic_ids,
-        with_ids=task.with_ids,
+        with_commits=task.with_commits,
         stable_ends=task.stable_ends,
         pending_of=task.readers,
         limit_s=task.log_limit_s,
     )
-    activity, origins, commit_ids, pending, runs = [], [], [], [], []
+    activity, origins, commits, pending, runs = [], [], [], [], []
     for row in rows:
         if "group" not in row:
             runs.append({**row, "name": "commit_log", "number": row["log_partition"]})
         elif "id" in row:
-            commit_ids.append(row)
+            commits.append(row)
         elif "topic" in row and "log_partition" in row:
             pending.append(row)
         elif "topic" in row:
@@ -300,7 +302,7 @@ def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) 
     return {
         "activity": _batch("activity", activity),
         "origins": _batch("origins", origins),
-        "commit_ids": _batch("commit_ids", commit_ids),
+        "commits": _batch("commits", commits),
         "pending": _batch("pending", pending),
         "runs": _batch("runs", runs),
     }

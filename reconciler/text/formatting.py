@@ -77,7 +77,7 @@ def round_up(value: float) -> float:
 
     The noise of a division (1.1 * 10 is 11.000000000000002) is no share.
     """
-    return math.ceil(value * 10 - 1e-9) / 10
+    return math.ceil(value * 10 - 1e-9) / 10 if value < 1e15 else value  # a larger float has no tenths, or overflows
 
 
 def broker_ids(ids: Iterable[int]) -> str:

@@ -12,7 +12,12 @@ from pathlib import Path
 import pytest
 
 from reconciler.model.plan import Plan
-from reconciler.report import plan_figures, plan_report, results_figures, results_report, write_html, write_markdown
+from reconciler.report.figures.plan import plan_figures
+from reconciler.report.figures.results import results_figures
+from reconciler.report.html import write_html
+from reconciler.report.markdown import write_markdown
+from reconciler.report.plan import plan_report
+from reconciler.report.results import results_report
 from tests.browser import github_comment
 from tests.browser.chromium import measure, take_picture
 from tests.strategies import pages

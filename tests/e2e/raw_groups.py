@@ -10,31 +10,32 @@ import struct
 import time
 
 _OFFSET_COMMIT, _JOIN_GROUP, _DELETE_GROUPS, _STREAMS_GROUP_HEARTBEAT = 8, 11, 42, 88
-_NOT_YET = frozenset({14, 15, 16})  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+_NOT_YET = frozenset({3, 6, 14, 15, 16})
+"""UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
 
 
-def commit(servers: str, group: str, topic: str, partition: int, offset: int) -> None:
-    """Commit an offset of a group without members, with any id (OffsetCommit version 2)."""
+def commit(servers: str, group: str, topic: str, partition: int, offset: int, metadata: bytes = b"") -> None:
+    """Commit an offset of a group without members, with any id and metadata (OffsetCommit version 2)."""
     body = b"".join(
         (
-            _string(group),
+            string(group),
             struct.pack(">i", -1),
-            _string(""),
+            string(""),
             struct.pack(">qi", -1, 1),
-            _string(topic),
-            struct.pack(">iiq", 1, partition, offset),
-            _string(""),
+            string(topic),
+            struct.pack(">iiqh", 1, partition, offset, len(metadata)),
+            metadata,
         )
     )
     # response: topics, its name, its partitions, its number, error
-    _send(servers, _header(_OFFSET_COMMIT, 2) + body, error_at=4 + len(_string(topic)) + 4 + 4)
+    send(servers, header(_OFFSET_COMMIT, 2) + body, error_at=4 + len(string(topic)) + 4 + 4)
 
 
 def delete(servers: str, group: str) -> None:
     """Remove a group without members (DeleteGroups version 0)."""
-    body = struct.pack(">i", 1) + _string(group)
+    body = struct.pack(">i", 1) + string(group)
     # response: throttle time, groups, its id, error
-    _send(servers, _header(_DELETE_GROUPS, 0) + body, error_at=4 + 4 + len(_string(group)))
+    send(servers, header(_DELETE_GROUPS, 0) + body, error_at=4 + 4 + len(string(group)))
 
 
 def join_group(servers: str, group: str, protocol_type: str) -> None:
@@ -44,17 +45,17 @@ def join_group(servers: str, group: str, protocol_type: str) -> None:
     """
     body = b"".join(
         (
-            _string(group),
+            string(group),
             struct.pack(">ii", 10_000, 10_000),
-            _string(""),
-            _string(protocol_type),
+            string(""),
+            string(protocol_type),
             struct.pack(">i", 1),
-            _string("sessioned"),
+            string("sessioned"),
             struct.pack(">i", 0),
         )
     )
     # response: throttle time, error
-    _send(servers, _header(_JOIN_GROUP, 2) + body, error_at=4)
+    send(servers, header(_JOIN_GROUP, 2) + body, error_at=4)
 
 
 def join_streams_group(servers: str, group: str, topic: str) -> None:
@@ -89,14 +90,14 @@ def _send_streams_heartbeat(servers: str, group: str, epoch: int, state: bytes) 
         )
     )
     # response: tagged fields of the header, throttle time, error
-    _send(servers, _header(_STREAMS_GROUP_HEARTBEAT, 0) + b"\x00" + body, error_at=5)
+    send(servers, header(_STREAMS_GROUP_HEARTBEAT, 0) + b"\x00" + body, error_at=5)
 
 
-def _header(key: int, version: int) -> bytes:
-    return struct.pack(">hhi", key, version, 1) + _string("tests")
+def header(key: int, version: int) -> bytes:
+    return struct.pack(">hhi", key, version, 1) + string("tests")
 
 
-def _string(text: str) -> bytes:
+def string(text: str) -> bytes:
     raw = text.encode()
     return struct.pack(">h", len(raw)) + raw
 
@@ -107,8 +108,8 @@ def _compact(text: str) -> bytes:
     return bytes([len(raw) + 1]) + raw
 
 
-def _send(servers: str, request: bytes, *, error_at: int) -> None:
-    """Send a request to one broker after the other until the group's coordinator accepts it."""
+def send(servers: str, request: bytes, *, error_at: int) -> None:
+    """Send a request to one broker after the other until the group's coordinator, or the leader, accepts it."""
     deadline = time.monotonic() + 60
     while True:
         for server in servers.split(","):
@@ -120,7 +121,7 @@ def _send(servers: str, request: bytes, *, error_at: int) -> None:
             if error == 0:
                 return
             assert error in _NOT_YET, f"error {error}: {response!r}"
-        assert time.monotonic() < deadline, "no broker coordinates the group"
+        assert time.monotonic() < deadline, "no broker coordinates the group, or leads the partition"
         time.sleep(0.5)
 
 

@@ -100,7 +100,7 @@ spec:
         client.wait_until(lambda: len(committed_offsets(cluster, group, topic)) == 2, 60, "the group to commit")
         while min(map(len, purges.values())) < INTERVALS:
             assert time.monotonic() < deadline, f"{purges} after {DEADLINE_S:.0f} s"
-            with Run(manifests=part, engine=engine, timeout_s=20.0, progress=lambda _said: None) as run:
+            with Run(manifests=part, engine=engine, timeout_s=20.0, progress=lambda *_step: None) as run:
                 run_result = pipeline.converge(run, on_plan=lambda _plan: None)
             assert run_result.header.exit_code == 0, run_result.outcomes
             for outcome in run_result.outcomes:
@@ -111,7 +111,7 @@ spec:
     for partition in (0, 1):
         assert 0 < log_starts[partition] <= committed[partition]
     assert log_start_offsets(cluster, merge_topic) == {0: 0}
-    with Run(manifests=part, engine=engine, timeout_s=20.0, progress=lambda _said: None) as run:
+    with Run(manifests=part, engine=engine, timeout_s=20.0, progress=lambda *_step: None) as run:
         sent = [entry for entry in pipeline.journal_entries(run) if entry.event.value == "intent"]
     for partition in (0, 1):
         times = [entry.at_ms for entry in sent if entry.address.partition == partition]
@@ -160,7 +160,7 @@ spec:
     def converge(last_purges: dict[TopicPartition, int] | None) -> pipeline.ApplyResult:
         client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")]})
         run = Run(
-            manifests=manifests, engine=engine, timeout_s=20.0, progress=lambda _said: None, last_purges=last_purges
+            manifests=manifests, engine=engine, timeout_s=20.0, progress=lambda *_step: None, last_purges=last_purges
         )
         with run:
             return pipeline.converge(run, on_plan=lambda _plan: None)

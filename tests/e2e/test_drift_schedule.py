@@ -153,7 +153,7 @@ def test_drift_prints_nothing_while_converge_keeps_up(
 
     def converge() -> Any:
         with Run(
-            manifests=part, engine=Engine(name=EngineName.AUTO), timeout_s=20.0, progress=lambda _said: None
+            manifests=part, engine=Engine(name=EngineName.AUTO), timeout_s=20.0, progress=lambda *_step: None
         ) as run:
             result = pipeline.converge(run, on_plan=plans.append)
         assert result.header.exit_code == 0, result

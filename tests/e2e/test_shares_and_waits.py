@@ -221,7 +221,7 @@ def test_a_clamped_floor_waits_for_the_group_that_holds_it_back(cluster: Cluster
     (waiting,) = document["waiting"]
     assert (document["actions"], document["satisfied"], blocks(document)) == ([], [], {})
     assert waiting["address"] == address
-    assert f'clamped to 0, where group "{group}" stands' in waiting["reason"]
+    assert f'group "{group}" still needs everything from 0' in waiting["reason"]
     assert reconciler(tmp_path, "drift").returncode == 0
     document = plan(tmp_path, cluster, ALL, floor("a", topic, "last: 10", f"{clamped}30m"))
     assert document["waiting"] == []

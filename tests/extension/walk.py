@@ -22,10 +22,12 @@ policies.POLICIES = (*policies.POLICIES, TopicCleanup)
 
 from reconciler.apply.context import ApplyContext  # noqa: E402
 from reconciler.apply.executor import apply  # noqa: E402
+from reconciler.doctor import required_access  # noqa: E402
 from reconciler.errors import ManifestsInvalid  # noqa: E402
 from reconciler.journal.entry import Event  # noqa: E402
 from reconciler.journal.file import JournalFile  # noqa: E402
 from reconciler.journal.journal import ActionJournal  # noqa: E402
+from reconciler.kafka.permissions import Role, grants  # noqa: E402
 from reconciler.manifest import files, schema  # noqa: E402
 from reconciler.manifest.files import ClusterManifests  # noqa: E402
 from reconciler.model.outcome import Outcome, Status  # noqa: E402
@@ -34,17 +36,13 @@ from reconciler.model.snapshot import ClusterSnapshot, TopicFacts  # noqa: E402
 from reconciler.plan import drift, plan_file, planner, recheck  # noqa: E402
 from reconciler.plan.diff import Change, compare  # noqa: E402
 from reconciler.plan.review import restrict_to  # noqa: E402
-from reconciler.report import (  # noqa: E402
-    diff_report,
-    drift_report,
-    explain_report,
-    journal_report,
-    plan_report,
-    results_report,
-    write_annotations,
-    write_lines,
-    write_markdown,
-)
+from reconciler.report.annotations import write_annotations  # noqa: E402
+from reconciler.report.diff import diff_report  # noqa: E402
+from reconciler.report.drift import drift_report  # noqa: E402
+from reconciler.report.markdown import write_markdown  # noqa: E402
+from reconciler.report.plan import explain_report, plan_report  # noqa: E402
+from reconciler.report.results import journal_report, results_report  # noqa: E402
+from reconciler.report.terminal import write_lines  # noqa: E402
 
 NOW_MS = 1_800_000_000_000
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
@@ -105,6 +103,12 @@ def main(folder: Path) -> None:
     assert (diagnostic.location.line, "delete" in diagnostic.hint + diagnostic.message) == (12, True)
     assert "TopicCleanup" in schema.schemas()["manifest.json"]
     manifests = load(folder / "manifests", CLUSTER % 5 + POLICY)
+
+    # To the rights that `doctor` prints: those of the operation, and no deletion.
+    required = required_access(manifests.cluster, manifests.policies, observed_at_ms=NOW_MS)
+    granted = grants(required, Role.APPLY, topics=sorted(cluster.topics), groups=())
+    assert all("Delete" not in names for names in granted.values()), granted
+    assert any("AlterConfigs" in names for resource, names in granted.items() if resource.name == "clicks"), granted
 
     # To a plan, with a decision for each topic and the limit of the operation.
     first_plan = plan(manifests, cluster)

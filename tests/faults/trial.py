@@ -36,6 +36,7 @@ from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
+from reconciler.model.snapshot import ClusterSnapshot, Lookups
 from reconciler.plan import plan_file, recheck
 from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
@@ -132,21 +133,27 @@ class _Driver:
 
     def plan(self) -> Plan:
         with pipeline.Run(
-            manifests=self.manifests(), engine=self.engine, timeout_s=TIMEOUT_S, progress=lambda _line: None
+            manifests=self.manifests(), engine=self.engine, timeout_s=TIMEOUT_S, progress=lambda *_step: None
         ) as run:
             return pipeline.plan(run)
 
     def recheck_plan(self, plan: Plan) -> recheck.Recheck:
         manifests, now_ms = self.manifests(), pipeline.wall_clock_ms()
+        session = KafkaSession(self.connection)
         snapshot = scan.scan(
             recheck.scan_request(plan, manifests.policies, now_ms),
-            KafkaSession(self.connection),
+            session,
             observed_at_ms=now_ms,
             last_purges=self.journal.last_purges(every_ms=1_000, now_ms=now_ms),
             engine=self.engine,
-            progress=lambda _line: None,
+            progress=lambda *_step: None,
         )
-        return recheck.recheck(plan, manifests.cluster, manifests.policies, manifests.waivers, snapshot)
+
+        def decide(snapshot: ClusterSnapshot) -> tuple[recheck.Recheck, Lookups]:
+            checked = recheck.recheck(plan, manifests.cluster, manifests.policies, manifests.waivers, snapshot)
+            return checked, checked.asked
+
+        return scan.decide_with_lookups(session, snapshot, decide, lambda *_step: None)[0]
 
     def send(self, actions: Sequence[Action], digest: str, stop: Callable[[], bool]) -> Iterator[Outcome]:
         gateway = KafkaGateway(KafkaSession(self.connection))

@@ -32,6 +32,7 @@ from reconciler.model.snapshot import (
     Unknown,
 )
 from reconciler.policies.fields import duration_ms, instant_ms
+from tests.strategies.facts import OldRecords
 
 NOW_MS = instant_ms("2026-11-21T10:00:00Z")
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
@@ -159,6 +160,7 @@ def _partition(
         readers=_readers(row.get("readers", {}), topic),
         readers_below=_fact(row.get("readers_below", last_stable_offset)),
         last_purge=None if "last_purge" not in row else NOW_MS - duration_ms(row["last_purge"]),
+        lookups=OldRecords(),
     )
 
 

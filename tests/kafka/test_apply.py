@@ -225,19 +225,19 @@ def test_apply_without_a_journal_topic_sends_nothing(cluster: Cluster, gateway: 
 def test_offsets_beyond_one_batch_of_the_commit_log_are_restored(cluster: Cluster, gateway: KafkaGateway) -> None:
     """One request with all of them is refused whole: it would be a batch of more than a megabyte."""
     servers, topic, count = cluster.bootstrap_servers, f"wide-{uuid.uuid4().hex[:12]}", 300
+    group = topic + "x" * 4_000
     client.create_topics(servers, [client.Topic(topic, count, 1)])
     facts = gateway.read_partitions([TopicPartition(topic, 0)], offsets=False)[TopicPartition(topic, 0)]
     assert facts is not None
     assert isinstance(facts.topic_id, str)
     offsets = tuple(
-        CommittedOffset(topic=topic, topic_id=facts.topic_id, partition=number, offset=0, metadata="x" * 4_000)
-        for number in range(count)
+        CommittedOffset(topic=topic, topic_id=facts.topic_id, partition=number, offset=0) for number in range(count)
     )
-    refused = gateway.commit_offsets(f"whole-{topic}", offsets)
+    refused = gateway.commit_offsets(f"whole-{group}", offsets)
     assert "NONE" not in {result.code for result in refused.values()}
     removed = restore.Removal(
-        address=Address("GroupRemoval", "dead", topic),
-        group=topic,
+        address=Address("GroupRemoval", "dead", group),
+        group=group,
         offsets=offsets,
         plan_digest="p",
         source="the test",
@@ -247,4 +247,4 @@ def test_offsets_beyond_one_batch_of_the_commit_log_are_restored(cluster: Cluste
     )
     outcomes = restore.restore(restore.plan(removed, gateway), context)
     assert {outcome.status for outcome in outcomes.values()} == {Status.APPLIED}
-    assert gateway.read_groups([topic])[topic].offsets == offsets
+    assert gateway.read_groups([group])[group].offsets == offsets

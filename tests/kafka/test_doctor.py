@@ -17,13 +17,14 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from reconciler.cli.app import run as command_line
+from reconciler.doctor import write_permission
 from reconciler.kafka import doctor
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.permissions import RequiredAccess, Role, Selection
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.operations import OPERATIONS
+from reconciler.operations import OPERATIONS, DeleteRecords, ElectLeader
 from reconciler.sandbox import client as workload
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster, start, stop
@@ -34,7 +35,7 @@ from tests.toolbox import run_kafka_tool
 
 pytestmark = pytest.mark.brokers
 
-USERS = {f"ci-{purpose}": f"s3cret{purpose}" for purpose in ("plan", "apply", "elections", "none")}
+USERS = {f"ci-{purpose}": f"s3cret{purpose}" for purpose in ("plan", "apply", "elections", "none", "earlier")}
 JOURNAL = "_reconciler.journal"
 SILENT = {"log_level": 0}
 """Discard the log of the tests' clients, which would otherwise mix with a command's output."""
@@ -209,22 +210,55 @@ def test_principals_with_the_printed_grants_can_do_their_part_and_nothing_else(
         )
 
 
+def test_a_plan_principal_of_an_earlier_version_lacks_read(secure_cluster: Cluster, tmp_path: Path) -> None:
+    """Its rules by time are blocked, a group stays behind, and each block names the right; doctor too."""
+    write_manifests(tmp_path, secure_cluster)
+    floor = "apiVersion: reconciler/v1\nkind: RetentionFloor\nmetadata: {name: %s}\nspec: {topics: [%s], keep: {%s}}\n"
+    floors = (floor % ("old", "clicks-eu", "newerThan: 1s"), floor % ("few", "payments", "last: 1"))
+    (tmp_path / "manifests" / "policies.yaml").write_text("---\n".join(floors))
+    for command in printed_grants(tmp_path, secure_cluster, "User:earlier"):
+        if "User:earlier-plan" in command:
+            before_read = command.replace("earlier-plan", "ci-earlier").replace(" --operation Read", "")
+            if "--operation" in before_read:
+                run_kafka_tool(secure_cluster, "kafka-acls", *shlex.split(before_read)[5:])
+    log = ("--operation", "Read", "--topic", "__consumer_offsets")
+    run_kafka_tool(secure_cluster, "kafka-acls", "--add", "--allow-principal", "User:ci-earlier", *log)
+    workload.commit(secure_cluster.bootstrap_servers, "slow", {("payments", 0): 40})
+    time.sleep(1.5)
+    plan = as_user(tmp_path, "ci-earlier", "plan", "-q", "--out", "plan.json", "-o", "json")
+    assert plan.returncode == 0, plan.stdout + plan.stderr
+    document = json.loads((tmp_path / "plan.json").read_text())
+    by_topic = {row["address"].split("/")[-1]: row for row in (*document["blocked"], *document["unread"])}
+    assert document["actions"] == []
+    for subject, code in (("clicks-eu[0]", "B216"), ("payments[0]", "B204")):
+        assert by_topic[subject]["code"] == code
+        assert f"the right READ on {subject[:-3]} is missing" in by_topic[subject]["reason"]
+    report = as_user(tmp_path, "ci-earlier", "doctor", "-q")
+    assert report.returncode == 1
+    assert "MISSING  READ on topic clicks-eu, payments" in report.stdout, report.stdout
+
+
 def grant_permissions(folder: Path, cluster: Cluster) -> list[str]:
     """Run the commands that `doctor --acls` prints, and return them."""
-    # Only a principal that sees every topic knows which topics a pattern selects.
-    manifest = (folder / "manifests" / "cluster.yaml").read_text()
-    plain_manifest = manifest.replace(access(cluster).bootstrap_servers, cluster.bootstrap_servers)
-    lines = [line for line in plain_manifest.splitlines(keepends=True) if "  client:" not in line]
-    (folder / "manifests" / "cluster.yaml").write_text("".join(lines))
-    printed = as_user(folder, "ci-none", "doctor", "-q", "--acls", "--principal", "User:ci")
-    assert printed.returncode == 0, printed.stderr
-    (folder / "manifests" / "cluster.yaml").write_text(manifest)
-    commands = [line for line in printed.stdout.splitlines() if not line.startswith("#")]
+    commands = printed_grants(folder, cluster, "User:ci")
     for line in commands:
         arguments = shlex.split(line)
         assert arguments[:5:2] == ["kafka-acls", cluster.bootstrap_servers, "admin.properties"], line
         run_kafka_tool(cluster, "kafka-acls", *arguments[5:])
     return commands
+
+
+def printed_grants(folder: Path, cluster: Cluster, principal: str) -> list[str]:
+    """The commands that `doctor --acls` prints."""
+    # Only a principal that sees every topic knows which topics a pattern selects.
+    manifest = (folder / "manifests" / "cluster.yaml").read_text()
+    plain_manifest = manifest.replace(access(cluster).bootstrap_servers, cluster.bootstrap_servers)
+    lines = [line for line in plain_manifest.splitlines(keepends=True) if "  client:" not in line]
+    (folder / "manifests" / "cluster.yaml").write_text("".join(lines))
+    printed = as_user(folder, "ci-none", "doctor", "-q", "--acls", "--principal", principal)
+    assert printed.returncode == 0, printed.stderr
+    (folder / "manifests" / "cluster.yaml").write_text(manifest)
+    return [line for line in printed.stdout.splitlines() if not line.startswith("#")]
 
 
 def test_each_printed_grant_is_needed_and_a_missing_one_is_reported(
@@ -289,9 +323,9 @@ def test_each_printed_grant_is_needed_and_a_missing_one_is_reported(
         purpose = arguments[arguments.index("--allow-principal") + 1].rpartition("-")[2]
         operations = [arguments[at + 1].upper() for at, word in enumerate(arguments) if word == "--operation"]
         run_kafka_tool(secure_cluster, "kafka-acls", "--remove", "--force", *arguments[1:])
-        if "--topic" in arguments and "*" in arguments and purpose != "plan":
-            # A principal sees only the topics that it may describe, so doctor cannot report
-            # the others of a pattern (docs/rights.md).
+        if "--topic" in arguments and "*" in arguments:
+            # A principal sees only the topics that it may describe or read, so doctor cannot
+            # report the others of a pattern (docs/rights.md).
             wait_for_report(purpose, lambda _missing, topics: topics < all_topics, f"{line} to hide topics")
         else:
             wait_for_report(
@@ -323,13 +357,21 @@ def test_elections_are_granted_to_the_elections_principal_alone(secure_cluster: 
     """After these grants only the third principal has ALTER on the cluster; the doctor says what
     else it allows.
     """
-    required = RequiredAccess(needs=ScanRequest(topics=(TopicRequest(topics=(Selector("*"),)),)), elections=True)
+    required = RequiredAccess(
+        needs=ScanRequest(topics=(TopicRequest(topics=(Selector("*"),)),)), changes=(write_permission(ElectLeader),)
+    )
     reports = {user: doctor.run_checks(KafkaSession(connection(secure_cluster, user)), required) for user in USERS}
     may_elect = {
         user: not any(r.missing or r.unread for r in report.rights if r.purpose is Role.ELECTIONS)
         for user, report in reports.items()
     }
-    assert may_elect == {"ci-plan": False, "ci-apply": False, "ci-elections": True, "ci-none": False}
+    assert may_elect == {
+        "ci-plan": False,
+        "ci-apply": False,
+        "ci-elections": True,
+        "ci-none": False,
+        "ci-earlier": False,
+    }
     assert any("can grant every permission" in sentence for sentence in reports["ci-elections"].beyond)
     assert not any("can grant every permission" in sentence for sentence in reports["ci-apply"].beyond)
 
@@ -346,7 +388,7 @@ def test_the_doctor_reports_versions_clock_and_absent_names(secure_cluster: Clus
             topics=(TopicRequest(topics=(Selector("orders"), Selector("not-there")), offsets=True, readers=True),),
             groups=(GroupRequest(groups=(Selector("old-etl"),), activity=True),),
         ),
-        purges=(Selection(selectors=(Selector("not-there"),)),),
+        changes=(write_permission(DeleteRecords, Selection(selectors=(Selector("not-there"),))),),
         journal_topic="no-journal",
         requests=tuple(operation.API for operation in OPERATIONS),
     )

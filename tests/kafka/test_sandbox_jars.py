@@ -26,15 +26,23 @@ def lists(tmp_path: Path) -> Path:
 def test_an_empty_cache_is_filled_and_a_damaged_one_repaired(lists: Path, tmp_path: Path) -> None:
     """A second call downloads nothing; a changed jar is fetched again, with a message."""
     messages: list[str] = []
-    folder = fetch("1", cache=tmp_path / "cache", lists=lists, progress=messages.append)
+    folder = fetch(
+        "1", cache=tmp_path / "cache", lists=lists, progress=lambda message, *_count: messages.append(message)
+    )
     (jar,) = folder.glob("*.jar")
     assert messages[-1].endswith("1 of 1 jars")
     messages.clear()
-    assert fetch("1", cache=tmp_path / "cache", lists=lists, progress=messages.append) == folder
+    assert (
+        fetch("1", cache=tmp_path / "cache", lists=lists, progress=lambda message, *_count: messages.append(message))
+        == folder
+    )
     assert messages == []
     content = jar.read_bytes()
     jar.write_bytes(b"tampered")
-    assert fetch("1", cache=tmp_path / "cache", lists=lists, progress=messages.append) == folder
+    assert (
+        fetch("1", cache=tmp_path / "cache", lists=lists, progress=lambda message, *_count: messages.append(message))
+        == folder
+    )
     assert "is damaged" in messages[0]
     assert jar.read_bytes() == content
 

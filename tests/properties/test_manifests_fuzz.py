@@ -21,7 +21,7 @@ from reconciler.errors import ManifestsInvalid
 from reconciler.manifest.diagnostics import Diagnostic, SourceFile
 from reconciler.manifest.error_codes import CODES
 from reconciler.manifest.files import source_of, validate_sources
-from reconciler.report import DIAGNOSTICS_WRITERS
+from reconciler.report.diagnostics import DIAGNOSTICS_WRITERS
 from tests.strategies.manifests import changed_manifests, mutated_text, text_soup, valid_manifests
 
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,9 @@ from reconciler.manifest.files import source_of, validate_sources
 from reconciler.model.action import Mode
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.policies import GroupRemoval, Policy, RetentionFloor
-from reconciler.report import suggest_report, write_lines, write_markdown
+from reconciler.report.markdown import write_markdown
+from reconciler.report.suggest import suggest_report
+from reconciler.report.terminal import write_lines
 from reconciler.suggest import drafts, findings, rules
 from reconciler.suggest.findings import Finding, Kind, Section, Suggestions
 from tests.strategies import facts, planner_inputs

@@ -14,6 +14,7 @@ import pytest
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
+from reconciler.model.progress import Progress
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.sandbox.cluster import Cluster, start, stop
@@ -46,7 +47,7 @@ def scanned(connection: Connection, engine: Engine) -> Scan:
         needs: ScanRequest,
         *,
         last_purges: Mapping[TopicPartition, int] | Unknown | None = None,
-        progress: Callable[[str], None] = lambda _message: None,
+        progress: Progress = lambda *_step: None,
     ) -> ClusterSnapshot:
         with closing(KafkaSession(connection)) as session:
             return scan(

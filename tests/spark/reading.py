@@ -10,12 +10,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
+from reconciler.model.progress import Progress
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.scan import engines, spark_process
@@ -51,7 +52,7 @@ def read(
     servers: str = "127.0.0.1:9",
     timeout_s: float = TIMEOUT_S,
     limit_s: float = 300.0,
-    progress: Callable[[str], None] = lambda _message: None,
+    progress: Progress = lambda *_step: None,
 ) -> list[Answer]:
     """Read these chunks with an engine. No broker is asked for empty chunks."""
     task = scan_task(servers, timeout_s)
@@ -108,7 +109,7 @@ def main(name: str, servers: str = "", *conf: str) -> None:
     chunks = GROUP if servers else NOTHING
 
     def read_once() -> None:
-        answers = read(engine, chunks, servers=servers, progress=lambda line: print(line, file=sys.stderr))
+        answers = read(engine, chunks, servers=servers, progress=lambda line, *_count: print(line, file=sys.stderr))
         is_inline = engine.name is EngineName.INLINE
         print(len(answers), 0 if is_inline else spark_process.start_spark(engine).child.process.pid, flush=True)
 

@@ -57,7 +57,7 @@ def main(bootstrap: str, topic: str, group: str, engine: str, *conf: str) -> Non
                 observed_at_ms=OBSERVED_AT_MS,
                 last_purges={},
                 engine=parse_engine(engine, conf),
-                progress=lambda message: print(message, file=sys.stderr),
+                progress=lambda message, *_count: print(message, file=sys.stderr),
             )
             print(as_text(snapshot, topic, group), end="\n\n", flush=True)
 

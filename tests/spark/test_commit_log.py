@@ -13,14 +13,15 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import log_partition, read_commit_log
-from reconciler.kafka.offsets import Watermarks, read_records
+from reconciler.kafka.offsets import Watermarks
+from reconciler.kafka.records import read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
 from reconciler.model.snapshot import Cause, Unknown
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
-from tests import kafka_client
+from tests import kafka_client, other_client
 from tests.toolbox import run_kafka_tool
 
 pytestmark = pytest.mark.brokers
@@ -105,7 +106,8 @@ def test_decoder_agrees_with_kafkas_own_tool(cluster: Cluster, connection: Conne
     groups = [f"{unique}-{name}" for name in names]
     classic, consumer_protocol, standalone, with_metadata, transactional = groups
     client.commit(servers, standalone, {(unique, 0): 3, (unique, 1): 4})
-    client.commit(servers, with_metadata, {(unique, 0): 5, (unique, 1): 6}, metadata="où en suis-je ?")
+    noted = {(unique, 0): (5, "où en suis-je ?"), (unique, 1): (6, "où en suis-je ?")}
+    other_client.commit(servers, {with_metadata: noted})
     with commit_in_transaction(servers, transactional, unique, {0: 7, 1: 8}, abort=False):
         pass
     with (

@@ -332,4 +332,4 @@ def test_a_connect_server_that_hangs_is_abandoned(connect: ConnectServer) -> Non
 
 
 def read_nothing(process: SparkProcess, *, limit_s: float) -> None:
-    process.read(scan_task(""), NOTHING, subjects="nothing", limit_s=limit_s, progress=lambda _message: None)
+    process.read(scan_task(""), NOTHING, subjects="nothing", limit_s=limit_s, progress=lambda *_step: None)

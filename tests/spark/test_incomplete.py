@@ -122,7 +122,7 @@ def scan_with(session: KafkaSession, engine: Engine, needs: ScanRequest = NEEDS)
         observed_at_ms=time.time_ns() // 1_000_000,
         last_purges={},
         engine=engine,
-        progress=lambda _message: None,
+        progress=lambda *_step: None,
     )
 
 

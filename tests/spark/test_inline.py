@@ -28,7 +28,7 @@ def test_it_starts_no_spark() -> None:
     """Each chunk has its answer, also if there are more chunks than threads."""
     spark_process.close()
     messages: list[str] = []
-    assert len(read(INLINE, [Chunk()] * 9, progress=messages.append)) == 9
+    assert len(read(INLINE, [Chunk()] * 9, progress=lambda message, *_count: messages.append(message))) == 9
     assert not any("Spark" in message for message in messages)
     assert spark_process._process is None
 
@@ -46,7 +46,7 @@ def test_late_chunks_do_not_wait_for_a_silent_broker_again(silent_server: str) -
     task = replace(scan_task(silent_server), until_s=time.time())
     with closing(KafkaSession(task.connection)) as session:
         limit_s = TIMEOUT_S - 5
-        (answer,) = engines.read(REQUEST, INLINE, session, task, GROUP, limit_s=limit_s, progress=lambda _message: None)
+        (answer,) = engines.read(REQUEST, INLINE, session, task, GROUP, limit_s=limit_s, progress=lambda *_step: None)
     (group,) = answer["groups"].to_pylist()
     assert group["error"]
 

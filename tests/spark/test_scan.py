@@ -116,7 +116,7 @@ def test_scan_readers(cluster: Cluster, scanned: Scan, unique: str, monkeypatch:
     assert snapshot.groups[f"{unique}-done"].listed
     monkeypatch.setattr(chunking, "_MANY_COMMITS", 0)
     messages: list[str] = []
-    again = scanned(ScanRequest(topics=(request,)), progress=messages.append)
+    again = scanned(ScanRequest(topics=(request,)), progress=lambda message, *_count: messages.append(message))
     assert (again.partitions, again.groups) == (snapshot.partitions, snapshot.groups)
     assert again.readers_incomplete is None
     reading = [line for line in messages if line.startswith("reading ")]
@@ -205,7 +205,9 @@ def test_scan_reads_only_requested_facts(cluster: Cluster, scanned: Scan, unique
     client.create_topics(servers, [Topic(unique, assignment=[[1, 2], [2, 3]]), Topic(f"{unique}-other")])
     messages: list[str] = []
     needs = ScanRequest(topics=(TopicRequest(topics=topics(unique), every_ms=1),))
-    snapshot = scanned(needs, last_purges={TopicPartition(unique, 1): 77}, progress=messages.append)
+    snapshot = scanned(
+        needs, last_purges={TopicPartition(unique, 1): 77}, progress=lambda message, *_count: messages.append(message)
+    )
     assert set(snapshot.partitions) == {TopicPartition(unique, 0), TopicPartition(unique, 1)}
     first, second = (snapshot.partitions[TopicPartition(unique, number)] for number in (0, 1))
     assert (first.leader, first.replicas, set(first.in_sync)) == (1, (1, 2), {1, 2})

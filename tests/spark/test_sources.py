@@ -216,7 +216,7 @@ def test_export_writes_documented_parquet(
         observed_at_ms=before,
         last_purges={},
         engine=Engine(name=EngineName.INLINE),  # all engines give the same snapshot
-        progress=lambda _message: None,
+        progress=lambda *_step: None,
     )
     written = export.write(snapshot, tmp_path / "scan")
     assert [path.relative_to(tmp_path).as_posix() for path in written] == [

@@ -63,7 +63,14 @@ def test_a_task_whose_worker_crashes_is_repeated(engine: Engine, warm: SparkProc
         return [pid for pid, line in descendants(warm.child.process.pid).items() if "pyspark.daemon" in line]
 
     with ThreadPoolExecutor(1) as threads:
-        reading = threads.submit(read, engine, GROUP, servers=silent_server, timeout_s=15.0, progress=messages.append)
+        reading = threads.submit(
+            read,
+            engine,
+            GROUP,
+            servers=silent_server,
+            timeout_s=15.0,
+            progress=lambda message, *_count: messages.append(message),
+        )
         wait_until(lambda: any("(0 of 1 tasks" in message for message in messages), 60, "the start of the task")
         crashed = workers()
         for pid in crashed:

@@ -21,7 +21,7 @@ class Commit:
     partition: int
     offset: int
     epoch: int
-    metadata: str
+    metadata: bytes
     commit_ms: int
     topic_id: bytes | None
 
@@ -33,14 +33,14 @@ commits = st.builds(
     partition=st.integers(0, 2**31 - 1),
     offset=offsets,
     epoch=epochs,
-    metadata=st.one_of(st.just(""), names, st.text(min_size=130, max_size=200, alphabet="mé")),
+    metadata=st.one_of(st.just(b""), st.binary(max_size=20), st.binary(min_size=130, max_size=200)),
     commit_ms=times,
     topic_id=st.one_of(st.none(), topic_ids),
 )
 
 
-def encode_string(text: str) -> bytes:
-    data = text.encode()
+def encode_string(text: str | bytes) -> bytes:
+    data = text if isinstance(text, bytes) else text.encode()
     return struct.pack(">h", len(data)) + data
 
 
@@ -52,8 +52,8 @@ def encode_varint(value: int) -> bytes:
     return bytes([*encoded, value])
 
 
-def encode_compact(text: str) -> bytes:
-    data = text.encode()
+def encode_compact(text: str | bytes) -> bytes:
+    data = text if isinstance(text, bytes) else text.encode()
     return encode_varint(len(data) + 1) + data
 
 

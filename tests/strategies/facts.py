@@ -15,7 +15,10 @@ from reconciler.model.snapshot import (
     GroupFacts,
     GroupState,
     GroupType,
+    LookupKind,
     PartitionFacts,
+    RecordLookup,
+    RecordStamp,
     TopicFacts,
     Unknown,
 )
@@ -30,6 +33,19 @@ CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 TOPIC_ID = "kAwXdc4bS8uMfEXAMPLE0g"
 OTHER_ID = "bbbbbbbbbbbbbbbbbbbbbg"
 LOST = Unknown("broker 2 did not answer")
+
+
+LONG_AGO_MS = 1_000_000_000_000  # 2001-09-09, a plausible timestamp that every rule calls old
+
+
+class OldRecords(dict[RecordLookup, RecordStamp | Unknown | None]):
+    """Answers to lookups: where none is given, each offset holds a record with an old timestamp."""
+
+    def get(self, lookup: RecordLookup, _default: Any = None) -> Any:
+        if lookup in self:
+            return self[lookup]
+        offset = lookup.end - 1 if lookup.kind is LookupKind.LAST else lookup.start
+        return RecordStamp(0 if lookup.kind in (LookupKind.NEWEST, LookupKind.UNCOMMITTED) else offset, LONG_AGO_MS)
 
 
 def is_pattern(selector: str) -> bool:
@@ -113,6 +129,7 @@ def partition(
         "readers": (),
         "readers_below": end,
         "last_purge": None,
+        "lookups": OldRecords(),
     }
     return PartitionFacts(partition=TopicPartition(topic, number), **(defaults | facts))
 

@@ -15,6 +15,7 @@ committed_offsets = st.builds(
     offset=st.integers(0, 2**63 - 1),
     leader_epoch=st.none() | st.integers(0, 2**31 - 1),
     metadata=st.none() | strategies.prose,
+    metadata_base64=st.none() | st.sampled_from(["", "YQ==", "/v8tMQ=="]),
 )
 removed_offsets = st.none() | st.lists(committed_offsets, max_size=3).map(tuple)
 

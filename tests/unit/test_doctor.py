@@ -9,7 +9,7 @@ from reconciler.kafka.doctor import ClockSkew, DoctorReport
 from reconciler.kafka.permissions import Permission, RequiredAccess, Role
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import Unknown
-from reconciler.report import write_lines
+from reconciler.report.terminal import write_lines
 
 HEALTHY = DoctorReport(
     cluster_id="id",

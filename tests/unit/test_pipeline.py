@@ -20,7 +20,7 @@ from tests.strategies.facts import cluster
 
 def run_of(cluster: Cluster) -> pipeline.Run:
     manifests = ClusterManifests(cluster=cluster, policies=(), waivers=(), files=())
-    return pipeline.Run(manifests=manifests, engine=Engine(), timeout_s=1, progress=lambda _line: None)
+    return pipeline.Run(manifests=manifests, engine=Engine(), timeout_s=1, progress=lambda *_step: None)
 
 
 def test_brokers_of_another_cluster_are_named_as_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:

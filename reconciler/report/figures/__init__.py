@@ -8,14 +8,11 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from reconciler.model.description import OffsetMove
-from reconciler.model.names import format_address, format_subject
-from reconciler.operations import Operation
-from reconciler.report.drawing import Bar
 from reconciler.report.tree import Severity
-from reconciler.text.phrase import Phrase, Span, escaped_name, sentence
+from reconciler.text.phrase import Phrase, Span, sentence
 
 ROWS_MAX = 300
 """Rows of one list; the last row sums up the others."""
@@ -37,6 +34,23 @@ class Tile:
     number: int
     severity: Severity
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of a bar: how much, and its class in the stylesheet, which the legend explains."""
+
+    amount: float
+    style: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """Segments beside each other, out of `total`. `mark`: an amount at which a line stands."""
+
+    segments: tuple[Segment, ...]
+    total: float
+    mark: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,24 +85,14 @@ class Chart:
     footnote: Phrase = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ruler:
     """The offsets of one partition, and why they move."""
 
-    action: Operation
+    subject: Phrase
+    policy: Phrase
+    reason: Phrase
     move: OffsetMove
-
-    @property
-    def subject(self) -> Phrase:
-        return (escaped_name(format_subject(self.action.address)),)
-
-    @property
-    def policy(self) -> Phrase:
-        return (escaped_name(format_address(self.action.address.policy_address)),)
-
-    @property
-    def reason(self) -> Phrase:
-        return (shorten(self.action.reason),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,25 +116,22 @@ class Figures:
     tables: tuple[Chart, ...] = ()
 
 
-def cut_table(
-    *,
-    anchor: str,
-    heading: str,
-    columns: tuple[str, ...],
+def cut_chart(
     entries: Sequence[T],
     row: Callable[[T], Row],
-    sums: Callable[[Sequence[T]], Iterable[tuple[int, str]]],
     noun: str,
+    sums: Callable[[Sequence[T]], Iterable[tuple[int, str]]] = lambda _rest: (),
+    *,
+    rows_max: int = ROWS_MAX,
+    **chart: Any,
 ) -> Chart:
-    """Return a table of the first ROWS_MAX entries. `sums`: of the other ones, with units."""
-    rest = entries[ROWS_MAX:]
+    """Return a chart of the first entries. `sums`: of the others, with units. `chart`: other fields of it."""
+    rest = entries[rows_max:]
     more = ", ".join(f"{number:,} {words}" for number, words in sums(rest) if number)
     return Chart(
-        anchor=anchor,
-        heading=heading,
-        columns=columns,
-        rows=tuple(map(row, entries[:ROWS_MAX])),
-        rest=f"… and {len(rest):,} more {noun}: {more}." if rest else "",
+        rows=tuple(map(row, entries[:rows_max])),
+        rest=f"… and {len(rest):,} more {noun}{': ' if more else ''}{more}." if rest else "",
+        **chart,
     )
 
 

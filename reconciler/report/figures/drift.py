@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from reconciler.model.names import format_address
 from reconciler.plan.drift import DriftReport, PolicyTally
-from reconciler.report.drawing import Bar, Segment
-from reconciler.report.figures import ROWS_MAX, Chart, Figures, Row, Tile, slug
+from reconciler.report.figures import ROWS_MAX, Bar, Figures, Row, Segment, Tile, cut_chart, slug
 from reconciler.report.tree import Severity
 from reconciler.text.phrase import escaped_name
 
@@ -46,13 +45,14 @@ def _drift(report: DriftReport, rows_max: int) -> Figures:
             anchor=f"policy-{slug(str(tally.policy))}",
         )
 
-    rest = report.tallies[rows_max:]
-    more = ", ".join(f"{sum(getattr(tally, state) for tally in rest):,} {state}" for state in fields)
-    chart = Chart(
+    chart = cut_chart(
+        report.tallies,
+        row,
+        "policies",
+        lambda rest: [(sum(getattr(tally, state) for tally in rest), state) for state in fields],
+        rows_max=rows_max,
         anchor="policies",
         heading="By policy",
-        rows=tuple(map(row, report.tallies[:rows_max])),
         legend=(("changed", "drift"), ("blocked", "unread"), ("waiting", "waiting or skipped"), ("good", "in sync")),
-        rest=f"… and {len(rest):,} more policies: {more}." if rest else "",
     )
     return Figures(tiles=tuple(tile for tile in tiles if tile.number), charts=(chart,) if chart.rows else ())

@@ -3,7 +3,6 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import starmap
 
 from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.model.description import IdleGroup, LeaderMove, OffsetMove
@@ -14,18 +13,18 @@ from reconciler.operations import Operation
 from reconciler.operations.base import DAY_MS
 from reconciler.plan.plan_file import section_of
 from reconciler.policies.cluster import LIMITS
-from reconciler.report.drawing import Bar, Segment
 from reconciler.report.figures import (
-    ROWS_MAX,
     RULERS_MAX,
     WORST,
+    Bar,
     Chart,
     Figures,
     Row,
     Ruler,
+    Segment,
     Tile,
     TopicRulers,
-    cut_table,
+    cut_chart,
     shorten,
     slug,
 )
@@ -107,7 +106,7 @@ def plan_figures(plan: Plan, *, pages: Mapping[str, str] = NO_PAGES) -> Figures:
                 case IdleGroup():
                     idle.append(figure)
         elif state in ("blocked", "waiting"):
-            by_cause[section_of(decision), getattr(decision, "code", "") or decision.reason].append(decision)  # type: ignore[union-attr]
+            by_cause[section_of(decision), getattr(decision, "code", "") or decision.reason].append(decision)
     ordered = dict(sorted(topics.items(), key=lambda pair: (-pair[1].removed, -_blocked(pair[1]), pair[0])))
     records = sum(tally["records"] for tally in by_policy.values())
     return Figures(
@@ -214,13 +213,20 @@ def _topics_chart(plan: Plan, topics: dict[str, _Topic]) -> Chart:
             link=f"offsets-{slug(topic)}" if entry.moves else f"topic-{slug(topic)}",
         )
 
-    busy = {topic: entry for topic, entry in topics.items() if set(entry.states.values()) - {"in sync"}}
-    rows = [row(topic, entry) for topic, entry in list(busy.items())[:ROWS_MAX]]
-    rest = list(busy.values())[ROWS_MAX:]
-    return Chart(
+    def sums(rest: Sequence[tuple[str, _Topic]]) -> Iterator[tuple[int, str]]:
+        counts = Counter[str]()
+        for _topic, entry in rest:
+            counts.update(entry.states.values())
+        yield sum(entry.removed for _topic, entry in rest), "records removed at most"
+        yield from ((counts[state], f"partitions {_WORDS[state]}") for state in _STYLES)
+
+    return cut_chart(
+        [pair for pair in topics.items() if set(pair[1].states.values()) - {"in sync"}],
+        lambda pair: row(*pair),
+        "topics",
+        sums,
         anchor="topics",
         heading="Topics",
-        rows=tuple(rows),
         intro="First bar: records. Second bar: partitions.",
         footnote=(
             "Records are those of the partitions that lose any; the plan does not hold the others. ",
@@ -235,19 +241,7 @@ def _topics_chart(plan: Plan, topics: dict[str, _Topic]) -> Chart:
             ("good", "in sync"),
             ("mark", "limit"),
         ),
-        rest=_rest_of_topics(rest),
     )
-
-
-def _rest_of_topics(topics: Sequence[_Topic]) -> str:
-    if not topics:
-        return ""
-    counts: Counter[str] = Counter()
-    for topic in topics:
-        counts.update(topic.states.values())
-    partitions = ", ".join(f"{counts[state]:,} {_WORDS[state]}" for state in _STYLES if counts[state])
-    removed = formatting.count(sum(topic.removed for topic in topics), "record")
-    return f"… and {formatting.count(len(topics), 'more topic')}: {removed} removed at most; partitions: {partitions}."
 
 
 _WORDS = {
@@ -283,17 +277,18 @@ def _leaders_chart(moves: Sequence[LeaderMove]) -> Chart:
         )
 
     brokers = sorted({*before, *after} - {None}, key=lambda broker: broker or 0)
-    rows = [row(f"broker {broker}", before[broker], after[broker]) for broker in brokers]
-    rows += [row("no leader", before[None], 0)] if before[None] else []
-    rows += [row("any live replica", 0, after[None])] if after[None] else []
-    return Chart(
+    numbers = [(f"broker {broker}", before[broker], after[broker]) for broker in brokers]
+    numbers += [("no leader", before[None], 0)] if before[None] else []
+    numbers += [("any live replica", 0, after[None])] if after[None] else []
+    return cut_chart(
+        numbers,
+        lambda entry: row(*entry),
+        "brokers",
         anchor="leaders",
         heading="Leaders per broker",
-        rows=tuple(rows[:ROWS_MAX]),
         intro=f"Of the {formatting.count(len(moves), 'partition')} whose leader is elected; the plan does not hold "
         "the leaders of all others.",
         legend=(("before", "before"), ("changed", "after")),
-        rest=f"… and {formatting.count(len(rows) - ROWS_MAX, 'more broker')}." if len(rows) > ROWS_MAX else "",
     )
 
 
@@ -301,7 +296,6 @@ def _groups_chart(groups: Sequence[IdleGroup], now_ms: int) -> Chart:
     def idle_days(group: IdleGroup) -> float:
         return -1 if group.idle_since_ms is None else max(0, now_ms - group.idle_since_ms) / DAY_MS
 
-    ordered = sorted(groups, key=lambda group: (-idle_days(group), group.group))
     most = max((1.0, *map(idle_days, groups), *(group.required_ms / DAY_MS for group in groups)))
 
     def row(group: IdleGroup) -> Row:
@@ -315,14 +309,14 @@ def _groups_chart(groups: Sequence[IdleGroup], now_ms: int) -> Chart:
             anchor=f"group-{slug(group.group)}",
         )
 
-    commits = sum(group.commits for group in ordered[ROWS_MAX:])
-    more = f"… and {formatting.count(len(ordered) - ROWS_MAX, 'more group')} with {commits:,} committed offsets."
-    return Chart(
+    return cut_chart(
+        sorted(groups, key=lambda group: (-idle_days(group), group.group)),
+        row,
+        "groups",
+        lambda rest: [(sum(group.commits for group in rest), "committed offsets")],
         anchor="groups",
         heading="Removed groups by days idle",
-        rows=tuple(map(row, ordered[:ROWS_MAX])),
         legend=(("deleted", "idle"), ("mark", "idleFor of the policy")),
-        rest=more if len(ordered) > ROWS_MAX else "",
     )
 
 
@@ -330,13 +324,22 @@ def _topic_rulers(topic: str, entry: _Topic) -> TopicRulers:
     def badness(move: tuple[Operation, OffsetMove]) -> tuple[int, int, Address]:
         return -sum(skip[2] for skip in move[1].skips), -move[1].removed, move[0].address
 
+    def ruler(move: tuple[Operation, OffsetMove]) -> Ruler:
+        address = move[0].address
+        return Ruler(
+            subject=(escaped_name(format_subject(address)),),
+            policy=(escaped_name(format_address(address.policy_address)),),
+            reason=(shorten(move[0].reason),),
+            move=move[1],
+        )
+
     moves = sorted(entry.moves, key=badness)
     if len(moves) > RULERS_MAX:
         moves = moves[:WORST]
     return TopicRulers(
         anchor=f"offsets-{slug(topic)}",
         subject=(name(topic), ": ", strong(f"{formatting.count(entry.removed, 'record')}"), " removed at most"),
-        rulers=tuple(starmap(Ruler, moves)),
+        rulers=tuple(map(ruler, moves)),
         amounts=tuple(move.removed for _action, move in entry.moves),
         severities=frozenset({Severity.LOSS}),
     )
@@ -362,17 +365,17 @@ def _policies_table(plan: Plan, tallies: dict[Address, Counter[str]]) -> Chart:
             note=join("; ", *words),
         )
 
-    return cut_table(
-        anchor="policies",
-        heading="By policy",
-        columns=("Policy", "Records", *_STATE_COLUMNS),
-        entries=sorted(tallies.items(), key=lambda pair: (-pair[1]["records"], pair[0])),
-        row=lambda pair: row(*pair),
-        sums=lambda pairs: [
+    return cut_chart(
+        sorted(tallies.items(), key=lambda pair: (-pair[1]["records"], pair[0])),
+        lambda pair: row(*pair),
+        "policies",
+        lambda pairs: [
             (sum(tally["records"] for _policy, tally in pairs), "records"),
             *((sum(tally[state] for _policy, tally in pairs), state) for state in _STYLES),
         ],
-        noun="policies",
+        anchor="policies",
+        heading="By policy",
+        columns=("Policy", "Records", *_STATE_COLUMNS),
     )
 
 
@@ -386,17 +389,17 @@ def _topics_table(topics: dict[str, _Topic]) -> Chart:
             link=f"offsets-{slug(topic)}" if entry.moves else "",
         )
 
-    return cut_table(
-        anchor="by-topic",
-        heading="By topic",
-        columns=("Topic", "Records", *_STATE_COLUMNS),
-        entries=list(topics.items()),
-        row=lambda pair: row(*pair),
-        sums=lambda pairs: [
+    return cut_chart(
+        list(topics.items()),
+        lambda pair: row(*pair),
+        "topics",
+        lambda pairs: [
             (sum(entry.removed for _topic, entry in pairs), "records"),
             *((sum(list(entry.states.values()).count(state) for _topic, entry in pairs), state) for state in _STYLES),
         ],
-        noun="topics",
+        anchor="by-topic",
+        heading="By topic",
+        columns=("Topic", "Records", *_STATE_COLUMNS),
     )
 
 
@@ -431,14 +434,14 @@ def _causes_table(causes: dict[tuple[str, str], list[Decision]], pages: Mapping[
             note=blocked,
         )
 
-    return cut_table(
+    return cut_chart(
+        sorted(causes.items(), key=lambda pair: (_STATES[pair[0][0]] != "blocked", -len(pair[1]), pair[0])),
+        lambda pair: row(*pair),
+        "causes",
+        lambda pairs: [(sum(len(decisions) for _cause, decisions in pairs), "subjects")],
         anchor="causes",
         heading="By cause",
         columns=("Cause", "State", "Subjects", "Names"),
-        entries=sorted(causes.items(), key=lambda pair: (_STATES[pair[0][0]] != "blocked", -len(pair[1]), pair[0])),
-        row=lambda pair: row(*pair),
-        sums=lambda pairs: [(sum(len(decisions) for _cause, decisions in pairs), "subjects")],
-        noun="causes",
     )
 
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from reconciler.apply.results import ResultRow
 from reconciler.model.names import GROUP_KINDS, Address, format_address, format_subject
 from reconciler.model.outcome import Outcome
-from reconciler.report.drawing import Bar, Segment
-from reconciler.report.figures import ROWS_MAX, Chart, Figures, Row, Tile, slug
+from reconciler.report.figures import Bar, Chart, Figures, Row, Segment, Tile, cut_chart, slug
 from reconciler.report.results import address_of, severity_of
 from reconciler.report.tree import Severity
 from reconciler.text import formatting
@@ -81,16 +80,18 @@ def _outcomes_chart(
             anchor=f"{anchor}-{slug(address.name or str(address))}",
         )
 
-    ordered = sorted(groups.items(), key=undone)
-    rest = [outcome for _address, same in ordered[ROWS_MAX:] for outcome in same]
-    counts = Counter(outcome.status for outcome in rest)
-    more = ", ".join(f"{number:,} {status.replace('_', ' ')}" for status, number in sorted(counts.items()))
-    return Chart(
+    def sums(rest: Sequence[tuple[Address, list[Outcome | ResultRow]]]) -> Iterator[tuple[int, str]]:
+        counts = Counter(outcome.status for _address, same in rest for outcome in same)
+        return ((number, status.replace("_", " ")) for status, number in sorted(counts.items()))
+
+    return cut_chart(
+        sorted(groups.items(), key=undone),
+        row,
+        anchor,
+        sums,
         anchor=anchor,
         heading=heading,
-        rows=tuple(map(row, ordered[:ROWS_MAX])),
         legend=(("exceeded", "failed"), ("blocked", "not done"), ("waiting", "nothing was to do"), ("good", "applied")),
-        rest=f"… and {len(ordered) - ROWS_MAX:,} more: {more}." if rest else "",
     )
 
 

@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from reconciler import report
 from reconciler.apply import restore, results
 from reconciler.apply.restore import Removal, RestoreContext, find_removal
 from reconciler.apply.results import ResultsHeader, exit_code
 from reconciler.errors import JournalUnavailable, PlanUnusable
-from reconciler.journal.entry import Event, JournalEntry, dump
+from reconciler.journal.entry import Event, JournalEntry, dump, parse
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset, GroupType
+from reconciler.report.restore import restore_plan_report, restore_report
+from reconciler.report.terminal import write_lines
 from reconciler.report.tree import Report
 from tests.fakes.cluster import FakeCluster, FakeGroup
 from tests.fakes.runs import removal, run
@@ -54,7 +55,7 @@ def cluster() -> FakeCluster:
 def removal_of(cluster: FakeCluster, first: int = 50, second: int = 60) -> Removal:
     topic_id = cluster.topics["orders"].topic_id
     offsets = tuple(
-        CommittedOffset(topic="orders", topic_id=topic_id, partition=number, offset=offset)
+        CommittedOffset(topic="orders", topic_id=topic_id, partition=number, offset=offset, metadata_base64="")
         for number, offset in enumerate((first, second))
     )
     return Removal(address=ADDRESS, group=GROUP, offsets=offsets, plan_digest="sha256:plan", source="the test")
@@ -255,26 +256,81 @@ def test_nothing_is_written_without_an_intent(cluster: FakeCluster) -> None:
 
 
 def test_a_large_group_is_written_in_requests_that_a_broker_accepts(cluster: FakeCluster) -> None:
-    """One request is one batch of the commit log, at most a megabyte: metadata counts."""
+    """One request is one batch of the commit log, at most a megabyte."""
     cluster.create_topic("wide", 12_000)
     topic_id = cluster.topics["wide"].topic_id
     offsets = tuple(
-        CommittedOffset(topic="wide", topic_id=topic_id, partition=number, offset=0, metadata="\u00e4" * 100)
-        for number in range(12_000)
+        CommittedOffset(topic="wide", topic_id=topic_id, partition=number, offset=0) for number in range(12_000)
     )
     sizes = []
     commit_offsets = cluster.commit_offsets
 
     def count_bytes(group: str, batch: Sequence[CommittedOffset]) -> Any:
-        sizes.append(sum(len((commit.metadata or "").encode()) + 100 for commit in batch))
+        sizes.append(100 * len(batch))
         return commit_offsets(group, batch)
 
     cluster.commit_offsets = count_bytes  # type: ignore[method-assign]
     outcomes, _ = restored(cluster, restore.plan(replace(removal_of(cluster), offsets=offsets), cluster))
     assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
-    assert len(sizes) > 5
-    assert max(sizes) < 500_000
+    assert len(sizes) > 4
+    assert max(sizes) < 400_000
     assert len(cluster.restored) == len(set(cluster.restored)) == 12_000
+
+
+@pytest.mark.parametrize(
+    ("texts", "note"),
+    [
+        (["", ""], ""),
+        (["YQ==", ""], "; metadata of 1 partition not restored: the client library cannot write that of 1"),
+        ([None, ""], "; metadata of 1 partition not restored: that of 1 is not known"),
+        (
+            ["YQ==", None],
+            "; metadata of 2 partitions not restored: the client library cannot write that of 1, that of 1 is not known",
+        ),
+    ],
+    ids=["none", "some", "not known", "both"],
+)
+def test_metadata_that_is_not_restored_is_said(cluster: FakeCluster, texts: list[str | None], note: str) -> None:
+    """Before the question, in the result and in the journal. All offsets are back, so the exit code is 0."""
+    etl_removal = removal_of(cluster)
+    commits = zip(etl_removal.offsets, texts, strict=True)
+    offsets = tuple(replace(commit, metadata_base64=text) for commit, text in commits)
+    etl_removal = replace(etl_removal, offsets=offsets)
+    planned = restore.plan(etl_removal, cluster)
+    events = Events()
+    context = RestoreContext(gateway=cluster, record=events.record, stop=lambda: False, sending=lambda: None)
+    outcomes = restore.restore(planned, context)
+    assert exit_code(outcomes.values()) == 0
+    assert events[-1][0].detail == f"2 of 2 offsets written back{note}"
+    for tree, verb in (
+        (restore_plan_report(planned, "prod"), "can be written back"),
+        (restore_report(etl_removal, outcomes, "prod"), "written back"),
+    ):
+        text = " ".join(line.plain for line in write_lines(tree, width=None))
+        assert f"2 of 2 offsets {verb}{note}." in text
+
+
+def test_metadata_of_a_journal_of_an_earlier_version_is_not_known() -> None:
+    """Its text is what the client library read, beyond the end of the metadata: it is never written."""
+    line = (
+        '{"v":3,"at_ms":1,"event":"intent","run":"r","plan":"p","operation":"delete_group","actions":[{"address":'
+        '"GroupRemoval/dead/etl","request":{"group":"etl"},"removed_offsets":[{"topic":"orders","topic_id":"id",'
+        '"partition":0,"offset":50,"leader_epoch":0,"metadata":"note\\u0007"},{"topic":"orders","topic_id":"id",'
+        '"partition":1,"offset":60}]}]}'
+    )
+    [commit, other] = find_removal(line, GROUP, name="journal").offsets
+    assert (commit.metadata, commit.metadata_base64, other.metadata_base64) == ("note\u0007", None, None)
+    assert dump(parse(line.encode())[0]).count('"metadata":') == 1
+
+
+def test_results_of_an_earlier_version_are_read(cluster: FakeCluster, tmp_path: Path) -> None:
+    """They have the field `metadata` of each offset, and not the one in base64."""
+    text, _ = applied(cluster, tmp_path, GROUP, 50)
+    assert "metadata_base64" not in text
+    earlier = text.replace('"metadata":null', '"metadata":"note"')
+    assert earlier != text
+    [commit] = find_removal(earlier, GROUP, name="results.json").offsets
+    assert (commit.offset, commit.metadata_base64) == (50, None)
 
 
 def applied(cluster: FakeCluster, folder: Path, group: str, offset: int) -> tuple[str, str]:
@@ -288,7 +344,7 @@ def applied(cluster: FakeCluster, folder: Path, group: str, offset: int) -> tupl
 def test_a_removal_is_found_in_results_and_journal(cluster: FakeCluster, tmp_path: Path) -> None:
     """Reformatted results are accepted; only results name the cluster."""
     document, lines = applied(cluster, tmp_path, GROUP, 50)
-    offsets = removal_of(cluster).offsets[:1]
+    offsets = (replace(removal_of(cluster).offsets[0], metadata_base64=None),)
     for text in (document, json.dumps(json.loads(document), indent=4), json.dumps(json.loads(document))):
         of_results = find_removal(text, GROUP, name="results.json")
         assert (of_results.offsets, of_results.cluster_id, of_results.address) == (offsets, HEADER.cluster_id, ADDRESS)
@@ -389,16 +445,16 @@ def test_the_partitions_of_a_topic_are_one_line(cluster: FakeCluster) -> None:
     planned = restore.plan(removal, cluster)
 
     def body(tree: Report) -> list[str]:
-        return [line.plain for line in report.write_lines(tree, width=None)][2:-2]
+        return [line.plain for line in write_lines(tree, width=None)][2:-2]
 
-    assert body(report.restore_plan_report(planned, "prod")) == [
+    assert body(restore_plan_report(planned, "prod")) == [
         "Do not write: 10 partitions of clicks, such as clicks[0] — offsets 20 to 29: the log starts at 30, above the offset",
         "Write: 2 partitions of orders — offsets 50 to 60",
         "Write: 30 partitions of clicks — offsets 30 to 59",
     ]
     context = RestoreContext(gateway=cluster, record=Events().record, stop=lambda: False, sending=lambda: None)
     outcomes = restore.restore(planned, context)
-    assert body(report.restore_report(removal, outcomes, "prod")) == [
+    assert body(restore_report(removal, outcomes, "prod")) == [
         "Not written: 10 partitions of clicks, such as clicks[0] — offsets 20 to 29: stale: the log starts at 30, above the offset",
         "Written: 2 partitions of orders — offsets 50 to 60: applied: written back",
         "Written: 30 partitions of clicks — offsets 30 to 59: applied: written back",
@@ -413,7 +469,7 @@ def test_a_topic_name_of_an_edited_file_stays_on_its_line(cluster: FakeCluster) 
     planned = restore.plan(removal, cluster)
     context = RestoreContext(gateway=cluster, record=Events().record, stop=lambda: True, sending=lambda: None)
     outcomes = restore.restore(planned, context)
-    for tree in (report.restore_plan_report(planned, "prod"), report.restore_report(removal, outcomes, "prod")):
-        text = "\n".join(line.plain for line in report.write_lines(tree, width=None, full=False))
+    for tree in (restore_plan_report(planned, "prod"), restore_report(removal, outcomes, "prod")):
+        text = "\n".join(line.plain for line in write_lines(tree, width=None, full=False))
         assert "\x1b" not in text
         assert "\n  + paid" not in text

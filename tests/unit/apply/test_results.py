@@ -162,8 +162,8 @@ def test_a_failed_write_keeps_the_previous_document(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_removal_keeps_the_topic_ids_that_the_commits_are_for(tmp_path: Path) -> None:
-    """The coordinator does not tell them, and the topic of that name may be another one by now.
+def test_a_removal_keeps_topic_ids_and_metadata_of_the_log(tmp_path: Path) -> None:
+    """The coordinator does not tell the id, and the topic of that name may be another one by now.
 
     The commit log may also hold a commit of an open transaction, whose offset is another one.
     """
@@ -171,11 +171,20 @@ def test_a_removal_keeps_the_topic_ids_that_the_commits_are_for(tmp_path: Path) 
     ats = [TopicPartition("orders", number) for number in range(3)]
     cluster.commit("etl", dict.fromkeys(ats, 5))
     scanned = cluster.read_groups(["etl"])["etl"]
-    scanned = replace(scanned, commit_ids={ats[0]: (5, "of-the-deleted-topic"), ats[1]: (6, "of-a-transaction")})
+    records = [
+        CommittedOffset(topic="orders", topic_id="of-the-deleted-topic", partition=0, offset=5, metadata_base64="YQ=="),
+        CommittedOffset(topic="orders", topic_id="of-a-transaction", partition=1, offset=6, metadata_base64=""),
+        CommittedOffset(topic="orders", partition=2, offset=5, metadata_base64=""),
+    ]
+    scanned = replace(scanned, commit_records={commit.at: commit for commit in records})
     ended = run(cluster, [removal(cluster, "etl")], tmp_path, known_groups={"etl": scanned})
     present = cluster.topics["orders"].topic_id
     assert ended.only.removed_offsets is not None
-    assert [commit.topic_id for commit in ended.only.removed_offsets] == ["of-the-deleted-topic", present, present]
+    assert [(commit.topic_id, commit.metadata_base64) for commit in ended.only.removed_offsets] == [
+        ("of-the-deleted-topic", "YQ=="),
+        (present, None),
+        (present, ""),
+    ]
 
 
 # --- several runs of one plan

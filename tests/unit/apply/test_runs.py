@@ -308,7 +308,7 @@ def test_progress_counts_to_the_end(tmp_path: Path) -> None:
                 plan_digest="d",
                 clock=clock,
                 sleep=clock.sleep,
-                progress=lines.append,
+                progress=lambda message, *_count: lines.append(message),
             ),
         )
     )
@@ -330,7 +330,7 @@ def test_no_request_is_sent_without_a_reader_of_outcomes(tmp_path: Path) -> None
             reader_gone.wait(0.05)
         started.set()
 
-    def raise_broken_pipe(_line: str) -> None:
+    def raise_broken_pipe(_line: str, *_count: int) -> None:
         raise BrokenPipeError("no reader")
 
     cluster.on_request = delete_slowly

@@ -9,6 +9,7 @@ from reconciler.cli import converge
 from reconciler.cli.app import run
 from reconciler.errors import ClusterUnreachable
 from reconciler.manifest.files import ClusterManifests
+from reconciler.pipeline import Run
 
 
 class _Clock:
@@ -38,15 +39,13 @@ def loop(
     """
     rounds: list[ClusterManifests] = []
 
-    def converge_once(
-        manifests: ClusterManifests, *_arguments: object, confirm: Callable[[], None], **_options: object
-    ) -> None:
+    def converge_once(run: Run, *, confirm: Callable[[], None], **_options: object) -> None:
         during()
         confirm()
-        rounds.append(manifests)
+        rounds.append(run.manifests)
         raise ClusterUnreachable("there are no brokers in this test")
 
-    monkeypatch.setattr(converge, "_converge_once", converge_once)
+    monkeypatch.setattr(converge.pipeline, "converge", converge_once)
     # The module's clock only: other threads of this process go on sleeping.
     monkeypatch.setattr(converge, "time", _Clock(changes, seconds))
     return run([*words, "--every", "1s", "--rounds", str(len(changes) + 1)]), rounds

@@ -25,7 +25,6 @@ HEAVY = {
     "reconciler.pipeline",
     "reconciler.scan",
     "rich.console",
-    "svg",
 }
 
 

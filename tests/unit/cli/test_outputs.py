@@ -138,11 +138,11 @@ def test_a_closed_stdout_does_not_stop_the_other_clusters(folder: Path, monkeypa
     """`converge | head`: the first plan cannot be printed, and the second cluster still converges."""
     parts = []
 
-    def converge_once(part: object, *_arguments: object, **_options: object) -> object:
-        parts.append(part)
+    def converge_once(run: object, **_options: object) -> object:
+        parts.append(run)
         raise BrokenPipeError
 
-    monkeypatch.setattr(converge, "_converge_once", converge_once)
+    monkeypatch.setattr(pipeline, "converge", converge_once)
     monkeypatch.setattr(converge.console, "discard_stdout", lambda: None)
     assert run(["converge", str(folder)]) == 1
     assert len(parts) == 2

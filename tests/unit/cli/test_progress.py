@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.cli.progress import REPEAT_S, StepLines, count, shown
+from reconciler.cli.progress import REPEAT_S, StepLines, shown
 from reconciler.report.terminal import write_lines
 from reconciler.report.tree import Report
 from tests.terminal import run_on_terminal, screen
@@ -93,21 +93,6 @@ def test_a_bar_says_that_a_signal_ended_it() -> None:
     assert re.match("interrupted after [0-9]+ s", screen(run_on_terminal("-c", INTERRUPTED))[0])
 
 
-@pytest.mark.parametrize(
-    ("message", "counted"),
-    [
-        ("reading 530 partitions (3 of 40 chunks, 2 s)", (3, 40)),
-        ("record deletions: 1,000 of 20,000", (1_000, 20_000)),
-        ("listing topics", None),
-        ("5 of 3", None),
-        ("0 of 0", None),
-        ("run x was interrupted: 2 actions of it", None),
-    ],
-)
-def test_messages_that_count_fill_the_bar(message: str, counted: tuple[int, int] | None) -> None:
-    assert count(message) == counted
-
-
 SHOWING = """
 import sys, time
 from reconciler.cli import console
@@ -117,7 +102,7 @@ with console.progress(Settings()) as progress:
     time.sleep(0.3)
     console.write("the plan\\n")
     with console.progress(Settings()) as inner:
-        inner("reading 9 partitions (1 of 3 chunks)")
+        inner("reading 9 partitions (1 of 3 chunks)", 1, 3)
         time.sleep(0.3)
     console.print_error("one error")
     progress.idle("next round in 2 s")

@@ -63,7 +63,7 @@ def commit(folder: Path) -> None:
 
 def run_on(folder: Path) -> Run:
     manifests = files.load([folder], now_ms=0).for_cluster("prod")
-    return Run(manifests=manifests, engine=Engine(), timeout_s=1, progress=lambda _line: None)
+    return Run(manifests=manifests, engine=Engine(), timeout_s=1, progress=lambda *_step: None)
 
 
 def release(folder: Path) -> None:
@@ -241,7 +241,7 @@ def test_a_pause_stops_everything_without_a_review(
     shown = capsys.readouterr()
     assert shown.out == ""
     assert len(shown.err.splitlines()) == 1
-    assert mentions(shown.err, "paused", "RECONCILER_PAUSED", words[0], "does nothing")
+    assert mentions(shown.err, "paused", "RECONCILER_PAUSED", words[0], "do nothing")
 
 
 @pytest.mark.parametrize("value", ["", "0"])

@@ -15,7 +15,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from reconciler.cli.app import COMMANDS, app, load_command
 from reconciler.cli.console import texts
-from reconciler.doctor import ClusterCheck, doctor_report
+from reconciler.doctor import ClusterCheck, doctor_report, write_permission
 from reconciler.gitops import starter_manifests
 from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
 from reconciler.kafka.journal_topic import create_command
@@ -25,8 +25,10 @@ from reconciler.manifest.schema import schemas
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupState
+from reconciler.operations import DeleteGroup, DeleteRecords, ElectLeader
 from reconciler.plan import drift
-from reconciler.report import suggest_report, write_lines
+from reconciler.report.suggest import suggest_report
+from reconciler.report.terminal import write_lines
 from reconciler.suggest.rules import suggest
 from tests.strategies import facts
 from tests.strategies.examples import plan, purge, removal
@@ -58,9 +60,11 @@ def a_checkup() -> ClusterCheck:
             groups=(GroupRequest(groups=(Selector("old-etl"),), activity=True),),
             cluster_records=True,
         ),
-        purges=(Selection(selectors=(Selector("clicks"),)),),
-        removals=(Selection(selectors=(Selector("old-etl"),)),),
-        elections=True,
+        changes=(
+            write_permission(DeleteRecords, Selection(selectors=(Selector("clicks"),))),
+            write_permission(DeleteGroup, Selection(selectors=(Selector("old-etl"),))),
+            write_permission(ElectLeader),
+        ),
         journal_topic="_reconciler.journal",
     )
     spoken = {"DeleteRecords": (0, 2), "DeleteGroups": (0, 2), "ElectLeaders": (0, 2)}
@@ -76,7 +80,7 @@ def a_checkup() -> ClusterCheck:
             resource="topic",
             total=1,
             missing=("clicks",),
-            breaks="apply cannot delete these topics' records",
+            breaks="apply cannot carry out any record deletion",
         ),
         Permission(purpose=Role.APPLY, operation="DELETE", resource="group", total=1, breaks=""),
         Permission(
@@ -85,7 +89,7 @@ def a_checkup() -> ClusterCheck:
             resource="cluster",
             total=1,
             missing=("",),
-            breaks="apply cannot elect leaders",
+            breaks="apply cannot carry out any election",
         ),
     ]
     report = DoctorReport(

@@ -508,7 +508,7 @@ def test_the_store_tells_the_time(cluster: FakeCluster, tmp_path: Path) -> None:
 def test_many_removed_offsets_are_spread_over_lines(cluster: FakeCluster, journal: ActionJournal) -> None:
     """A group may have commits on twelve thousand partitions, and brokers refuse large messages."""
     commits = tuple(
-        CommittedOffset(topic="orders", topic_id="x" * 22, partition=number, offset=10**9, metadata="m" * 100)
+        CommittedOffset(topic="orders", topic_id="x" * 22, partition=number, offset=10**9, metadata_base64="bQ==" * 25)
         for number in range(12_000)
     )
     action = removal(cluster, "billing")

@@ -25,7 +25,8 @@ from reconciler.journal.release import (
 )
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import ManifestFile
-from reconciler.report import journal_report, write_lines
+from reconciler.report.results import journal_report
+from reconciler.report.terminal import write_lines
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import START_MS, last_purges, purge, run
 from tests.golden.wording import mentions

@@ -6,9 +6,11 @@ import shlex
 
 import pytest
 
+from reconciler.doctor import write_permission
 from reconciler.kafka.permissions import RequiredAccess, Resource, Role, Selection, commands, grants
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
+from reconciler.operations import DeleteGroup, DeleteRecords, ElectLeader
 
 TOPICS = ("_hidden-1", "clicks-audit", "clicks-eu", "clicks-us", "orders", "test-1", "test-22")
 GROUPS = ("billing", "console-consumer-1", "console-consumer-2", "etl")
@@ -21,7 +23,12 @@ def selectors(*texts: str) -> tuple[Selector, ...]:
 def deletable(*texts: str, excluding: tuple[str, ...] = ()) -> set[Resource]:
     """Resources on which apply may DELETE for one floor."""
     selection = Selection(selectors=selectors(*texts), excluding=selectors(*excluding), patterns_skip_underscore=True)
-    granted = grants(RequiredAccess(needs=ScanRequest(), purges=(selection,)), Role.APPLY, topics=TOPICS, groups=GROUPS)
+    granted = grants(
+        RequiredAccess(needs=ScanRequest(), changes=(write_permission(DeleteRecords, selection),)),
+        Role.APPLY,
+        topics=TOPICS,
+        groups=GROUPS,
+    )
     return {resource for resource, operations in granted.items() if "Delete" in operations}
 
 
@@ -56,7 +63,9 @@ def test_delete_is_granted_by_prefix_only_if_no_excepted_name_can_have_it(
 
 
 FLOOR_NEEDS = ScanRequest(
-    topics=(TopicRequest(topics=selectors("orders", "clicks-*"), offsets=True, readers=True, every_ms=30_000),),
+    topics=(
+        TopicRequest(topics=selectors("orders", "clicks-*"), offsets=True, readers=True, every_ms=30_000, records=True),
+    ),
     groups=(GroupRequest(groups=selectors("etl", "regex:console-.*"), activity=True),),
     cluster_records=True,
 )
@@ -68,9 +77,11 @@ def test_each_purpose_adds_its_own_rights_and_no_other() -> None:
     """
     required = RequiredAccess(
         needs=ScanRequest.union([FLOOR_NEEDS, ScanRequest(topics=(TopicRequest(topics=selectors("payments")),))]),
-        purges=(Selection(selectors=selectors("orders")),),
-        removals=(Selection(selectors=selectors("etl", "console-*")),),
-        elections=True,
+        changes=(
+            write_permission(DeleteRecords, Selection(selectors=selectors("orders"))),
+            write_permission(DeleteGroup, Selection(selectors=selectors("etl", "console-*"))),
+            write_permission(ElectLeader),
+        ),
         journal_topic="_journal",
     )
     plan, apply, elections = (grants(required, purpose, topics=TOPICS, groups=GROUPS) for purpose in Role)
@@ -78,8 +89,8 @@ def test_each_purpose_adds_its_own_rights_and_no_other() -> None:
         Resource("cluster"): {"Describe"},
         Resource("group", "*"): {"Describe"},
         Resource("topic", "*"): {"Describe"},
-        Resource("topic", "orders"): {"DescribeConfigs"},
-        Resource("topic", "clicks-", prefixed=True): {"DescribeConfigs"},
+        Resource("topic", "orders"): {"DescribeConfigs", "Read"},
+        Resource("topic", "clicks-", prefixed=True): {"DescribeConfigs", "Read"},
         Resource("topic", "__consumer_offsets"): {"Read"},
         Resource("topic", "_journal"): {"Read"},
     }
@@ -100,7 +111,11 @@ def test_each_purpose_adds_its_own_rights_and_no_other() -> None:
 def test_without_a_purge_clock_only_apply_reads_the_journal() -> None:
     """Apply reads the intents of interrupted runs."""
     needs = ScanRequest(groups=(GroupRequest(groups=selectors("etl")),))
-    required = RequiredAccess(needs=needs, removals=(Selection(selectors=selectors("etl")),), journal_topic="_journal")
+    required = RequiredAccess(
+        needs=needs,
+        changes=(write_permission(DeleteGroup, Selection(selectors=selectors("etl"))),),
+        journal_topic="_journal",
+    )
     plan, apply, _ = (grants(required, purpose, topics=TOPICS, groups=GROUPS) for purpose in Role)
     assert Resource("topic", "_journal") not in plan
     assert apply[Resource("topic", "_journal")] == {"Read", "Write"}
@@ -109,7 +124,9 @@ def test_without_a_purge_clock_only_apply_reads_the_journal() -> None:
 def test_without_readers_only_the_named_groups_are_described() -> None:
     """Manifests that remove one group, without a journal, need only that group."""
     needs = ScanRequest(groups=(GroupRequest(groups=selectors("etl")),))
-    required = RequiredAccess(needs=needs, removals=(Selection(selectors=selectors("etl")),))
+    required = RequiredAccess(
+        needs=needs, changes=(write_permission(DeleteGroup, Selection(selectors=selectors("etl"))),)
+    )
     assert grants(required, Role.PLAN, topics=TOPICS, groups=GROUPS) == {
         Resource("cluster"): {"Describe"},
         Resource("group", "etl"): {"Describe"},
@@ -119,7 +136,9 @@ def test_without_readers_only_the_named_groups_are_described() -> None:
 def test_commands_are_one_line_per_set_of_operations_and_quote_what_a_shell_would_read() -> None:
     """Group names are arbitrary text: a shell must read each as one word."""
     hostile = "x'; rm -rf ~ #"
-    required = RequiredAccess(needs=ScanRequest(), removals=(Selection(selectors=selectors("etl", hostile)),))
+    required = RequiredAccess(
+        needs=ScanRequest(), changes=(write_permission(DeleteGroup, Selection(selectors=selectors("etl", hostile))),)
+    )
     granted = grants(required, Role.APPLY, topics=TOPICS, groups=GROUPS)
     lines = commands("User:CN=apply,O=Acme Inc", granted, bootstrap_servers=("broker-1:9093", "broker-2:9093"))
     head = ["kafka-acls", "--bootstrap-server", "broker-1:9093,broker-2:9093", "--command-config", "admin.properties"]
@@ -135,7 +154,12 @@ def test_prefixes_are_commands_of_their_own() -> None:
     names.
     """
     selection = Selection(selectors=selectors("clicks-*", "orders"))
-    granted = grants(RequiredAccess(needs=ScanRequest(), purges=(selection,)), Role.APPLY, topics=TOPICS, groups=GROUPS)
+    granted = grants(
+        RequiredAccess(needs=ScanRequest(), changes=(write_permission(DeleteRecords, selection),)),
+        Role.APPLY,
+        topics=TOPICS,
+        groups=GROUPS,
+    )
     lines = [line.split("--operation ")[1] for line in commands("User:a", granted, bootstrap_servers=("b:1",))]
     assert lines == [
         "Describe --cluster",

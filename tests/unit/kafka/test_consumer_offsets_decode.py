@@ -38,7 +38,7 @@ TYPES = {
     **dict.fromkeys(range(17, 24), GroupType.STREAMS),
     2: None,
 }
-PLAIN = Commit("g", "t", 0, 5, -1, "", 1_000, b"\x01" * 16)
+PLAIN = Commit("g", "t", 0, 5, -1, b"", 1_000, b"\x01" * 16)
 
 
 @given(commits, st.sampled_from([0, 1]))
@@ -66,12 +66,12 @@ def test_decoder_does_not_guess_later_key_types(group: str, version: int, suffix
 @example(PLAIN, 4, {}).via("the usual shape")
 @example(PLAIN, 3, {}).via("the shape before 4.2")
 def test_decoder_reads_every_commit_value(commit: Commit, version: int, extra: dict[int, bytes]) -> None:
-    """Versions 0 to 4, metadata of any length, tagged fields of later writers: offset, time and
+    """Versions 0 to 4, any bytes as metadata, tagged fields of later writers: offset, time, metadata and
     (from 4 on) topic id come back.
     """
     topic_id = commit.topic_id if version == 4 and commit.topic_id else NO_TOPIC_ID
     read = decode_commit(commit_value(commit, version, extra))
-    assert read == CommitValue(commit.offset, commit.commit_ms, topic_id)
+    assert read == CommitValue(commit.offset, commit.commit_ms, topic_id, commit.metadata)
 
 
 @given(commits, st.integers(0, 4), st.data())

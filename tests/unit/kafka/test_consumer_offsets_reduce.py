@@ -1,5 +1,6 @@
 """The reduction of __consumer_offsets to one row per group."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,12 +24,12 @@ from tests.strategies.commit_log import (
 
 ID_A, ID_B = b"\x01" * 16, b"\x02" * 16
 TEXT_A, TEXT_B = "AQEBAQEBAQEBAQEBAQEBAQ", "AgICAgICAgICAgICAgICAg"
-COMMIT = Commit("g", "t", 0, 5, -1, "", 1_000, ID_A)
+COMMIT = Commit("g", "t", 0, 5, -1, b"", 1_000, ID_A)
 
 
-def reduce(*records: tuple[bytes | None, bytes | None, int]) -> Reduction:
-    """Records as (key, value, record timestamp), at offsets from 0."""
-    reduction = Reduction()
+def reduce(*records: tuple[bytes | None, bytes | None, int], requested: str = "") -> Reduction:
+    """Records as (key, value, record timestamp), at offsets from 0. `requested`: a group with commits."""
+    reduction = Reduction(frozenset({requested}))
     reduction.add_records(
         (key, value, (TIMESTAMP_CREATE_TIME, timestamp_ms), offset)
         for offset, (key, value, timestamp_ms) in enumerate(records)
@@ -199,25 +200,50 @@ def test_reduce_versions_without_topic_ids_say_so() -> None:
     assert origins(reduce((commit_key(COMMIT), commit_value(COMMIT, 3), 1)), None) == {("g", "t", 0, 5, None)}
 
 
-def test_reduce_tells_the_topic_id_of_each_newest_commit() -> None:
-    """A removal keeps it. A record without an id, a tombstone and a broken record have none."""
+def commits_of(*records: tuple[bytes, bytes | None, int], of: str = "g") -> set[tuple[object, ...]]:
+    """Partition, offset, topic id and metadata in base64 of each row of a requested group."""
+    rows = list(reduce(*records, requested=of).commits())
+    assert {(row["group"], row["topic"]) for row in rows} <= {(of, "t")}
+    return {(row["partition"], row["committed"], row["id"], row["metadata_base64"]) for row in rows}
+
+
+def test_reduce_tells_the_topic_id_and_the_metadata_of_each_newest_commit() -> None:
+    """A removal keeps them. A record before 4.2 has no id; a tombstone and a broken record have no row."""
     other = replace(COMMIT, partition=1)
-    reduction = reduce(
+    records = [
         (commit_key(COMMIT), commit_value(COMMIT, 4), 1),
         (commit_key(COMMIT), commit_value(replace(COMMIT, offset=9, topic_id=ID_B), 4), 2),
         (commit_key(other), commit_value(other, 4), 3),
-        (commit_key(other), commit_value(other, 3), 4),
+        (commit_key(other), commit_value(replace(other, offset=6, metadata=b"\xff"), 3), 4),
         *((commit_key(replace(COMMIT, group="h", partition=n)), commit_value(COMMIT, 4), 5) for n in range(3)),
         (commit_key(replace(COMMIT, group="h", partition=1)), None, 6),
         (commit_key(replace(COMMIT, group="h", partition=2)), b"broken", 7),
-    )
-    found = {
-        (row["group"], row["topic"], row["partition"], row["committed"], row["id"])
-        for row in reduction.commit_ids({"g", "h"})
-    }
-    assert found == {("g", "t", 0, 9, TEXT_B), ("h", "t", 0, 5, TEXT_A)}
-    assert {row["group"] for row in reduction.commit_ids({"h"})} == {"h"}
-    assert list(reduction.commit_ids(())) == []
+    ]
+    assert commits_of(*records) == {(0, 9, TEXT_B, ""), (1, 6, None, "/w==")}
+    assert commits_of(*records, of="h") == {(0, 5, TEXT_A, "")}
+    assert list(reduce(*records).commits()) == []
+
+
+@pytest.mark.parametrize(
+    ("offsets_and_metadata", "expected"),
+    [
+        ([(5, b"a"), (5, b"")], None),
+        ([(5, b""), (5, b"a")], None),
+        ([(5, b"a"), (5, b"a")], "YQ=="),
+        ([(5, b"b"), (6, b"a"), (6, b"a")], "YQ=="),
+        ([(5, b"a"), None, (5, b"")], ""),
+    ],
+    ids=["metadata is gone", "metadata came", "equal", "of another offset", "after a tombstone"],
+)
+def test_metadata_is_known_where_the_records_of_the_offset_agree(
+    offsets_and_metadata: Sequence[tuple[int, bytes] | None], expected: str | None
+) -> None:
+    """The newest record may be of an aborted transaction that repeated the offset; the log does not tell."""
+    values = [
+        pair and commit_value(replace(COMMIT, offset=pair[0], metadata=pair[1]), 4) for pair in offsets_and_metadata
+    ]
+    [(_, _, _, metadata)] = commits_of(*((commit_key(COMMIT), value, at) for at, value in enumerate(values)))
+    assert metadata == expected
 
 
 def committed(offset: int, **fields: Any) -> tuple[bytes, bytes, int]:

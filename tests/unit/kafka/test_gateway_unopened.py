@@ -13,7 +13,7 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError, K
 from confluent_kafka.admin import AclOperation, AdminClient
 
 from reconciler.apply.results import exit_code
-from reconciler.errors import ClusterUnreachable, JournalUnavailable
+from reconciler.errors import ClusterUnreachable, JournalUnavailable, ProgramFailed
 from reconciler.journal.journal import ActionJournal
 from reconciler.kafka import child, connect, topics
 from reconciler.kafka.connect import Connection
@@ -26,9 +26,10 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import topic_id_text
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
-from reconciler.model.ports import Election
+from reconciler.model.ports import Election, ItemResult
 from reconciler.model.snapshot import NOT_ASKED, Cause, CommittedOffset, GroupState, Unknown, fingerprint
-from reconciler.operations.attempt import ResponseAction
+from reconciler.operations import DeleteGroup
+from reconciler.operations.attempt import ResponseAction, interpret
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.error_table import InterpretingGateway
 from tests.fakes.runs import last_purges, purge, run
@@ -256,7 +257,7 @@ def test_a_commit_on_a_topic_that_cannot_be_described_has_no_topic_id(
 ) -> None:
     """The group may still be removed; such an offset is never restored."""
     commit = CommittedOffset(topic="orders", partition=0, offset=3)
-    answer = ({}, {"billing": (("orders", 0, 3, None, None),)})
+    answer = ({}, {"billing": (("orders", 0, 3, None),)})
     monkeypatch.setattr(KafkaSession, "call_worker", lambda *_arguments, **_options: answer)
     session = session_of(cluster_id="here")
     refused: Future[object] = Future()
@@ -285,3 +286,26 @@ def test_a_topic_that_could_not_be_described_says_why_in_its_partitions(monkeypa
     )
     (described,) = topics.describe_topics(session_of(cluster_id="here"), listed, ["orders"]).partitions["orders"]
     assert described.topic_id == Unknown("topic id: no broker answered in time", Cause.NO_ANSWER)
+
+
+def test_an_error_of_a_whole_call_has_its_name_for_each_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Facts are unknown, and a request may have been sent: neither is a silent broker, nor proof of no effect."""
+    error = ProgramFailed("an error of this program, please report it: TypeError: no")
+
+    def call_worker(*_arguments: object, **_options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(KafkaSession, "call_worker", call_worker)
+    listed = SimpleNamespace(group_id="billing", type=ConsumerGroupType.CLASSIC, state=ConsumerGroupState.EMPTY)
+    session = session_of(cluster_id="here")
+    client: Any = session._clients["reads"]
+    client.list_consumer_groups = lambda **_options: done(SimpleNamespace(valid=[listed], errors=[]))
+    gateway, at = KafkaGateway(session, cluster_id="here"), TopicPartition("orders", 0)
+    unread = Unknown(str(error))
+    assert gateway.read_groups(["billing"])["billing"].listed == unread
+    assert gateway.read_positions({"billing": [at]}) == {("billing", at): unread}
+    failed = ItemResult("_APPLICATION", str(error))
+    assert gateway.delete_groups(["billing"]) == {"billing": failed}
+    assert gateway.commit_offsets("billing", [CommittedOffset(topic="orders", partition=0, offset=3)]) == {at: failed}
+    response = interpret(failed, DeleteGroup.ERRORS, DeleteGroup.RIGHT)
+    assert (response.answer, response.no_effect, response.sent) == (ResponseAction.READ_BACK, False, True)

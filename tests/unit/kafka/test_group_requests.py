@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException
 
+from reconciler.errors import ProgramFailed
 from reconciler.kafka import coordinators
 from reconciler.kafka import gateway as gateway_module
 from reconciler.kafka import session as session_module
@@ -27,7 +28,7 @@ from reconciler.kafka.coordinators import ask_for_commits
 from reconciler.kafka.futures import Deadline
 from reconciler.kafka.gateway import _delete_in_worker
 from reconciler.kafka.session import KafkaSession
-from reconciler.model.snapshot import GroupState
+from reconciler.model.snapshot import Cause, GroupState, Unknown
 
 GROUPS = [f"group-{number}" for number in range(1_000)]
 
@@ -198,6 +199,60 @@ def test_reads_of_groups_do_not_wait_for_each_other() -> None:
     assert set(offsets.values()) == {()}
     for phase in ("describe", "offsets"):
         assert sorted(Counter(session.client_of[phase].values()).values()) == [41] * 8 + [42] * 16
+
+
+class Unreadable:
+    """An answer of the library that cannot be converted."""
+
+    def __getattr__(self, name: str) -> Any:
+        return b"host-1:\xff".decode()
+
+
+@pytest.mark.parametrize("phase", ["describe", "offsets", "delete"])
+def test_an_error_of_this_program_has_its_name_and_fails_its_own_group_only(
+    phase: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One value that was no UTF-8 ended the process: "the group's coordinator did not answer", for 330 groups."""
+    monkeypatch.setattr(coordinators, "_PACE_S", 0.01)
+    session = StubSession(GROUPS[:20])
+    send = session.send
+
+    def answer_one_wrongly(sent: str, client: str, group: str, answer: object) -> Future[Any]:
+        return send(sent, client, group, Unreadable() if (sent, group) == (phase, GROUPS[7]) else answer)
+
+    monkeypatch.setattr(session, "send", answer_one_wrongly)
+    results: Mapping[str, object]
+    if phase == "delete":
+        results = {group: r.code for group, r in _delete_in_worker(session, GROUPS[:20], session.limit).items()}
+        failure, expected = results.pop(GROUPS[7]), "NONE"
+        assert failure == "_APPLICATION"
+    else:
+        described, offsets = ask_for_commits(session, (GROUPS[:20], dict.fromkeys(GROUPS[:20])), session.limit)
+        states = {group: state for group, (state, _topics, _is_final) in described.items()}
+        results, expected = (states, GroupState.DEAD) if phase == "describe" else (offsets, ())  # type: ignore[assignment]
+        failure = results.pop(GROUPS[7])  # type: ignore[attr-defined]
+        assert isinstance(failure, Unknown)
+        assert "an error of this program" in failure.reason
+        assert "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff in position 7" in failure.reason
+        assert failure.cause is Cause.OTHER
+    assert set(results.values()) == {expected}
+
+
+def divide(_session: KafkaSession, number: int, _deadline: Deadline) -> float:
+    return 1 / number
+
+
+def test_an_error_in_a_worker_process_has_its_name() -> None:
+    """The process once ended with it, which reads as a broker that does not answer. It stays usable."""
+    session = KafkaSession(Connection(("127.0.0.1:9",)))
+    try:
+        with pytest.raises(ProgramFailed, match=r"an error of this program.*ZeroDivisionError: division by zero"):
+            session.call_worker(divide, 0, timeout_s=30, tries=2)
+        [worker] = session._idle_workers
+        assert session.call_worker(divide, 2, timeout_s=30) == 0.5
+        assert session._idle_workers == [worker]
+    finally:
+        session.close()
 
 
 def test_each_new_client_connects_before_its_requests(monkeypatch: pytest.MonkeyPatch) -> None:

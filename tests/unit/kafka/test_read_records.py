@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from reconciler.kafka import offsets
+from reconciler.kafka import records as reading
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.offsets import Watermarks, read_records
+from reconciler.kafka.offsets import Watermarks
+from reconciler.kafka.records import read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.snapshot import Unknown
 from tests.golden.wording import mentions
@@ -15,6 +16,7 @@ from tests.golden.wording import mentions
 
 class FakeMessage:
     def __init__(self, partition: int | None, offset: int | None, error: int | None = None) -> None:
+        self.topic = lambda: "t"
         self.partition = lambda: partition
         self.offset = lambda: offset
         self.error = lambda: None if error is None else KafkaError(error)
@@ -41,7 +43,7 @@ def read(
     monkeypatch: pytest.MonkeyPatch, client: FakeConsumer, ends: dict[int, Watermarks], **options: Any
 ) -> tuple[list[tuple[int, int]], dict[int, Unknown]]:
     """The records of a topic as (partition, offset), and the errors by partition."""
-    monkeypatch.setattr(offsets, "create", lambda *_arguments: client)
+    monkeypatch.setattr(reading, "create", lambda *_arguments: client)
     session = KafkaSession(Connection(("127.0.0.1:9",), timeout_s=0.2))
     records: list[tuple[int, int]] = []
 

@@ -9,8 +9,7 @@ import pytest
 from reconciler.manifest.diagnostics import Diagnostic, Related
 from reconciler.manifest.error_codes import CODES
 from reconciler.model.names import NOWHERE, SourceLocation
-from reconciler.report import DIAGNOSTICS_WRITERS
-from reconciler.report.diagnostics import escape_invisible
+from reconciler.report.diagnostics import DIAGNOSTICS_WRITERS, escape_invisible
 from tests.unit.manifest.broken import BROKEN, CLUSTER
 from tests.unit.manifest.checking import outcome
 

@@ -11,7 +11,7 @@ import pytest
 from reconciler.errors import ManifestsInvalid, UsageError
 from reconciler.manifest.diagnostics import Diagnostic
 from reconciler.manifest.files import LARGEST_BYTES, load
-from reconciler.report import DIAGNOSTICS_WRITERS
+from reconciler.report.diagnostics import DIAGNOSTICS_WRITERS
 from tests.unit.manifest.broken import CLUSTER, GOOD, NOW_MS, cluster, floor, manifest
 
 

@@ -12,7 +12,7 @@ from reconciler.errors import ManifestsInvalid, SecretMissing
 from reconciler.manifest.error_codes import CODES
 from reconciler.manifest.files import load
 from reconciler.manifest.secrets import resolve
-from reconciler.report import DIAGNOSTICS_WRITERS
+from reconciler.report.diagnostics import DIAGNOSTICS_WRITERS
 from tests.unit.manifest.broken import BROKEN, CLUSTER, NOW_MS
 from tools import generate_docs
 

@@ -11,7 +11,7 @@ from reconciler.manifest.parse import example, model_issue
 from reconciler.manifest.yaml import Node, Span
 from reconciler.model.action import Mode
 from reconciler.policies import RetentionFloor
-from reconciler.report import DIAGNOSTICS_WRITERS
+from reconciler.report.diagnostics import DIAGNOSTICS_WRITERS
 from tests.golden.wording import mentions
 from tests.unit.manifest.broken import CLUSTER, GOOD, NOW_MS, WAIVED, cluster, floor, manifest, waiver
 from tests.unit.manifest.checking import accepted, codes, diagnostics_of, outcome

@@ -21,7 +21,7 @@ from reconciler.manifest.files import load
 from reconciler.manifest.secrets import resolve
 from reconciler.policies.cluster import Cluster
 from reconciler.references import UnresolvedReference
-from reconciler.report import DIAGNOSTICS_WRITERS
+from reconciler.report.diagnostics import DIAGNOSTICS_WRITERS
 from tests.golden.wording import mentions
 from tests.unit.manifest.broken import BROKEN, GOOD, NOW_MS, cluster, floor
 from tests.unit.manifest.checking import outcome

@@ -5,7 +5,6 @@ from concurrent.futures import Future
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from reconciler import report
 from reconciler.kafka.futures import failure_of
 from reconciler.kafka.silence import silence_of
 from reconciler.model.block_reason import SILENT
@@ -13,6 +12,9 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Blocked, Plan
 from reconciler.model.snapshot import Cause, ClusterSnapshot, Unknown
 from reconciler.plan import drift
+from reconciler.report.drift import drift_report
+from reconciler.report.results import results_report
+from reconciler.report.terminal import write_lines
 from reconciler.scan.snapshot_builder import lacks_answers, name_silent_brokers
 from tests import rendering
 from tests.strategies import examples
@@ -125,7 +127,7 @@ def test_drift_names_the_broker_once() -> None:
     """One line of the report, whatever the number of subjects; the JSON has each of them."""
     result = drift.report(plan_of(name_silent_brokers(unanswered(), {3: SILENT_3})))
     assert (len(result.unread), drift.exit_code([result])) == (16, 1)
-    text = "\n".join(line.plain for line in report.write_lines(report.drift_report(result)))
+    text = "\n".join(line.plain for line in write_lines(drift_report(result)))
     assert text.count("did not answer") == 2
     assert "grant" not in text
 
@@ -135,7 +137,7 @@ def test_what_was_not_sent_is_one_line_of_the_results() -> None:
     actions = [purge(partition=number) for number in NUMBERS]
     plan = examples.plan(*actions)
     outcomes = [Outcome(action=a, status=Status.NOT_ATTEMPTED, detail=SILENT_3.reason) for a in actions]
-    text = "\n".join(line.plain for line in report.write_lines(report.results_report(plan, outcomes)))
+    text = "\n".join(line.plain for line in write_lines(results_report(plan, outcomes)))
     assert text.count("did not answer") == 1
     assert "14 partitions of orders" in text
     assert "failed" not in text.lower()

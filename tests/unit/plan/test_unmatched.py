@@ -7,17 +7,18 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from reconciler import report
 from reconciler.cli import common
 from reconciler.cli import plan as command
-from reconciler.cli.settings import Settings
+from reconciler.cli.settings import Settings, parse_names
 from reconciler.errors import ExitCode, UsageError
 from reconciler.manifest import files
 from reconciler.model.plan import Plan
 from reconciler.model.snapshot import Unknown
 from reconciler.plan import drift, plan_file
 from reconciler.policies import Policy
+from reconciler.report.drift import drift_report
 from reconciler.report.plan import explain_report
+from reconciler.report.terminal import write_lines
 from tests import rendering
 from tests.strategies.examples import plan_text
 from tests.strategies.facts import CLUSTER_ID, NOW_MS, cluster, floor, group, leaders, planned, removal, snapshot, topic
@@ -163,7 +164,7 @@ def test_each_report_shows_the_warning() -> None:
     """Text, Markdown, annotation and explanation, with the next step."""
     plan = plan_of(leaders("paymnets*"))
     (warning,) = plan.unmatched
-    explanation = [line.plain for line in report.write_lines(explain_report(plan, warning.policy))]
+    explanation = [line.plain for line in write_lines(explain_report(plan, warning.policy))]
     texts = [
         "\n".join(line.plain for line in rendering.text(plan)),
         rendering.markdown(plan),
@@ -182,7 +183,7 @@ def test_drift_shows_the_warning_and_stays_in_sync(tmp_path: Path) -> None:
     result = drift.report(plan_of(leaders("nothing-*", name="lost"), removal("nightly", name="found")))
     assert (result.in_sync, result.has_nothing_to_report, drift.exit_code([result])) == (True, False, 0)
     assert drift.parse(drift.dumps([result])) == (result,)
-    text = "\n".join(line.plain for line in report.write_lines(report.drift_report(result)))
+    text = "\n".join(line.plain for line in write_lines(drift_report(result)))
     assert "is in sync" in text
     assert "LeaderPolicy/lost" in text
     drift.write_metrics([result], tmp_path / "metrics")
@@ -206,7 +207,7 @@ def test_a_plan_fails_on_what_the_caller_names(
 ) -> None:
     """Exit code 3, as for a limit, and a line for each finding."""
     plan = plan_of(leaders("nothing-*", name="lost"), floor("absent", keep={"last": 60}))
-    assert command.exit_code(plan, detailed=True, fail_on=command.parse_findings(findings)) is code
+    assert command.exit_code(plan, detailed=True, fail_on=parse_names("--fail-on", findings, command.FINDINGS)) is code
     assert words in capsys.readouterr().err
 
 
@@ -220,15 +221,15 @@ def test_a_plan_fails_on_what_is_unknown(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("unmached", "--fail-on: unmached is no finding of a plan; did you mean unmatched?"),
-        ("blocked,", "--fail-on: an empty word is no finding of a plan; write blocked, unknown, unmatched"),
-        ("x\x1b", '--fail-on: "x\\u001b" is no finding'),
+        ("unmached", "--fail-on: unmached is unknown; did you mean unmatched?"),
+        ("blocked,", "--fail-on: an empty name is unknown; known: blocked, unknown, unmatched"),
+        ("x\x1b", '--fail-on: "x\\u001b" is unknown'),
     ],
 )
 def test_another_word_is_wrong_usage(text: str, words: str) -> None:
     """The message names the word and what may be written."""
     with pytest.raises(UsageError) as error:
-        command.parse_findings(text)
+        parse_names("--fail-on", text, command.FINDINGS)
     assert str(error.value).startswith(words)
 
 

@@ -133,7 +133,7 @@ def test_since_before_1970_requests_instant_zero() -> None:
     """Brokers read negative timestamps as other requests: -2 is the start, -1 the end."""
     policy = floor(keep={"since": "1969-12-31T23:59:59Z"})
     assert policy.scan_request(NOW_MS).topics[0].instants_ms == (0,)
-    assert acted({"since": "1969-12-31T23:59:59Z"}, partition(at={NOW_MS: 3})).before_offset == 3
+    assert blocked({"since": "1969-12-31T23:59:59Z"}, partition(at={NOW_MS: 3})).code == "B216"
 
 
 def test_a_very_long_newer_than_requests_instant_zero() -> None:
@@ -237,7 +237,10 @@ def test_a_floor_at_or_below_the_log_start_is_satisfied() -> None:
 
 def test_a_last_stable_offset_below_the_log_start_is_satisfied() -> None:
     """A purge may go beyond an open transaction; then the last stable offset is below the log start."""
-    assert decide_partition({"newerThan": "7d"}, partition(log_start=60, last_stable_offset=50)) == Satisfied(ADDRESS)
+    ends = {"log_start": 60, "last_stable_offset": 50}
+    assert decide_partition({"newerThan": "7d"}, partition(at={7 * DAY: None, 8 * DAY: None}, **ends)) == Satisfied(
+        ADDRESS
+    )
     pinned = {"fromOffset": {"0": 50}, "unreadBy": ["missing"]}
     assert decide_partition(pinned, partition(log_start=60, last_stable_offset=50)) == Satisfied(ADDRESS)
     assert blocked({"fromOffset": {"0": 51}}, partition(log_start=60, last_stable_offset=50)).code == "B208"
@@ -916,6 +919,15 @@ def test_the_action_has_the_mode() -> None:
     ).decisions
     assert isinstance(decision, DeleteRecords)
     assert decision.mode is Mode.CONTINUOUS
+
+
+def test_explain_says_why_a_partition_is_in_sync() -> None:
+    """A plan of named subjects has the rule's reason; a plan of all would grow by a third."""
+    facts = snapshot(partition(at={7 * DAY: 30, 8 * DAY: 30}, log_start=30), topic())
+    (decision,) = planned(floor(keep={"newerThan": "7d"}), facts, candidates={ADDRESS}).decisions
+    assert isinstance(decision, Satisfied)
+    assert decision.reason == "newerThan 7d resolves to offset 30; the log starts at 30"
+    assert [found.reason for found in planned(floor(keep={"newerThan": "7d"}), facts).decisions] == [""]
 
 
 def test_a_share_group_of_another_topic_needs_no_exemption() -> None:

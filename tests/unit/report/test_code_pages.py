@@ -7,7 +7,12 @@ import pytest
 from reconciler.cli.codes import pages
 from reconciler.model.plan import LimitVerdict, Plan
 from reconciler.plan import drift
-from reconciler.report import drift_report, plan_figures, plan_report, write_html, write_lines, write_markdown
+from reconciler.report.drift import drift_report
+from reconciler.report.figures.plan import plan_figures
+from reconciler.report.html import write_html
+from reconciler.report.markdown import write_markdown
+from reconciler.report.plan import plan_report
+from reconciler.report.terminal import write_lines
 from reconciler.report.tree import NO_PAGES, Report
 from tests.strategies.examples import blocked, plan
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.model.names import Address
 from reconciler.plan.drift import BLOCKED, UNREAD, DriftReport, PolicyTally, Subject
-from reconciler.report import write_lines
 from reconciler.report.drift import ROWS_MAX, drift_report
+from reconciler.report.terminal import write_lines
 from tests.golden.wording import mentions
 from tests.rendering import drift_markdown, drift_text
 

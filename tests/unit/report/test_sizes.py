@@ -18,7 +18,8 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.plan.diff import compare
 from reconciler.plan.drift import UNREAD, DriftReport, Subject
-from reconciler.report import drift_report, write_pages
+from reconciler.report.drift import drift_report
+from reconciler.report.markdown import write_pages
 from tests import rendering as report
 from tests.strategies import plans as strategies
 from tests.strategies.examples import blocked, plan, removal

@@ -4,7 +4,9 @@ from dataclasses import replace
 
 from reconciler.cli.suggest import LINES_MAX, fitting_lines
 from reconciler.model.snapshot import ClusterSnapshot
-from reconciler.report import suggest_report, write_lines, write_markdown
+from reconciler.report.markdown import write_markdown
+from reconciler.report.suggest import suggest_report
+from reconciler.report.terminal import write_lines
 from reconciler.suggest.findings import Kind, Suggestions
 from reconciler.suggest.rules import suggest
 from tests.strategies import facts

@@ -218,7 +218,7 @@ def test_a_jvm_that_ends_at_once_names_the_log(tmp_path: Path, monkeypatch: pyte
     process = SparkProcess(Engine())
     try:
         with pytest.raises(ScanFailed, match="ended at its start with exit code 3; the log is ") as failed:
-            process.read(None, [], subjects="nothing", limit_s=1.0, progress=lambda _message: None)  # type: ignore[arg-type]
+            process.read(None, [], subjects="nothing", limit_s=1.0, progress=lambda *_step: None)  # type: ignore[arg-type]
         assert "no memory" in Path(str(failed.value).rpartition("the log is ")[2]).read_text()
     finally:
         process.end()
@@ -248,7 +248,7 @@ def test_no_command_line_has_a_property(tmp_path: Path, monkeypatch: pytest.Monk
             process = SparkProcess(Engine(conf={"spark.test.password": f"a {TOKEN}"}))
             try:
                 with pytest.raises(ScanFailed, match="ended at its start with exit code 3; the log is ") as failed:
-                    process.read(None, [], subjects="nothing", limit_s=1.0, progress=lambda _message: None)  # type: ignore[arg-type]
+                    process.read(None, [], subjects="nothing", limit_s=1.0, progress=lambda *_step: None)  # type: ignore[arg-type]
             finally:
                 process.end()
         log = Path(str(failed.value).rpartition("the log is ")[2])
@@ -285,7 +285,7 @@ def test_progress_says_what_a_reading_waits_for(engine: Engine, waits: str) -> N
     process.engine = engine
     process.child = SimpleNamespace(receive=lambda _timeout_s: frames.pop(0), has_ended=False)  # type: ignore[assignment]
     messages: list[str] = []
-    assert process._receive_answers("topics", 3, 60.0, messages.append) == [b"x"]
+    assert process._receive_answers("topics", 3, 60.0, lambda message, *_count: messages.append(message)) == [b"x"]
     states = [message.partition("(")[2].rpartition(",")[0] for message in messages]
     assert states == ["", waits, waits, "0 of 3 tasks", "2 of 3 tasks", "2 of 3 tasks"]
 
@@ -313,7 +313,7 @@ def test_a_second_attempt_does_not_double_the_limit(
     request = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), offsets=True),))
     with pytest.raises(ScanFailed, match="it ended"):
         engines.read(
-            request, Engine(), KafkaSession(connection), task, [Chunk()], limit_s=100.0, progress=lambda _message: None
+            request, Engine(), KafkaSession(connection), task, [Chunk()], limit_s=100.0, progress=lambda *_step: None
         )
     assert limits_s == attempts
 
@@ -331,6 +331,6 @@ def test_the_patience_of_tasks_begins_when_spark_is_ready(monkeypatch: pytest.Mo
     task = ScanTask(
         connection=connection, cluster_id=None, readers={}, topic_ids={}, named={}, until_s=1_030.0, log_limit_s=1.0
     )
-    assert process.read(task, [], subjects="nothing", limit_s=1.0, progress=lambda _message: None) == []
+    assert process.read(task, [], subjects="nothing", limit_s=1.0, progress=lambda *_step: None) == []
     ((sent_task, _chunks),) = sent
     assert sent_task.until_s == 1_120.0

@@ -30,6 +30,7 @@ from reconciler.scan.task_rows import SCHEMAS, Answer, decode, encode
 from tests.unit.scan.listings import groups, partition, topic, topics, unknown_topic
 
 READ = CommitLog(partitions=50)
+NOW_MS = 1_800_000_000_000
 UNSURE = 'the topic id that "g" committed for: the commit log does not say'
 NO_PURGES: Mapping[TopicPartition, int] = {}
 T0 = TopicPartition("t", 0)
@@ -83,7 +84,7 @@ def facts(
     columns = dict(row or {})
     readers, origins = ({("t", 0): columns.pop(name, [])} for name in ("readers", "origins"))
     rows = Rows({} if row is None else {"t": {0: PartitionRow(**columns)}}, {}, {}, [], readers, origins)
-    (result,) = snapshot_builder.partition_facts([request], rows, log, purges).values()
+    (result,) = snapshot_builder.partition_facts([request], rows, log, purges, NOW_MS).values()
     return result
 
 
@@ -94,7 +95,9 @@ def reason(fact: object) -> str:
 
 def test_partition_that_was_read() -> None:
     """The numbers of the row; "no record at or after" is None and never -1."""
-    result = facts(partition_request(instants=(7, 9)), partition_row(offsets_at=[6, -1]))
+    row = partition_row(offsets_at=[6, -1], stamps_at=[NOW_MS + 1, -1])
+    result = facts(partition_request(instants=(7, 9)), row)
+    assert result.future_stamps == {7: NOW_MS + 1}
     assert (result.log_start, result.last_stable_offset, result.high_watermark) == (5, 20, 30)
     assert result.offsets_at == {7: 6, 9: None}
     assert (result.leader, result.replicas, result.in_sync, result.topic_id) == (1, (1, 2), (1,), "id")
@@ -546,6 +549,7 @@ def test_rows_keep_every_column_of_the_facts() -> None:
         rows,
         READ,
         NO_PURGES,
+        NOW_MS,
     ).values()
     assert (read.log_start, read.last_stable_offset, read.high_watermark) == (5, 20, 30)
     assert (read.offsets_at, read.readers) == ({7: 6, 9: None}, (ConsumerPosition("g", 7, topic_id="id"),))
@@ -583,7 +587,7 @@ def test_pending_commits_reach_the_positions() -> None:
         Position("first", None),
     ]
     requests = [partition_request(partition(number=number), readers=True) for number in (0, 1)]
-    (_first, second) = snapshot_builder.partition_facts(requests, rows, READ, NO_PURGES).values()
+    (_first, second) = snapshot_builder.partition_facts(requests, rows, READ, NO_PURGES, NOW_MS).values()
     assert second.readers == (
         ConsumerPosition("both", 20, pending=PendingCommit(8, 7)),
         ConsumerPosition("first", 5, implied=True),

@@ -31,7 +31,7 @@ def test_what_tasks_share_by_topic_is_unpickled_once_per_process() -> None:
         named={"t": frozenset({"g"})},
         until_s=1.0,
         log_limit_s=2.0,
-        with_ids=frozenset({"g"}),
+        with_commits=frozenset({"g"}),
     )
     first, second = (pickle.loads(pickle.dumps(task)) for _ in range(2))
     assert first == second == task

@@ -1,0 +1,221 @@
+"""Reads records with plain consumers that never commit (Fetch, API key 1).
+
+Decided here: when a range of offsets counts as read: up to its end, or not at all; and how single
+records are found without reading what lies between them.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import closing
+from itertools import groupby
+from operator import methodcaller
+
+from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import TopicPartition as ClientPartition
+
+from reconciler.kafka.connect import Settings, create, read_timeouts
+from reconciler.kafka.futures import Deadline, cause_of, reason_of
+from reconciler.kafka.offsets import Watermarks, find_by_time
+from reconciler.kafka.session import KafkaSession
+from reconciler.model.names import TopicPartition
+from reconciler.model.snapshot import Cause, LookupKind, PartitionFacts, RecordLookup, RecordStamp, Unknown
+
+_BATCH = 10_000
+_SLICE_S = 0.05
+_RANGES_PER_S = 200
+"""A tenth of the measured rate: too low a rate only prolongs the wait for a slow broker."""
+_STEPS_BACK = (1, 10, 100, 1_000, 10_000)
+"""Offsets before the end of a range in which its last record is looked for: mostly one of the last is a record."""
+
+_SETTINGS: Settings = {
+    "fetch.wait.max.ms": 100,
+    # The library requires one. No client joins or commits under it, so the group never exists.
+    "group.id": "kafka-reconciler-reader",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",
+    # A follower would answer a client of its rack, and it may be behind the leader.
+    "client.rack": "",
+    "enable.partition.eof": True,
+}
+_ALL: Settings = {
+    **_SETTINGS,
+    "fetch.max.bytes": 64 * 1024 * 1024,
+    "max.partition.fetch.bytes": 8 * 1024 * 1024,
+    "queued.max.messages.kbytes": 128 * 1024,
+    "queued.min.messages": 200_000,
+    # Without the records of open transactions, the groups behind one looked idle.
+    "isolation.level": "read_uncommitted",
+}
+_SINGLE: Settings = {
+    **_SETTINGS,
+    # A larger batch comes alone, once its partition is the first of a request (KIP-74).
+    "max.partition.fetch.bytes": 64 * 1024,
+    "fetch.max.bytes": 16 * 1024 * 1024,
+    "queued.min.messages": 1,
+    "isolation.level": "read_committed",
+}
+
+Ranges = Mapping[TopicPartition, tuple[int, int]]
+"""The first offset of each partition, and the one before which its range ends."""
+
+Answers = dict[tuple[TopicPartition, RecordLookup], RecordStamp | Unknown | None]
+"""What was found; None: there is no such record."""
+
+
+def read_records(
+    session: KafkaSession,
+    topic: str,
+    ends: Mapping[int, Watermarks],
+    on_records: Callable[[int, list[Message]], None],
+    *,
+    read_to: Mapping[int, int] | None = None,
+    limit_s: float | None = None,
+) -> dict[int, Unknown]:
+    """Call `on_records` with a partition's number and its next records, up to its end.
+
+    Returns why a partition was not read to its end, by number. `ends`: of the partitions, by number.
+    `read_to`: where earlier calls ended. `limit_s`: upper bound of the whole call, which also ends
+    after the session's timeout without data. Raises ClusterUnreachable and KafkaException.
+    """
+    errors: dict[int, Unknown] = {}
+    ranges: dict[TopicPartition, tuple[int, int]] = {}
+    for number, (start, end) in ends.items():
+        if isinstance(start, Unknown):
+            errors[number] = Unknown(f"log start: {start.reason}", start.cause)
+        elif isinstance(end, Unknown):
+            errors[number] = Unknown(f"high watermark: {end.reason}", end.cause)
+        elif (start := max(start, (read_to or {}).get(number, 0))) < end:
+            ranges[TopicPartition(topic, number)] = start, end
+
+    def add(partition: TopicPartition, messages: list[Message]) -> bool:
+        on_records(partition.partition, messages)
+        return False
+
+    unread = _read_ranges(session, ranges, add, _ALL, limit_s=limit_s) if ranges else {}
+    return errors | {partition.partition: reason for partition, reason in unread.items()}
+
+
+def look_up(
+    session: KafkaSession,
+    asked: Mapping[TopicPartition, Collection[RecordLookup]],
+    facts: Mapping[TopicPartition, PartitionFacts],
+) -> Answers:
+    """Answer each lookup: where the record is and its timestamp, None without one, or why it is not known.
+
+    `facts`: of the partitions. FIRST and LAST need READ on the topic, the others DESCRIBE. No key and
+    no value is kept. Never raises for a broker that is away.
+    """
+    pairs = [(partition, lookup) for partition, lookups in asked.items() for lookup in lookups]
+    by_kind = {kind: [pair for pair in pairs if pair[1].kind is kind] for kind in LookupKind}
+    found = find_by_time(session, [*by_kind[LookupKind.NEWEST], *by_kind[LookupKind.UNCOMMITTED]], facts)
+    pending = by_kind[LookupKind.FIRST]
+    while pending:
+        # A client reads each partition once at a time.
+        wave = dict(reversed(pending))
+        answers = _find(session, {partition: (of.start, of.end) for partition, of in wave.items()}, is_first=True)
+        found |= {(partition, lookup): answers[partition] for partition, lookup in wave.items()}
+        pending = [pair for pair in pending if pair not in found]
+    return found | _find_last(session, by_kind[LookupKind.LAST])
+
+
+def _find_last(session: KafkaSession, pending: Collection[tuple[TopicPartition, RecordLookup]]) -> Answers:
+    found: Answers = {}
+    for step in _STEPS_BACK:
+        wave = {partition: lookup for partition, lookup in pending if (partition, lookup) not in found}
+        ranges = {partition: (max(of.start, of.end - step), of.end) for partition, of in wave.items()}
+        answers = _find(session, ranges, is_first=False)
+        for partition, lookup in wave.items():
+            if answers[partition] is not None or ranges[partition][0] == lookup.start:
+                found[partition, lookup] = answers[partition]
+    return found
+
+
+def _find(
+    session: KafkaSession, ranges: Ranges, *, is_first: bool
+) -> dict[TopicPartition, RecordStamp | Unknown | None]:
+    """Return the first or the last record that a read-committed consumer is given in each range."""
+    found: dict[TopicPartition, RecordStamp | Unknown | None] = {}
+
+    def add(partition: TopicPartition, messages: list[Message]) -> bool:
+        for message in messages:
+            found[partition] = RecordStamp(message.offset() or 0, message.timestamp()[1])
+            if is_first:
+                return True
+        return False
+
+    limit_s = session.timeout_s + len(ranges) / _RANGES_PER_S
+    unread = _read_ranges(session, ranges, add, _SINGLE, limit_s=limit_s) if ranges else {}
+    return {partition: unread.get(partition, found.get(partition)) for partition in ranges}
+
+
+def _read_ranges(
+    session: KafkaSession,
+    ranges: Ranges,
+    on_records: Callable[[TopicPartition, list[Message]], bool],
+    settings: Settings,
+    *,
+    limit_s: float | None,
+) -> dict[TopicPartition, Unknown]:
+    """Call `on_records` with the next records of each partition, until it returns that they are enough.
+
+    Returns why a partition was not read to the end of its range.
+    """
+    errors: dict[TopicPartition, Unknown] = {}
+    unfinished = {partition: end for partition, (_start, end) in ranges.items()}
+    idle = session.deadline()
+    limit = Deadline.after(float("inf") if limit_s is None else limit_s)
+    with closing(create(Consumer, session.connection, {**read_timeouts(session.connection), **settings})) as client:
+        client.assign([ClientPartition(p.topic, p.partition, start) for p, (start, _end) in ranges.items()])
+        while unfinished and not idle.passed and not limit.passed:
+            messages = client.consume(_BATCH, _SLICE_S)
+            if messages:
+                idle = session.deadline()
+            for partition, run in _runs(messages):
+                if partition not in unfinished:
+                    continue
+                end = unfinished[partition]
+                records, at_end, failure = _until_failure(run)
+                # A former leader may know an earlier end and lack the last records.
+                is_read = at_end >= end or (bool(records) and (records[-1].offset() or 0) >= end - 1)
+                is_enough = on_records(
+                    partition, [m for m in records if (m.offset() or 0) < end] if is_read else records
+                )
+                if failure is not None and not (is_read or is_enough):
+                    denied = failure.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+                    reason = f"the right READ on {partition.topic} is missing" if denied else reason_of(failure)
+                    errors[partition] = Unknown(reason, cause_of(failure))
+                if is_read or is_enough or failure is not None:
+                    del unfinished[partition]
+                    client.pause([ClientPartition(partition.topic, partition.partition)])
+    unread = Unknown(f"no data for {session.timeout_s:.0f} s", Cause.NO_ANSWER)
+    if limit_s is not None and not idle.passed:
+        unread = Unknown(f"not done after {limit_s:.0f} s")
+    return errors | dict.fromkeys(unfinished, unread)
+
+
+def _runs(messages: Iterable[Message]) -> Iterator[tuple[TopicPartition, list[Message]]]:
+    """Yield neighbouring messages of one partition together: few calls for each of millions of records."""
+    for topic, of_topic in groupby(messages, methodcaller("topic")):
+        for number, run in groupby(of_topic, methodcaller("partition")):
+            yield TopicPartition(topic, number), list(run)
+
+
+def _until_failure(messages: list[Message]) -> tuple[list[Message], int, KafkaError | None]:
+    """Split messages of one partition: records, the end that the broker knows (-1: not reached), and the failure.
+
+    Nothing after a failure counts: what it skipped was not read. Errors without a partition, as of
+    the reader's group, never get here.
+    """
+    if all(message.error() is None for message in messages):
+        return messages, -1, None
+    records: list[Message] = []
+    at_end = -1
+    for message in messages:
+        error = message.error()
+        if error is None:
+            records.append(message)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            at_end = message.offset() or 0
+        else:
+            return records, at_end, error
+    return records, at_end, None

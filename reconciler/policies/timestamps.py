@@ -1,0 +1,151 @@
+"""What timestamps of records prove to a time rule, and what else than a group holds its floor back.
+
+The age of a record is its timestamp only if that is plausible. A rule asks for single records once its
+floor is known: `LookupNeeded` says which.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from reconciler.model.block_reason import BlockReason, LookupNeeded, unknown_fact
+from reconciler.model.snapshot import NOT_ASKED, LookupKind, PartitionFacts, RecordLookup, RecordStamp, Unknown
+from reconciler.operations.delete_records import ObservedPartition
+from reconciler.text.formatting import count, format_instant
+
+SEARCHED_OFFSETS = 10_000
+"""How far below a floor its last record is looked for, and how far behind a group may be to prove that it has read all."""
+_OLDEST_MS = 978_307_200_000
+"""2001-01-01. An earlier timestamp is in seconds instead of milliseconds, or made up."""
+_NEWEST = RecordLookup(LookupKind.NEWEST)
+_NO_TIMES = "say last or fromOffset, which need no timestamps"
+_READ = "see that the principal may READ the topic, then plan again; or say last or fromOffset"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRule:
+    """A rule that keeps records from an instant on, in epoch ms.
+
+    `words`: it, in a sentence. `before_ms`: its instant `driftAfter` ago. `answer`: the first offset at
+    or after the instant; None: there is none. `age_ms`: how long it keeps a record; None: for ever.
+    """
+
+    words: str
+    instant_ms: int
+    before_ms: int
+    answer: int | None
+    age_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What keeps a floor from rising, in a sentence. `overdue`: since before `driftAfter`."""
+
+    words: str
+    next_step: str
+    overdue: bool
+
+
+def find_records(facts: PartitionFacts, *lookups: RecordLookup) -> Iterator[RecordStamp | Unknown | None]:
+    """Yield the answer to each lookup. Raises LookupNeeded."""
+    found = [facts.lookups.get(lookup, NOT_ASKED) for lookup in lookups]
+    if needed := tuple(lookup for lookup, answer in zip(lookups, found, strict=True) if answer is NOT_ASKED):
+        raise LookupNeeded(facts.partition, needed)
+    return iter(found)
+
+
+def check_ages(
+    facts: PartitionFacts, seen: ObservedPartition, before_offset: int, rules: Sequence[TimeRule], now_ms: int
+) -> None:
+    """Raise BlockReason unless the records below `before_offset` are provably older than each rule keeps.
+
+    Two records stand for all: the first one, and the last one below the target. Brokers answer a query
+    by timestamp segment by segment, and a segment without timestamps counts as old as its file
+    (LogSegment.largestTimestamp). Where they answered "none", the newest timestamp must say so, too.
+    """
+    if not rules:
+        return
+    unbounded = [rule for rule in rules if rule.answer is None]
+    lookups = [
+        RecordLookup(LookupKind.FIRST, seen.log_start, before_offset),
+        RecordLookup(LookupKind.LAST, max(seen.log_start, before_offset - SEARCHED_OFFSETS), before_offset),
+        *([_NEWEST] if unbounded else []),
+    ]
+    found = list(find_records(facts, *lookups))
+    for answer in found:
+        if isinstance(answer, Unknown):
+            if answer.silent:
+                raise unknown_fact("", answer)
+            reason = f"how old the records below {before_offset} are is not known: {answer.reason}"
+            raise BlockReason("B216", reason, next_step=_READ, unread=True)
+    first, last, newest = (*found, None)[:3]
+    assert not isinstance(first, Unknown)
+    assert not isinstance(last, Unknown)
+    assert not isinstance(newest, Unknown)
+    if first is None:
+        return  # transaction markers and aborted records only
+    if last is None:
+        searched = f"none of the last {SEARCHED_OFFSETS:,} offsets below {before_offset} holds a record"
+        raise BlockReason("B216", f"{searched}, so how old the last one is is not known", next_step=_NO_TIMES)
+    for record in (first, last):
+        if (doubt := _doubt(record.timestamp_ms, now_ms)) is not None:
+            raise BlockReason(
+                "B216", f"the record at offset {record.offset} {doubt}, so its age is not known", next_step=_NO_TIMES
+            )
+    for rule in rules:
+        if last.timestamp_ms >= rule.instant_ms:
+            raise _contradicts(last, rule, before_offset)
+    for rule in unbounded:
+        if newest is not None and newest.timestamp_ms >= rule.instant_ms and newest.offset < seen.last_stable_offset:
+            raise _contradicts(newest, rule, before_offset)
+
+
+def _contradicts(record: RecordStamp, rule: TimeRule, before_offset: int) -> BlockReason:
+    stamp = format_instant(record.timestamp_ms)
+    reason = f"the record at offset {record.offset} is stamped {stamp}, which {rule.words} keeps"
+    return BlockReason(
+        "B216", f"{reason}, and by the brokers' search by time all below {before_offset} is older", next_step=_NO_TIMES
+    )
+
+
+def _doubt(timestamp_ms: int, now_ms: int) -> str | None:
+    """Return why a timestamp is no age; None: it is one."""
+    if timestamp_ms < 0:
+        return "has no timestamp"
+    if timestamp_ms < _OLDEST_MS:
+        return f"is stamped {format_instant(timestamp_ms)}, before 2001 (seconds instead of milliseconds?)"
+    return f"is stamped {format_instant(timestamp_ms)}, later than the scan" if timestamp_ms > now_ms else None
+
+
+def find_hold(facts: PartitionFacts, seen: ObservedPartition, rule: TimeRule) -> Hold | None:
+    """Return what keeps the floor of this rule from rising, other than a group; None: nothing does.
+
+    A busy exactly-once topic always has its last stable offset below the high watermark. An open
+    transaction holds the floor only if the rule would let records above the last stable offset go.
+    Raises LookupNeeded.
+    """
+    end = seen.last_stable_offset
+    if (stamp_ms := facts.future_stamps.get(rule.instant_ms)) is not None and rule.answer is not None:
+        (following,) = find_records(facts, RecordLookup(LookupKind.FIRST, rule.answer + 1, end))
+        until = "" if rule.age_ms is None else f" until {format_instant(stamp_ms + rule.age_ms)}"
+        return Hold(
+            f"the record at offset {rule.answer} is stamped {format_instant(stamp_ms)}, later than the scan, so "
+            f"{rule.words} keeps it and what follows{until}",
+            _NO_TIMES,
+            overdue=isinstance(following, Unknown)
+            or (following is not None and following.timestamp_ms < rule.before_ms),
+        )
+    if seen.high_watermark <= end or (rule.answer is not None and rule.answer < end):
+        return None
+    lookups = (RecordLookup(LookupKind.UNCOMMITTED, instant_ms) for instant_ms in (rule.instant_ms, rule.before_ms))
+    now, before = find_records(facts, *lookups)
+    if isinstance(now, Unknown):
+        raise unknown_fact(f"what follows the last stable offset of {facts.partition}", now)
+    if now is not None and now.offset <= end:
+        return None
+    waiting = (seen.high_watermark if now is None else now.offset) - end
+    return Hold(
+        f"a transaction that is open since offset {end} holds {count(waiting, 'offset')} back that {rule.words} lets go",
+        f"end the transaction: kafka-transactions.sh find-hanging and abort --topic {facts.partition.topic} "
+        f"--partition {facts.partition.partition} --start-offset {end}",
+        overdue=before is None or isinstance(before, Unknown) or before.offset > end,
+    )

@@ -1,0 +1,240 @@
+"""What a record is and how old it is, on real brokers.
+
+A transaction marker is no record, a timestamp that is missing or implausible is no age, and what holds
+a floor back is named.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic, producer_properties
+from reconciler.sandbox.cluster import Cluster
+from tests.command import reconciler
+from tests.e2e import raw_records
+from tests.e2e.raw_records import NO_TIMESTAMP
+from tests.e2e.test_unseen_consumers import read_plan, write_floor
+from tests.kafka_client import open_transaction
+from tests.toolbox import log_start_offsets
+
+pytestmark = pytest.mark.brokers
+
+DAY_MS = 86_400_000
+ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+
+
+@pytest.fixture
+def topic(cluster: Cluster) -> str:
+    """An empty topic of one partition that takes timestamps of the future."""
+    name = f"times-{uuid4().hex[:8]}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(name, configs=ANY_TIME)])
+    return name
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def produce(cluster: Cluster, topic: str, count: int, *, age_ms: int = 0) -> None:
+    stamp = now_ms() - age_ms
+    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x", timestamp_ms=stamp)] * count})
+
+
+def write_transaction(cluster: Cluster, topic: str, count: int, *, commit: bool) -> None:
+    """Write records in one transaction, which ends with a marker."""
+    settings = producer_properties(cluster.bootstrap_servers) | {"transactional.id": f"tx-{uuid4().hex[:8]}"}
+    producer = Producer(settings)
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for _ in range(count):
+        producer.produce(topic, b"x", partition=0)
+    producer.flush(30)
+    if commit:
+        producer.commit_transaction(30)
+    else:
+        producer.abort_transaction(30)
+
+
+def apply_and_read(cluster: Cluster, folder: Path, topic: str) -> int:
+    """Apply the plan of `read_plan` and return the log start of partition 0."""
+    answer = reconciler(folder, "apply", "plan.json")
+    assert answer.returncode == 0, answer.stderr
+    return log_start_offsets(cluster, topic)[0]
+
+
+@pytest.mark.parametrize(
+    ("stamps", "words"),
+    [
+        ([NO_TIMESTAMP] * 10, "has no timestamp"),
+        ([1_732_600_000] * 10, "seconds instead of milliseconds"),
+        ([0] * 10, "before 2001"),
+    ],
+    ids=["none", "seconds", "zero"],
+)
+def test_records_of_an_unknown_age_stay(
+    cluster: Cluster, tmp_path: Path, topic: str, stamps: list[int], words: str
+) -> None:
+    """Brokers call such records older than any instant, and all were written seconds ago."""
+    raw_records.produce(cluster.bootstrap_servers, topic, stamps)
+    produce(cluster, topic, 10)
+    write_floor(tmp_path, cluster, topic, "keep: {newerThan: 7d}")
+    plan = read_plan(tmp_path)
+    (blocked,) = plan["blocked"]
+    assert (plan["actions"], blocked["code"]) == ([], "B216")
+    assert words in blocked["reason"]
+    assert "offset 0" in blocked["reason"]
+    assert "last or fromOffset" in blocked["next_step"]
+
+
+def test_the_last_record_below_the_floor_is_looked_at_too(cluster: Cluster, tmp_path: Path, topic: str) -> None:
+    """Old records come first, and behind them lie records without a timestamp."""
+    produce(cluster, topic, 10, age_ms=30 * DAY_MS)
+    raw_records.produce(cluster.bootstrap_servers, topic, [NO_TIMESTAMP] * 10)
+    produce(cluster, topic, 10)
+    write_floor(tmp_path, cluster, topic, "keep: {newerThan: 7d}")
+    (blocked,) = read_plan(tmp_path)["blocked"]
+    assert "the record at offset 19 has no timestamp" in blocked["reason"]
+
+
+def test_a_rule_without_times_needs_no_timestamps(cluster: Cluster, tmp_path: Path, topic: str) -> None:
+    """The way out that the block names."""
+    raw_records.produce(cluster.bootstrap_servers, topic, [NO_TIMESTAMP] * 20)
+    write_floor(tmp_path, cluster, topic, "keep: {last: 5}")
+    assert len(read_plan(tmp_path)["actions"]) == 1
+    assert apply_and_read(cluster, tmp_path, topic) == 15
+
+
+def test_old_records_still_go(cluster: Cluster, tmp_path: Path, topic: str) -> None:
+    """Also those whose batch is larger than what one fetch of a partition asks for."""
+    stamp = now_ms() - 30 * DAY_MS
+    client.produce(
+        cluster.bootstrap_servers, topic, {0: [Record(bytes(200_000), timestamp_ms=stamp) for _ in range(5)]}
+    )
+    produce(cluster, topic, 5)
+    write_floor(tmp_path, cluster, topic, "keep: {newerThan: 7d}")
+    assert len(read_plan(tmp_path)["actions"]) == 1
+    assert apply_and_read(cluster, tmp_path, topic) == 5
+
+
+def test_a_marker_behind_a_group_is_no_record(cluster: Cluster, tmp_path: Path, topic: str) -> None:
+    """The group at 50 has read everything below 51, in the plan and right before the request."""
+    write_transaction(cluster, topic, 50, commit=True)
+    client.commit(cluster.bootstrap_servers, f"{topic}-group", {(topic, 0): 50})
+    write_floor(tmp_path, cluster, topic, "keep: {last: 1}")
+    produce(cluster, topic, 1)
+    (action,) = read_plan(tmp_path)["actions"]
+    assert (action["request"]["before_offset"], action["empty_tail"]) == (51, 1)
+    assert apply_and_read(cluster, tmp_path, topic) == 51
+
+
+def test_aborted_records_are_no_records(cluster: Cluster, tmp_path: Path, topic: str) -> None:
+    """No read-committed consumer is given them."""
+    produce(cluster, topic, 10)
+    client.commit(cluster.bootstrap_servers, f"{topic}-group", {(topic, 0): 10})
+    write_transaction(cluster, topic, 20, commit=False)
+    produce(cluster, topic, 1)
+    write_floor(tmp_path, cluster, topic, "keep: {last: 1}")
+    assert len(read_plan(tmp_path)["actions"]) == 1
+    assert apply_and_read(cluster, tmp_path, topic) == 31
+
+
+@pytest.mark.parametrize("consumers", ["block", "clamp"])
+def test_a_lag_of_one_record_counts(cluster: Cluster, tmp_path: Path, topic: str, consumers: str) -> None:
+    """One committed record lies between markers and aborted ones."""
+    write_transaction(cluster, topic, 50, commit=True)
+    client.commit(cluster.bootstrap_servers, f"{topic}-group", {(topic, 0): 50})
+    write_transaction(cluster, topic, 20, commit=False)  # 51 to 70, and a marker
+    produce(cluster, topic, 1)  # 72
+    write_transaction(cluster, topic, 5, commit=True)
+    write_floor(tmp_path, cluster, topic, f"keep: {{last: 1}}, consumers: {consumers}")
+    plan = read_plan(tmp_path)
+    if consumers == "block":
+        (blocked,) = plan["blocked"]
+        assert blocked["code"] == "B204"
+        assert "would skip 6 records below 78" in blocked["reason"]
+    else:
+        assert apply_and_read(cluster, tmp_path, topic) == 72
+
+
+def test_a_busy_transactional_topic_is_not_held(cluster: Cluster, tmp_path: Path, topic: str) -> None:
+    """The transaction's own record is young, so the rule would stop there anyway."""
+    produce(cluster, topic, 10, age_ms=30 * DAY_MS)
+    with open_transaction(cluster.bootstrap_servers, topic, [0], transactional_id=f"tx-{topic}"):
+        produce(cluster, topic, 10, age_ms=30 * DAY_MS)
+        write_floor(tmp_path, cluster, topic, "keep: {newerThan: 7d}")
+        (action,) = read_plan(tmp_path)["actions"]
+        assert "transaction" not in action["reason"]
+        assert apply_and_read(cluster, tmp_path, topic) == 10
+        plan = read_plan(tmp_path)
+        assert (plan["blocked"], plan["waiting"]) == ([], [])
+
+
+@contextmanager
+def hanging(cluster: Cluster, topic: str) -> Iterator[None]:
+    """Hold a transaction open whose records are old, before other old records."""
+    settings = producer_properties(cluster.bootstrap_servers) | {
+        "transactional.id": f"tx-{topic}",
+        "transaction.timeout.ms": 600_000,
+    }
+    producer = Producer(settings)
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"undecided", partition=0, timestamp=now_ms() - 30 * DAY_MS)
+    producer.flush(30)
+    try:
+        yield
+    finally:
+        producer.abort_transaction(30)
+
+
+@pytest.mark.parametrize(("drift_after", "is_overdue"), [("1h", True), ("60d", False)])
+def test_a_hanging_transaction_is_drift_once_overdue(
+    cluster: Cluster, tmp_path: Path, topic: str, drift_after: str, is_overdue: bool
+) -> None:
+    """Drift said "in sync" while 500 records of 30 days lay behind it."""
+    with hanging(cluster, topic):
+        produce(cluster, topic, 500, age_ms=30 * DAY_MS)
+        produce(cluster, topic, 5)
+        write_floor(tmp_path, cluster, topic, f"keep: {{newerThan: 7d}}, driftAfter: {drift_after}")
+        plan = read_plan(tmp_path)
+        (decision,) = plan["blocked"] if is_overdue else plan["waiting"]
+        assert "since offset 0 holds 501 offsets back" in decision["reason"]
+        assert reconciler(tmp_path, "drift").returncode == (2 if is_overdue else 0)
+    assert len(read_plan(tmp_path)["actions"]) == 1
+
+
+@pytest.mark.parametrize(("drift_after", "is_overdue"), [("1h", True), ("60d", False)])
+def test_a_stamp_of_the_future_is_named(
+    cluster: Cluster, tmp_path: Path, topic: str, drift_after: str, is_overdue: bool
+) -> None:
+    """One record in microseconds keeps what follows for 56,000 years."""
+    raw_records.produce(cluster.bootstrap_servers, topic, [now_ms() * 1_000])
+    produce(cluster, topic, 500, age_ms=30 * DAY_MS)
+    write_floor(tmp_path, cluster, topic, f"keep: {{newerThan: 7d}}, driftAfter: {drift_after}")
+    plan = read_plan(tmp_path)
+    (decision,) = plan["blocked"] if is_overdue else plan["waiting"]
+    assert "the record at offset 0 is stamped" in decision["reason"]
+    assert "later than the scan" in decision["reason"]
+    assert reconciler(tmp_path, "drift").returncode == (2 if is_overdue else 0)
+
+
+def test_another_rule_that_holds_the_floor_is_no_future(cluster: Cluster, tmp_path: Path, topic: str) -> None:
+    """`last` keeps everything, so the stamp decides nothing."""
+    raw_records.produce(cluster.bootstrap_servers, topic, [now_ms() + 3_600_000])
+    write_floor(tmp_path, cluster, topic, "keep: {newerThan: 7d, last: 100}")
+    plan = read_plan(tmp_path)
+    assert (plan["blocked"], plan["waiting"], plan["summary"]["satisfied"]) == ([], [], 1)
+
+
+def test_a_plan_needs_read_only_where_it_looks(cluster: Cluster, tmp_path: Path, topic: str) -> None:
+    """A floor that nothing holds back and that counts offsets looks up no record."""
+    produce(cluster, topic, 10)
+    write_floor(tmp_path, cluster, topic, "keep: {last: 5}")
+    answer = reconciler(tmp_path, "plan", "--out", "plan.json")
+    assert "looking up records" not in answer.stderr

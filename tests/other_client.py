@@ -1,0 +1,91 @@
+"""Commits through kafka-python, and their records in `__consumer_offsets`, read byte by byte.
+
+The client of the program writes a NUL byte behind the metadata of a commit, and reads metadata
+beyond its end. Its own words about metadata would prove nothing.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping
+from io import BytesIO
+
+from confluent_kafka import Consumer, TopicPartition
+from kafka import KafkaAdminClient
+from kafka import TopicPartition as Partition
+from kafka.errors import NoError
+from kafka.structs import OffsetAndMetadata
+
+from reconciler.sandbox.client import DebugLogger, consumer_properties, wait_until
+
+LOG = "__consumer_offsets"
+
+Offsets = Mapping[tuple[str, int], tuple[int, str | None]]
+"""Offset and metadata by topic and partition."""
+
+
+def commit(servers: str, groups: Mapping[str, Offsets]) -> None:
+    """Commit offsets with metadata for groups without members."""
+    admin = KafkaAdminClient(bootstrap_servers=servers.split(","))
+    try:
+        for group, offsets in groups.items():
+            request = {
+                Partition(*at): OffsetAndMetadata(offset, metadata, -1) for at, (offset, metadata) in offsets.items()
+            }
+            wait_until(
+                lambda group=group, request=request: (  # type: ignore[misc]
+                    set(admin.alter_group_offsets(group, request).values()) == {NoError}
+                ),
+                30,
+                f"the commits of {group}",
+            )
+    finally:
+        admin.close()
+
+
+def logged_commits(servers: str) -> dict[str, dict[tuple[str, int], tuple[int, bytes]]]:
+    """Offset and metadata of the newest commit record of each group and partition; none for a tombstone."""
+    groups: dict[str, dict[tuple[str, int], tuple[int, bytes]]] = {}
+    for key, value in _records(servers):
+        if key[:2] not in (b"\0\0", b"\0\1"):
+            continue
+        fields = BytesIO(key[2:])
+        group, topic = (fields.read(*struct.unpack(">h", fields.read(2))).decode() for _ in range(2))
+        at = topic, *struct.unpack(">i", fields.read(4))
+        if value is None:
+            groups.get(group, {}).pop(at, None)
+        else:
+            groups.setdefault(group, {})[at] = _commit_of(value)
+    return groups
+
+
+def _commit_of(value: bytes) -> tuple[int, bytes]:
+    """OffsetCommitValue of Kafka: a compact string since version 4, and a leader epoch since 3."""
+    version, offset = struct.unpack_from(">hq", value)
+    fields = BytesIO(value[14 if version >= 3 else 10 :])
+    if version < 4:
+        return offset, fields.read(*struct.unpack(">h", fields.read(2)))
+    size = shift = 0
+    while (byte := fields.read(1)[0]) >= 0x80:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+    return offset, fields.read((size | byte << shift) - 1)
+
+
+def _records(servers: str) -> Iterator[tuple[bytes, bytes | None]]:
+    """Key and value of each record that is there now, the aborted ones included."""
+    properties = consumer_properties(servers, "-") | {
+        "isolation.level": "read_uncommitted",
+        "enable.partition.eof": True,
+    }
+    consumer = Consumer(properties, logger=DebugLogger())
+    try:
+        partitions = consumer.list_topics(LOG, timeout=30).topics[LOG].partitions
+        consumer.assign([TopicPartition(LOG, number, 0) for number in partitions])
+        unfinished = set(partitions)
+        while unfinished:
+            for message in consumer.consume(10_000, 0.5):
+                if message.error() is not None:
+                    unfinished.discard(message.partition())
+                else:
+                    yield message.key(), message.value()
+    finally:
+        consumer.close()

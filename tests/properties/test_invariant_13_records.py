@@ -1,0 +1,54 @@
+"""Invariant 13: a group is behind a target only if a record lies between its position and the target.
+
+A record is what a read-committed consumer is given: transaction markers and aborted records are none.
+The same holds for the check right before the request.
+"""
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reconciler.model.plan import Blocked
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.observation import Observation
+from reconciler.plan import planner
+from tests.strategies.facts import NOW_MS, cluster, floor, group, reader, snapshot, topic
+from tests.strategies.logs import Log, logs
+
+OFTEN = settings(max_examples=max(200, settings.default.max_examples))
+NO_LIMITS = {"recordsPercentPerTopic": 100, "recordsPercent": 100}
+
+
+@OFTEN
+@given(logs(), st.integers(0, 15), st.integers(1, 3), st.sampled_from(["block", "clamp"]))
+def test_a_group_is_behind_by_records_only(log: Log, position: int, last: int, consumers: str) -> None:
+    position = min(position, len(log.entries))
+    facts = log.facts((), readers=(reader("billing", position),))
+    policy = floor(keep={"last": last}, consumers=consumers, driftAfter="1s")
+    facts = replace(facts, offsets_at=dict.fromkeys(policy.spec.instants_ms(NOW_MS)))
+    target = log.stable - last
+    if target <= log.log_start:
+        return
+    behind = log.records(max(position, log.log_start), target)
+    planned = planner.plan(
+        cluster=cluster(limits=NO_LIMITS),
+        policies=[policy],
+        waivers=(),
+        snapshot=snapshot(facts, topic(), group("billing")),
+    )
+    (decision,) = planned.decisions
+    if behind and (consumers == "block" or behind[0].offset == log.log_start):
+        assert isinstance(decision, Blocked), decision
+        assert decision.code == "B204"
+        return
+    assert isinstance(decision, DeleteRecords), decision
+    assert decision.before_offset == (behind[0].offset if behind else target)
+    seen = Observation.before_request(
+        now_ms=NOW_MS, partitions={facts.partition: replace(facts, readers_below=facts.high_watermark)}
+    )
+    assert decision.recheck(seen) is None
+    moved_back = replace(facts, readers=(reader("billing", max(0, position - 1)),), readers_below=facts.high_watermark)
+    failure = decision.recheck(Observation.before_request(now_ms=NOW_MS, partitions={facts.partition: moved_back}))
+    if log.records(max(position - 1, log.log_start), decision.before_offset):
+        assert failure is not None

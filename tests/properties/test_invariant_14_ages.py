@@ -1,0 +1,70 @@
+"""Invariant 14: a time rule deletes no record whose age a lookup finds to be unknown or too young.
+
+And a floor that anything holds back, such as an open transaction or a timestamp of the future, is never
+called in sync.
+"""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reconciler.model.plan import Blocked, Decision, Satisfied, Waiting
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.plan import planner
+from tests.strategies.facts import DAY, NOW_MS, cluster, floor, snapshot, topic
+from tests.strategies.logs import Log, logs
+
+OFTEN = settings(max_examples=max(200, settings.default.max_examples))
+NO_LIMITS = {"recordsPercentPerTopic": 100, "recordsPercent": 100}
+YEAR_2001_MS = 978_307_200_000
+INSTANT_MS = NOW_MS - 7 * DAY
+
+
+def decide(log: Log, **spec: object) -> Decision:
+    policy = floor(keep={"newerThan": "7d"}, **spec)
+    planned = planner.plan(
+        cluster=cluster(limits=NO_LIMITS),
+        policies=[policy],
+        waivers=(),
+        snapshot=snapshot(log.facts(policy.spec.instants_ms(NOW_MS)), topic()),
+    )
+    (decision,) = planned.decisions
+    return decision
+
+
+@OFTEN
+@given(logs())
+def test_what_goes_is_provably_old(log: Log) -> None:
+    """The first record and the last one, and every record up to a young one where brokers find none."""
+    decision = decide(log)
+    if not isinstance(decision, DeleteRecords):
+        return
+    gone = log.records(log.log_start, decision.before_offset)
+    for record in (*gone[:1], *gone[-1:]):
+        assert YEAR_2001_MS <= record.timestamp_ms < INSTANT_MS, record
+    assert all(record.timestamp_ms < INSTANT_MS for record in gone)
+
+
+@OFTEN
+@given(logs(), st.sampled_from(["1s", "1h", "60d"]))
+def test_a_floor_that_is_held_is_not_in_sync(log: Log, drift_after: str) -> None:
+    """Whatever record it stops at: one of the future, or one of an open transaction before old ones."""
+    decision = decide(log, driftAfter=drift_after)
+    stop = log.offset_at(INSTANT_MS, end=log.stable)
+    future = stop is not None and log.entries[stop][1] > NOW_MS
+    uncommitted = log.offset_at(INSTANT_MS, end=len(log.entries))
+    transaction = log.stable < len(log.entries) and stop is None and (uncommitted is None or uncommitted > log.stable)
+    if future or transaction:
+        assert not isinstance(decision, Satisfied)
+        if not isinstance(decision, DeleteRecords):
+            assert isinstance(decision, Waiting) or decision.code in ("B216", "B217")
+    elif not isinstance(decision, DeleteRecords | Blocked):
+        assert isinstance(decision, Satisfied), "a busy topic without old records is not held"
+
+
+@given(logs(stamps=st.sampled_from([NOW_MS - days * DAY for days in (8, 30)])))
+def test_old_records_go(log: Log) -> None:
+    """The invariant is not empty: with plausible timestamps everything old goes."""
+    decision = decide(log)
+    if log.stable > log.log_start:
+        assert isinstance(decision, DeleteRecords)
+        assert decision.before_offset == log.stable

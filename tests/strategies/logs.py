@@ -1,0 +1,87 @@
+"""Logs of one partition with records, markers, aborted and open transactions, and what brokers say of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from hypothesis import strategies as st
+
+from reconciler.model.snapshot import LookupKind, PartitionFacts, RecordLookup, RecordStamp
+from tests.strategies.facts import DAY, NOW_MS, SECOND, partition
+
+NONE, SECONDS, MICROSECONDS = -1, NOW_MS // 1_000, NOW_MS * 1_000
+
+
+class Entry(Enum):
+    """What is at an offset."""
+
+    RECORD = "a record"
+    MARKER = "a transaction marker"
+    ABORTED = "a record of an aborted transaction"
+
+
+@dataclass(frozen=True)
+class Log:
+    """Entries with their timestamps from offset 0 on. `stable`: the last stable offset."""
+
+    entries: tuple[tuple[Entry, int], ...]
+    log_start: int
+    stable: int
+
+    def records(self, start: int, end: int) -> list[RecordStamp]:
+        """The records that a read-committed consumer is given from `start` to before `end`."""
+        entries = enumerate(self.entries[: min(end, self.stable)])
+        return [RecordStamp(at, ms) for at, (entry, ms) in entries if at >= start and entry is Entry.RECORD]
+
+    def offset_at(self, instant_ms: int, *, end: int) -> int | None:
+        """As a broker answers: markers and aborted records count."""
+        found = (at for at, (_entry, ms) in enumerate(self.entries[:end]) if at >= self.log_start and ms >= instant_ms)
+        return next(found, None)
+
+    def facts(self, instants_ms: Sequence[int], **facts: Any) -> PartitionFacts:
+        """What a scan reads of this log, with an answer to each lookup."""
+        offsets = {instant: self.offset_at(instant, end=self.stable) for instant in instants_ms}
+        stamps = {instant: self.entries[at][1] for instant, at in offsets.items() if at is not None}
+        return partition(
+            log_start=self.log_start,
+            last_stable_offset=self.stable,
+            high_watermark=len(self.entries),
+            offsets_at=offsets,
+            readers_below=self.stable,
+            future_stamps={instant: ms for instant, ms in stamps.items() if ms > NOW_MS},
+            lookups=_Answers(self),
+            **facts,
+        )
+
+
+class _Answers(dict[RecordLookup, Any]):
+    def __init__(self, log: Log) -> None:
+        super().__init__()
+        self.log = log
+
+    def get(self, lookup: RecordLookup, _default: object = None) -> RecordStamp | None:
+        log, entries = self.log, self.log.entries
+        if lookup.kind is LookupKind.NEWEST:
+            newest = max(range(log.log_start, len(entries)), key=lambda at: entries[at][1], default=None)
+            return None if newest is None else RecordStamp(newest, entries[newest][1])
+        if lookup.kind is LookupKind.UNCOMMITTED:
+            offset = log.offset_at(lookup.start, end=len(entries))
+            return None if offset is None else RecordStamp(offset, entries[offset][1])
+        found = log.records(lookup.start, lookup.end)
+        return (found[0] if lookup.kind is LookupKind.FIRST else found[-1]) if found else None
+
+
+@st.composite
+def logs(draw: st.DrawFn, *, stamps: st.SearchStrategy[int] | None = None) -> Log:
+    """Draw a log of up to 15 offsets: mostly old records, with exceptions that matter at either end."""
+    old = st.sampled_from([NOW_MS - days * DAY for days in (8, 30)])
+    others = st.sampled_from([NONE, 0, SECONDS, MICROSECONDS, NOW_MS + SECOND, *(NOW_MS - d * DAY for d in (1, 7))])
+    kind = st.sampled_from([Entry.RECORD, *Entry])
+    entry = st.tuples(kind, st.one_of(old, others) if stamps is None else stamps)
+    old_entry = st.tuples(kind, old if stamps is None else stamps)
+    head, middle, tail = (draw(st.lists(part, min_size=1, max_size=5)) for part in (entry, old_entry, entry))
+    entries = (*head, *middle, *tail)
+    stable = draw(st.integers(len(head) + len(middle), len(entries)))
+    log_start = draw(st.one_of(st.integers(0, len(head) - 1), st.just(stable)))
+    return Log(entries, log_start, stable)

@@ -1,0 +1,130 @@
+"""What a time rule and a lag make of records that were looked up, or could not be."""
+
+from typing import Any
+
+import pytest
+
+from reconciler.model.plan import Blocked, Undecided, Waiting
+from reconciler.model.snapshot import Cause, LookupKind, PartitionFacts, RecordLookup, RecordStamp, Unknown
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.plan.planner import asked_lookups
+from tests.strategies.facts import (
+    DAY,
+    LONG_AGO_MS,
+    NOW_MS,
+    OldRecords,
+    floor,
+    partition,
+    planned,
+    reader,
+    snapshot,
+    topic,
+)
+
+WEEK = {7 * DAY: 50, 8 * DAY: 40}
+NO_RIGHT = Unknown("the right READ on orders is missing")
+FIRST, LAST = RecordLookup(LookupKind.FIRST, 0, 50), RecordLookup(LookupKind.LAST, 0, 50)
+NEWEST = RecordLookup(LookupKind.NEWEST)
+
+
+def decide(facts: PartitionFacts, keep: dict[str, Any] | None = None, **spec: Any) -> Any:
+    (decision,) = planned(floor(keep=keep or {"newerThan": "7d"}, **spec), snapshot(facts, topic())).decisions
+    return decision
+
+
+def looked_up(answers: dict[RecordLookup, RecordStamp | Unknown | None], **facts: Any) -> PartitionFacts:
+    return partition(at=WEEK, lookups=OldRecords(answers), **facts)
+
+
+@pytest.mark.parametrize("lookup", [FIRST, LAST])
+def test_a_record_that_could_not_be_read_blocks_a_time_rule(lookup: RecordLookup) -> None:
+    """Without READ on the topic, as principals of earlier versions."""
+    decision = decide(looked_up({lookup: NO_RIGHT}))
+    assert isinstance(decision, Blocked)
+    assert (decision.code, decision.unread) == ("B216", True)
+    assert "READ on orders" in decision.reason
+
+
+def test_a_silent_broker_is_named_as_for_every_fact() -> None:
+    """The subjects that wait for it fold into one line."""
+    silent = Unknown("broker 2 does not answer", Cause.SILENT_BROKER)
+    decision = decide(looked_up({FIRST: silent}))
+    assert (decision.code, decision.reason) == ("B109", "broker 2 does not answer")
+
+
+def test_a_long_stretch_without_a_record_proves_no_age() -> None:
+    """None of the last 10,000 offsets holds a record, though there are older ones."""
+    decision = decide(looked_up({LAST: None}))
+    assert decision.code == "B216"
+    assert "10,000 offsets below 50" in decision.reason
+
+
+def test_a_range_without_any_record_may_go() -> None:
+    """Only markers and aborted records are lost."""
+    assert isinstance(decide(looked_up({FIRST: None, LAST: None})), DeleteRecords)
+
+
+def test_the_newest_timestamp_contradicts_an_answer_of_none() -> None:
+    """A segment without timestamps ends a broker's search by time."""
+    none = {7 * DAY: None, 8 * DAY: None}
+    lookups = {NEWEST: RecordStamp(60, NOW_MS - DAY)}
+    decision = decide(partition(at=none, lookups=OldRecords(lookups)))
+    assert decision.code == "B216"
+    assert "offset 60" in decision.reason
+    above = {NEWEST: RecordStamp(100, NOW_MS - DAY)}
+    assert isinstance(decide(partition(at=none, lookups=OldRecords(above))), DeleteRecords)
+
+
+def test_what_is_not_looked_up_is_asked_once_and_blocks_until_then() -> None:
+    """Never an action on a question without an answer."""
+    plan = planned(floor(keep={"newerThan": "7d"}), snapshot(partition(at=WEEK, lookups={}), topic()))
+    (decision,) = plan.decisions
+    assert isinstance(decision, Undecided)
+    assert decision.unread
+    assert asked_lookups(plan.decisions) == {decision.partition: (FIRST, LAST)}
+
+
+def test_a_lag_that_could_not_be_looked_up_stays_a_lag() -> None:
+    """The block says which right is missing."""
+    lookup = RecordLookup(LookupKind.FIRST, 80, 90)
+    facts = partition(at={DAY: 100}, readers=(reader("billing", 80),), lookups=OldRecords({lookup: NO_RIGHT}))
+    decision = decide(facts, {"last": 10})
+    assert decision.code == "B204"
+    assert "would skip 10 records below 90" in decision.reason
+    assert "READ on orders" in decision.reason
+
+
+def test_a_group_far_behind_is_not_looked_up() -> None:
+    """More than 10,000 offsets are not read, so none of them is asked for."""
+    facts = partition(at={DAY: 20_000}, end=20_000, readers=(reader("billing", 0),), lookups={})
+    assert decide(facts, {"last": 1}).code == "B204"
+
+
+def test_ignore_looks_up_no_lag() -> None:
+    """What a group skips is an upper bound there."""
+    facts = partition(at={DAY: 100}, readers=(reader("billing", 80),), lookups={})
+    (skip,) = decide(facts, {"last": 10}, consumers="ignore").skips
+    assert skip == ("billing", 10)
+
+
+@pytest.mark.parametrize(
+    ("following", "is_overdue"),
+    [
+        (RecordStamp(6, LONG_AGO_MS), True),
+        (RecordStamp(6, NOW_MS - 7 * DAY - 1), False),
+        (RecordStamp(6, NOW_MS + DAY), False),
+        (None, False),
+        (NO_RIGHT, True),
+    ],
+    ids=["old", "not yet overdue", "of the future, too", "none", "unread"],
+)
+def test_a_stamp_of_the_future_blocks_once_what_follows_is_overdue(
+    following: RecordStamp | Unknown | None, is_overdue: bool
+) -> None:
+    """In doubt it blocks."""
+    instants = {NOW_MS - 7 * DAY: NOW_MS + DAY, NOW_MS - 8 * DAY: NOW_MS + DAY}
+    lookups = {RecordLookup(LookupKind.FIRST, 6, 100): following}
+    facts = partition(at={7 * DAY: 5, 8 * DAY: 5}, log_start=5, future_stamps=instants, lookups=OldRecords(lookups))
+    decision = decide(facts)
+    assert isinstance(decision, Blocked if is_overdue else Waiting)
+    assert "until 2026-11-29T10:00:00Z" in decision.reason
