@@ -67,9 +67,12 @@ class FakeGateway:
     def read_consumers(self, topics: Collection[str], _log_starts: Mapping[int, int]) -> Consumers:
         return Consumers(groups={}, commits={topic: {} for topic in topics})
 
-    def read_groups(self, groups: Sequence[str], *, removed: Collection[str] = ()) -> Mapping[str, GroupFacts]:
+    def read_groups(
+        self, groups: Sequence[str], *, removed: Collection[str] = (), hidden: bool = False
+    ) -> Mapping[str, GroupFacts]:
         assert not groups
         assert not removed
+        assert not hidden
         return {}
 
     def read_commit_log(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:

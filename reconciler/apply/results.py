@@ -13,7 +13,7 @@ from typing import Literal
 from reconciler.atomic_file import write_file
 from reconciler.codec import Codec, Schema, compare, document, is_newer
 from reconciler.errors import UsageError
-from reconciler.model.bounds import InstantMs, Int64, Total
+from reconciler.model.bounds import OMIT_DEFAULT, InstantMs, Int64, Total
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset
@@ -52,7 +52,7 @@ class ResultRow:
     """What became of one action: why in words, the broker's error name, and what the cluster showed
     afterwards (null: not read).
 
-    `sends` and all that follow: as in `Outcome`.
+    `sends` and all that follow: as in `Outcome`; `caveat`: of the action.
     """
 
     address: Address
@@ -67,6 +67,7 @@ class ResultRow:
     removed_max: Total
     low_watermark: Int64 | None
     removed_offsets: tuple[CommittedOffset, ...] | None
+    caveat: str = field(default="", metadata=OMIT_DEFAULT)
 
 
 _HEADER = Codec(ResultsHeader)
@@ -208,4 +209,6 @@ def _row(outcome: Outcome | ResultRow) -> ResultRow:
         return outcome
     action = outcome.action
     copied = {name: getattr(outcome, name) for name in _OF_OUTCOME}
-    return ResultRow(address=action.address, operation=action.OPERATION, request=action.request(), **copied)
+    return ResultRow(
+        address=action.address, operation=action.OPERATION, request=action.request(), caveat=action.caveat, **copied
+    )

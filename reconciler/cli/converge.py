@@ -218,7 +218,9 @@ class _Cluster:
             show_applied(applied, self.settings, unwritten)
         codes.add(applied.header.exit_code or max(unwritten, default=ExitCode.DONE))
         self.last_purge = _describe_purge(applied) or self.last_purge
-        self.blocked = f"{sum(isinstance(decision, Blocked) for decision in applied.plan.decisions):,} blocked"
+        refused = [verdict.id for verdict in applied.plan.refused]
+        limits = f"refused by {', '.join(refused)}, " if refused else ""
+        self.blocked = f"{limits}{sum(isinstance(d, Blocked) for d in applied.plan.decisions):,} blocked"
         self.has_written = self.has_written or any(map(may_have_written, applied.outcomes))
         return applied.plan
 

@@ -46,6 +46,8 @@ _ONE_TOPIC_ID = b"\1\0\x10"
 _COMMIT_MS, _TOPIC_ID = slice(15, 23), slice(26, 42)
 # Big-endian times compare like their numbers, unless they are negative, which starts here.
 _NEGATIVE = b"\x80"
+_STREAMS_MEMBER = 19
+"""Key type of a member of a Streams group. It is set as long as the member belongs to the group (KIP-1071)."""
 _COLUMNS = (Message.key, Message.value, Message.timestamp, Message.offset)
 
 _BY_EVIDENCE = (
@@ -104,9 +106,9 @@ def read_commit_log(
     committed under it (`topic_id` None: by a value version without ids). Those with `log_partition`:
     the newest commit of a group, if its record lies at or above the offset in `stable_ends`, on topics of
     `pending_of`. Group only: its newest activity, where its newest record is, the type that its records
-    suggest, whether any of its keys is still set, the number of set commit keys, and the topics that a
-    share group may read. Neither: one partition of the log, with its numbers of records, skipped (unknown
-    key types) and malformed ones (`garbled`), its end, or an error.
+    suggest, whether any of its keys is still set, the number of set commit keys, of members if it is a
+    Streams group, and the topics that a share group may read. Neither: one partition of the log, with its
+    numbers of records, skipped (unknown key types) and malformed ones (`garbled`), its end, or an error.
 
     Never raises for a broker that is away. `origins`: by topic, the groups of whose commits the topic
     ids are needed; None: of all. `topic_ids`: the present ones of some topics, of which commits of every group
@@ -291,6 +293,7 @@ class Reduction:
                 "seems": _group_type(known).value,
                 "live": bool(live),
                 "commit_keys": sum(state.is_commit for state in live),
+                "members": sum(state.key.version == _STREAMS_MEMBER and state.value is not None for state in known),
                 **_subscription(known),
             }
 

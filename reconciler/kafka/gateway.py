@@ -79,13 +79,22 @@ class KafkaGateway:
         except (*_FAILURES, KafkaException) as error:
             return Consumers(groups={}, commits={}, incomplete=Unknown(str(error)))
 
-    def read_groups(self, groups: Sequence[str], *, removed: Collection[str] = ()) -> Mapping[str, GroupFacts]:
+    def read_groups(
+        self, groups: Sequence[str], *, removed: Collection[str] = (), hidden: bool = False
+    ) -> Mapping[str, GroupFacts]:
         requested = sorted(set(groups))
         if not requested:
             return {}
         deadline = self.session.deadline()
         try:
-            return read_groups(self.session, requested, cluster_id=self._cluster_id, deadline=deadline, removed=removed)
+            return read_groups(
+                self.session,
+                requested,
+                cluster_id=self._cluster_id,
+                deadline=deadline,
+                removed=removed,
+                hidden=hidden,
+            )
         except _FAILURES as error:
             return {group: unknown_group(group, Unknown(str(error))) for group in requested}
 

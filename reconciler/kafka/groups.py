@@ -101,6 +101,7 @@ def read_groups(
     cluster_id: str | None,
     deadline: Deadline,
     removed: Collection[str] = (),
+    hidden: bool = False,
 ) -> dict[str, GroupFacts]:
     """Listing, state and commits of some groups.
 
@@ -109,8 +110,8 @@ def read_groups(
     have answered: each removed its group. The listing has the type and state of a listed group, so
     its coordinator answers only for the commits. Unless `cluster_id` is None, every fact is Unknown
     where another cluster answers, or one that does not tell its id: the same name there is another
-    group. While the brokers list their groups, a worker process connects to them. Raises
-    ClusterUnreachable.
+    group. While the brokers list their groups, a worker process connects to them. `hidden`: list
+    also those that only the old call shows, which describes each of them. Raises ClusterUnreachable.
     """
     listing_deadline = Deadline.after(deadline.remaining_s * _LISTING_SHARE)
     asked = len(requested) - len(removed)
@@ -120,11 +121,12 @@ def read_groups(
         with suppress(ClusterUnreachable):  # no thread can be started; the first request opens them
             opening.append(submit(connect))
     try:
-        listing = list_groups(session, hidden=False, only=frozenset(requested), deadline=listing_deadline)
+        listing = list_groups(session, hidden=hidden, only=frozenset(requested), deadline=listing_deadline)
     finally:
         wait(opening, timeout=listing_deadline.remaining_s)
     if (elsewhere := listing.check_cluster(cluster_id)) is not None:
         return {group: unknown_group(group, elsewhere) for group in requested}
+    incomplete = listing.hidden_unread if hidden and listing.incomplete is None else listing.incomplete
     removed = frozenset(removed).difference(listing.groups)
     listed = {group: None for group in requested if group in listing.groups}
     uncertain = tuple(
@@ -142,12 +144,12 @@ def read_groups(
     facts = {}
     for group in requested:
         if group in listed:
-            known = listing.groups[group]
+            known = replace(listing.groups[group], listed=True)
             state = states.get(group, NO_ANSWER) if group in uncertain else known.state
             facts[group] = _with_commits(known, state, offsets.get(group, NO_ANSWER), topic_ids)
         else:
             state = GroupState.DEAD if group in removed else states.get(group, NO_ANSWER)
-            facts[group] = _unlisted(group, listing.incomplete, state)
+            facts[group] = _unlisted(group, incomplete, state)
     return facts
 
 

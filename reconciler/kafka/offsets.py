@@ -45,7 +45,7 @@ _GONE_PATIENCE_S = 5.0
 class OffsetsRequest:
     """Partitions of one topic and one leader, with the same offsets requested of each.
 
-    `full` False: log start and high watermark only. `instants` in epoch ms need `full`.
+    `full` False: log start and last stable offset only. `instants` in epoch ms need `full`.
     """
 
     topic: str
@@ -57,7 +57,7 @@ class OffsetsRequest:
     @property
     def ends(self) -> tuple[str, ...]:
         """The offsets that are requested by name."""
-        return (*Watermarks._fields, STABLE_END) if self.full else Watermarks._fields
+        return (*Watermarks._fields, STABLE_END) if self.full else (LOG_START, STABLE_END)
 
     def query(self, what: Moment, number: int) -> "OffsetQuery":
         """The query for one offset of one partition."""

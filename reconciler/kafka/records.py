@@ -52,6 +52,8 @@ _SINGLE: Settings = {
     "max.partition.fetch.bytes": 64 * 1024,
     "fetch.max.bytes": 16 * 1024 * 1024,
     "queued.min.messages": 1,
+    # The queue is that of all partitions, and a fetch that finds it full waits for a second otherwise.
+    "fetch.queue.backoff.ms": 10,
     "isolation.level": "read_committed",
 }
 
@@ -170,6 +172,7 @@ def _read_ranges(
             messages = client.consume(_BATCH, _SLICE_S)
             if messages:
                 idle = session.deadline()
+            done: list[ClientPartition] = []
             for partition, run in _runs(messages):
                 if partition not in unfinished:
                     continue
@@ -186,7 +189,9 @@ def _read_ranges(
                     errors[partition] = Unknown(reason, cause_of(failure))
                 if is_read or is_enough or failure is not None:
                     del unfinished[partition]
-                    client.pause([ClientPartition(partition.topic, partition.partition)])
+                    done.append(ClientPartition(partition.topic, partition.partition))
+            if done:  # in one call: each waits for the client's thread
+                client.pause(done)
     unread = Unknown(f"no data for {session.timeout_s:.0f} s", Cause.NO_ANSWER)
     if limit_s is not None and not idle.passed:
         unread = Unknown(f"not done after {limit_s:.0f} s")

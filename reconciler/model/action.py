@@ -2,10 +2,11 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
 
+from reconciler.model.bounds import OMIT_DEFAULT
 from reconciler.model.names import Address, SourceLocation
 
 
@@ -18,7 +19,11 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action(ABC):
-    """One change to the cluster. `drift`: whether the subject counts as drift until it is done."""
+    """One change to the cluster.
+
+    `drift`: whether the subject counts as drift until it is done. `caveat`: what its reader has to know
+    beside the numbers, such as that no consumer guards the records; empty: nothing. No approval binds it.
+    """
 
     OPERATION: ClassVar[str]
     """The operation's name in files: `delete_records`."""
@@ -28,6 +33,7 @@ class Action(ABC):
     reason: str
     mode: Mode
     drift: bool = True
+    caveat: str = field(default="", metadata=OMIT_DEFAULT)
 
     @property
     def irreversible(self) -> bool:

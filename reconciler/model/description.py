@@ -39,7 +39,8 @@ class OffsetMove:
     """How the log start of one partition moves, for a picture of its offsets.
 
     `last_stable_offset`, `high_watermark`: the ends of the log. `positions`: (group, committed offset) of
-    the groups that stand below `new_start`. `required`: groups that must have read up to it.
+    the groups that stand below `new_start`. `required`: groups that must have read up to it. `noun`:
+    what is counted, records or offsets.
     """
 
     log_start: int
@@ -48,6 +49,7 @@ class OffsetMove:
     high_watermark: int
     positions: tuple[tuple[str, int], ...] = ()
     required: tuple[str, ...] = ()
+    noun: str = "record"
 
     @property
     def removed(self) -> int:
@@ -56,8 +58,8 @@ class OffsetMove:
 
     @property
     def records(self) -> int:
-        """The most records that the partition holds now."""
-        return self.high_watermark - self.log_start
+        """The most records that the partition holds now, without those of open transactions."""
+        return self.last_stable_offset - self.log_start
 
     @property
     def skips(self) -> list[tuple[str, int, int]]:

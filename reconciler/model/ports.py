@@ -58,10 +58,13 @@ class Gateway(Protocol):
         """
         ...
 
-    def read_groups(self, groups: Sequence[str], *, removed: Collection[str] = ()) -> Mapping[str, GroupFacts]:
+    def read_groups(
+        self, groups: Sequence[str], *, removed: Collection[str] = (), hidden: bool = False
+    ) -> Mapping[str, GroupFacts]:
         """Current listing, type, state and commits of each group.
 
-        `removed`: groups whose coordinator has just answered that it removed them.
+        `removed`: groups whose coordinator has just answered that it removed them. `hidden`: some are of a
+        type that only the old list call shows; their type and state stay Unknown.
         """
 
     def read_commit_log(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:

@@ -206,9 +206,9 @@ class TopicFacts:
     """One listed topic. A snapshot holds all topics of the cluster.
 
     `cleanup_policy`: `delete`, `compact` or both. `kept_forever` None: it loses records by age or size.
-    `records`: high watermark minus log start, summed
-    over all partitions; an upper bound for compacted topics. `records_min`: over those partitions
-    that were read.
+    `records`: last stable offset minus log start, summed over all partitions; an upper bound, as
+    transactions and compaction leave offsets without a record. `records_min`: what may be taken for
+    records of the partitions that were read, so none of a compacted topic. `consumers`: the groups that are known to consume it, wherever they stand.
     """
 
     name: str
@@ -219,13 +219,15 @@ class TopicFacts:
     kept_forever: KeptForever | Unknown | None = NOT_ASKED
     records: int | Unknown = NOT_ASKED
     records_min: int = 0
+    consumers: frozenset[str] | Unknown = NOT_ASKED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFacts:
     """One group that the cluster may hold.
 
-    `listed`: whether ListGroups of the current protocol named it; Unknown: the listing was
+    `listed`: whether ListGroups of the current protocol named it, or the old list call one of the
+    Streams protocol, whose state is that of the commit log; Unknown: the listing was
     incomplete (only before a request; a scan says so in `groups_incomplete`). `commits`: the number
     of committed offsets. `last_activity_ms`: the newest timestamp of all its commits and records in
     the commit log. `newest_record`: (partition, offset) of that record in `__consumer_offsets`.

@@ -4,7 +4,9 @@ A check raises BlockReason, or returns the reason. Which subjects an operation m
 act on is decided in the policies and in the operation.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import TypeVar
@@ -41,6 +43,12 @@ _CONSUMPTION_UNREAD = (
     "plan again once its members have partitions and have committed; else grant DESCRIBE on the group and on all "
     "topics, or name it in exceptGroups"
 )
+
+# Names that Kafka Connect and Kafka Streams give to their topics and groups, unless told otherwise.
+_MIRROR_MAKER = re.compile(r"mm2-offset-syncs[._-].+[._-]internal")
+_CONNECT_TOPIC = re.compile(r"(.+)[._-](config|offset|status)(?:s|es)?")
+_STREAMS_TOPIC = re.compile(r"(.+)-(?:repartition|changelog)")
+_CONNECTOR = "connect-"
 
 GroupExcluder = Callable[[str], bool]
 
@@ -293,7 +301,7 @@ def describe_pending(reader: ConsumerPosition) -> str:
         return ""
     if not reader.implied and reader.pending.committed not in (None, reader.committed):
         return ""
-    return f" (a commit in or behind an open transaction of __consumer_offsets[{reader.pending.log_partition}])"
+    return f"; it has a commit in or behind an open transaction of __consumer_offsets[{reader.pending.log_partition}]"
 
 
 def lagging(
@@ -301,3 +309,61 @@ def lagging(
 ) -> tuple[ConsumerPosition, ...]:
     """Return the readers that would skip records below `before_offset`, without `named` groups."""
     return tuple(reader for reader in readers if reader.committed < before_offset and reader.group not in named)
+
+
+def traces_of_unlisted_readers(snapshot: ClusterSnapshot) -> list[str]:
+    """Return topics and groups of programs that may read without a consumer group.
+
+    MirrorMaker 2 keeps the offset syncs of a target on the source cluster (KIP-382). Kafka Connect has
+    three topics of one beginning, and a group of its workers.
+    """
+    connect: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    traces = []
+    for topic in sorted(snapshot.topics):
+        if _MIRROR_MAKER.fullmatch(topic):
+            traces.append(topic)
+        elif match := _CONNECT_TOPIC.fullmatch(topic):
+            connect[match[1]][match[2]] = topic
+    traces += [of_worker["offset"] for of_worker in connect.values() if len(of_worker) == 3]
+    workers = (name for name, group in snapshot.groups.items() if group.type is GroupType.CONNECT)
+    return [*traces, *map(quoted, sorted(workers))]
+
+
+# --- groups whose application keeps state elsewhere: idle is not dead
+
+
+def topics_of_streams(topics: Iterable[str], groups: Collection[str]) -> Mapping[str, str]:
+    """Return a topic of Kafka Streams for each group that has one: `GROUP-…-changelog` or `-repartition`.
+
+    The group with the longest fitting name owns a topic.
+    """
+    owned: dict[str, str] = {}
+    for topic in sorted(topics):
+        if match := _STREAMS_TOPIC.fullmatch(topic):
+            group = match[1]
+            while "-" in group:
+                group = group.rpartition("-")[0]
+                if group in groups:
+                    owned.setdefault(group, topic)
+                    break
+    return owned
+
+
+def state_elsewhere(group: str, type_: GroupType | Unknown, topic: str | None) -> tuple[str, str] | None:
+    """Return whose group it is and what to do there, where another system holds the rest of the state.
+
+    `topic`: its entry of `topics_of_streams`. None: no such system is known.
+    """
+    if topic is not None or type_ is GroupType.STREAMS:
+        owns = f", which has the topic {topic}" if topic is not None else ""
+        return (
+            f"it is the group of a Kafka Streams application{owns}",
+            f"reset the application with kafka-streams-application-reset.sh --application-id {quoted(group)}",
+        )
+    if group.startswith(_CONNECTOR) and group != _CONNECTOR:
+        connector = group.removeprefix(_CONNECTOR)
+        return (
+            "it has the name of a Kafka Connect sink connector's group, and a stopped connector keeps its offsets on purpose",
+            f"resume or delete the connector {quoted(connector)} with Connect's REST API",
+        )
+    return None

@@ -25,7 +25,7 @@ from reconciler.text.formatting import approximate_duration, count, format_durat
 from reconciler.text.phrase import escaped_name, name, sentence, strong
 
 _ABSENT = "absent"
-REMOVABLE = frozenset({GroupType.CLASSIC, GroupType.CONSUMER})
+REMOVABLE = frozenset({GroupType.CLASSIC, GroupType.CONSUMER, GroupType.STREAMS})
 """The only types that are ever removed: DeleteGroups also deletes share groups (KIP-932)."""
 
 
@@ -68,9 +68,13 @@ def check_type(group: str, facts: GroupFacts, types: Collection[str]) -> GroupTy
     if type_ in types:
         return type_
     kind = "of a type that the cluster does not tell" if type_ is GroupType.HIDDEN else f"a {type_} group"
-    allowed, next_step = f"only {' and '.join(sorted(REMOVABLE))} groups are ever removed", ""
+    *others, last = sorted(REMOVABLE)
+    allowed, next_step = f"only {', '.join(others)} and {last} groups are ever removed", ""
     if type_ in REMOVABLE:
-        allowed, next_step = f"types allows {' and '.join(types)} only", "take it out of groups, or correct types"
+        allowed, next_step = (
+            f"types allows {' and '.join(types)} only",
+            f"take it out of groups, or add {type_} to types",
+        )
     raise BlockReason("B302", f"{quoted(group)} is {kind}; {allowed}", next_step=next_step)
 
 
@@ -155,6 +159,8 @@ class DeleteGroup(Operation):
         self.check_subject(self.group)
         if self.idle_for_ms and (self.seen.newest_record is None or self.seen.last_activity_ms is None):
             raise ValueError("idle_for_ms is set, but last_activity_ms or newest_record is missing")
+        if self.seen.type is GroupType.STREAMS and self.seen.newest_record is None:
+            raise ValueError("a Streams group is EMPTY by its newest_record only, and that is missing")
 
     # --- reports
 
@@ -274,10 +280,8 @@ class DeleteGroup(Operation):
 
     @classmethod
     def observe(cls, actions: Sequence["DeleteGroup"], context: RunContext) -> Observation:
-        groups = {
-            group: _with_commit_records(facts, context.known_groups.get(group))
-            for group, facts in context.gateway.read_groups([action.group for action in actions]).items()
-        }
+        read = context.gateway.read_groups([action.group for action in actions], hidden=_has_streams(actions))
+        groups = {group: _with_commit_records(facts, context.known_groups.get(group)) for group, facts in read.items()}
         # The log is read last, from where the recheck stopped: it alone shows a commit of the same
         # offset, and one in an open transaction. The coordinator itself refuses a group with members.
         newest = {
@@ -292,6 +296,10 @@ class DeleteGroup(Operation):
             tail = tails[number]
             record = tail if isinstance(tail, Unknown) else (number, tail.get(group, offset))
             groups[group] = replace(groups[group], newest_record=record)
+        for action in actions:
+            if action.seen.type is GroupType.STREAMS and groups[action.group].listed is True:
+                # No call describes it. The log told type and state to the plan, and a record since then is found.
+                groups[action.group] = replace(groups[action.group], type=action.seen.type, state=action.seen.state)
         return Observation.before_request(now_ms=context.clock(), groups=groups)
 
     def prepare(self, attempt: Attempt[Any], observation: Observation) -> Attempt[Any]:
@@ -308,7 +316,8 @@ class DeleteGroup(Operation):
     ) -> Observation:
         """List the groups. A coordinator that answered NONE has stored the removal on its followers."""
         removed = [group for group, response in responses.items() if response.code == "NONE"]
-        groups = context.gateway.read_groups([action.group for action in actions], removed=removed)
+        names, hidden = [action.group for action in actions], _has_streams(actions)
+        groups = context.gateway.read_groups(names, removed=removed, hidden=hidden)
         return Observation.before_request(now_ms=context.clock(), groups=groups)
 
     def effect(self, observation: Observation) -> Effect:
@@ -355,6 +364,11 @@ class DeleteGroup(Operation):
             return attempt.retry_later("the broker answered NONE, and a group of that name is still listed")
         detail = "removed; a group of that name was created since" + (f" ({change})" if change else "")
         return attempt.outcome(Status.APPLIED, detail, read_back=read_back)
+
+
+def _has_streams(actions: Sequence[DeleteGroup]) -> bool:
+    """Return whether only the old list call shows one of the groups."""
+    return any(action.seen.type is GroupType.STREAMS for action in actions)
 
 
 def _with_commit_records(facts: GroupFacts, scanned: GroupFacts | None) -> GroupFacts:

@@ -162,15 +162,15 @@ def observe_partition(partition: TopicPartition, facts: PartitionFacts | None) -
 def _records(snapshot: ClusterSnapshot, topic: str) -> int | Unknown:
     """Return how many records a topic has at least, or the cluster where `topic` is empty.
 
-    What could not be read counts as none, so a share looks larger. Nothing can be divided by none.
+    What could not be read, and what need not be a record, counts as none, so a share looks larger.
     """
     what, records = "the cluster's records", snapshot.cluster_records
     if topic:
         facts = snapshot.topics.get(topic)
-        what, records = f"the records of {topic}", NOT_ASKED if facts is None else facts.records_min
-    if isinstance(records, Unknown):
-        return Unknown(f"{what} could not be counted: {records.reason}")
-    return records if records > 0 else Unknown(f"{what} count {records}, although some are to be removed")
+        what, records = f"the records of {topic}", NOT_ASKED if facts is None else facts.records
+        if facts is not None and (facts.records_min or not isinstance(records, Unknown)):
+            records = facts.records_min
+    return Unknown(f"{what} could not be counted: {records.reason}") if isinstance(records, Unknown) else records
 
 
 TOPICS = Limit("topics", 50, "topics that lose records")
@@ -183,9 +183,10 @@ class DeleteRecords(FoldableOperation):
     """Remove all records below `before_offset`, the first offset kept. Irreversible.
 
     `consumed_by_named`: an `unreadBy` rule under `consumers: block` answers for these records, so the two
-    record limits do not count them. `drift`: a fixed floor that is not met, or a moving one overdue
-    by `driftAfter`. `empty_tail`: offsets right below `before_offset` that hold no record, only
-    transaction markers and aborted records, so that a group there has read everything.
+    record limits do not count them. `may_have_gaps`: transactions or compaction may have left offsets
+    without a record, so reports speak of offsets. `drift`: a fixed floor that is not met, or a moving
+    one overdue by `driftAfter`. `empty_tail`: offsets right below `before_offset` that hold no record,
+    only transaction markers and aborted records, so that a group there has read everything.
     """
 
     OPERATION: ClassVar[str] = "delete_records"
@@ -229,6 +230,7 @@ class DeleteRecords(FoldableOperation):
     guard: Preconditions
     consumed_by_named: bool
     drift: bool
+    may_have_gaps: bool = field(default=False, metadata=OMIT_DEFAULT)
     empty_tail: int = field(default=0, metadata=OMIT_DEFAULT)
 
     @property
@@ -238,8 +240,13 @@ class DeleteRecords(FoldableOperation):
 
     @property
     def partition_percent(self) -> float:
-        """Share of the partition's records, between log start and high watermark."""
+        """Share of the partition's offsets, between log start and last stable offset."""
         return _share([self])
+
+    @property
+    def noun(self) -> str:
+        """What reports count: an offset is a record only where nothing leaves gaps."""
+        return "offset" if self.may_have_gaps else "record"
 
     @property
     def skips(self) -> tuple[tuple[str, int], ...]:
@@ -270,6 +277,7 @@ class DeleteRecords(FoldableOperation):
             high_watermark=self.seen.high_watermark,
             positions=tuple((r.group, r.committed) for r in self.guard.accepted if r.group in skipping),
             required=self.guard.named,
+            noun=self.noun,
         )
 
     # --- plan file
@@ -309,18 +317,18 @@ class DeleteRecords(FoldableOperation):
         return Description(
             subject=(escaped_name(format_subject(self.address)),),
             change=(f"log start from {seen.log_start} to {self.before_offset} (end {seen.last_stable_offset})",),
-            loss=_loss(self.records_max, self.partition_percent),
+            loss=("at most ", strong(count(self.records_max, self.noun)), f" ({_share_text([self])})"),
             notes=(because if self.drift else (*because, " (not drift yet: within driftAfter)"),),
-            risks=tuple(_skip(group, records) for group, records in self.skips),
+            risks=tuple(_skip(group, count(records, self.noun)) for group, records in self.skips),
             unknowns=self._excluded_groups(skips_known=bool(self.skips)),
         )
 
     @classmethod
     def describe_many(cls, actions: Sequence["DeleteRecords"]) -> Description:
         """Describe the deletions of one topic: the sum, and of a single partition its offsets, too."""
-        first = actions[0]
-        total = strong(count(sum(action.records_max for action in actions), "record"))
-        share = f" ({percent(_share(actions))})"
+        first, noun = actions[0], _noun(actions)
+        total = strong(count(sum(action.records_max for action in actions), noun))
+        share = f" ({_share_text(actions)})"
         if len(actions) == 1:
             subject, loss = (escaped_name(format_subject(first.address)),), ("at most ", total, share)
             change: Phrase = (f"log start from {first.seen.log_start} to {first.before_offset}",)
@@ -336,9 +344,9 @@ class DeleteRecords(FoldableOperation):
                 records[group] += skipped
                 partitions[group] += 1
         worst = sorted(records, key=lambda group: (-records[group], group))
-        risks = [_skip(group, records[group], partitions[group]) for group in worst[:_SKIPPING_MAX]]
+        risks = [_skip(group, count(records[group], noun), partitions[group]) for group in worst[:_SKIPPING_MAX]]
         if omitted := len(worst) - len(risks):
-            risks.append((f"and {count(omitted, 'more group')} would skip records (--full lists them)",))
+            risks.append((f"and {count(omitted, 'more group')} would skip {noun}s (--full lists them)",))
         return Description(
             subject=subject,
             change=change,
@@ -364,12 +372,14 @@ class DeleteRecords(FoldableOperation):
             )
             shares = [f"{percent(observed[limit.id])} {whole}" for limit, whole in of if observed.get(limit.id)]
         up_to = f": up to {' and '.join(shares)}" if shares else ""
-        return f"at most {count(sum(action.records_max for action in actions), 'record')}{up_to}"
+        noun = _noun(actions)
+        by_offsets = " by offsets, of the records perhaps more" if shares and noun == "offset" else ""
+        return f"at most {count(sum(action.records_max for action in actions), noun)}{up_to}{by_offsets}"
 
     def explain(self) -> Iterator[Fact]:
         seen, guard, start, target = self.seen, self.guard, self.seen.log_start, self.before_offset
         leader, replicas, in_sync = seen.leader, broker_ids(seen.replicas), broker_ids(seen.in_sync)
-        records, share = seen.high_watermark - start, percent(self.partition_percent)
+        offsets, share = seen.last_stable_offset - start, _share_text([self])
         yield "Request", (f"DeleteRecords {self.partition}: the first offset kept is {target}",)
         yield (
             "Facts",
@@ -381,7 +391,7 @@ class DeleteRecords(FoldableOperation):
             (f"{start} < {target} <= {seen.last_stable_offset}: above the log start, up to the last stable offset",),
         )
         yield "Records", (f"{target} - {start} = {self.records_max:,} at most",)
-        yield "", (f"{self.records_max:,} / {records:,} = {share} of the partition",)
+        yield "", (f"{self.records_max:,} / {offsets:,} = {share}",)
         if self.empty_tail:
             yield "", (f"offsets {target - self.empty_tail} to {target - 1} hold no record: markers, aborted records",)
         if self.consumed_by_named:
@@ -393,7 +403,7 @@ class DeleteRecords(FoldableOperation):
             yield "", ("groups ", escaped_name(quoted(selector)), " do not count")
         positions = {reader.group: reader.committed for reader in guard.accepted}
         for group, records in self.skips:
-            skipped = f"{target} - {max(positions[group], start)} = {records:,} records skipped at most"
+            skipped = f"{target} - {max(positions[group], start)} = {count(records, self.noun)} skipped at most"
             yield "", (escaped_name(quoted(group)), f" was at {positions[group]}: {skipped}")
         if guard.every_ms is not None:
             yield "Every", (f"at least {approximate_duration(guard.every_ms)} between two purges",)
@@ -535,7 +545,7 @@ class DeleteRecords(FoldableOperation):
             if reader.group not in accepted:
                 transaction = checks.describe_pending(reader)
                 raise _moved(
-                    reader.group, f"is at {reader.committed}{transaction}, and the plan does not know it there"
+                    reader.group, f"is at {reader.committed}, and the plan does not know it there{transaction}"
                 )
             least = accepted[reader.group]
             _check_position(reader.group, reader.committed, least, f"behind the {least} that the plan accepted")
@@ -718,15 +728,22 @@ def _moved(group: str, change: str) -> RecheckFailure:
 
 
 def _share(actions: Sequence[DeleteRecords]) -> float:
-    """Return what part of the partitions' records goes, in percent."""
-    records = sum(action.seen.high_watermark - action.seen.log_start for action in actions)
-    return 100.0 * sum(action.records_max for action in actions) / records if records else 0.0
+    """Return what part of the partitions' offsets goes, in percent. Those of open transactions are none."""
+    offsets = sum(action.seen.last_stable_offset - action.seen.log_start for action in actions)
+    return 100.0 * sum(action.records_max for action in actions) / offsets
 
 
-def _loss(records_max: int, share: float) -> Phrase:
-    return ("at most ", strong(count(records_max, "record")), f" ({percent(share)})")
+def _noun(actions: Sequence[DeleteRecords]) -> str:
+    return "offset" if any(action.may_have_gaps for action in actions) else "record"
 
 
-def _skip(group: str, records: int, partitions: int = 0) -> Phrase:
+def _share_text(actions: Sequence[DeleteRecords]) -> str:
+    """Return the share in words that hold for the records, too: the gaps may all be in what stays."""
+    of = "partition" if len(actions) == 1 else "partitions"
+    gaps = f" of the {of}'s offsets, perhaps all records" if _noun(actions) == "offset" else ""
+    return f"{percent(_share(actions))}{gaps}"
+
+
+def _skip(group: str, records: str, partitions: int = 0) -> Phrase:
     on_partitions = f" on {count(partitions, 'partition')}" if partitions else ""
-    return (escaped_name(quoted(group)), " would skip at most ", strong(count(records, "record")), on_partitions)
+    return (escaped_name(quoted(group)), " would skip at most ", strong(records), on_partitions)

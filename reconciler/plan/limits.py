@@ -98,9 +98,9 @@ class _Bucket:
         return totals[""] if "" in totals else len(totals)
 
     def value(self, policies: Iterable[Address]) -> float:
-        """Return `amount`, or its share of the total in percent."""
+        """Return `amount`, or its share of the total in percent. Of a smaller total it is all."""
         amount = float(self.amount(policies))
-        return min(100.0, 100.0 * amount / self.total) if isinstance(self.total, int) else amount
+        return 100.0 * amount / max(self.total, amount) if amount and isinstance(self.total, int) else amount
 
     def by_amount(self, policies: Iterable[Address]) -> list[Address]:
         """Return the policies, those that cause most first."""

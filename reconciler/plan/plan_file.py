@@ -169,7 +169,10 @@ class Totals:
             if rule.change is not Change.REMOVED:
                 self._bind([str(rule.address), sorted((setting.name, setting.values) for setting in rule.settings)])
         for rule in plan.rule_changes:
-            changes = sorted((setting.name, setting.values, setting.before) for setting in rule.settings)
+            changes = sorted(
+                ((setting.name, setting.values, setting.before) for setting in rule.settings),
+                key=lambda change: (change[0], change[1], change[2] or ()),  # None is not comparable
+            )
             self._bind([str(rule.address), rule.change, changes])
 
     def _bind(self, values: Iterable[object]) -> None:

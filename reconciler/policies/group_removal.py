@@ -14,7 +14,7 @@ from reconciler.model.plan import Decision, Satisfied
 from reconciler.model.scan_request import GroupRequest, ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, Unknown
 from reconciler.operations import Operation
-from reconciler.operations.checks import known
+from reconciler.operations.checks import known, state_elsewhere, topics_of_streams
 from reconciler.operations.delete_group import DeleteGroup, ObservedGroup, check_absence, check_type
 from reconciler.policies.base import ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
 from reconciler.policies.fields import LIST, PATTERN_TEXT, ZERO_TEXT, Count, Duration, Selectors, unique
@@ -23,9 +23,13 @@ from reconciler.text.escape import quoted
 from reconciler.text.formatting import format_duration, format_instant
 
 _ANY_PATTERN = {"properties": {"groups": {"contains": {"pattern": PATTERN_TEXT}}}, "required": ["groups"]}
+_STREAMS = {"properties": {"types": {"contains": {"const": "streams"}}}, "required": ["types"]}
+_NEEDS_EVIDENCE = {"properties": {"idleFor": {"not": {"pattern": ZERO_TEXT}}}}
 _SPEC_SCHEMA: dict[str, Any] = {
-    "if": _ANY_PATTERN,
-    "then": {"required": ["expectAtMost"], "properties": {"idleFor": {"not": {"pattern": ZERO_TEXT}}}},
+    "allOf": [
+        {"if": _ANY_PATTERN, "then": {"required": ["expectAtMost"], **_NEEDS_EVIDENCE}},
+        {"if": _STREAMS, "then": _NEEDS_EVIDENCE},
+    ]
 }
 
 
@@ -45,10 +49,10 @@ class GroupRemovalSpec(ManifestModel):
         description="Without any activity in the commit log for this long; 0s needs no evidence, exact names only.",
         examples=["3d"],
     )
-    types: Annotated[tuple[Literal["classic", "consumer"], ...], LIST, AfterValidator(unique)] = Field(
+    types: Annotated[tuple[Literal["classic", "consumer", "streams"], ...], LIST, AfterValidator(unique)] = Field(
         default=("classic", "consumer"),
         examples=[["classic", "consumer"]],
-        description="Group types that may be removed; share, streams and connect groups never are.",
+        description="Group types that may be removed; share and connect groups never are, streams needs idleFor above 0s.",
     )
     expect_at_most: Count | None = Field(
         default=None, examples=[200], description="Groups matched; required beside a pattern, more is refused."
@@ -60,6 +64,9 @@ class GroupRemovalSpec(ManifestModel):
         if pattern is not None and self.idle_for == 0:
             message = f"`idleFor: 0s` gives up the evidence, and `{self.groups[pattern].text}` is a pattern"
             yield ValidationIssue("M208", message, ("idleFor",), "for exact names only")
+        if "streams" in self.types and self.idle_for == 0:
+            message = "`idleFor: 0s` gives up the evidence, and only that tells whether a Streams group has members"
+            yield ValidationIssue("M208", message, ("idleFor",), "idleFor: 1s, or types without streams")
 
 
 IdleEvidence = tuple[str, int | None, tuple[int, int] | None]
@@ -93,13 +100,15 @@ class GroupRemoval(Policy):
         return ScanRequest(groups=(request,))
 
     def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
+        streams = topics_of_streams(snapshot.topics, snapshot.groups)
         for group, exact in subjects.items():
             try:
-                yield self._decide(group, snapshot, exact=exact)
+                yield self._decide(group, snapshot, streams.get(group), exact=exact)
             except BlockReason as error:
                 yield error.blocked_or_skipped(self.address_of(group), self.declared_at, exact=exact)
 
-    def _decide(self, group: str, snapshot: ClusterSnapshot, *, exact: bool) -> Decision:
+    def _decide(self, group: str, snapshot: ClusterSnapshot, topic: str | None, *, exact: bool) -> Decision:
+        """Decide about one group. `topic`: of Kafka Streams that belongs to it."""
         address = self.address_of(group)
         facts = snapshot.groups.get(group)
         if facts is None or facts.listed is not True:
@@ -128,6 +137,7 @@ class GroupRemoval(Policy):
                 last_activity_ms=last_activity_ms,
                 newest_record=newest_record,
             ),
+            caveat="; ".join(state_elsewhere(group, type_, topic) or ()),
         )
 
     def _evidence(self, facts: GroupFacts, observed_at_ms: int, *, exact: bool) -> IdleEvidence:

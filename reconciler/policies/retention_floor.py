@@ -5,8 +5,9 @@ the scan: a second rule can only keep more. Then come the consumers that would m
 clock of `every`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
@@ -19,10 +20,12 @@ from reconciler.model.snapshot import (
     NOT_ASKED,
     ClusterSnapshot,
     ConsumerPosition,
+    GroupState,
     KeptForever,
     LookupKind,
     PartitionFacts,
     RecordLookup,
+    TopicFacts,
     Unknown,
 )
 from reconciler.operations import Operation, checks
@@ -39,7 +42,7 @@ from reconciler.policies.base import Guards, ManifestModel, Policy, Subjects, fi
 from reconciler.policies.timestamps import SEARCHED_OFFSETS, TimeRule, check_ages, find_hold, find_records
 from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.text.escape import quoted
-from reconciler.text.formatting import count, format_duration, format_instant
+from reconciler.text.formatting import count, first_few, format_duration, format_instant
 
 DEFAULT_EVERY_MS = 30_000
 """Kafka Streams' `repartition.purge.interval.ms`."""
@@ -53,6 +56,8 @@ _END_TRANSACTION = (
 _NAME_OF_NO_GROUP = "\N{SNOWMAN} no group has this name"
 """A pattern that matches it matches every name."""
 
+TRANSACTIONS = "__transaction_state"
+"""The topic that brokers create for the first transactional producer of a cluster."""
 _REPARTITION = "-repartition"
 """How the names of topics end that Kafka Streams keeps for ever and purges itself."""
 _RULES = ("newerThan", "since", "last", "fromOffset", "unreadBy")
@@ -336,12 +341,25 @@ class FloorEvaluator:
         self.is_excluded = checks.group_excluder(spec.except_groups or ())
         self.unknown_consumers = checks.unknown_consumers(snapshot, self.is_excluded)
         self.unknown_with_excluded = checks.unknown_consumers(snapshot, lambda _group: False)
+        self.caveat = cache(self._caveat)
+        self.has_transactions = TRANSACTIONS in snapshot.topics or snapshot.topics_incomplete is not None
         self.guard = Preconditions(
             consumers=spec.consumers,
             named=tuple(sorted(spec.keep.unread_by or ())),
             except_groups=tuple(sorted(selector.text for selector in spec.except_groups or ())),
             every_ms=policy.every_ms,
         )
+
+    @cached_property
+    def streams(self) -> Mapping[str, str]:
+        """A topic of Kafka Streams for each group that has one."""
+        return checks.topics_of_streams(self.snapshot.topics, self.snapshot.groups)
+
+    @cached_property
+    def traces(self) -> str:
+        """Topics and groups of programs that may read without a consumer group, in words."""
+        traces = checks.traces_of_unlisted_readers(self.snapshot)
+        return f"; traces of readers that Kafka does not list: {first_few(traces)}" if traces else ""
 
     def decide(self, partition: TopicPartition) -> Decision:
         """Return what the rules, the consumers and the clock say of one partition."""
@@ -376,10 +394,9 @@ class FloorEvaluator:
             return Waiting(address=address, declared_at=policy.declared_at, reason=hold.words)
         target = self._respect_consumers(lowest.offset, facts, observed)
         before_offset, accepted, lagging = target.before_offset, target.accepted, target.holding
-        clamp: tuple[str, ...] = ()
-        if lagging:
-            transaction = checks.describe_pending(lagging[0])
-            clamp = (f"group {quoted(lagging[0].group)} still needs everything from {before_offset}{transaction}",)
+        words, next_step = self._advice(lagging) if lagging else ("", "")
+        needs = "still needs everything from"
+        clamp = (f"group {quoted(lagging[0].group)} {needs} {before_offset}{words}",) if lagging else ()
         higher = (f"{rule.name} alone: {rule.offset}" for rule in rules if rule is not lowest)
         topic = self.snapshot.topics.get(partition.topic)
         by_default = topic is not None and topic.kept_forever is KeptForever.BROKER
@@ -390,7 +407,6 @@ class FloorEvaluator:
             # Only a clamp lowers the target: nothing may go until these groups have read more.
             held_by = _names(reader for reader in lagging if reader.committed <= log_start)
             if log_start < min(rule.before for rule in rules):
-                next_step = "let it catch up, or name it in exceptGroups"
                 raise BlockReason("B204", reason, next_step=next_step, held_by=held_by)
             return Waiting(address=address, declared_at=policy.declared_at, reason=reason, held_by=held_by)
         now_ms, every_ms = self.snapshot.observed_at_ms, self.guard.every_ms
@@ -415,7 +431,72 @@ class FloorEvaluator:
             and self.unknown_with_excluded.of(partition.topic) is None,
             # A fixed floor always counts as drift, a moving one once it was due `driftAfter` ago.
             drift=log_start < min(before_offset, *(rule.before for rule in rules)),
+            caveat=self.caveat(partition.topic),
+            may_have_gaps=self._may_have_gaps(observed, topic),
         )
+
+    def _may_have_gaps(self, observed: ObservedPartition, topic: TopicFacts | None) -> bool:
+        """Whether an offset need not be a record: a transaction marker, an aborted or a compacted one.
+
+        Without its topic of transactions a cluster has never had one. A finished one leaves no other trace.
+        """
+        policy = NOT_ASKED if topic is None else topic.cleanup_policy
+        is_compacted = isinstance(policy, Unknown) or "compact" in policy
+        return is_compacted or self.has_transactions or observed.last_stable_offset < observed.high_watermark
+
+    def _caveat(self, topic: str) -> str:
+        """Return why no consumer of a topic can hold its floor back; empty: at least one can."""
+        facts, rule = self.snapshot.topics.get(topic), self.guard.consumers
+        consumers = NOT_ASKED if facts is None else facts.consumers
+        if self.guard.named:
+            return ""
+        if isinstance(consumers, Unknown):
+            return f"whether any consumer guards it is not known: {consumers.reason}"
+        if not consumers:
+            reason = "no consumer is known"
+        elif rule is LagPolicy.IGNORE:
+            reason = f"{count(len(consumers), 'known consumer')} may be behind"
+        elif all(map(self.is_excluded, consumers)):
+            reason = f"exceptGroups names {'the' if len(consumers) == 1 else 'all'} {count(len(consumers), 'known consumer')}"
+        else:
+            return ""
+        return f'{reason}: "consumers: {rule}" guards nobody here{self.traces}'
+
+    def _lag_block(self, lagging: Sequence[ConsumerPosition], floor: int, next_record: int, note: str) -> BlockReason:
+        """Return the block of groups behind the floor, the last one first. `next_record`: the first it would skip."""
+        last, more_groups = lagging[0], len(lagging) - 1
+        at = "has no position here, but reads the topic," if last.implied else f"is at {last.committed}"
+        if last.refuted is not None:
+            at = f"has committed {last.refuted}, which is no offset of this log, so it restarts at {last.committed}"
+        words, next_step = self._advice(lagging)
+        more = (
+            f"; {count(more_groups, 'more group')} {'is' if more_groups == 1 else 'are'} behind" if more_groups else ""
+        )
+        skipped = f"would skip {floor - next_record:,} records below {floor}"
+        reason = f"group {quoted(last.group)} {at} and {skipped}{words}{more}{note}"
+        return BlockReason("B204", reason, next_step=next_step, held_by=_names(lagging))
+
+    def _advice(self, lagging: Sequence[ConsumerPosition]) -> tuple[str, str]:
+        """Return what else is known of the last group, and what to do next.
+
+        A group with members is in use, and one whose application keeps state elsewhere is idle on
+        purpose: neither is proposed for removal.
+        """
+        if transaction := checks.describe_pending(lagging[0]):
+            return transaction, _END_TRANSACTION
+        groups, topics = self.snapshot.groups, self.streams
+        facts = {reader.group: groups.get(reader.group) for reader in lagging}
+        kept = {
+            group: checks.state_elsewhere(group, NOT_ASKED if of_group is None else of_group.type, topics.get(group))
+            for group, of_group in facts.items()
+        }
+        clamp = "" if self.guard.consumers is LagPolicy.CLAMP else "say consumers: clamp, "
+        if (elsewhere := kept[lagging[0].group]) is not None:
+            return f"; {elsewhere[0]}", f"{elsewhere[1]}, {clamp}or name it in exceptGroups"
+        are_idle = all(of_group is not None and of_group.state is GroupState.EMPTY for of_group in facts.values())
+        if are_idle and not any(kept.values()):
+            return "", f"let it catch up, {clamp}name it in exceptGroups, or remove it if nothing uses it"
+        return "", f"let it catch up, {clamp}or name it in exceptGroups"
 
     def _rules(self, facts: PartitionFacts, observed: ObservedPartition) -> Iterator[RuleOffset]:
         """Yield each rule's offset, in the manifest's order, up to the end. Raises BlockReason."""
@@ -488,7 +569,7 @@ class FloorEvaluator:
             if target == floor:
                 holding = []
             elif self.guard.consumers is LagPolicy.BLOCK:
-                raise _lag_block(holding, floor, target, note)
+                raise self._lag_block(holding, floor, target, note)
         accepted = (AcceptedLag(reader.group, reader.committed) for reader in behind if reader.committed < read_from)
         return FloorTarget(target, tuple(sorted(accepted)), holding, target - read_from)
 
@@ -538,19 +619,3 @@ def _names(readers: Iterable[ConsumerPosition]) -> tuple[str, ...]:
     """Return the groups that hold a partition back; none where too many do to remove them all."""
     names = sorted({reader.group for reader in readers})
     return tuple(names) if len(names) <= _HELD_BY_MAX else ()
-
-
-def _lag_block(lagging: Sequence[ConsumerPosition], floor: int, next_record: int, note: str) -> BlockReason:
-    """Return the block of groups behind the floor, the last one first. `next_record`: the first that it would skip."""
-    last, more_groups = lagging[0], len(lagging) - 1
-    transaction = checks.describe_pending(last)
-    position = "has no position here, but reads the topic," if last.implied else f"is at {last.committed}"
-    if transaction:
-        position = f"counts from {last.committed} on{transaction}"
-    if last.refuted is not None:
-        position = f"has committed {last.refuted}, which is no offset of this log, so it restarts at {last.committed}"
-    more = f"; {count(more_groups, 'more group')} {'is' if more_groups == 1 else 'are'} behind" if more_groups else ""
-    skipped = f"would skip {floor - next_record:,} records below {floor}"
-    reason = f"group {quoted(last.group)} {position} and {skipped}{more}{note}"
-    next_step = _END_TRANSACTION if transaction else ""
-    return BlockReason("B204", reason, next_step=next_step, held_by=_names(lagging))

@@ -238,7 +238,7 @@ def _environment() -> Environment:
         "phrase": _phrase,
         "percent": lambda value: f"{round(value, 2):g}%",
         "share": _share,
-        "place": lambda offset, move: _share(max(0, offset - move.log_start), move.records),
+        "place": lambda offset, move: _share(max(0, offset - move.log_start), move.high_watermark - move.log_start),
         "quoted": quoted,
         "number": lambda number: f"{number:,}",
         "location": format_location,

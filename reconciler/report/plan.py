@@ -60,8 +60,6 @@ _SETTINGS_MAX, _VALUES_MAX = 15, 5
 """Settings of one rule and values of one setting that a report shows; the plan file has all."""
 _CAUSES_MAX = 5
 """Causes of one policy and code that have an item each; more are one item with an example."""
-_EXACT_MAX = 1e12
-"""Numbers below it are exact to a tenth."""
 _EXPLAINED_MAX = 5
 """Decisions of one topic or policy that are explained where the address covers more than one."""
 
@@ -349,9 +347,7 @@ def _totals(plan: Plan) -> Iterator[Item]:
 def _limit_text(verdict: LimitVerdict) -> str:
     """`topics 3 of 50`, `recordsPercent 13.1 of 50 %`. Rounded up: just above a limit is not the limit."""
     unit = " %" if any(limit.id == verdict.id and limit.is_percent for limit in LIMITS) else ""
-    observed = verdict.observed or 0.0
-    if observed < _EXACT_MAX:
-        observed = formatting.round_up(observed)
+    observed = formatting.round_up(verdict.observed or 0.0)
     return f"{verdict.id} {observed:,.15g} of {verdict.limit:,.15g}{unit}"
 
 
@@ -382,18 +378,15 @@ class _Releases:
             yield ("unblocks ", *subjects, ": plan again after the apply")
 
     def by_removal(self, same: Sequence[Any]) -> Phrase:
-        """Return which removal would free subjects that the same groups hold back."""
+        """Return what the removals of this plan free of subjects that the same groups hold back."""
         held_by = same[0].held_by
-        if not held_by or any(decision.held_by != held_by for decision in same):
+        if not held_by or not self.removed.issuperset(held_by) or any(d.held_by != held_by for d in same):
             return ()
-        names = escaped_name(formatting.first_few([quoted(group) for group in held_by]))
-        subjects = _count_decisions(same)
-        if self.removed.issuperset(held_by):
-            return ("removing ", names, f", as this plan does, unblocks {subjects}: plan again after the apply")
+        names, subjects = formatting.first_few([quoted(group) for group in held_by]), _count_decisions(same)
         return (
             "removing ",
-            names,
-            f" would unblock {subjects}, if nothing uses {'it' if len(held_by) == 1 else 'them'}",
+            escaped_name(names),
+            f", as this plan does, unblocks {subjects}: plan again after the apply",
         )
 
 
@@ -436,6 +429,8 @@ def _action_item(actions: Sequence[Operation], *, releases: _Releases, full: boo
     children = [Item(text=text) for text in description.notes if full]
     children += [Item(text=text, severity=Severity.LOSS) for text in description.risks]
     children += [Item(text=text, severity=Severity.WARNING) for text in description.unknowns]
+    caveats = dict.fromkeys(action.caveat for action in actions if action.caveat)
+    children += [Item(text=(sentence(text),), severity=Severity.WARNING) for text in caveats]
     children += [Item(text=text, severity=Severity.GOOD) for text in releases.by_action(actions)]
     return Item(
         subject=description.subject,
@@ -564,6 +559,8 @@ def _facts(plan: Plan, decision: Decision) -> Iterator[Fact]:
             yield "Code", (name(code), f"{title} (`reconciler explain {display_name(code)}` says more)")
         case Operation():
             yield from decision.explain()
+            if decision.caveat:
+                yield "Caveat", (sentence(decision.caveat),)
             yield "Drift", ("counts as drift" if decision.drift else "does not count as drift yet",)
     yield from describe_policy(plan, decision.address.policy_address)
     yield "Seen at", (formatting.format_time(plan.observed_at_ms),)

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from reconciler import operations
-from reconciler.apply.results import ResultRow, ResultsHeader
+from reconciler.apply.results import ResultRow, ResultsHeader, may_have_written
 from reconciler.journal.entry import Event, JournalEntry
 from reconciler.journal.release import Approval, Release, ReviewedTree
 from reconciler.model.names import Address, format_address, format_subject
@@ -96,6 +96,13 @@ def _items(outcomes: Sequence[Outcome | ResultRow]) -> Iterator[Item]:
     for same in group_equal(news, _cause_class):
         causes = list(group_equal(same, lambda outcome: cause_of(outcome.detail, address_of(outcome))))
         yield from map(_item, causes if len(causes) <= FOLD_ABOVE else [same])
+    caveats: defaultdict[tuple[str, str], list[Address]] = defaultdict(list)
+    for outcome in outcomes:
+        if may_have_written(outcome) and (caveat := _caveat_of(outcome)):
+            caveats[address_of(outcome).name, caveat].append(address_of(outcome))
+    for (_name, caveat), addresses in sorted(caveats.items()):
+        subject = format_subjects(addresses)
+        yield Item(label="Caveat", subject=subject, text=(sentence(caveat),), severity=Severity.WARNING)
     by_status: defaultdict[Status, list[str]] = defaultdict(list)
     for operation in reversed(operations.OPERATIONS):
         if satisfied := as_planned.get((Status.SATISFIED, operation.OPERATION)):
@@ -117,6 +124,10 @@ def _cause_class(outcome: Outcome | ResultRow) -> tuple[Status, str, str | None]
 def address_of(outcome: Outcome | ResultRow) -> Address:
     """Return the address of an outcome's action, of a run or of its results file."""
     return outcome.action.address if isinstance(outcome, Outcome) else outcome.address
+
+
+def _caveat_of(outcome: Outcome | ResultRow) -> str:
+    return outcome.action.caveat if isinstance(outcome, Outcome) else outcome.caveat
 
 
 def _operation_of(outcome: Outcome | ResultRow) -> str:

@@ -59,7 +59,7 @@ def suggest_report(suggestions: Suggestions, *, next_steps: Sequence[str] = (), 
 def _section(section: findings.Section, suggestions: Suggestions, items_max: int) -> Section:
     heading = _HEADINGS[section.kind].format(idle_for=format_duration(suggestions.idle_for_ms))
     manifests = sorted({format_address(f.manifest) for f in section.findings if f.manifest is not None})
-    number = "cannot tell" if section.unknown and not section.findings else f"{len(section.findings):,}"
+    number = "cannot tell" if section.is_unknown and not section.findings else f"{len(section.findings):,}"
     location: Phrase = (", in ", escaped_name(first_few(manifests))) if manifests else ()
     return Section(
         heading=(f"{heading}: {number}", *location),

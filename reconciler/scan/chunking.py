@@ -151,13 +151,11 @@ def topics_to_count(request: ScanRequest, listing: TopicListing) -> frozenset[st
 
 
 def commit_groups(request: ScanRequest, listing: GroupListing) -> frozenset[str]:
-    """Groups whose commits are read: all if readers are requested, else selected, listed ones.
+    """Groups whose commits are read: all if readers are requested, else selected ones.
 
     Of the groups that only the old list call shows, those of the Streams protocol answer, too.
     """
-    if request.readers:
-        return frozenset(listing.groups)
-    return select_groups(request.groups, [group for group, facts in listing.groups.items() if facts.listed is True])
+    return frozenset(listing.groups) if request.readers else select_groups(request.groups, listing.groups)
 
 
 def groups_with_members(request: ScanRequest, listing: GroupListing) -> frozenset[str]:

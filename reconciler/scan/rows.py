@@ -7,7 +7,7 @@ above the high watermark, where no commit can be.
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -61,7 +61,10 @@ _PENDING = ("committed", "log_partition")
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of one scan by subject. Those of partitions by topic and number."""
+    """Rows of one scan by subject. Those of partitions by topic and number.
+
+    `consumers`: the groups that consume a topic, by topic.
+    """
 
     partitions: Mapping[str, Mapping[int, PartitionRow]]
     groups: Mapping[str, Row]
@@ -70,6 +73,7 @@ class Rows:
     readers: Mapping[tuple[str, int], Sequence[Position]] = field(default_factory=dict)
     origins: Mapping[tuple[str, int], Sequence[Origin]] = field(default_factory=dict)
     commits: Mapping[str, Mapping[TopicPartition, CommittedOffset]] = field(default_factory=dict)
+    consumers: Mapping[str, Collection[str]] = field(default_factory=dict)
 
 
 def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str, frozenset[str]]) -> Rows:
@@ -84,20 +88,12 @@ def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str,
     for topic, group, number, *waiting in _records(answers, "pending", "topic", "group", "partition", *_PENDING):
         pending[topic, group][number] = PendingCommit(*waiting)
     readers: defaultdict[tuple[str, int], list[Position]] = defaultdict(list)
-    unseen = set(pending)
     for group, topic, number, committed in _records(answers, "positions", "group", "topic", "partition", "committed"):
         row = partitions[topic].get(number)
-        waits = None
-        if (topic, group) in pending:
-            unseen.discard((topic, group))
-            waits = pending[topic, group].get(number)
+        waits = pending[topic, group].get(number) if (topic, group) in pending else None
         is_kept = waits is not None or group in named.get(topic, ())
         if is_kept or _matters(row, committed, group, origins.get((topic, number), ())):
             readers[topic, number].append(Position(group, committed, waits))
-    for topic, group in unseen:
-        # Its first commit on the topic is pending: it consumes all partitions, as a group with a commit does.
-        for number in partitions[topic]:
-            readers[topic, number].append(Position(group, None, pending[topic, group].get(number)))
     topics: dict[str, dict[str, int]] = {}
     for topic, records, read in _records(answers, "topics", "topic", "records", "read"):
         counts = topics.setdefault(topic, {"records": 0, "read": 0})
@@ -110,7 +106,19 @@ def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str,
             topic=topic, topic_id=topic_id, partition=number, offset=offset, metadata_base64=metadata
         )
         commits[group][commit.at] = commit
-    return Rows(partitions, _groups(answers, request), topics, runs, readers, origins, commits)
+    consumers: defaultdict[str, set[str]] = defaultdict(set)
+    for group, topic in _records(answers, "consumers", "group", "topic"):
+        consumers[topic].add(group)
+    for topic, group in pending:
+        if group not in consumers[topic]:
+            # Its first commit on the topic is pending: it consumes all partitions, as a group with a commit does.
+            consumers[topic].add(group)
+            for number in partitions[topic]:
+                readers[topic, number].append(Position(group, None, pending[topic, group].get(number)))
+    for group, live, may_read in _records(answers, "activity", "group", "live", "may_read"):
+        for topic in may_read or () if live else ():
+            consumers[topic].add(group)
+    return Rows(partitions, _groups(answers, request), topics, runs, readers, origins, commits, consumers)
 
 
 def _rows(answers: Iterable[Answer], table: str) -> Iterator[dict[str, Any]]:

@@ -223,7 +223,13 @@ def _snapshot(
 ) -> ClusterSnapshot:
     log = (listings.log if request.commit_log else CommitLog(missing=NOT_ASKED)).with_rows(rows.runs)
     _LOG.info("log_records=%d log_skipped=%d log_malformed=%d", log.records, log.skipped, log.malformed)
-    topics = snapshot_builder.topic_facts(listings.topics, listings.retention.result(), rows, listings.counted)
+    topics = snapshot_builder.topic_facts(
+        listings.topics,
+        listings.retention.result(),
+        rows,
+        listings.counted,
+        {part.topic for part in listings.partition_requests if part.readers},
+    )
     partitions = snapshot_builder.partition_facts(listings.partition_requests, rows, log, last_purges, observed_at_ms)
     return ClusterSnapshot(
         # Of the brokers that were read: meanwhile the addresses may lead elsewhere.

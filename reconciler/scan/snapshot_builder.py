@@ -1,7 +1,7 @@
 """Builds the snapshot. Decides what makes a fact Unknown, and when listings are complete."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ from reconciler.model.snapshot import (
     ClusterSnapshot,
     ConsumerPosition,
     GroupFacts,
+    GroupState,
     GroupType,
     PartitionFacts,
     TopicFacts,
@@ -240,6 +241,10 @@ def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: Co
             facts = replace(facts, type=GroupType(seems))
         if facts.type is GroupType.SHARE and (topics := row.get("may_read")) is not None:
             facts = replace(facts, may_read=frozenset(topics))
+        if facts.type is GroupType.STREAMS and listed is not None:
+            by_log = GroupState.STABLE if row.get("members") else GroupState.EMPTY
+            log_unread = log.reason_for(name)
+            facts = replace(facts, listed=True, state=by_log if log_unread is None else log_unread)
         if name in read:
             # A group that was read and not requested has no row here.
             error = row.get("error")
@@ -311,17 +316,21 @@ def topic_facts(
     retention: Mapping[str, RetentionFacts],
     rows: Rows,
     counted: frozenset[str],
+    with_readers: Collection[str],
 ) -> dict[str, TopicFacts]:
-    """All listed topics."""
-    return {
-        name: replace(
+    """All listed topics. `with_readers`: those whose readers are requested."""
+    topics = {}
+    for name, topic in sorted(listing.topics.items()):
+        policies = retention.get(name, _RETENTION_NOT_ASKED)
+        is_compacted = isinstance(policies.cleanup_policy, Unknown) or "compact" in policies.cleanup_policy
+        topics[name] = replace(
             topic,
-            **retention.get(name, _RETENTION_NOT_ASKED)._asdict(),
+            **policies._asdict(),
             records=_records(topic, rows.topics.get(name)) if name in counted else NOT_ASKED,
-            records_min=rows.topics.get(name, {}).get("records") or 0,
+            records_min=0 if is_compacted else rows.topics.get(name, {}).get("records") or 0,
+            consumers=frozenset(rows.consumers.get(name, ())) if name in with_readers else NOT_ASKED,
         )
-        for name, topic in sorted(listing.topics.items())
-    }
+    return topics
 
 
 def _records(topic: TopicFacts, row: Row | None) -> int | Unknown:
@@ -335,17 +344,11 @@ def _records(topic: TopicFacts, row: Row | None) -> int | Unknown:
 
 
 def cluster_records(request: ScanRequest, topics: Iterable[TopicFacts]) -> int | Unknown:
-    """Records of all topics except the broker's own and compacted ones, whose offsets have gaps.
+    """Records of all topics except the broker's own.
 
     Only a share is taken of it. What is not known counts as none, so the share looks larger.
     """
-    if not request.cluster_records:
-        return NOT_ASKED
-    return sum(
-        topic.records_min
-        for topic in topics
-        if not topic.internal and isinstance(topic.cleanup_policy, frozenset) and "compact" not in topic.cleanup_policy
-    )
+    return sum(topic.records_min for topic in topics if not topic.internal) if request.cluster_records else NOT_ASKED
 
 
 def lacks_answers(snapshot: ClusterSnapshot) -> bool:

@@ -23,7 +23,7 @@ from reconciler.kafka.consumer_offsets import read_commit_log
 from reconciler.kafka.futures import error_columns
 from reconciler.kafka.group_listing import cluster_id_in_metadata
 from reconciler.kafka.groups import commit_row, read_consumption
-from reconciler.kafka.offsets import STABLE_END, OffsetsRequest, read_offsets
+from reconciler.kafka.offsets import HIGH_WATERMARK, STABLE_END, OffsetsRequest, read_offsets
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.garbage import gc_paused
 from reconciler.references import UnresolvedReference
@@ -39,8 +39,10 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "groups": columns("group! error unanswered commits commit_topics fingerprint"),
     # `committed` null: the group consumes the topic and has no commit on the partition.
     "positions": columns("group! topic! partition! committed"),
+    # Each group with the topics that it consumes, also where its positions are left out.
+    "consumers": columns("group! topic!"),
     # Of the commit log: the newest record and activity of a group, and commits with their topic ids.
-    "activity": columns("group! last_activity_ms log_partition! log_offset seems live commit_keys may_read"),
+    "activity": columns("group! last_activity_ms log_partition! log_offset seems live commit_keys members may_read"),
     # The newest commit of a group on a partition, if its record lies above the last stable offset of the log.
     "pending": columns("group! topic! partition! committed log_partition!"),
     "origins": columns("topic! partition! group! committed id"),
@@ -230,13 +232,13 @@ def _read_partitions(session: KafkaSession, requests: Sequence[OffsetsRequest]) 
     read: Counter[str] = Counter()
     rows = read_offsets(session, requests)
     for row in rows:
-        topic, start, end = row["topic"], row["log_start"], row["high_watermark"]
+        topic, start, end = row["topic"], row["log_start"], row[STABLE_END]
         is_known = start is not None and end is not None
         records[topic] += max(0, end - start) if is_known else 0
         read[topic] += is_known
     return {
-        # Partitions that are only counted have no last stable offset.
-        "partitions": _batch("partitions", (row for row in rows if STABLE_END in row)),
+        # Partitions that are only counted have no high watermark.
+        "partitions": _batch("partitions", (row for row in rows if HIGH_WATERMARK in row)),
         "topics": _batch("topics", ({"topic": name, "records": records[name], "read": read[name]} for name in records)),
         "runs": _batch("runs", [{"name": "partitions", "number": -1, "records": len(rows)}]),
     }
@@ -245,11 +247,14 @@ def _read_partitions(session: KafkaSession, requests: Sequence[OffsetsRequest]) 
 def _read_commits(session: KafkaSession, task: ScanTask, chunk: Chunk, *, isolated: bool) -> Answer:
     groups: list[dict[str, Any]] = []
     positions: dict[str, list[Any]] = {name: [] for name in SCHEMAS["positions"].names}
+    consumers: dict[str, list[str]] = {name: [] for name in SCHEMAS["consumers"].names}
     for part in read_consumption(session, chunk.groups, with_members=chunk.with_members, isolated=isolated):
         for group, consumption in part.items():
             row = commit_row(group, consumption.commits)
             groups.append(row if consumption.unread is None else row | error_columns(consumption.unread))
             for topic, committed in sorted(consumption.by_topic(task.readers).items()):
+                consumers["group"].append(group)
+                consumers["topic"].append(topic)
                 numbers = requested(task, group, topic, committed)
                 positions["group"] += [group] * len(numbers)
                 positions["topic"] += [topic] * len(numbers)
@@ -264,6 +269,7 @@ def _read_commits(session: KafkaSession, task: ScanTask, chunk: Chunk, *, isolat
         "groups": _batch("groups", groups),
         # By column: a dictionary per position would take longer than the reading.
         "positions": pa.RecordBatch.from_pydict(positions, schema=SCHEMAS["positions"]),
+        "consumers": pa.RecordBatch.from_pydict(consumers, schema=SCHEMAS["consumers"]),
         "runs": _batch("runs", runs),
     }
 

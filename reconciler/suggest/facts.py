@@ -10,6 +10,7 @@ from typing import Any
 from reconciler.model.block_reason import BlockReason
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import (
+    NOT_ASKED,
     ClusterSnapshot,
     ConsumerPosition,
     GroupFacts,
@@ -48,6 +49,16 @@ class ClusterFacts:
     @cached_property
     def _unknown_consumers(self) -> checks.UnknownConsumers:
         return checks.unknown_consumers(self.snapshot, lambda _group: False)
+
+    @cached_property
+    def _streams(self) -> Mapping[str, str]:
+        return checks.topics_of_streams(self.snapshot.topics, self.snapshot.groups)
+
+    def state_elsewhere(self, group: str) -> tuple[str, ...]:
+        """Return whose group it is and what to do there, where another system holds the rest of its state."""
+        facts = self.snapshot.groups.get(group)
+        type_ = NOT_ASKED if facts is None else facts.type
+        return checks.state_elsewhere(group, type_, self._streams.get(group)) or ()
 
     @cached_property
     def unknown_consumers(self) -> str | None:
@@ -165,3 +176,8 @@ def _offsets_and_readers(facts: PartitionFacts) -> tuple[Any, ...]:
 def is_changelog(topic: str) -> bool:
     """Whether the name is that of a changelog of Kafka Streams, from which it restores state."""
     return topic.endswith("-changelog")
+
+
+def is_repartition(topic: str) -> bool:
+    """Whether the name is that of a repartition topic of Kafka Streams, whose records are read once."""
+    return topic.endswith("-repartition")

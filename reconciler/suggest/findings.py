@@ -72,12 +72,14 @@ class Finding:
 class Section:
     """The findings of one kind, the best first.
 
-    `unknown`: what cannot be told, and why. `ignored`: how many findings the ids of a file left out.
+    `unknown`: what cannot be told, and why. `is_unknown`: of no subject at all. `ignored`: how many
+    findings the ids of a file left out.
     """
 
     kind: Kind
     findings: tuple[Finding, ...] = ()
     unknown: tuple[str, ...] = ()
+    is_unknown: bool = False
     ignored: int = 0
 
 
@@ -172,7 +174,13 @@ class Collector:
             f"{first_few(sorted(subjects))}: {reason}" if subjects else reason
             for reason, subjects in sorted(self.unknown.items())
         )
-        return Section(kind=self.kind, findings=tuple(ranked), unknown=unknown, ignored=len(self.ignored))
+        return Section(
+            kind=self.kind,
+            findings=tuple(ranked),
+            unknown=unknown,
+            is_unknown=not all(self.unknown.values()),
+            ignored=len(self.ignored),
+        )
 
 
 def finding_id(kind: Kind, *subject: str) -> str:

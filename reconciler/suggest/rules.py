@@ -34,7 +34,7 @@ from reconciler.policies.fields import NAME_TEXT, TOPIC_TEXT
 from reconciler.policies.retention_floor import RetentionFloorSpec
 from reconciler.policies.selector_checks import selector_error
 from reconciler.suggest.cluster_rules import find_limits, find_protections
-from reconciler.suggest.facts import ClusterFacts, is_changelog
+from reconciler.suggest.facts import ClusterFacts, is_changelog, is_repartition
 from reconciler.suggest.findings import (
     NAMES_MAX,
     Collector,
@@ -56,7 +56,6 @@ OWNER = "TODO"
 _LONG_IDLE_MS = 30 * DAY_MS
 _HELD_SHARE = 0.1
 """A group that holds back a smaller share of a topic is not behind, but at work."""
-_REPARTITION = "-repartition"
 _UNSEEN = "consumers without commits in Kafka, such as Spark, Flink and MirrorMaker 2, are invisible"
 
 
@@ -169,8 +168,12 @@ class _Analysis:
 
     @cached_property
     def leaving(self) -> frozenset[str]:
-        """The groups that a suggested or a present GroupRemoval removes: no floor waits for their commits."""
-        return self.facts.covered.get(GroupRemoval, frozenset()) | self.idle.keys()
+        """The groups that a suggested or a present GroupRemoval removes: no floor waits for their commits.
+
+        A group with members stays, whatever selects it.
+        """
+        covered = self.facts.covered.get(GroupRemoval, frozenset())
+        return frozenset(self.idle).union(group for group in covered if not self.facts.works(group))
 
     # --- groups
 
@@ -226,11 +229,13 @@ class _Analysis:
         ]
         if alone := self.facts.only_readers.get(removal.group):
             counter_evidence.append(f"it is the only group that reads {first_few(alone)}")
+        elsewhere = self.facts.state_elsewhere(removal.group)
+        counter_evidence += elsewhere
         confidence = Confidence.HIGH if idle_ms >= _LONG_IDLE_MS else Confidence.MEDIUM
         return collector.add(
             removal.group,
             title="remove the group",
-            confidence=confidence if idle_ms >= DEFAULT_IDLE_FOR_MS else Confidence.LOW,
+            confidence=confidence if idle_ms >= DEFAULT_IDLE_FOR_MS and not elsewhere else Confidence.LOW,
             evidence=tuple(evidence),
             counter_evidence=tuple(counter_evidence),
             records=held.total() if self.facts.all_read else None,
@@ -262,7 +267,7 @@ class _Analysis:
                 f"{held} that it has not read {_have(records)} been read by {_groups(others)}",
                 "consumers: block keeps these records",
             ),
-            counter_evidence=(f"the group is {self.facts.state(group)}: {outlook}",),
+            counter_evidence=(f"the group is {self.facts.state(group)}: {outlook}", *self.facts.state_elsewhere(group)),
             records=records,
         )
 
@@ -288,7 +293,7 @@ class _Analysis:
             if isinstance(readers, Unknown):
                 collector.cannot_tell(readers.reason, display_name(topic))
             elif groups := self._active_readers(topic):
-                topics_of[not topic.endswith(_REPARTITION), tuple(groups)].append(topic)
+                topics_of[not is_repartition(topic), tuple(groups)].append(topic)
         remaining = self._without_leaving_groups()
         for (is_ordinary, names), topics in sorted(topics_of.items()):
             if len(names) > NAMES_MAX:
@@ -336,7 +341,7 @@ class _Analysis:
         facts = self.facts.snapshot.topics[topic]
         assert isinstance(facts.records, int)
         share = f" ({percent(min(100.0, 100 * records / facts.records))})" if facts.records else ""
-        size = f"{count(records, 'record')}{share} on {count(len(purges), 'partition')}"
+        size = f"{count(records, purges[0].noun)}{share} on {count(len(purges), 'partition')}"
         readers = self.facts.readers[topic]
         waits_for = [] if isinstance(readers, Unknown) else sorted(readers & self.leaving)
         evidence = [f"{size} {_have(records)} been read by {_groups(groups)}"]
@@ -344,16 +349,16 @@ class _Analysis:
             evidence.append(f"they go once {_groups(waits_for)} is removed; no other group reads the topic")
         else:
             evidence.append("no other group reads the topic")
-        is_repartition = topic.endswith(_REPARTITION)
-        if is_repartition:
+        read_once = is_repartition(topic)
+        if read_once:
             evidence.append("the name is that of a repartition topic of Kafka Streams, whose records are read once")
-        counter_evidence = [] if is_repartition else ["records may be read again: by a new group, or after a reset"]
+        counter_evidence = [] if read_once else ["records may be read again: by a new group, or after a reset"]
         counter_evidence.append(_UNSEEN)
         blocked = [decision for decision in decisions if isinstance(decision, Blocked)]
         if blocked:
             counter_evidence.append(f"{count(len(blocked), 'partition')} would be blocked: {blocked[0].reason}")
         works = all(map(self.facts.works, groups))
-        confidence = Confidence.HIGH if is_repartition else Confidence.MEDIUM if works else Confidence.LOW
+        confidence = Confidence.HIGH if read_once else Confidence.MEDIUM if works else Confidence.LOW
         identifier = collector.add(
             topic,
             title="delete what every group has read",
@@ -370,7 +375,7 @@ class _Analysis:
             return
         for topic, readers in self.facts.readers.items():
             facts = self.facts.purgeable[topic]
-            if self.facts.is_covered(RetentionFloor, topic) or is_changelog(topic):
+            if self.facts.is_covered(RetentionFloor, topic) or is_changelog(topic) or is_repartition(topic):
                 continue
             if isinstance(readers, Unknown) or not isinstance(facts, TopicFacts):
                 reason = readers.reason if isinstance(readers, Unknown) else ""

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_WITHOUT_TENTHS = 1e12
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 
 
@@ -75,9 +76,10 @@ def percent(value: float) -> str:
 def round_up(value: float) -> float:
     """Round up to a tenth, everywhere: what is just above a limit is not the limit.
 
-    The noise of a division (1.1 * 10 is 11.000000000000002) is no share.
+    The noise of a division (1.1 * 10 is 11.000000000000002) is no share. A number of a plan file may be
+    of any size, and a large one has no tenths.
     """
-    return math.ceil(value * 10 - 1e-9) / 10 if value < 1e15 else value  # a larger float has no tenths, or overflows
+    return value if abs(value) >= _WITHOUT_TENTHS else math.ceil(value * 10 - 1e-9) / 10
 
 
 def broker_ids(ids: Iterable[int]) -> str:

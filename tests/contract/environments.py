@@ -13,11 +13,12 @@ from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, list_topics
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import GroupState
+from reconciler.model.snapshot import GroupState, GroupType
 from reconciler.sandbox import client, tools
 from reconciler.sandbox.cluster import Cluster
 from tests import kafka_client
-from tests.fakes.cluster import LOG_PARTITIONS, FakeCluster
+from tests.e2e import raw_groups
+from tests.fakes.cluster import LOG_PARTITIONS, FakeCluster, FakeGroup
 from tests.fakes.error_table import InterpretingGateway
 
 
@@ -58,6 +59,10 @@ class Environment(Protocol):
 
     def share_member(self, group: str, topic: str) -> AbstractContextManager[None]:
         """Let a member of a share group read the topic during the block; the group goes with it."""
+        ...
+
+    def streams_group(self, group: str, at: TopicPartition, offset: int) -> None:
+        """Create a group of the Streams protocol without members that has committed once."""
         ...
 
     def change_preferred_leader(self, at: TopicPartition) -> None:
@@ -119,6 +124,10 @@ class FakeEnvironment:
         self.cluster.subscribe(group, topic)
         yield
         del self.cluster.groups[group]
+
+    def streams_group(self, group: str, at: TopicPartition, offset: int) -> None:
+        self.cluster.groups[group] = FakeGroup(type=GroupType.STREAMS, hidden=True)
+        self.cluster.commit(group, {at: offset})
 
     def change_preferred_leader(self, at: TopicPartition) -> None:
         """Change the preferred leader of a partition; the leader stays."""
@@ -190,6 +199,11 @@ class RealEnvironment:
                 yield
         finally:
             kafka_client.remove_group(self.servers, group)
+
+    def streams_group(self, group: str, at: TopicPartition, offset: int) -> None:
+        raw_groups.join_streams_group(self.servers, group, at.topic)
+        raw_groups.leave_streams_group(self.servers, group)
+        raw_groups.commit(self.servers, group, at.topic, at.partition, offset)
 
     def change_preferred_leader(self, at: TopicPartition) -> None:
         """Change the preferred leader of a partition; the leader stays."""

@@ -257,6 +257,22 @@ def test_contract_groups_with_members_are_not_removed(environment: Environment) 
     assert environment.gateway.read_groups([group])[group].listed is False
 
 
+def test_contract_a_streams_group_is_shown_by_the_old_list_call(environment: Environment) -> None:
+    """With its commits; its type and state stay unknown. A removal takes it out of that list, too."""
+    topic, group = environment.create_topic(1), environment.unique_name()
+    environment.produce(topic, {0: 5})
+    environment.streams_group(group, TopicPartition(topic, 0), 2)
+    assert environment.gateway.read_groups([group])[group].listed is False, "the current list call hides it"
+    facts = environment.gateway.read_groups([group, topic], hidden=True)
+    assert facts[topic].listed is False
+    assert facts[group].listed is True
+    assert isinstance(facts[group].type, Unknown)
+    assert isinstance(facts[group].state, Unknown)
+    assert [(commit.partition, commit.offset) for commit in facts[group].offsets] == [(0, 2)]
+    assert environment.gateway.delete_groups([group])[group].code == "NONE"
+    assert environment.gateway.read_groups([group], removed=[group], hidden=True)[group].listed is False
+
+
 def test_contract_a_removed_group_has_no_commits(environment: Environment) -> None:
     """A removed group has no commits, a second removal succeeds, and a duplicate name is sent once."""
     topic, group = environment.create_topic(1), environment.unique_name()

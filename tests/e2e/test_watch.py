@@ -173,6 +173,21 @@ def test_a_watch_on_a_terminal_leaves_no_spinner(cluster: Cluster, tmp_path: Pat
     assert log_start_offsets(cluster, topic) == {0: 60}
 
 
+def test_a_limit_that_refuses_each_round_is_in_the_status_line(cluster: Cluster, tmp_path: Path) -> None:
+    """It said `0 blocked` while a limit refused every round, so nothing was ever done."""
+    topic = f"refused-{uuid4().hex[:8]}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
+    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
+    servers = json.dumps(cluster.bootstrap_servers.split(","))
+    manifest = CLUSTER.format(id=CLUSTER_ID, servers=servers, protected="nothing")
+    write_file(tmp_path / "cluster.yaml", manifest.replace("limits: {", "limits: {topics: 0, "))
+    write_file(tmp_path / "floor.yaml", FLOOR.format(topics=topic, last="last"))
+    words = ("-m", "reconciler", "watch", str(tmp_path), "--every", "900s")
+    written = run_on_terminal(*words, columns=200, until="next round in")
+    assert re.search(r"next round in \d+ s, no purge yet, refused by topics, 0 blocked", written)
+    assert log_start_offsets(cluster, topic) == {0: 0}
+
+
 def write_file(path: Path, text: str) -> None:
     path.with_suffix(".new").write_text(text)
     path.with_suffix(".new").replace(path)

@@ -264,9 +264,11 @@ class FakeCluster:
         log_ends = {number: len(records) for number, records in self.commit_log.items()}
         return Consumers(groups=facts, commits=commits, pending=pending, subscriptions=subscriptions, log_ends=log_ends)
 
-    def read_groups(self, groups: Sequence[str], *, removed: Collection[str] = ()) -> Mapping[str, GroupFacts]:
+    def read_groups(
+        self, groups: Sequence[str], *, removed: Collection[str] = (), hidden: bool = False
+    ) -> Mapping[str, GroupFacts]:
         del removed  # this cluster always asks the coordinator
-        return {group: self._group_facts(group) for group in groups}
+        return {group: self._group_facts(group, hidden=hidden) for group in groups}
 
     def list_groups(self) -> Mapping[str, GroupFacts] | Unknown:
         consumers = self.read_consumers((), {})
@@ -422,21 +424,26 @@ class FakeCluster:
             high_watermark=partition.high_watermark if is_readable else unknown,
         )
 
-    def _group_facts(self, name: str) -> GroupFacts:
+    def _group_facts(self, name: str, *, hidden: bool = False) -> GroupFacts:
         group = self.groups.get(name)
         if name in self.moving:
             return _unknown_group(name, Unknown("the coordinator moves"))
         if self.coordinator_is_silent(name) or (self.silent and (group is None or group.hidden)):
             return _unknown_group(name, Unknown("the list of groups is not complete"))
-        if (group is None or group.hidden) and self.may_describe:
+        is_shown = group is not None and (hidden or not group.hidden)
+        if not is_shown and self.may_describe:
             return replace(_unknown_group(name, Unknown("there is no such group")), listed=False)
         if not self.may_describe or group is None:
             return _unknown_group(name, Unknown("the list of groups may be short"))
         return GroupFacts(
             group=name,
             listed=True,
-            type=group.type,
-            state=GroupState.STABLE if group.members else GroupState.EMPTY,
+            type=Unknown("the broker did not tell the group's type") if group.hidden else group.type,
+            state=Unknown("only the old list call shows this group")
+            if group.hidden
+            else GroupState.STABLE
+            if group.members
+            else GroupState.EMPTY,
             commits=len(group.commits),
             commit_topics=len({at.topic for at in group.commits}),
             fingerprint=fingerprint((at.topic, at.partition, offset) for at, offset in group.commits.items()),

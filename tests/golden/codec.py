@@ -46,7 +46,7 @@ _TOP = {
     "readers_incomplete",
     "cluster_records",
 }
-_TOPIC = {"topic_id", "internal", "cleanup", "records", "partitions"}
+_TOPIC = {"topic_id", "internal", "cleanup", "records", "partitions", "consumers"}
 _PARTITION = {
     "log_start", "end", "last_stable_offset", "high_watermark", "leader", "replicas", "in_sync", "at", "readers", "readers_below",
     "last_purge", "repeat", "step",
@@ -122,12 +122,20 @@ def _topic(name: str, facts: Mapping[str, Any], partitions: int) -> TopicFacts:
     rows = [repeated_row for row in facts.get("partitions", [{}]) for repeated_row in _repeat(row)]
     offsets_known = all(type(row.get("end", 0)) is int and type(row.get("log_start", 0)) is int for row in rows)
     records = (
-        sum(row.get("high_watermark", row.get("end", 0)) - row.get("log_start", 0) for row in rows)
+        sum(max(0, row.get("last_stable_offset", row.get("end", 0)) - row.get("log_start", 0)) for row in rows)
         if offsets_known
         else None
     )
     read = [row for row in rows if type(row.get("end", 0)) is int and type(row.get("log_start", 0)) is int]
-    records_min = sum(row.get("high_watermark", row.get("end", 0)) - row.get("log_start", 0) for row in read)
+    records_min = sum(
+        max(0, row.get("last_stable_offset", row.get("end", 0)) - row.get("log_start", 0)) for row in read
+    )
+    consumers = frozenset(
+        group
+        for row in rows
+        for group in row.get("readers", {})
+        if isinstance(group, str) and "unread" not in row["readers"]
+    )
     return TopicFacts(
         name=name,
         topic_id=_fact(facts.get("topic_id", topic_id(name))),
@@ -136,7 +144,12 @@ def _topic(name: str, facts: Mapping[str, Any], partitions: int) -> TopicFacts:
         cleanup_policy=policy if isinstance(policy, Unknown) else frozenset(policy),
         kept_forever=policy if isinstance(policy, Unknown) else None,
         records=_fact(facts.get("records", Unknown("a partition could not be read") if records is None else records)),
-        records_min=facts["records"] if type(facts.get("records")) is int else records_min,
+        records_min=0
+        if isinstance(policy, Unknown) or "compact" in policy
+        else facts["records"]
+        if type(facts.get("records")) is int
+        else records_min,
+        consumers=frozenset(facts.get("consumers", consumers)),
     )
 
 

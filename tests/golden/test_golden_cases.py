@@ -34,6 +34,9 @@ SNAPSHOTS = (
     "28-many-partitions",
     "37-hostile-names",
     "44-a-waiver-allows",
+    "56-nobody-guards-it",
+    "57-idle-is-not-dead",
+    "58-offsets-that-are-not-records",
 )
 COMMIT = "4f2c9aa0d1e2f3a4b5c6d7e8f901234567890abc"
 WRITE = os.environ.get("RECONCILER_GOLDEN") == "write"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.model.action import Action
-from reconciler.model.plan import Blocked
+from reconciler.model.plan import Blocked, Plan
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
@@ -79,12 +79,19 @@ def remove_fact(snapshot: ClusterSnapshot, r: Random) -> ClusterSnapshot:
     return replace(snapshot, **{r.choice(SNAPSHOT_FACTS): UNREAD})
 
 
+def changes_of(plan: Plan) -> set[Action]:
+    """The actions without the words for what need not be a record: an incomplete list says less."""
+    return {
+        replace(action, may_have_gaps=False) if isinstance(action, DeleteRecords) else action for action in plan.actions
+    }
+
+
 @given(planner_inputs(), st.integers(0, 2**48))
 def test_an_unknown_fact_adds_no_action(planner_input: PlannerInput, seed: int) -> None:
     """A plan with one more unknown fact has only actions of the plan without it."""
     full_plan = planner_input.plan()
     reduced_plan = replace(planner_input, snapshot=remove_fact(planner_input.snapshot, Random(seed))).plan()
-    assert set(reduced_plan.actions) <= set(full_plan.actions)
+    assert changes_of(reduced_plan) <= changes_of(full_plan)
 
 
 @given(planner_inputs(), st.integers(0, 2**48))
@@ -95,7 +102,7 @@ def test_an_unknown_fact_blocks_with_its_reason(planner_input: PlannerInput, see
     full_plan = planner_input.plan()
     reduced_plan = replace(planner_input, snapshot=remove_fact(planner_input.snapshot, Random(seed))).plan()
     decision_by_address = {decision.address: decision for decision in reduced_plan.decisions}
-    for action in set(full_plan.actions) - set(reduced_plan.actions):
+    for action in changes_of(full_plan) - changes_of(reduced_plan):
         parent = replace(action.address, partition=-1)
         decision = decision_by_address.get(action.address, decision_by_address.get(parent))
         if isinstance(action, ElectLeader) and not isinstance(decision, Blocked):

@@ -95,18 +95,19 @@ def forge_plan(planner_input: PlannerInput, r: Random) -> Plan:
                 every_ms=policy.every_ms,
             )
         )
-    actions += [
-        removal(
-            name,
-            policy=r.choice(removals),
-            idle_for_ms=0,
-            type=r.choice(list(GroupType)) if isinstance(group.type, Unknown) else group.type,
-            fingerprint=str(group.fingerprint),
-            last_activity_ms=None,
-            newest_record=None,
+    for name, group in snapshot.groups.items() if removals else ():
+        type_ = r.choice(list(GroupType)) if isinstance(group.type, Unknown) else group.type
+        evidence = {"last_activity_ms": 1, "newest_record": (0, 1)} if type_ is GroupType.STREAMS else {}
+        actions.append(
+            removal(
+                name,
+                policy=r.choice(removals),
+                idle_for_ms=0,
+                type=type_,
+                fingerprint=str(group.fingerprint),
+                **({"last_activity_ms": None, "newest_record": None} | evidence),
+            )
         )
-        for name, group in (snapshot.groups.items() if removals else ())
-    ]
     return replace(planner_input.plan(), decisions=sort_decisions(actions))
 
 

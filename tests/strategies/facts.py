@@ -146,6 +146,7 @@ def topic(name: str = "orders", partitions: int | Unknown = 1, **facts: Any) -> 
         "cleanup_policy": frozenset({"delete"}),
         "kept_forever": None,
         "records": 1000,
+        "consumers": frozenset({"some-reader"}),
     }
     fields = defaults | facts
     fields.setdefault("records_min", 0 if isinstance(fields["records"], Unknown) else fields["records"])

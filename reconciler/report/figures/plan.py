@@ -74,6 +74,10 @@ class _Topic:
     def records(self) -> int:
         return sum(move.records for _action, move in self.moves)
 
+    @property
+    def noun(self) -> str:
+        return max((move.noun for _action, move in self.moves), key="offset".__eq__)
+
     def add_state(self, partition: int, state: str) -> None:
         before = self.states.get(partition)
         if before is None or _RANKS[state] < _RANKS[before]:
@@ -205,7 +209,7 @@ def _topics_chart(plan: Plan, topics: dict[str, _Topic]) -> Chart:
         segments = tuple(Segment(counts[state], style) for state, style in _STYLES.items())
         bars.append(Bar(segments=segments, total=len(entry.states)))
         share = formatting.percent(100.0 * entry.removed / entry.records) if entry.records else ""
-        removed = f"{entry.removed:,} of {formatting.count(entry.records, 'record')} ({share})" if entry.moves else ""
+        removed = f"{entry.removed:,} of {formatting.count(entry.records, entry.noun)} ({share})" if entry.moves else ""
         return Row(
             cells=((name(topic),), (removed,), (_partition_counts(entry),)),
             bars=tuple(bars),
@@ -338,7 +342,7 @@ def _topic_rulers(topic: str, entry: _Topic) -> TopicRulers:
         moves = moves[:WORST]
     return TopicRulers(
         anchor=f"offsets-{slug(topic)}",
-        subject=(name(topic), ": ", strong(f"{formatting.count(entry.removed, 'record')}"), " removed at most"),
+        subject=(name(topic), ": ", strong(f"{formatting.count(entry.removed, entry.noun)}"), " removed at most"),
         rulers=tuple(map(ruler, moves)),
         amounts=tuple(move.removed for _action, move in entry.moves),
         severities=frozenset({Severity.LOSS}),

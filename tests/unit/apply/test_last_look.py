@@ -926,6 +926,37 @@ def test_a_commit_log_that_cannot_be_read_stops_a_removal(cluster: FakeCluster, 
     assert "lost" in outcome.detail
 
 
+def streams_removal(cluster: FakeCluster) -> Action:
+    cluster.groups["billing"].type, cluster.groups["billing"].hidden = GroupType.STREAMS, True
+    return removal(cluster, "billing", idle_for_ms=1_000)
+
+
+def test_a_streams_group_is_removed_by_what_the_commit_log_says(cluster: FakeCluster, tmp_path: Path) -> None:
+    """No call tells its type and state: the plan read both from the log, and the log has no newer record."""
+    action = streams_removal(cluster)
+    outcome = run(cluster, [action], tmp_path).only
+    assert (outcome.status, outcome.sends, outcome.read_back) == (Status.APPLIED, 1, "absent")
+    assert outcome.removed_offsets is not None
+    assert run(cluster, [action], tmp_path).only.status is Status.SATISFIED
+
+
+@pytest.mark.parametrize("change", ["joins", "leaves again", "log is not read"])
+def test_a_streams_group_that_may_have_had_a_member_since_stays(
+    cluster: FakeCluster, tmp_path: Path, change: str
+) -> None:
+    action = streams_removal(cluster)
+    if change == "log is not read":
+        cluster.read_commit_log = lambda starts: dict.fromkeys(starts, Unknown("lost"))  # type: ignore[method-assign]
+    else:
+        cluster.join("billing")
+    if change == "leaves again":
+        cluster.leave("billing")
+    outcome = run(cluster, [action], tmp_path).only
+    expected = Status.FAILED if change == "log is not read" else Status.STALE
+    assert (outcome.sends, cluster.requests) == (0, [])
+    assert outcome.status in (expected, Status.NOT_ATTEMPTED), outcome
+
+
 @pytest.mark.parametrize("state", [GroupState.DEAD, GroupState.UNKNOWN, Unknown("no answer")])
 def test_a_listed_group_in_no_known_state_is_no_proof_of_its_removal(
     cluster: FakeCluster, tmp_path: Path, state: GroupState | Unknown

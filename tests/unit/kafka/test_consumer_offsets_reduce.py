@@ -50,6 +50,7 @@ def active(group: str, newest_ms: int, offset: int, seems: GroupType, *, live: b
         "seems": seems.value,
         "live": live,
         "commit_keys": commits,
+        "members": 0,
     }
 
 
@@ -110,6 +111,15 @@ def test_reduce_reads_types_from_live_keys() -> None:
     assert only_activity(reduce((group_key(11, "g"), b"x", 1)))["seems"] == GroupType.SHARE
     committing = reduce((group_key(17, "g"), b"x", 1), (commit_key(COMMIT), commit_value(COMMIT, 4), 2))
     assert only_activity(committing)["seems"] == GroupType.STREAMS
+
+
+def test_reduce_counts_the_members_of_a_streams_group() -> None:
+    """A member is a set key of type 19, and its tombstone takes it away; targets and tasks are no members."""
+    joined = [(group_key(19, "g"), b"x", 1), (group_key(22, "g"), b"x", 1), (group_key(17, "g"), b"x", 1)]
+    assert only_activity(reduce(*joined))["members"] == 1
+    left = only_activity(reduce(*joined, (group_key(19, "g"), None, 2)))
+    assert (left["members"], left["seems"], left["live"]) == (0, GroupType.STREAMS, True)
+    assert only_activity(reduce((group_key(5, "g"), b"x", 1)))["members"] == 0
 
 
 def test_reduce_counts_what_it_cannot_read() -> None:

@@ -44,7 +44,7 @@ def test_the_impact_of_a_purge_is_an_upper_bound() -> None:
     assert action.records_max == 97_213
     assert action.partition_percent == pytest.approx(100 * 97_213 / 249_000)
     assert action.skips == (("below", 97_213), ("late", 46_213))
-    assert purge(log_start=5, end=6, high_watermark=5, before_offset=6).partition_percent == 0.0
+    assert purge(log_start=5, end=6, high_watermark=5, before_offset=6).partition_percent == 100.0
 
 
 def test_only_a_preferred_election_can_be_undone() -> None:

@@ -156,23 +156,13 @@ def test_a_share_just_above_the_limit_is_rounded_up() -> None:
         (
             "recordsPercentPerTopic",
             snapshot(topic("orders", records=LOST)),
-            "the records of orders count 0, although some",
+            "the records of orders could not be counted: broker 2 did not answer",
         ),
         ("recordsPercentPerTopic", snapshot(), "the records of orders could not be counted: not asked"),
-        (
-            "recordsPercentPerTopic",
-            snapshot(topic("orders", records=0)),
-            "the records of orders count 0, although some",
-        ),
         (
             "recordsPercent",
             snapshot(topic("orders"), cluster_records=LOST),
             "the cluster's records could not be counted: broker 2 did not answer",
-        ),
-        (
-            "recordsPercent",
-            snapshot(topic("orders"), cluster_records=0),
-            "the cluster's records count 0, although some",
         ),
     ],
 )
@@ -182,6 +172,22 @@ def test_an_unknown_total_refuses_the_plan(limit: str, facts: ClusterSnapshot, w
     assert (result.passed, result.observed, result.worst) == (False, None, B)
     assert words in result.message
     assert "most of it would be lost by RetentionFloor/b (manifests/prod-eu/orders.yaml:9)" in result.message
+
+
+@pytest.mark.parametrize(
+    ("limit", "facts"),
+    [
+        ("recordsPercentPerTopic", snapshot(topic("orders", records=5000, records_min=0))),
+        ("recordsPercentPerTopic", snapshot(topic("orders", records=0))),
+        ("recordsPercent", snapshot(topic("orders"), cluster_records=0)),
+    ],
+)
+def test_offsets_that_need_not_be_records_make_the_worst_case(limit: str, facts: ClusterSnapshot) -> None:
+    """Of a compacted topic, and of open transactions, nothing else is known to be a record: 100 percent."""
+    result = verdict(limit, purge_of(1), facts=facts)
+    assert (result.passed, result.observed) == (False, 100.0)
+    assert verdict(limit, purge_of(1), facts=facts, **{limit: 100}).passed
+    assert verdict(limit, purge_of(1), facts=facts, waivers=(waiver("RetentionFloor/a", limit, 100),)).passed
 
 
 def test_no_waiver_covers_an_unknown_total() -> None:

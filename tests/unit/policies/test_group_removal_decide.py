@@ -112,7 +112,7 @@ def test_a_type_that_the_manifest_leaves_out_names_the_fields_to_correct() -> No
     assert isinstance(never, Blocked)
     assert never.next_step
     assert never.next_step != left_out.next_step
-    assert mentions(never.reason, "classic and consumer")
+    assert mentions(never.reason, "classic, consumer and streams")
 
 
 def test_a_group_is_idle_exactly_after_the_idle_time() -> None:

@@ -12,7 +12,7 @@ import pytest
 from reconciler.model.action import Mode
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped, Waiting
-from reconciler.model.snapshot import GroupType, KeptForever, PendingCommit, Unknown
+from reconciler.model.snapshot import GroupState, GroupType, KeptForever, PendingCommit, Unknown
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
 from reconciler.text.formatting import format_instant
 from tests.golden.wording import mentions
@@ -84,6 +84,7 @@ def test_newer_than_resolves_to_the_first_offset_at_or_after_its_instant() -> No
         guard=Preconditions(consumers=LagPolicy.BLOCK),
         consumed_by_named=False,
         drift=True,
+        may_have_gaps=True,
     )
 
 
@@ -921,6 +922,92 @@ def test_the_action_has_the_mode() -> None:
     assert decision.mode is Mode.CONTINUOUS
 
 
+# --- who guards, and what need not be a record
+
+GUARDS_NOBODY = '"consumers: block" guards nobody here'
+
+
+def consumed_by(*groups: str, **facts: Any) -> Any:
+    return topic("orders", consumers=frozenset(groups), **facts)
+
+
+def test_a_topic_that_no_known_consumer_guards_is_named() -> None:
+    """Nobody reads it, or exceptGroups names all that do. "No group is behind" was said for none and for five."""
+    part = partition(at={DAY: 100})
+    assert acted({"last": 60}, part, consumed_by()).caveat == f"no consumer is known: {GUARDS_NOBODY}"
+    two = consumed_by("console-1", "console-2")
+    excepted = acted({"last": 60}, part, two, exceptGroups=["console-*"]).caveat
+    assert excepted == f"exceptGroups names all 2 known consumers: {GUARDS_NOBODY}"
+    assert acted({"last": 60}, part, two, exceptGroups=["console-1"]).caveat == ""
+    unread = acted({"last": 60}, part, topic("orders", consumers=LOST)).caveat
+    assert unread == f"whether any consumer guards it is not known: {LOST.reason}"
+
+
+def test_a_consumer_at_the_end_guards() -> None:
+    """The scan leaves its position out, because it holds nothing back now."""
+    assert acted({"last": 60}, partition(at={DAY: 100}, readers=()), consumed_by("billing")).caveat == ""
+
+
+def test_ignored_consumers_guard_nobody_and_those_of_unread_by_do() -> None:
+    part = partition(at={DAY: 100}, readers=(reader("billing", 90),))
+    ignored = acted({"last": 60}, part, consumed_by("billing"), consumers="ignore").caveat
+    assert ignored == '1 known consumer may be behind: "consumers: ignore" guards nobody here'
+    named = acted({"unreadBy": ["billing"]}, part, consumed_by("billing"), consumers="ignore")
+    assert named.caveat == ""
+
+
+def test_traces_of_readers_that_kafka_does_not_list_are_named() -> None:
+    """MirrorMaker 2, and Connect by three topics of one beginning: `orders-offsets` alone is none."""
+    names = ("mm2-offset-syncs.B.internal", "lake_connect_configs", "lake_connect_offsets", "lake_connect_statuses")
+    others = ("orders-offsets", "orders-status", "mm2-offset-syncs", "offsets", "configs", "status")
+    workers = group("connect-cluster", type=GroupType.CONNECT, listed=False)
+    caveat = acted(
+        {"last": 60}, partition(at={DAY: 100}), consumed_by(), workers, *(topic(name) for name in (*names, *others))
+    ).caveat
+    traces = 'mm2-offset-syncs.B.internal, lake_connect_offsets, "connect-cluster"'
+    assert caveat.endswith(f"; traces of readers that Kafka does not list: {traces}")
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "next_step"),
+    [
+        ("connect-lake", (), "Connect's REST API"),
+        ("my-app", (topic("my-app-store-changelog"),), "kafka-streams-application-reset.sh"),
+        ("my-app", (topic("my-app-by-key-repartition"), group("my")), "kafka-streams-application-reset.sh"),
+        ("counts", (group("counts", type=GroupType.STREAMS),), "kafka-streams-application-reset.sh"),
+        ("my", (topic("my-app-store-changelog"), group("my-app")), "or remove it if nothing uses it"),
+        ("connect", (), "or remove it if nothing uses it"),
+    ],
+)
+def test_idle_is_not_dead_and_has_its_own_next_step(name: str, more: tuple[Any, ...], next_step: str) -> None:
+    """A stopped connector keeps its offsets on purpose. The group with the longest name owns a topic of Streams."""
+    facts = partition(at={DAY: 100}, readers=(reader(name, 10),)), group(name), *more
+    decision = blocked({"last": 60}, *facts)
+    assert next_step in decision.next_step
+    assert ("remove it" in decision.next_step) is (next_step == "or remove it if nothing uses it")
+
+
+@pytest.mark.parametrize("state", [GroupState.STABLE, GroupState.PREPARING_REBALANCE, LOST])
+def test_a_group_with_members_is_never_proposed_for_removal(state: GroupState | Unknown) -> None:
+    """The plan said `removing "billing" would unblock 1 partition` of a group in use."""
+    facts = partition(at={DAY: 100}, readers=(reader("billing", 10),)), group("billing", state=state)
+    assert "remove" not in blocked({"last": 60}, *facts).next_step
+
+
+@pytest.mark.parametrize(
+    ("facts", "changes"),
+    [
+        ((topic("orders"), topic("__transaction_state", internal=True)), {}),
+        ((topic("orders", cleanup_policy=frozenset({"compact", "delete"})),), {}),
+        ((topic("orders"),), {"topics_incomplete": LOST}),
+    ],
+)
+def test_offsets_need_not_be_records(facts: tuple[Any, ...], changes: dict[str, Any]) -> None:
+    """After transactions or compaction, and where a topic of transactions may be hidden."""
+    assert acted({"last": 60}, partition(at={DAY: 100}), *facts, **changes).may_have_gaps
+    assert not acted({"last": 60}, partition(at={DAY: 100}), topic("orders")).may_have_gaps
+
+
 def test_explain_says_why_a_partition_is_in_sync() -> None:
     """A plan of named subjects has the rule's reason; a plan of all would grow by a third."""
     facts = snapshot(partition(at={7 * DAY: 30, 8 * DAY: 30}, log_start=30), topic())
@@ -949,7 +1036,9 @@ def test_a_transaction_of_the_commits_is_named_with_its_partition(implied: bool)
     position = replace(reader("billing", 0 if implied else 50), implied=implied, pending=PendingCommit(20, 7))
     decision = blocked({"last": 60}, partition(at={DAY: 100}, readers=(position,)), group("billing"))
     assert decision.code == "B204"
-    assert mentions(decision.reason, '"billing"', "transaction", "__consumer_offsets[7]", "0" if implied else "20")
+    assert mentions(
+        decision.reason, '"billing"', "transaction", "__consumer_offsets[7]", "no position" if implied else "20"
+    )
     assert "kafka-transactions.sh" in decision.next_step
     clamped = decide_partition({"last": 60}, partition(at={DAY: 100}, readers=(position,)), consumers="clamp")
     assert isinstance(clamped, Blocked if implied else DeleteRecords)

@@ -172,7 +172,10 @@ def test_shares_are_left_out_where_the_limits_do_not_count_all_records() -> None
 
 
 def test_the_connection_of_a_removal_with_what_it_unblocks_is_drawn() -> None:
-    """At the removal and at the blocked subjects; without a removal as a possibility; never in part."""
+    """At the removal and at the blocked subjects; a removal that is not in the plan is never proposed.
+
+    The report did not know whether such a group has members, and once proposed to remove one.
+    """
     held = [
         blocked(f"RetentionFloor/week/{topic}[{number}]", held_by=held_by)
         for topic, number, held_by in (
@@ -185,10 +188,10 @@ def test_the_connection_of_a_removal_with_what_it_unblocks_is_drawn() -> None:
     ]
     text_lines = lines(plan(removal(), *held))
     assert "      unblocks 3 partitions of clicks, orders: plan again after the apply" in text_lines
-    done, possible, both = [line for line in text_lines if line.startswith("Blocked: ") and "B204" in line]
+    done, *others = [line for line in text_lines if line.startswith("Blocked: ") and "B204" in line]
     assert done.endswith('removing "old-etl", as this plan does, unblocks 3 partitions: plan again after the apply')
-    assert possible.endswith('removing "billing" would unblock 1 partition, if nothing uses it')
-    assert both.endswith('removing "billing", "old-etl" would unblock 1 partition, if nothing uses them')
+    assert len(others) == 2
+    assert not any("removing" in line for line in others)
     assert not any("unblock" in line for line in lines(plan(removal(), blocked())))
 
 

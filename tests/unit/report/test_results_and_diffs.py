@@ -52,6 +52,18 @@ def test_outcomes_are_sorted_worst_first_with_totals_and_next_steps() -> None:
     assert [line.split(":")[1].strip() for line in text_lines[8:]] == ["failed", "not attempted", "stale"]
 
 
+def test_a_caveat_of_what_was_removed_is_one_line_for_each_topic() -> None:
+    """Also from a results file; what was not sent has none."""
+    words = 'no consumer is known: "consumers: block" guards nobody here'
+    outcomes = [
+        replace(outcome_of(number, status), action=replace(purge(partition=number), caveat=words), removed_max=removed)
+        for number, status, removed in ((1, Status.APPLIED, 5), (2, Status.APPLIED, 5), (3, Status.STALE, 0))
+    ]
+    outcomes[2] = replace(outcomes[2], sends=0)
+    text_lines = [line.plain for line in report.results_text(plan(), outcomes)]
+    assert [line for line in text_lines if words in line] == [f"Caveat: 2 partitions of orders — {words}"]
+
+
 def test_partitions_with_equal_outcomes_are_folded() -> None:
     """All that went as planned is one line of counts, below what did not; the sum is in the total."""
     outcomes = [

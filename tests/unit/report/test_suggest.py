@@ -10,7 +10,7 @@ from reconciler.report.terminal import write_lines
 from reconciler.suggest.findings import Kind, Suggestions
 from reconciler.suggest.rules import suggest
 from tests.strategies import facts
-from tests.strategies.facts import LOST, group, snapshot, topic
+from tests.strategies.facts import HOUR, LOST, group, snapshot, topic
 from tests.unit.suggest.test_rules import SHARED, partition
 
 
@@ -38,6 +38,15 @@ def test_what_cannot_be_told_is_said_with_the_reason() -> None:
     shown = text(of(replace(SHARED, readers_incomplete=LOST)))
     assert "Records that every group has read: cannot tell" in shown
     assert LOST.reason in shown
+
+
+def test_what_can_be_told_is_counted_beside_what_cannot() -> None:
+    """Two names that look like patterns made the heading say `cannot tell` for 35 groups."""
+    working = [group(f"g-{number}", idle=HOUR) for number in range(33)]
+    shown = text(of(snapshot(*working, group("a*"), group("b?"))))
+    assert "Groups without activity for 3d or longer: 0" in shown
+    (line,) = [line for line in shown.splitlines() if "reads like a pattern" in line]
+    assert '"a*", "b?"' in line
 
 
 def test_leaders_with_the_same_cause_are_one_item() -> None:

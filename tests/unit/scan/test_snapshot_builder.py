@@ -349,6 +349,36 @@ def test_what_a_streams_group_reads_is_known_once_it_has_committed() -> None:
             assert "Streams group without a commit" in reason(result.consumption_unread)
 
 
+@pytest.mark.parametrize(
+    ("members", "unread", "state"),
+    [
+        (0, {}, GroupState.EMPTY),
+        (1, {}, GroupState.STABLE),
+        (0, {log_partition("g", 50): Unknown("lost")}, Unknown("lost")),
+    ],
+)
+def test_the_commit_log_says_whether_a_streams_group_has_members(
+    members: int, unread: dict[int, Unknown], state: GroupState | Unknown
+) -> None:
+    """No call describes one. Without the whole log its state is unknown, and never EMPTY."""
+    row = group_row(live=True, seems="streams", members=members)
+    result = group_facts(row, listing=groups(hidden=("g",)), log=CommitLog(partitions=50, unread=unread))
+    assert (result.type, result.listed, result.state) == (GroupType.STREAMS, True, state)
+    only_in_log = group_facts(row, listing=groups())
+    assert (only_in_log.type, only_in_log.listed) == (GroupType.STREAMS, False)
+
+
+def test_consumers_of_a_topic_are_all_groups_that_consume_it_wherever_they_stand() -> None:
+    """A group at the end holds nothing back, so its position is left out; it is a consumer all the same."""
+    consumers = [{"group": "ahead", "topic": "t"}, {"group": "behind", "topic": "t"}]
+    rows = combine([answer(consumers=consumers)], ScanRequest(), {})
+    listing = topics(topic("t"), topic("quiet"), topic("other"))
+    result = snapshot_builder.topic_facts(listing, {}, rows, frozenset(), {"t", "quiet"})
+    assert result["t"].consumers == {"ahead", "behind"}
+    assert result["quiet"].consumers == frozenset()
+    assert result["other"].consumers is NOT_ASKED
+
+
 def test_group_that_is_not_requested_has_its_listing_only() -> None:
     """Type and state of all groups are known; other facts are "not asked"."""
     result = group_facts(group_row(), needs=ScanRequest())
@@ -448,17 +478,19 @@ def test_topic_records() -> None:
     failed_topic = unknown_topic("b")
     rows = Rows({}, {}, {"t": {"records": 5, "read": 1}, "w": {"records": 5, "read": 1}}, [])
     counted = frozenset({"t", "w", "e", "b"})
-    result = snapshot_builder.topic_facts(topics(two, complete, empty, failed_topic), {"w": retained()}, rows, counted)
+    result = snapshot_builder.topic_facts(
+        topics(two, complete, empty, failed_topic), {"w": retained()}, rows, counted, ()
+    )
     assert "1 of 2 partitions" in reason(result["t"].records)
     assert (result["w"].records, result["w"].cleanup_policy, result["w"].partitions) == (5, frozenset({"delete"}), 1)
     assert result["e"].records == 0
     assert reason(result["b"].records) == reason(result["b"].partitions) == "metadata"
-    without = snapshot_builder.topic_facts(topics(complete), {}, Rows({}, {}, {}, []), counted)
+    without = snapshot_builder.topic_facts(topics(complete), {}, Rows({}, {}, {}, []), counted, ())
     assert "0 of 1 partitions" in reason(without["w"].records)
     failed = Rows({}, {}, {"w": {"records": 5, "read": 0}}, [])
-    (expected,) = snapshot_builder.topic_facts(topics(complete), {}, failed, counted).values()
+    (expected,) = snapshot_builder.topic_facts(topics(complete), {}, failed, counted, ()).values()
     assert "0 of 1 partitions" in reason(expected.records)
-    (other,) = snapshot_builder.topic_facts(topics(complete), {}, rows, frozenset()).values()
+    (other,) = snapshot_builder.topic_facts(topics(complete), {}, rows, frozenset(), ()).values()
     assert other.records is NOT_ASKED
 
 
@@ -474,10 +506,10 @@ def test_topic_records_need_the_answers_of_all_chunks() -> None:
     answers = [answer(topics=[{"topic": "t", "records": 5, "read": 1}]) for _leader in range(2)]
     for count, expected in ((2, 10), (1, "1 of 2 partitions"), (0, "0 of 2 partitions")):
         rows = combine(answers[:count], ScanRequest(), {})
-        (facts,) = snapshot_builder.topic_facts(topics(topic("t", 2)), {}, rows, frozenset({"t"})).values()
+        (facts,) = snapshot_builder.topic_facts(topics(topic("t", 2)), {}, rows, frozenset({"t"}), ()).values()
         assert facts.records == expected or str(expected) in reason(facts.records)
     rows = combine([*answers, answers[0]], ScanRequest(), {})
-    (facts,) = snapshot_builder.topic_facts(topics(topic("t", 2)), {}, rows, frozenset({"t"})).values()
+    (facts,) = snapshot_builder.topic_facts(topics(topic("t", 2)), {}, rows, frozenset({"t"}), ()).values()
     assert "3 of 2 partitions" in reason(facts.records)  # an answer twice
 
 
@@ -487,15 +519,15 @@ def test_cluster_records() -> None:
     rows = Rows({}, {}, {"a": {"records": 5, "read": 1}, "b": {"records": 6, "read": 0}}, [])
     counted = frozenset({"a", "b"})
     delete = {"a": retained(), "b": retained()}
-    result = list(snapshot_builder.topic_facts(topics(internal, one, two), delete, rows, counted).values())
+    result = list(snapshot_builder.topic_facts(topics(internal, one, two), delete, rows, counted, ()).values())
     assert snapshot_builder.cluster_records(ScanRequest(cluster_records=True), result) == 11
     for policy in (frozenset({"compact"}), frozenset({"compact", "delete"}), Unknown("no right")):
         compacted = snapshot_builder.topic_facts(
-            topics(internal, one, two), delete | {"b": retained(policy)}, rows, counted
+            topics(internal, one, two), delete | {"b": retained(policy)}, rows, counted, ()
         )
         assert snapshot_builder.cluster_records(ScanRequest(cluster_records=True), compacted.values()) == 5
     assert snapshot_builder.cluster_records(ScanRequest(), result) is NOT_ASKED
-    short = snapshot_builder.topic_facts(topics(internal, one, two), delete, Rows({}, {}, {}, []), counted)
+    short = snapshot_builder.topic_facts(topics(internal, one, two), delete, Rows({}, {}, {}, []), counted, ())
     assert snapshot_builder.cluster_records(ScanRequest(cluster_records=True), short.values()) == 0
 
 
@@ -534,6 +566,7 @@ def test_rows_keep_every_column_of_the_facts() -> None:
         ),
     ]
     rows = combine(answers, everything, {"t": frozenset({"g"})})
+    assert rows.consumers == {"a": {"s"}, "b": {"s"}}
 
     result = snapshot_builder.group_facts(everything, groups("e", "f", "g", "h"), rows, READ)
     assert result["g"] == group_facts(group_row())
@@ -555,7 +588,7 @@ def test_rows_keep_every_column_of_the_facts() -> None:
     assert (read.offsets_at, read.readers) == ({7: 6, 9: None}, (ConsumerPosition("g", 7, topic_id="id"),))
     assert unread.high_watermark == Unknown("no answer", Cause.NO_ANSWER)
     complete = topic("t")
-    (expected,) = snapshot_builder.topic_facts(topics(complete), {}, rows, frozenset({"t"})).values()
+    (expected,) = snapshot_builder.topic_facts(topics(complete), {}, rows, frozenset({"t"}), ()).values()
     assert expected.records == 5
     log = CommitLog(partitions=1).with_rows(rows.runs)
     assert (log.records, log.skipped, log.malformed) == (4, 1, 2)
@@ -577,9 +610,13 @@ def test_pending_commits_reach_the_positions() -> None:
             partitions=[{"topic": "t", "partition": number, **partition_row()} for number in (0, 1)],
             pending=[pending_row("first", 0, 6), pending_row("both", 1, 8)],
         ),
-        answer(positions=[{"group": "both", "topic": "t", "partition": number, "committed": 20} for number in (0, 1)]),
+        answer(
+            positions=[{"group": "both", "topic": "t", "partition": number, "committed": 20} for number in (0, 1)],
+            consumers=[{"group": "both", "topic": "t"}],
+        ),
     ]
     rows = combine(answers, ScanRequest(), {})
+    assert rows.consumers["t"] == {"first", "both"}
     # At the last stable offset a visible commit holds nothing back; a pending one may.
     assert rows.readers["t", 0] == [Position("first", None, PendingCommit(6, 7))]
     assert sorted(rows.readers["t", 1]) == [

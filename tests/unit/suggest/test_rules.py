@@ -285,3 +285,43 @@ def test_an_unknown_cleanup_policy_is_no_finding() -> None:
     for kind in (Kind.READ_RECORDS, Kind.UNREAD_TOPIC, Kind.PROTECTION):
         assert suggestions.of(kind).findings == ()
         assert "DESCRIBE_CONFIGS is missing" in suggestions.of(kind).unknown[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "topics", "next_step"),
+    [
+        ("connect-lake", (), "Connect's REST API"),
+        ("counts", ("counts-store-changelog",), "kafka-streams-application-reset.sh"),
+        ("counts", ("counts-by-user-repartition",), "kafka-streams-application-reset.sh"),
+    ],
+)
+def test_idle_is_not_dead_where_another_system_holds_the_rest(
+    name: str, topics: tuple[str, ...], next_step: str
+) -> None:
+    """A group that is idle for 40 days was suggested with high confidence, although its connector was paused."""
+    snap = snapshot(group(name, idle=40 * DAY), group("old-etl", idle=40 * DAY), *map(topic, topics))
+    findings = found(suggest(snap), Kind.IDLE_GROUP)
+    assert (findings[name].confidence, findings["old-etl"].confidence) == (Confidence.LOW, Confidence.HIGH)
+    assert any(next_step in sentence for sentence in findings[name].counter_evidence)
+    assert not any(next_step in sentence for sentence in findings["old-etl"].counter_evidence)
+
+
+def test_the_topics_of_a_stopped_streams_application_are_no_question() -> None:
+    """Nothing reads its repartition topic while it is stopped, also once its group has expired."""
+    snap = snapshot(partition("app-by-user-repartition"), partition("app-store-changelog"), partition("orders"))
+    assert found(suggest(snap), Kind.UNREAD_TOPIC).keys() == {"orders"}
+
+
+def test_no_floor_is_suggested_past_a_group_with_members() -> None:
+    """A GroupRemoval that selects a group in use removes nothing, and its position holds records back.
+
+    The records that it has not read were suggested as read by all, "once it is removed".
+    """
+    snap = snapshot(
+        partition("orders", readers=(reader("billing", 90), reader("slow", 20))),
+        group("billing", idle=HOUR, state=GroupState.STABLE),
+        group("slow", idle=HOUR, state=GroupState.STABLE),
+    )
+    finding = found(suggest(snap, policies=[facts.removal("slow")]), Kind.READ_RECORDS)["orders"]
+    assert finding.records == 20
+    assert not any("removed" in sentence for sentence in finding.evidence)

@@ -48,6 +48,11 @@ def test_an_upper_bound_is_never_rounded_down(value: float, expected: str) -> No
     assert formatting.percent(value) == expected
 
 
+def test_a_number_of_any_size_can_be_rounded() -> None:
+    """A plan file may hold 1e308, ten times of which is no number: the page of such a plan failed."""
+    assert [formatting.round_up(value) for value in (1e308, -1e308)] == [1e308, -1e308]
+
+
 @pytest.mark.parametrize(
     ("ms", "text"),
     [(0, "0s"), (1_500, "1.5s"), (90_000, "90s"), (120_000, "2m"), (7 * 86_400_000, "7d"), (1_234_567_000, "1234567s")],
