@@ -64,7 +64,7 @@ class FakeGateway:
     ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
         return {(group, key): 52_000 for group, partitions in requested.items() for key in partitions}
 
-    def read_consumers(self, topics: Collection[str]) -> Consumers:
+    def read_consumers(self, topics: Collection[str], _log_starts: Mapping[int, int]) -> Consumers:
         return Consumers(groups={}, commits={topic: {} for topic in topics})
 
     def read_groups(

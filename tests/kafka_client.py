@@ -1,13 +1,16 @@
 """Kafka client calls that only tests make.
 
-They delete topics, read committed offsets, and hold a transaction open.
+They delete topics, read committed offsets, hold a transaction open, and join share groups.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, ShareConsumer, TopicPartition
 
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.groups import read_consumers
+from reconciler.kafka.session import KafkaSession
 from reconciler.sandbox.client import DebugLogger, admin_client, consumer_properties, producer_properties, wait_until
 
 
@@ -64,8 +67,10 @@ def open_transaction(
 
 
 @contextmanager
-def pending_commit(bootstrap: str, group: str, topic: str, offset: int, *, deadline_s: float = 60) -> Iterator[None]:
-    """Hold a transaction with a commit of partition 0 open during the block, then abort it."""
+def pending_commit(
+    bootstrap: str, group: str, topic: str, offset: int, *, commits: bool = False, deadline_s: float = 60
+) -> Iterator[None]:
+    """Hold a transaction with a commit of partition 0 open during the block, then abort or commit it."""
     producer = Producer(
         producer_properties(bootstrap) | {"transactional.id": f"commit-{group}", "transaction.timeout.ms": 600_000},
         logger=DebugLogger(),
@@ -81,4 +86,38 @@ def pending_commit(bootstrap: str, group: str, topic: str, offset: int, *, deadl
             consumer.close()
         yield
     finally:
-        producer.abort_transaction(deadline_s)
+        (producer.commit_transaction if commits else producer.abort_transaction)(deadline_s)
+
+
+@contextmanager
+def share_member(bootstrap: str, group: str, topics: Sequence[str]) -> Iterator[None]:
+    """Let a member of a share group subscribe to topics during the block; its group stays."""
+    consumer = ShareConsumer({"bootstrap.servers": bootstrap, "group.id": group}, logger=DebugLogger())
+    session = KafkaSession(Connection(tuple(bootstrap.split(",")), timeout_s=20.0))
+    try:
+        consumer.subscribe(list(topics))
+
+        def is_subscribed() -> bool:
+            consumer.poll(0.2)
+            read = read_consumers(session, (), cluster_id=None, log_starts={})
+            return group in read.groups and (read.subscriptions.get(group) or frozenset()).issuperset(topics)
+
+        wait_until(is_subscribed, 60, f"{group} to subscribe to {topics}")
+        yield
+    finally:
+        consumer.close()
+        session.close()
+
+
+def remove_group(bootstrap: str, group: str) -> None:
+    """Remove a group without members, a share group, too."""
+    admin = admin_client(bootstrap)
+
+    def remove() -> bool:
+        try:
+            admin.delete_consumer_groups([group])[group].result(30)
+        except KafkaException as error:
+            return bool(error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND)
+        return True
+
+    wait_until(remove, 90, f"{group} to go")

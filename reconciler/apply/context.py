@@ -103,6 +103,25 @@ def _knows_less(newer: Consumers, older: Consumers) -> bool:
     return bool(lost) and next(joined, None) is None
 
 
+def _with_known_type(
+    facts: GroupFacts, known: GroupFacts | None, subscriptions: Mapping[str, frozenset[str] | None]
+) -> GroupFacts:
+    """Return the facts with the type and the topics of a group whose type no list call tells.
+
+    `known`: the group in the recheck, or in the reading before; None: it is new, and all its records are.
+    """
+    if facts.type is not GroupType.HIDDEN:
+        return facts
+    if known is None:
+        return replace(facts, may_read=subscriptions.get(facts.group))
+    return replace(facts, type=known.type, may_read=_union(known.may_read, subscriptions.get(facts.group, frozenset())))
+
+
+def _union(topics: frozenset[str] | None, others: frozenset[str] | None) -> frozenset[str] | None:
+    """Return the topics of both; None stands for any topic."""
+    return None if topics is None or others is None else topics | others
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyContext:
     """One run of the applier. Times are epoch milliseconds, None: never.
@@ -165,21 +184,24 @@ class ApplyContext:
         return self._consumers.read(self._read_consumers, self.clock)
 
     def _read_consumers(self) -> Consumers:
-        read, last = self.gateway.read_consumers(self.topics), self._consumers.last
-        groups = {group: self._with_known_type(facts) for group, facts in read.groups.items()}
+        last = self._consumers.last or Consumers(groups={}, commits={})
+        read = self.gateway.read_consumers(self.topics, {**self.commit_log_ends, **last.log_ends})
+        subscriptions = dict(last.subscriptions)
+        for group, topics in read.subscriptions.items():
+            # A share group that read a topic may still have a position on it.
+            subscriptions[group] = _union(topics, subscriptions.get(group, frozenset()))
         # A group may have joined since the recheck, and a removed one may have been created again.
         known = {group: facts for group, facts in self.known_groups.items() if group not in self.removed_groups}
-        known |= {} if last is None else last.groups
+        known |= last.groups
+        groups = {
+            group: _with_known_type(facts, known.get(group), subscriptions) for group, facts in read.groups.items()
+        }
         # While a coordinator moves, no broker lists its groups, and none says so.
         missing = known.keys() - groups.keys() if read.incomplete is None else ()
         for group, facts in self.gateway.read_groups(sorted(missing)).items():
             if facts.listed is not False:
                 groups[group] = replace(known[group], consumption_unread=_NOT_LISTED)
-        return replace(read, groups=groups)
-
-    def _with_known_type(self, facts: GroupFacts) -> GroupFacts:
-        known = self.known_groups.get(facts.group, facts)
-        return replace(facts, type=known.type) if facts.type is GroupType.HIDDEN else facts
+        return replace(read, groups=groups, subscriptions=subscriptions)
 
     def may_send(self) -> bool:
         """Whether a request may go out now; an old recheck or an expired plan stops the run."""

@@ -9,7 +9,7 @@ GroupMetadata*, and the Consumer-, Share-, StreamsGroup*Key files).
 """
 
 import base64
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import Any, NamedTuple
@@ -33,6 +33,9 @@ GROUP_TYPES: Mapping[int, GroupType | None] = {
     **dict.fromkeys(range(17, 24), GroupType.STREAMS),
 }
 """Known key types with facts of a group. None: the value of the classic metadata tells its type."""
+
+_GROUP_KEYS = frozenset({2, 3, 11, 17})
+"""Key types of which a group has one record. The others are of members and of what they read."""
 
 # The value that brokers since 4.2 write for a commit without metadata: version 4, offset, leader
 # epoch, an empty compact string, the commit timestamp, one tagged field (number 0, 16 bytes, the
@@ -92,41 +95,43 @@ def read_commit_log(
     origins: Mapping[str, Collection[str]] | None = None,
     topic_ids: Mapping[str, str] | None = None,
     with_commits: Collection[str] = (),
+    stable_ends: Mapping[int, int] | None = None,
+    pending_of: Collection[str] = (),
+    starts: Mapping[int, int] | None = None,
     limit_s: float | None = None,
 ) -> list[dict[str, Any]]:
-    """Everything that these partitions of the log say, reduced per group, in four shapes of rows.
+    """Everything that these partitions of the log say, reduced per group, in five shapes of rows.
 
     Group and topic: a topic id of the group's commits on the partition, with the newest offset
-    committed under it (`topic_id` None: by a value version without ids). Group only: its newest
-    activity, where its newest record is, the type that its records suggest, whether any of its keys
-    is still set, the number of set commit keys, and of members if it is a Streams group. Neither: one partition of the log, with its
-    numbers of records, skipped (unknown key types) and malformed ones (`garbled`), its end, or an
-    error.
+    committed under it (`topic_id` None: by a value version without ids). Those with `log_partition`:
+    the newest commit of a group, if its record lies at or above the offset in `stable_ends`, on topics of
+    `pending_of`. Group only: its newest activity, where its newest record is, the type that its records
+    suggest, whether any of its keys is still set, the number of set commit keys, of members if it is a
+    Streams group, and the topics that a share group may read. Neither: one partition of the log, with its
+    numbers of records, skipped (unknown key types) and malformed ones (`garbled`), its end, or an error.
 
     Never raises for a broker that is away. `origins`: by topic, the groups of whose commits the topic
     ids are needed; None: of all. `topic_ids`: the present ones of some topics, of which commits of every group
     that are for another id have a row, too. `with_commits`: groups whose newest commits each have a row with
-    the `id` of their topic and their metadata. `limit_s`: as of `read_records`.
+    the `id` of their topic and their metadata. `starts`: where to begin instead of the log start.
+    `limit_s`: as of `read_records`.
     """
-    logs = {number: Reduction(frozenset(with_commits)) for number in partitions}
-
-    def add(number: int, messages: list[Message]) -> None:
-        # Without a line of Python for each of millions of records.
-        columns = (map(of_message, messages) for of_message in _COLUMNS)
-        logs[number].add_records(zip(*columns, strict=True))
-
-    ends = read_ends(session, COMMIT_LOG_TOPIC, partitions)
-    errors = read_records(session, COMMIT_LOG_TOPIC, ends, add, limit_s=limit_s)
+    logs, ends, errors = _reduce(
+        session, partitions, starts=starts or {}, with_commits=frozenset(with_commits), limit_s=limit_s
+    )
     rows: list[dict[str, Any]] = []
     for number, log in logs.items():
         counts = {"records": log.records, "skipped": log.skipped, "garbled": log.malformed}
-        end = ends[number].high_watermark
-        log_end = None if isinstance(end, Unknown) else end
-        rows.append({"log_partition": number, **counts, **error_columns(errors.get(number)), "log_offset": log_end})
+        rows.append(
+            {"log_partition": number, **counts, **error_columns(errors.get(number)), "log_offset": ends.get(number)}
+        )
         rows += ({"log_partition": number, **activity} for activity in log.activities())
         rows += log.origins(origins)
         rows += log.outdated(topic_ids or {})
         rows += log.commits()
+        if stable_ends is not None and number in stable_ends:
+            pending = log.pending(stable_ends[number], frozenset(pending_of))
+            rows += ({"log_partition": number, **commit} for commit in pending)
     return rows
 
 
@@ -136,32 +141,40 @@ def read_newest_records(session: KafkaSession, starts: Mapping[int, int]) -> dic
     Commits of open transactions count, too. Unknown: a partition that was not read to its end, or
     a record that cannot be attributed to a group. Raises ClusterUnreachable.
     """
-    newest: dict[int, dict[str, int]] = {number: {} for number in starts}
-    errors: dict[int, Unknown] = {}
+    logs, _ends, errors = _reduce(session, sorted(starts), starts=starts)
+    newest: dict[int, dict[str, int] | Unknown] = {}
+    for number, log in logs.items():
+        error = errors.get(number, log.unattributed())
+        where = f"{COMMIT_LOG_TOPIC}[{number}] was not read from offset {starts[number]} to its end"
+        newest[number] = log.newest() if error is None else replace(error, reason=f"{where}: {error.reason}")
+    return newest
+
+
+def _reduce(
+    session: KafkaSession,
+    partitions: Sequence[int],
+    *,
+    starts: Mapping[int, int],
+    with_commits: frozenset[str] = frozenset(),
+    limit_s: float | None = None,
+) -> tuple[dict[int, "Reduction"], dict[int, int], dict[int, Unknown]]:
+    """Read partitions from `starts` or their beginning: their records, their ends, and why one was not read."""
+    logs = {number: Reduction(with_commits) for number in partitions}
 
     def add(number: int, messages: list[Message]) -> None:
-        for message in messages:
-            try:
-                group = decode_key(message.key() or b"").group
-            except ValueError as error:
-                errors[number] = Unknown(f"the record at offset {message.offset()} is malformed: {error}")
-                continue
-            if group is not None:
-                newest[number][group] = message.offset()
+        # Without a line of Python for each of millions of records.
+        columns = (map(of_message, messages) for of_message in _COLUMNS)
+        logs[number].add_records(zip(*columns, strict=True))
 
-    ends = read_ends(session, COMMIT_LOG_TOPIC, sorted(starts))
-    for number, start in starts.items():
-        end = ends[number].high_watermark
-        if isinstance(end, int) and end < start:
-            errors[number] = Unknown(f"it ends at offset {end}, below {start}: it was cut")
-    errors |= read_records(session, COMMIT_LOG_TOPIC, ends, add, read_to=starts)
-    return newest | {
-        number: replace(
-            error,
-            reason=f"{COMMIT_LOG_TOPIC}[{number}] was not read from offset {starts[number]} to its end: {error.reason}",
-        )
-        for number, error in errors.items()
+    watermarks = read_ends(session, COMMIT_LOG_TOPIC, partitions)
+    ends = {number: of.high_watermark for number, of in watermarks.items() if isinstance(of.high_watermark, int)}
+    errors = {
+        number: Unknown(f"it ends at offset {ends[number]}, below {start}: it was cut")
+        for number, start in starts.items()
+        if number in ends and ends[number] < start
     }
+    errors |= read_records(session, COMMIT_LOG_TOPIC, watermarks, add, read_to=starts, limit_s=limit_s)
+    return logs, ends, errors
 
 
 @dataclass(slots=True)
@@ -200,6 +213,7 @@ class Reduction:
     records: int = 0
     skipped: int = 0
     malformed: int = 0
+    keyless: int = 0
     _states: dict[bytes, KeyState] = field(default_factory=dict)
 
     def add_records(self, records: Iterable[tuple[bytes | None, bytes | None, tuple[int, int], int]]) -> None:
@@ -212,6 +226,7 @@ class Reduction:
             self.records += 1
             if key is None:
                 self.malformed += 1
+                self.keyless += 1
                 continue
             state = states.get(key)
             if state is None:
@@ -267,6 +282,7 @@ class Reduction:
             known = [state for state in states if state.is_known]
             if not known:
                 continue
+            live = [state for state in known if state.value is not None and state.offset > _removed_at(known)]
             newest_ms = max(
                 max(state.newest_ms, int.from_bytes(state.commit_ms or b"\xff", signed=True)) for state in states
             )
@@ -275,10 +291,43 @@ class Reduction:
                 "last_activity_ms": newest_ms if newest_ms >= 0 else None,
                 "log_offset": max(state.offset for state in states),
                 "seems": _group_type(known).value,
-                "live": any(state.value is not None for state in known),
-                "commit_keys": sum(state.is_commit and state.value is not None for state in known),
+                "live": bool(live),
+                "commit_keys": sum(state.is_commit for state in live),
                 "members": sum(state.key.version == _STREAMS_MEMBER and state.value is not None for state in known),
+                **_subscription(known),
             }
+
+    def newest(self) -> dict[str, int]:
+        """The offset of each group's newest record, of unknown key types, too."""
+        newest: dict[str, int] = {}
+        for state in self._states.values():
+            if state.key.group is not None:
+                newest[state.key.group] = max(state.offset, newest.get(state.key.group, -1))
+        return newest
+
+    def unattributed(self) -> Unknown | None:
+        """Why a record may be of any group; None: each record is of one group, or of none."""
+        if self.keyless or any(state.key is _MALFORMED for state in self._states.values()):
+            return Unknown("a record has a malformed key")
+        return None
+
+    def pending(self, stable_end: int, topics: Container[str]) -> Iterator[dict[str, Any]]:
+        """One row per partition of these topics whose newest commit may be of an open transaction.
+
+        The end of a transaction does not replace a commit whose record is newer
+        (OffsetMetadataManager.replayEndTransactionMarker), so only the newest record of a key counts. A
+        group without a name has no positions.
+        """
+        for state in self._states.values():
+            if state.offset >= stable_end and state.is_commit and state.value is not None:
+                key = state.key
+                if key.topic in topics and key.group:
+                    try:
+                        committed: int | None = decode_commit(state.value).offset
+                    except ValueError:
+                        committed = None
+                    row = {"group": key.group, "topic": key.topic, "partition": key.partition}
+                    yield {**row, "committed": committed}
 
     def origins(self, requested: Mapping[str, Collection[str]] | None) -> Iterator[dict[str, Any]]:
         """One row per topic id of the commits on each topic by the groups requested for it; None: of all."""
@@ -313,6 +362,31 @@ def _origin(key: RecordKey, topic_id: bytes, value: bytes) -> dict[str, Any]:
         "committed": decode_commit(value).offset,
         "topic_id": encode_topic_id(topic_id),
     }
+
+
+def _removed_at(states: Sequence[KeyState]) -> int:
+    """Where a group was last removed; -1: it was not, or it has other keys than commits.
+
+    With the tombstone of a group come those of its commits, visible and pending (deleteAllOffsets,
+    cleanupExpiredOffsets). So a commit record before it that has no tombstone was aborted. A group that
+    changes its protocol gets a tombstone, too, and keeps its commits: it has new keys.
+    """
+    others = [state for state in states if not state.is_commit]
+    if any(state.value is not None for state in others):
+        return -1
+    return max((state.offset for state in others if state.key.version in _GROUP_KEYS), default=-1)
+
+
+def _subscription(states: Sequence[KeyState]) -> dict[str, list[str] | None]:
+    """The topics in the set keys of a share group; None: not all can be decoded. Empty without such a key."""
+    live = [state for state in states if state.value is not None and state.key.version in _SUBSCRIPTIONS]
+    if not live:
+        return {}
+    try:
+        topics = {topic for state in live for topic in _SUBSCRIPTIONS[state.key.version](state.value or b"")}
+    except ValueError:
+        return {"may_read": None}
+    return {"may_read": sorted(topics)}
 
 
 def _group_type(states: Sequence[KeyState]) -> GroupType:
@@ -380,6 +454,47 @@ def decode_commit(data: bytes) -> CommitValue:
     return CommitValue(offset, commit_ms, topic_id, metadata)
 
 
+def decode_share_member(data: bytes) -> set[str]:
+    """Decode the topics that a member of a share group subscribes to, from a value of key type 10."""
+    fields = _Fields(data)
+    if fields.integer(2) != 0:
+        raise ValueError("an unknown version of the member of a share group")
+    fields.nullable()  # rack
+    fields.string(compact=True)  # client id
+    fields.string(compact=True)  # host
+    topics = {fields.string(compact=True).decode() for _ in range(fields.length())}
+    fields.no_tags()
+    fields.end()
+    return topics
+
+
+def decode_share_state(data: bytes) -> set[str]:
+    """Decode the topics that a share group has a position on, gets one on or loses one on: key type 15."""
+    fields = _Fields(data)
+    if fields.integer(2) != 0:
+        raise ValueError("an unknown version of the topics of a share group")
+    topics = set()
+    for has_partitions in (True, True, False):  # initializing, initialized, deleting
+        for _ in range(fields.length()):
+            fields.take(16)  # topic id
+            topics.add(fields.string(compact=True).decode())
+            if has_partitions:
+                fields.take(4 * fields.length())
+            fields.no_tags()
+    fields.no_tags()
+    fields.end()
+    return topics
+
+
+def _decode_early_share_state(_data: bytes) -> set[str]:
+    """Raise ValueError: Kafka 4.0, an early access, has no key that survives the members."""
+    raise ValueError("a share group of Kafka 4.0")
+
+
+_SUBSCRIPTIONS = {9: _decode_early_share_state, 10: decode_share_member, 15: decode_share_state}
+"""Key types that say what a share group reads. No release after 4.0 writes 9."""
+
+
 def decode_protocol_type(data: bytes) -> str:
     """The protocol type in a value of key type 2: `consumer`, `connect` or empty."""
     fields = _Fields(data)
@@ -428,7 +543,23 @@ class _Fields(BytesIO):
         raise ValueError("a varint of more than five bytes")
 
     def string(self, *, compact: bool = False) -> bytes:
-        return self.take(self.varint() - 1 if compact else self.integer(2))
+        return self.take(self.length() if compact else self.integer(2))
+
+    def length(self) -> int:
+        """Of a compact array or string, which is not null."""
+        length = self.varint() - 1
+        if length < 0:
+            raise ValueError("a field is null")
+        return length
+
+    def nullable(self) -> None:
+        """Skip a compact string that may be null."""
+        self.take(max(0, self.varint() - 1))
+
+    def no_tags(self) -> None:
+        """Raise ValueError for tagged fields, which may change what the others mean."""
+        if self.varint():
+            raise ValueError("unknown tagged fields")
 
     def end(self) -> None:
         if self.read():

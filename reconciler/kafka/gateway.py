@@ -37,7 +37,7 @@ _BROKER_SHARE = 0.6
 class KafkaGateway:
     """`model.ports.Gateway` over librdkafka. Safe between threads.
 
-    A call takes at most the session's timeout, `read_consumers` for each 500 groups, and besides four
+    A call takes at most the session's timeout, `read_consumers` for each of its steps, and besides four
     seconds for late results and the start of a worker process where it needs one. `cluster_id`: of the plan, because a group of another cluster
     is another group; None: any cluster.
     """
@@ -73,10 +73,10 @@ class KafkaGateway:
             for p in by_group[group]
         }
 
-    def read_consumers(self, topics: Collection[str]) -> Consumers:
+    def read_consumers(self, topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
         try:
-            return read_consumers(self.session, topics, cluster_id=self._cluster_id)
-        except _FAILURES as error:
+            return read_consumers(self.session, topics, cluster_id=self._cluster_id, log_starts=log_starts)
+        except (*_FAILURES, KafkaException) as error:
             return Consumers(groups={}, commits={}, incomplete=Unknown(str(error)))
 
     def read_groups(

@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.consumer_offsets import log_partition, read_commit_log
 from reconciler.kafka.coordinators import (
     LOG_PARTITIONS,
     NAMELESS,
@@ -38,15 +38,19 @@ from reconciler.kafka.coordinators import (
 )
 from reconciler.kafka.futures import Deadline, batched, error_columns, is_final, parse_each, submit
 from reconciler.kafka.group_listing import list_all_groups, list_groups, with_members
+from reconciler.kafka.offsets import read_stable_ends
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topics import describe
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC, describe
 from reconciler.model.garbage import gc_paused
+from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import (
+    Cause,
     CommittedOffset,
     Consumers,
     GroupFacts,
     GroupState,
     GroupType,
+    PendingCommit,
     Unknown,
     fingerprint,
 )
@@ -149,8 +153,19 @@ def read_groups(
     return facts
 
 
-def read_consumers(session: KafkaSession, topics: Collection[str], *, cluster_id: str | None) -> Consumers:
-    """All groups, and what they consume of some topics. Raises ClusterUnreachable."""
+def read_consumers(
+    session: KafkaSession, topics: Collection[str], *, cluster_id: str | None, log_starts: Mapping[int, int]
+) -> Consumers:
+    """All groups, and what they consume of some topics.
+
+    `log_starts`: from where on the records of share groups in each partition of `__consumer_offsets` are
+    news; a partition without one is read from its beginning. The last stable offsets are read before the
+    commits and the records after them: what is not committed when the commits are read has a record
+    between the two. Raises ClusterUnreachable.
+    """
+    stable_ends = _read_stable_ends(session)
+    if isinstance(stable_ends, Unknown):
+        return Consumers(groups={}, commits={}, incomplete=stable_ends)
     groups, incomplete = list_all_groups(session, cluster_id=cluster_id)
     if incomplete is not None:
         return Consumers(groups=groups, commits={}, incomplete=incomplete)
@@ -163,7 +178,51 @@ def read_consumers(session: KafkaSession, topics: Collection[str], *, cluster_id
             groups[group] = replace(groups[group], consumption_unread=unread)
             for topic, of_topic in consumption.by_topic(commits).items():
                 commits[topic][group] = of_topic
-    return Consumers(groups=groups, commits=commits)
+    starts = {number: min(end, log_starts.get(number, 0)) for number, end in stable_ends.items()}
+    rows = read_commit_log(
+        session, list(stable_ends), origins={}, stable_ends=stable_ends, pending_of=topics, starts=starts
+    )
+    pending: dict[tuple[str, TopicPartition], PendingCommit] = {}
+    subscriptions: dict[str, frozenset[str] | None] = {}
+    log_ends: dict[int, int] = {}
+    for row in rows:
+        number = row["log_partition"]
+        if "group" not in row:
+            if row["error"] is not None:
+                reason = f"{COMMIT_LOG_TOPIC}[{number}] was not read from {starts[number]} to its end: {row['error']}"
+                incomplete = Unknown(reason, Cause.NO_ANSWER if row["unanswered"] else Cause.OTHER)
+            else:
+                log_ends[number] = row["log_offset"]
+        elif "topic" in row:
+            commits[row["topic"]].setdefault(row["group"], {})
+            at = TopicPartition(row["topic"], row["partition"])
+            pending[row["group"], at] = PendingCommit(row["committed"], number)
+        elif "may_read" in row:
+            subscriptions[row["group"]] = None if row["may_read"] is None else frozenset(row["may_read"])
+    return Consumers(
+        groups=groups,
+        commits=commits,
+        pending=pending,
+        subscriptions=subscriptions,
+        log_ends=log_ends,
+        incomplete=incomplete,
+    )
+
+
+def _read_stable_ends(session: KafkaSession) -> dict[int, int] | Unknown:
+    """The last stable offset of each partition of `__consumer_offsets`, empty without such a topic."""
+    log = describe(session, [COMMIT_LOG_TOPIC])[COMMIT_LOG_TOPIC]
+    if log is None:
+        return {}
+    if isinstance(log, Unknown):
+        return replace(log, reason=f"{COMMIT_LOG_TOPIC}: {log.reason}")
+    numbers = [facts.partition.partition for facts in log[1]]
+    stable_ends: dict[int, int] = {}
+    for number, end in read_stable_ends(session, COMMIT_LOG_TOPIC, numbers).items():
+        if isinstance(end, Unknown):
+            return replace(end, reason=f"the last stable offset of {COMMIT_LOG_TOPIC}[{number}]: {end.reason}")
+        stable_ends[number] = end
+    return stable_ends
 
 
 def fetch(session: KafkaSession, requested: PartitionsByGroup, *, timeout_s: float) -> Fetched:

@@ -195,6 +195,12 @@ def read_ends(session: KafkaSession, topic: str, partitions: Sequence[int]) -> d
     return {partition.partition: ends for partition, ends in read_watermarks(session, [request]).items()}
 
 
+def read_stable_ends(session: KafkaSession, topic: str, partitions: Iterable[int]) -> dict[int, int | Unknown]:
+    """The last stable offset of some partitions whose leaders are not known."""
+    answers = _query(session, [OffsetQuery(STABLE_END, topic, number, UNKNOWN_LEADER) for number in partitions])
+    return {query.partition: offset for query, offset in answers.items()}
+
+
 def first_offsets(
     session: KafkaSession, topic: str, ends: Mapping[int, Watermarks], since_ms: int
 ) -> dict[int, int | Unknown]:

@@ -51,8 +51,11 @@ class Gateway(Protocol):
     ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
         """The committed offset of each group on each partition; None: no commit."""
 
-    def read_consumers(self, topics: Collection[str]) -> Consumers:
-        """All groups, and what they consume of these topics."""
+    def read_consumers(self, topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
+        """All groups, and what they consume of these topics.
+
+        `log_starts`: up to where each partition of `__consumer_offsets` was read before.
+        """
         ...
 
     def read_groups(

@@ -102,12 +102,24 @@ class CommittedOffset:
 
 
 @dataclass(frozen=True, slots=True)
+class PendingCommit:
+    """A commit whose transaction may still be open: its record lies at or above the last stable offset.
+
+    `committed` None: the record could not be decoded. `log_partition`: of `__consumer_offsets`.
+    """
+
+    committed: int | None
+    log_partition: int
+
+
+@dataclass(frozen=True, slots=True)
 class ConsumerPosition:
     """A group with a position on a partition.
 
-    `committed`: the next offset that it reads. `implied`: it has commits on the topic but none
+    `committed`: the next offset that it reads. `implied`: it consumes the topic and has no commit
     here, so it counts as standing at the log start. `topic_id`: of the topic that the commit was
-    made for, from the commit log; None: the broker wrote none (value versions before v4).
+    made for, from the commit log; None: the broker wrote none (value versions before v4). `pending`: the
+    group's newest commit here, where its transaction may still be open.
     """
 
     group: str
@@ -116,6 +128,7 @@ class ConsumerPosition:
     topic_id: str | Unknown | None = NOT_ASKED
     refuted: int | None = None
     """The group's commit where it is no position; `committed` is the log start then."""
+    pending: PendingCommit | None = None
 
 
 class LookupKind(StrEnum):
@@ -219,8 +232,9 @@ class GroupFacts:
     of committed offsets. `last_activity_ms`: the newest timestamp of all its commits and records in
     the commit log. `newest_record`: (partition, offset) of that record in `__consumer_offsets`.
     `consumption_unread`: why it is not known what the group consumes; None: its commits and the
-    topics of its members were read. `offsets`: its commits, sorted; only before a request.
-    `commit_records`: the newest commit of each partition in the commit log; only of a scan.
+    topics of its members were read. `may_read`: the topics that a share group may read; None: any.
+    `offsets`: its commits, sorted; only before a request. `commit_records`: the newest commit of each
+    partition in the commit log; only of a scan.
     """
 
     group: str
@@ -233,6 +247,7 @@ class GroupFacts:
     last_activity_ms: int | Unknown = NOT_ASKED
     newest_record: tuple[int, int] | Unknown = NOT_ASKED
     consumption_unread: Unknown | None = NOT_ASKED
+    may_read: frozenset[str] | None = None
     offsets: tuple[CommittedOffset, ...] | Unknown = NOT_ASKED
     commit_records: Mapping[TopicPartition, CommittedOffset] = field(default_factory=dict)
 
@@ -242,11 +257,17 @@ class Consumers:
     """The groups of the cluster, and what they consume of some topics.
 
     `commits`: offsets by topic, group and partition. A group whose members have partitions of a topic
-    is there without a commit, too. `incomplete`: why there may be more groups; None: there are not.
+    is there without a commit, too, and so is one with a pending commit. `pending`: commits on these topics
+    by group and partition. `subscriptions`: topics in new records of share groups; None: not decodable.
+    `log_ends`: up to where each partition of `__consumer_offsets` was read for both. `incomplete`: why
+    there may be more groups; None: there are not.
     """
 
     groups: Mapping[str, GroupFacts]
     commits: Mapping[str, Mapping[str, Mapping[int, int]]]
+    pending: Mapping[tuple[str, TopicPartition], PendingCommit] = field(default_factory=dict)
+    subscriptions: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
+    log_ends: Mapping[int, int] = field(default_factory=dict)
     incomplete: Unknown | None = None
 
 

@@ -7,7 +7,7 @@ act on is decided in the policies and in the operation.
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import TypeVar
 
@@ -182,43 +182,68 @@ def group_excluder(selectors: Iterable[Selector]) -> GroupExcluder:
     return cache(SelectorSet(selectors).matches)
 
 
-def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> BlockReason | None:
-    """Return why this scan does not know all groups that may read; None: it knows them."""
+@dataclass(frozen=True, slots=True)
+class UnknownConsumers:
+    """Why it is not known which groups would miss records. `everywhere`: of each topic.
+
+    `unreadable`: groups whose positions cannot be read, with what they are and the topics that they may
+    read (None: any).
+    """
+
+    everywhere: BlockReason | None = None
+    unreadable: tuple[tuple[str, str, frozenset[str] | None], ...] = ()
+    _by_topic: dict[str, BlockReason | None] = field(default_factory=dict)
+
+    def of(self, topic: str) -> BlockReason | None:
+        """Return why it is not known which groups would miss records of a topic; None: it is known."""
+        if topic not in self._by_topic:
+            self._by_topic[topic] = self._block(topic)
+        return self._by_topic[topic]
+
+    def _block(self, topic: str) -> BlockReason | None:
+        of_topic = [(name, kind) for name, kind, may_read in self.unreadable if may_read is None or topic in may_read]
+        if self.everywhere is not None or not of_topic:
+            return self.everywhere
+        name, kind = of_topic[0]
+        more = f" (and {len(of_topic) - 1} more)" if len(of_topic) > 1 else ""
+        reason = f"{quoted(name)}{more} is {kind}, whose position cannot be read, so it may miss records"
+        return BlockReason("B211", reason)
+
+
+def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> UnknownConsumers:
+    """Return why this scan does not know which groups would miss records, without the excluded groups."""
     for what, incomplete in (
         ("the list of groups is incomplete", snapshot.groups_incomplete),
         ("the commits of all groups could not be read", snapshot.readers_incomplete),
     ):
         if incomplete is not None and incomplete.silent:
-            return unknown_fact(what, incomplete)
+            return UnknownConsumers(unknown_fact(what, incomplete))
         if incomplete is not None:
             reason = f"{what}: {incomplete.reason}, so it is not known which groups would miss records"
-            return BlockReason("B212", reason, unread=True)
-    unreadable: list[tuple[str, GroupType]] = []
+            return UnknownConsumers(BlockReason("B212", reason, unread=True))
+    unreadable: list[tuple[str, str, frozenset[str] | None]] = []
     for name, group in sorted(snapshot.groups.items()):
         if not name or group.type is GroupType.CONNECT or is_excluded(name):
             continue
         if isinstance(group.type, Unknown):
-            return unknown_fact(f"the type of group {quoted(name)}", group.type)
+            return UnknownConsumers(unknown_fact(f"the type of group {quoted(name)}", group.type))
         # A group that is not listed is hidden, or was created since the listing.
         if not (group.type in _UNLISTED or (group.listed and group.type in _READABLE)):
-            unreadable.append((name, group.type))
+            unreadable.append((name, _unreadable_kind(group.type), group.may_read))
         elif group.consumption_unread is not None and group.consumption_unread.silent:
-            return unknown_fact(f"what group {quoted(name)} reads", group.consumption_unread)
+            return UnknownConsumers(unknown_fact(f"what group {quoted(name)} reads", group.consumption_unread))
         elif group.consumption_unread is not None:
             reason = f"what group {quoted(name)} reads is not known: {group.consumption_unread.reason}"
-            return BlockReason("B212", reason, next_step=_CONSUMPTION_UNREAD, unread=True)
-    if not unreadable:
-        return None
-    name, type_ = unreadable[0]
+            return UnknownConsumers(BlockReason("B212", reason, next_step=_CONSUMPTION_UNREAD, unread=True))
+    return UnknownConsumers(unreadable=tuple(unreadable))
+
+
+def _unreadable_kind(type_: GroupType) -> str:
     if type_ is GroupType.HIDDEN:
-        kind = "a group of a type that the cluster does not tell"
-    elif type_ in _READABLE:
-        kind = "a group that is not listed, though the cluster holds something of it"
-    else:
-        kind = f"a {type_} group"
-    more = f" (and {len(unreadable) - 1} more)" if len(unreadable) > 1 else ""
-    reason = f"{quoted(name)}{more} is {kind}, whose position cannot be read, so it may miss records"
-    return BlockReason("B211", reason)
+        return "a group of a type that the cluster does not tell"
+    if type_ in _READABLE:
+        return "a group that is not listed, though the cluster holds something of it"
+    return f"a {type_} group"
 
 
 def verified_offset(
@@ -242,7 +267,12 @@ def verified_offset(
     if reader.topic_id not in (None, topic_id):
         committed = f"committed {reader.committed} for topic id {reader.topic_id}"
         raise BlockReason("B207", has(f"{committed}, and {facts.partition.topic} is {topic_id} by now"))
-    return reader.committed
+    if reader.pending is None:
+        return reader.committed
+    if reader.pending.committed is None:
+        where = f"__consumer_offsets[{reader.pending.log_partition}]"
+        raise BlockReason("B205", has(f"a commit on {facts.partition} that cannot be decoded, in {where}"))
+    return min(reader.committed, reader.pending.committed)
 
 
 def verified_positions(
@@ -251,14 +281,27 @@ def verified_positions(
     """Yield where each group stands: at the log start unless its commit proves that it has read more.
 
     A commit above the end, or for another topic id, is of an earlier topic of that name, or was set by
-    hand. Kafka resets such a consumer when it comes back.
+    hand. Kafka resets such a consumer when it comes back. Either commit can be the position once the
+    transaction of a pending one ends, so the lower one counts.
     """
     for reader in readers:
         other_topic = isinstance(reader.topic_id, str) and reader.topic_id != topic_id
         if not reader.implied and (reader.committed > high_watermark or other_topic):
             yield replace(reader, committed=log_start, refuted=reader.committed)
+        elif reader.pending is not None:
+            pending = log_start if reader.pending.committed is None else reader.pending.committed
+            yield replace(reader, committed=min(reader.committed, pending))
         else:
             yield reader
+
+
+def describe_pending(reader: ConsumerPosition) -> str:
+    """Return which transaction a position of `verified_positions` rests on; empty: on none."""
+    if reader.pending is None or reader.refuted is not None:
+        return ""
+    if not reader.implied and reader.pending.committed not in (None, reader.committed):
+        return ""
+    return f"; it has a commit in or behind an open transaction of __consumer_offsets[{reader.pending.log_partition}]"
 
 
 def lagging(

@@ -526,8 +526,8 @@ class DeleteRecords(FoldableOperation):
         self, facts: PartitionFacts, log_start: int, high_watermark: int, observation: Observation
     ) -> None:
         """Test that below the target there are only readers that the plan accepted there."""
-        is_excluded, blind_spot = observation.excluder(self.guard.except_groups)
-        if blind_spot is not None:
+        is_excluded, unknown = observation.excluder(self.guard.except_groups)
+        if (blind_spot := unknown.of(self.partition.topic)) is not None:
             raise blind_spot.with_traceback(None)  # raised for many partitions
         readers = checks.known(facts.readers, "the consumers of", self.partition)
         if isinstance(facts.readers_below, Unknown) or facts.readers_below < self.before_offset:
@@ -543,7 +543,10 @@ class DeleteRecords(FoldableOperation):
             if is_excluded(reader.group) or reader.group in observation.removed_groups:
                 continue
             if reader.group not in accepted:
-                raise _moved(reader.group, f"is at {reader.committed}, and the plan does not know it there")
+                transaction = checks.describe_pending(reader)
+                raise _moved(
+                    reader.group, f"is at {reader.committed}, and the plan does not know it there{transaction}"
+                )
             least = accepted[reader.group]
             _check_position(reader.group, reader.committed, least, f"behind the {least} that the plan accepted")
 
@@ -678,6 +681,7 @@ def _still_removed(
 ) -> frozenset[str]:
     """Return the removed groups without those that were created again: they are listed, or have commits."""
     committed = {group for (group, _at), position in positions.items() if position is not None}
+    committed |= {group for group, _at in consumers.pending}
     return frozenset(removed_groups) - consumers.groups.keys() - committed
 
 
@@ -704,7 +708,8 @@ def _readers(
         if isinstance(committed, Unknown):
             return Unknown(f"the position of group {quoted(group)}: {committed.reason}")
         offset = log_start if committed is None else committed
-        readers.append(ConsumerPosition(group, offset, implied=committed is None, topic_id=None))
+        pending = consumers.pending.get((group, partition))
+        readers.append(ConsumerPosition(group, offset, implied=committed is None, topic_id=None, pending=pending))
     return tuple(readers)
 
 

@@ -4,12 +4,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from reconciler.model.block_reason import BlockReason
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, PartitionFacts, Unknown
-from reconciler.operations.checks import GroupExcluder, group_excluder, known, unknown_consumers
+from reconciler.operations.checks import GroupExcluder, UnknownConsumers, group_excluder, known, unknown_consumers
 
 
 class RecheckFailure(Exception):
@@ -38,7 +37,7 @@ class Observation:
     now_ms: int
     read_at_ms: int = 0
     removed_groups: Collection[str] = ()
-    _excluders: dict[tuple[str, ...], tuple[GroupExcluder, BlockReason | None]] = field(default_factory=dict)
+    _excluders: dict[tuple[str, ...], tuple[GroupExcluder, UnknownConsumers]] = field(default_factory=dict)
 
     @classmethod
     def before_request(
@@ -80,7 +79,7 @@ class Observation:
             raise RecheckFailure(Status.STALE, f"the topic was deleted and created again: {change}")
         return facts
 
-    def excluder(self, selectors: tuple[str, ...]) -> tuple[GroupExcluder, BlockReason | None]:
+    def excluder(self, selectors: tuple[str, ...]) -> tuple[GroupExcluder, UnknownConsumers]:
         """Return what these `exceptGroups` leave out, and why not every other group is known."""
         if selectors not in self._excluders:
             excluded = group_excluder(map(Selector, selectors))

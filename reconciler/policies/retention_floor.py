@@ -49,6 +49,10 @@ DEFAULT_EVERY_MS = 30_000
 
 _HELD_BY_MAX = 20
 """Groups that a decision names as holding a partition back. A plan of many partitions repeats them."""
+_END_TRANSACTION = (
+    "wait for the end of the transaction; kafka-transactions.sh find-hanging and abort end one that hangs; or name the "
+    "group in exceptGroups"
+)
 _NAME_OF_NO_GROUP = "\N{SNOWMAN} no group has this name"
 """A pattern that matches it matches every name."""
 
@@ -336,7 +340,7 @@ class FloorEvaluator:
         self.snapshot = snapshot
         self.is_excluded = checks.group_excluder(spec.except_groups or ())
         self.unknown_consumers = checks.unknown_consumers(snapshot, self.is_excluded)
-        self.all_known = checks.unknown_consumers(snapshot, lambda _group: False) is None
+        self.unknown_with_excluded = checks.unknown_consumers(snapshot, lambda _group: False)
         self.caveat = cache(self._caveat)
         self.has_transactions = TRANSACTIONS in snapshot.topics or snapshot.topics_incomplete is not None
         self.guard = Preconditions(
@@ -424,7 +428,7 @@ class FloorEvaluator:
             consumed_by_named=keep.unread_by is not None
             and self.guard.consumers is LagPolicy.BLOCK
             and not accepted
-            and self.all_known,
+            and self.unknown_with_excluded.of(partition.topic) is None,
             # A fixed floor always counts as drift, a moving one once it was due `driftAfter` ago.
             drift=log_start < min(before_offset, *(rule.before for rule in rules)),
             caveat=self.caveat(partition.topic),
@@ -478,6 +482,8 @@ class FloorEvaluator:
         A group with members is in use, and one whose application keeps state elsewhere is idle on
         purpose: neither is proposed for removal.
         """
+        if transaction := checks.describe_pending(lagging[0]):
+            return transaction, _END_TRANSACTION
         groups, topics = self.snapshot.groups, self.streams
         facts = {reader.group: groups.get(reader.group) for reader in lagging}
         kept = {
@@ -531,7 +537,7 @@ class FloorEvaluator:
             known_readers = checks.known(facts.readers, "the groups that read", facts.partition)
             readers = {reader.group: reader for reader in known_readers}
             topic_id, high_watermark = observed.topic_id, observed.high_watermark
-            silence = self.unknown_consumers
+            silence = self.unknown_consumers.of(facts.partition.topic)
             if silence is not None and silence.code == SILENT and not readers.keys() >= set(keep.unread_by):
                 raise silence.with_traceback(None)  # a silent broker may know the position that is missing
             position, group = min(
@@ -544,8 +550,8 @@ class FloorEvaluator:
 
     def _respect_consumers(self, floor: int, facts: PartitionFacts, observed: ObservedPartition) -> "FloorTarget":
         """Return how far the floor may rise. Raises BlockReason."""
-        if self.unknown_consumers is not None:
-            raise self.unknown_consumers.with_traceback(None)  # raised for many partitions
+        if (unknown := self.unknown_consumers.of(facts.partition.topic)) is not None:
+            raise unknown.with_traceback(None)  # raised for many partitions
         readers = checks.known(facts.readers, "the groups that read", facts.partition)
         readers_below = checks.known(facts.readers_below, "the groups that read", facts.partition)
         if floor > readers_below:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import CommittedOffset
+from reconciler.model.snapshot import CommittedOffset, PendingCommit
 from reconciler.scan.chunking import select_groups
 from reconciler.scan.task_rows import SCHEMAS, Answer, Ends, ScanTask, is_at_end
 
@@ -45,6 +45,7 @@ class Position(NamedTuple):
 
     group: str
     committed: int | None
+    pending: PendingCommit | None = None
 
 
 class Origin(NamedTuple):
@@ -53,6 +54,9 @@ class Origin(NamedTuple):
     group: str
     committed: int
     id: str | None
+
+
+_PENDING = ("committed", "log_partition")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +84,16 @@ def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str,
     origins: defaultdict[tuple[str, int], list[Origin]] = defaultdict(list)
     for topic, number, *origin in _records(answers, "origins", "topic", "partition", *Origin._fields):
         origins[topic, number].append(Origin(*origin))
+    pending: defaultdict[tuple[str, str], dict[int, PendingCommit]] = defaultdict(dict)
+    for topic, group, number, *waiting in _records(answers, "pending", "topic", "group", "partition", *_PENDING):
+        pending[topic, group][number] = PendingCommit(*waiting)
     readers: defaultdict[tuple[str, int], list[Position]] = defaultdict(list)
     for group, topic, number, committed in _records(answers, "positions", "group", "topic", "partition", "committed"):
         row = partitions[topic].get(number)
-        if group in named.get(topic, ()) or _matters(row, committed, group, origins.get((topic, number), ())):
-            readers[topic, number].append(Position(group, committed))
+        waits = pending[topic, group].get(number) if (topic, group) in pending else None
+        is_kept = waits is not None or group in named.get(topic, ())
+        if is_kept or _matters(row, committed, group, origins.get((topic, number), ())):
+            readers[topic, number].append(Position(group, committed, waits))
     topics: dict[str, dict[str, int]] = {}
     for topic, records, read in _records(answers, "topics", "topic", "records", "read"):
         counts = topics.setdefault(topic, {"records": 0, "read": 0})
@@ -100,6 +109,15 @@ def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str,
     consumers: defaultdict[str, set[str]] = defaultdict(set)
     for group, topic in _records(answers, "consumers", "group", "topic"):
         consumers[topic].add(group)
+    for topic, group in pending:
+        if group not in consumers[topic]:
+            # Its first commit on the topic is pending: it consumes all partitions, as a group with a commit does.
+            consumers[topic].add(group)
+            for number in partitions[topic]:
+                readers[topic, number].append(Position(group, None, pending[topic, group].get(number)))
+    for group, live, may_read in _records(answers, "activity", "group", "live", "may_read"):
+        for topic in may_read or () if live else ():
+            consumers[topic].add(group)
     return Rows(partitions, _groups(answers, request), topics, runs, readers, origins, commits, consumers)
 
 
@@ -141,8 +159,9 @@ def compare_in_tasks(task: ScanTask, answers: Sequence[Answer]) -> ScanTask:
     for topic, *offsets in _records(answers, "partitions", "topic", "partition", *Ends.__slots__):
         read[topic].append(tuple(-1 if offset is None else offset for offset in offsets))
     origins: defaultdict[str, set[str]] = defaultdict(set)
-    for topic, group in _records(answers, "origins", "topic", "group"):
-        origins[topic].add(group)
+    for table in ("origins", "pending"):
+        for topic, group in _records(answers, table, "topic", "group"):
+            origins[topic].add(group)
     return replace(
         task,
         # Not as named groups: `combine` keeps all positions of those, also at the ends.

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from reconciler.kafka import futures
 from reconciler.kafka.group_listing import GroupListing, list_groups
-from reconciler.kafka.offsets import read_ends, read_watermarks, requests_by_leader
+from reconciler.kafka.offsets import read_ends, read_stable_ends, read_watermarks, requests_by_leader
 from reconciler.kafka.records import look_up
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.silence import silent_brokers
@@ -146,10 +146,21 @@ def describe_log(session: KafkaSession, topics: TopicListing) -> CommitLog:
         return CommitLog(missing=count)
     partitions = topics.partitions[COMMIT_LOG_TOPIC]
     leaders = {facts.partition.partition: facts.leader for facts in partitions if isinstance(facts.leader, int)}
+    stable_ends = read_stable_ends(session, COMMIT_LOG_TOPIC, leaders)
     ends = read_ends(session, COMMIT_LOG_TOPIC, list(leaders))
-    unanswered = {number: of.high_watermark for number, of in ends.items() if isinstance(of.high_watermark, Unknown)}
-    sizes = {number: of.size for number, of in ends.items()}
-    return CommitLog(partitions=count, leaders=leaders, sizes=sizes, unanswered=unanswered)
+    high_watermarks = {number: of.high_watermark for number, of in ends.items()}
+    return CommitLog(
+        partitions=count,
+        leaders=leaders,
+        sizes={number: of.size for number, of in ends.items()},
+        stable_ends={number: end for number, end in stable_ends.items() if isinstance(end, int)},
+        unanswered={
+            number: end
+            for read in (stable_ends, high_watermarks)
+            for number, end in read.items()
+            if isinstance(end, Unknown)
+        },
+    )
 
 
 def _divide(
@@ -192,6 +203,7 @@ def _divide(
         },
         named=named,
         with_commits=chunking.groups_with_commits(request, listings.groups),
+        stable_ends=listings.log.stable_ends,
         # One bound for all chunks, so that no chunk waits anew for a silent broker. It includes the
         # reading time: late chunks once had five seconds left.
         until_s=time.time() + reading_s + session.timeout_s,

@@ -45,7 +45,7 @@ class CommitLog:
     """What is known of the commit log. `partitions` 0: it does not exist, so there are no commits.
 
     `missing`: why nothing is known. `leaders`: the broker of each partition with a leader. `sizes`:
-    offsets of these partitions. `unanswered`: partitions whose leader did not answer for them when
+    offsets of these partitions. `stable_ends`: their last stable offsets before the scan. `unanswered`: partitions whose leader did not answer for them when
     the groups were listed. `unread`: partitions that were not read to their end. `ends`: up to where
     the others were read. The counts are of records that were read.
     """
@@ -54,6 +54,7 @@ class CommitLog:
     missing: Unknown | None = None
     leaders: Mapping[int, int] = field(default_factory=dict)
     sizes: Mapping[int, int] = field(default_factory=dict)
+    stable_ends: Mapping[int, int] = field(default_factory=dict)
     unanswered: Mapping[int, Unknown] = field(default_factory=dict)
     unread: Mapping[int, Unknown] = field(default_factory=dict)
     ends: Mapping[int, int] = field(default_factory=dict)
@@ -186,7 +187,7 @@ def _readers(
     for origin in origins:
         origins_of[origin.group].append(origin)
     readers = []
-    for group, committed in positions:
+    for group, committed, pending in positions:
         if not request.readers and group not in request.named:
             continue
         if committed is not None:
@@ -197,12 +198,12 @@ def _readers(
             else:
                 # Of other groups there are only commits for another topic id.
                 topic_id = next((origin.id for origin in of_group if origin.committed == committed), NOT_ASKED)
-            readers.append(ConsumerPosition(group, committed, topic_id=topic_id))
+            readers.append(ConsumerPosition(group, committed, topic_id=topic_id, pending=pending))
         elif isinstance(log_start, Unknown):
             reason = f"where {quoted(group)} would start reading is unknown, {log_start.reason}"
             return replace(log_start, reason=reason)
         else:
-            readers.append(ConsumerPosition(group, log_start, implied=True))
+            readers.append(ConsumerPosition(group, log_start, implied=True, pending=pending))
     return tuple(sorted(readers, key=lambda position: position.group))
 
 
@@ -238,6 +239,8 @@ def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: Co
         facts = listed or GroupFacts(group=name, listed=False, type=GroupType.HIDDEN, state=_LOG_ONLY)
         if seems is not None and facts.type is GroupType.HIDDEN and (listed is None or seems not in LISTED_TYPES):
             facts = replace(facts, type=GroupType(seems))
+        if facts.type is GroupType.SHARE and (topics := row.get("may_read")) is not None:
+            facts = replace(facts, may_read=frozenset(topics))
         if facts.type is GroupType.STREAMS and listed is not None:
             by_log = GroupState.STABLE if row.get("members") else GroupState.EMPTY
             log_unread = log.reason_for(name)

@@ -42,7 +42,9 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     # Each group with the topics that it consumes, also where its positions are left out.
     "consumers": columns("group! topic!"),
     # Of the commit log: the newest record and activity of a group, and commits with their topic ids.
-    "activity": columns("group! last_activity_ms log_partition! log_offset seems live commit_keys members"),
+    "activity": columns("group! last_activity_ms log_partition! log_offset seems live commit_keys members may_read"),
+    # The newest commit of a group on a partition, if its record lies above the last stable offset of the log.
+    "pending": columns("group! topic! partition! committed log_partition!"),
     "origins": columns("topic! partition! group! committed id"),
     "commits": columns("group! topic! partition! committed! id metadata_base64"),
     # What was read: partitions, groups and commits in numbers, partitions of the commit log one by one.
@@ -97,7 +99,8 @@ class ScanTask:
     whose position is requested wherever it is, by topic. `ends`: of topics that were read before;
     positions at these ends are left out, except those of named groups and of groups in `origins`,
     by topic: the commit log names the topic ids of their commits. `with_commits`: groups of whose
-    commits the newest records are requested. `until_s`: epoch seconds at which
+    commits the newest records are requested. `stable_ends`: the last stable offset of each partition
+    of the commit log, read before any commit. `until_s`: epoch seconds at which
     tasks give up silent brokers; a wrong clock costs time, not facts. `log_limit_s`: for one chunk
     of the commit log.
     """
@@ -112,6 +115,7 @@ class ScanTask:
     ends: Mapping[str, Ends] = field(default_factory=dict)
     origins: Mapping[str, frozenset[str]] = field(default_factory=dict)
     with_commits: frozenset[str] = frozenset()
+    stable_ends: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def patience_s(self) -> float:
@@ -124,11 +128,16 @@ class ScanTask:
     def __reduce__(self) -> tuple[Any, ...]:
         # What grows with the cluster is unpickled once per process: each of many tasks would repeat it.
         by_topic = pickle.dumps((self.readers, self.topic_ids, self.named, self.ends, self.origins, self.with_commits))
-        return _task, (self.connection, self.cluster_id, by_topic, self.until_s, self.log_limit_s)
+        return _task, (self.connection, self.cluster_id, by_topic, self.stable_ends, self.until_s, self.log_limit_s)
 
 
 def _task(
-    connection: Connection, cluster_id: str | None, by_topic: bytes, until_s: float, log_limit_s: float
+    connection: Connection,
+    cluster_id: str | None,
+    by_topic: bytes,
+    stable_ends: Mapping[int, int],
+    until_s: float,
+    log_limit_s: float,
 ) -> ScanTask:
     readers, topic_ids, named, ends, origins, with_commits = _unpickle(by_topic)
     return ScanTask(
@@ -142,6 +151,7 @@ def _task(
         ends=ends,
         origins=origins,
         with_commits=with_commits,
+        stable_ends=stable_ends,
     )
 
 
@@ -279,14 +289,18 @@ def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) 
         origins=task.named,
         topic_ids=task.topic_ids,
         with_commits=task.with_commits,
+        stable_ends=task.stable_ends,
+        pending_of=task.readers,
         limit_s=task.log_limit_s,
     )
-    activity, origins, commits, runs = [], [], [], []
+    activity, origins, commits, pending, runs = [], [], [], [], []
     for row in rows:
         if "group" not in row:
             runs.append({**row, "name": "commit_log", "number": row["log_partition"]})
         elif "id" in row:
             commits.append(row)
+        elif "topic" in row and "log_partition" in row:
+            pending.append(row)
         elif "topic" in row:
             origins.append({**row, "id": row["topic_id"]})
         else:
@@ -295,6 +309,7 @@ def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) 
         "activity": _batch("activity", activity),
         "origins": _batch("origins", origins),
         "commits": _batch("commits", commits),
+        "pending": _batch("pending", pending),
         "runs": _batch("runs", runs),
     }
 

@@ -47,6 +47,10 @@ class ClusterFacts:
         return name in self.covered.get(kind, ())
 
     @cached_property
+    def _unknown_consumers(self) -> checks.UnknownConsumers:
+        return checks.unknown_consumers(self.snapshot, lambda _group: False)
+
+    @cached_property
     def _streams(self) -> Mapping[str, str]:
         return checks.topics_of_streams(self.snapshot.topics, self.snapshot.groups)
 
@@ -58,8 +62,8 @@ class ClusterFacts:
 
     @cached_property
     def unknown_consumers(self) -> str | None:
-        """Why it is not known which groups read which topics; None: it is known."""
-        block = checks.unknown_consumers(self.snapshot, lambda _group: False)
+        """Why it is not known of any topic which groups read it; None: it is, but of single topics."""
+        block = self._unknown_consumers.of("")
         return None if block is None else block.reason
 
     @cached_property
@@ -88,6 +92,8 @@ class ClusterFacts:
             values = _offsets_and_readers(facts)
             if partition.topic not in self.purgeable or any(isinstance(value, Unknown) for value in values):
                 continue
+            if self._unknown_consumers.of(partition.topic) is not None:
+                continue
             readers, log_start, _last_stable_offset, high_watermark, topic_id = values
             positions[partition] = tuple(checks.verified_positions(readers, topic_id, log_start, high_watermark))
         return positions
@@ -103,7 +109,9 @@ class ClusterFacts:
             assert isinstance(topic.partitions, int)
             partitions = [TopicPartition(name, number) for number in range(topic.partitions)]
             unread = [partition for partition in partitions if partition not in self.positions]
-            if unread:
+            if (block := self._unknown_consumers.of(name)) is not None:
+                readers[name] = Unknown(block.reason)
+            elif unread:
                 readers[name] = Unknown(f"not all offsets and groups could be read{self._reason(unread[0])}")
             else:
                 readers[name] = frozenset(reader.group for p in partitions for reader in self.positions[p])

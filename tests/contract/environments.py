@@ -53,6 +53,14 @@ class Environment(Protocol):
         """Let a member that never commits read the topic during the block."""
         ...
 
+    def pending_commit(self, group: str, topic: str, offset: int) -> AbstractContextManager[None]:
+        """Hold a transaction with a commit of partition 0 open during the block, then abort it."""
+        ...
+
+    def share_member(self, group: str, topic: str) -> AbstractContextManager[None]:
+        """Let a member of a share group read the topic during the block; the group goes with it."""
+        ...
+
     def streams_group(self, group: str, at: TopicPartition, offset: int) -> None:
         """Create a group of the Streams protocol without members that has committed once."""
         ...
@@ -104,6 +112,18 @@ class FakeEnvironment:
         self.cluster.join(group, topic)
         yield
         self.cluster.leave(group)
+
+    @contextmanager
+    def pending_commit(self, group: str, topic: str, offset: int) -> Iterator[None]:
+        self.cluster.commit_pending(group, {TopicPartition(topic, 0): offset})
+        yield
+        self.cluster.end_transaction(group, committed=False)
+
+    @contextmanager
+    def share_member(self, group: str, topic: str) -> Iterator[None]:
+        self.cluster.subscribe(group, topic)
+        yield
+        del self.cluster.groups[group]
 
     def streams_group(self, group: str, at: TopicPartition, offset: int) -> None:
         self.cluster.groups[group] = FakeGroup(type=GroupType.STREAMS, hidden=True)
@@ -168,6 +188,17 @@ class RealEnvironment:
                 lambda: self.gateway.read_groups([group])[group].state is GroupState.STABLE, 30, f"{group} to be stable"
             )
             yield
+
+    def pending_commit(self, group: str, topic: str, offset: int) -> AbstractContextManager[None]:
+        return kafka_client.pending_commit(self.servers, group, topic, offset)
+
+    @contextmanager
+    def share_member(self, group: str, topic: str) -> Iterator[None]:
+        try:
+            with kafka_client.share_member(self.servers, group, [topic]):
+                yield
+        finally:
+            kafka_client.remove_group(self.servers, group)
 
     def streams_group(self, group: str, at: TopicPartition, offset: int) -> None:
         raw_groups.join_streams_group(self.servers, group, at.topic)

@@ -7,8 +7,9 @@ import pytest
 from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election
-from reconciler.model.snapshot import GroupState, GroupType, PartitionFacts, Unknown
+from reconciler.model.snapshot import GroupState, GroupType, PartitionFacts, PendingCommit, Unknown
 from reconciler.operations.attempt import ResponseAction
+from reconciler.sandbox.client import wait_until
 from tests.contract.environments import Environment
 
 
@@ -197,11 +198,47 @@ def test_contract_a_member_without_commits_is_a_consumer(environment: Environmen
     environment.produce(topic, {0: 5})
     environment.commit(committed, {TopicPartition(topic, 0): 3})
     with environment.member(group, topic):
-        consumers = environment.gateway.read_consumers([topic, other])
+        consumers = environment.gateway.read_consumers([topic, other], {})
         assert consumers.incomplete is None
         assert consumers.commits == {topic: {group: {}, committed: {0: 3}}, other: {}}
         assert consumers.groups[group].consumption_unread is None
         assert consumers.groups[group].state is GroupState.STABLE
+
+
+def test_contract_a_pending_commit_is_told_until_the_end_of_its_transaction(environment: Environment) -> None:
+    """Beside the visible commit, and without one; an aborted one counts for nothing."""
+    topic, other = environment.create_topic(1), environment.create_topic(1)
+    first, both = environment.unique_name(), environment.unique_name()
+    at = TopicPartition(topic, 0)
+    environment.commit(both, {at: 3})
+    number = log_partition(first, environment.log_partitions())
+    with environment.pending_commit(first, topic, 1), environment.pending_commit(both, topic, 2):
+        consumers = environment.gateway.read_consumers([topic, other], {})
+        assert consumers.incomplete is None
+        assert consumers.commits == {topic: {first: {}, both: {0: 3}}, other: {}}
+        assert consumers.pending[first, at] == PendingCommit(1, number)
+        assert consumers.pending[both, at].committed == 2
+        # What was read before does not hide it: its transaction is still open.
+        assert (first, at) in environment.gateway.read_consumers([topic], consumers.log_ends).pending
+    wait_until(lambda: not environment.gateway.read_consumers([topic], {}).pending, 30, "the end of the transactions")
+    assert environment.gateway.read_consumers([topic], {}).commits == {topic: {both: {0: 3}}}
+
+
+def test_contract_new_records_tell_what_a_share_group_reads(environment: Environment) -> None:
+    """No list call tells its type; records before `log_starts` are no news."""
+    topic, group = environment.create_topic(1), environment.unique_name()
+    environment.commit(environment.unique_name(), {TopicPartition(topic, 0): 0})
+    before = environment.gateway.read_consumers([topic], {})
+    assert group not in before.groups
+    with environment.share_member(group, topic):
+        consumers = environment.gateway.read_consumers([topic], before.log_ends)
+        assert consumers.subscriptions[group] == {topic}
+        facts = consumers.groups[group]
+        assert (facts.listed, facts.type, facts.may_read) == (False, GroupType.HIDDEN, None)
+        assert group not in consumers.commits[topic]
+        later = environment.gateway.read_consumers([topic], consumers.log_ends)
+        assert group in later.groups
+        assert later.subscriptions.get(group, {topic}) == {topic}
 
 
 def test_contract_groups_with_members_are_not_removed(environment: Environment) -> None:

@@ -22,6 +22,7 @@ from reconciler.model.snapshot import (
     GroupState,
     GroupType,
     PartitionFacts,
+    PendingCommit,
     Unknown,
     fingerprint,
 )
@@ -62,10 +63,15 @@ class FakeGroup:
     """What it consumes cannot be read, as during a rebalance."""
     topic_ids: dict[TopicPartition, str] = field(default_factory=dict)
     """Of commits for an earlier topic of the same name."""
+    pending: dict[TopicPartition, int] = field(default_factory=dict)
+    """Commits of an open transaction."""
+    subscribed: set[str] | None = None
+    """Topics in the live keys of a share group; None: it has none that can be decoded."""
 
     def consumes(self, topic: str) -> bool:
-        """Whether the group has a commit on the topic, or a member with partitions of it."""
-        return any(at.topic == topic for at in self.commits) or bool(self.members and topic in self.member_topics)
+        """Whether the group has a commit on the topic, pending ones included, or a member with partitions of it."""
+        commits = any(at.topic == topic for at in (*self.commits, *self.pending))
+        return commits or bool(self.members and topic in self.member_topics)
 
 
 @dataclass
@@ -103,6 +109,8 @@ class FakeCluster:
         self.topics: dict[str, FakeTopic] = {}
         self.groups: dict[str, FakeGroup] = {}
         self.commit_log: dict[int, list[str]] = {}
+        self.subscriptions: dict[tuple[int, int], frozenset[str]] = {}
+        """Topics in records of share groups, by partition and offset of the commit log."""
         self.silent: set[int] = set()
         self.moving: set[str] = set()
         """Groups whose coordinator moves: no broker lists them, and no error says so."""
@@ -147,6 +155,24 @@ class FakeCluster:
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         self.groups.setdefault(group, FakeGroup()).commits.update(offsets)
         self.record_activity(group)
+
+    def commit_pending(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit in a transaction that stays open until `end_transaction`."""
+        self.groups.setdefault(group, FakeGroup()).pending.update(offsets)
+        self.record_activity(group)
+
+    def end_transaction(self, group: str, *, committed: bool) -> None:
+        """End the transaction of a group's pending commits."""
+        facts = self.groups[group]
+        facts.commits |= facts.pending if committed else {}
+        facts.pending = {}
+
+    def subscribe(self, group: str, *topics: str) -> None:
+        """Let a share group read these topics, too."""
+        facts = self.groups.setdefault(group, FakeGroup(type=GroupType.SHARE, hidden=True))
+        facts.subscribed = (facts.subscribed or set()) | set(topics)
+        self.record_activity(group)
+        self.subscriptions[self.newest_record(group)] = frozenset(topics)
 
     def record_activity(self, group: str) -> None:
         """Write a record of the group to the commit log."""
@@ -208,11 +234,12 @@ class FakeCluster:
                 positions[group, at] = Unknown("silent") if self.coordinator_is_silent(group) else facts.commits.get(at)
         return positions
 
-    def read_consumers(self, topics: Collection[str]) -> Consumers:
+    def read_consumers(self, topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
         facts = {name: self._group_facts(name) for name in self.groups if name not in self.moving}
         if self.silent or not self.may_describe:
             return Consumers(groups=facts, commits={}, incomplete=Unknown("the list of groups is not complete"))
         commits: dict[str, dict[str, dict[int, int]]] = {topic: {} for topic in topics}
+        pending: dict[tuple[str, TopicPartition], PendingCommit] = {}
         for name, group in self.groups.items():
             if name in self.moving:
                 continue
@@ -223,10 +250,19 @@ class FakeCluster:
             for at, offset in group.commits.items():
                 if at.topic in commits:
                     commits[at.topic].setdefault(name, {})[at.partition] = offset
+            for at, offset in group.pending.items():
+                if at.topic in commits:
+                    pending[name, at] = PendingCommit(offset, log_partition(name, LOG_PARTITIONS))
             for topic in commits:
                 if group.consumes(topic):
                     commits[topic].setdefault(name, {})
-        return Consumers(groups=facts, commits=commits)
+        subscriptions: dict[str, frozenset[str] | None] = {}
+        for (number, at), read in self.subscriptions.items():
+            group = self.commit_log[number][at]
+            if at >= log_starts.get(number, 0):
+                subscriptions[group] = read | (subscriptions.get(group) or frozenset())
+        log_ends = {number: len(records) for number, records in self.commit_log.items()}
+        return Consumers(groups=facts, commits=commits, pending=pending, subscriptions=subscriptions, log_ends=log_ends)
 
     def read_groups(
         self, groups: Sequence[str], *, removed: Collection[str] = (), hidden: bool = False
@@ -235,7 +271,7 @@ class FakeCluster:
         return {group: self._group_facts(group, hidden=hidden) for group in groups}
 
     def list_groups(self) -> Mapping[str, GroupFacts] | Unknown:
-        consumers = self.read_consumers(())
+        consumers = self.read_consumers((), {})
         return consumers.groups if consumers.incomplete is None else consumers.incomplete
 
     def read_commit_log(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:

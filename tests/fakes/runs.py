@@ -64,6 +64,7 @@ def run(
     run_id: str = "run-1",
     removed_groups: Sequence[str] = (),
     known_groups: Mapping[str, GroupFacts] | None = None,
+    commit_log_ends: Mapping[int, int] | None = None,
     checked_at_ms: int | None = None,
     expires_at_ms: int | None = None,
     needs_stamps: bool = False,
@@ -84,6 +85,7 @@ def run(
             tuning=tuning or Tuning(),
             removed_groups=set(removed_groups),
             known_groups=known_groups or {},
+            commit_log_ends=commit_log_ends or {},
             checked_at_ms=checked_at_ms,
             expires_at_ms=expires_at_ms,
             needs_stamps=needs_stamps,
@@ -96,8 +98,8 @@ def silence_after_consumers(cluster: FakeCluster, broker: int) -> None:
     """Let the broker go silent once the consumers were read."""
     read_consumers = cluster.read_consumers
 
-    def read(topics: Collection[str]) -> Consumers:
-        consumers = read_consumers(topics)
+    def read(topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
+        consumers = read_consumers(topics, log_starts)
         cluster.silent = {broker}
         return consumers
 

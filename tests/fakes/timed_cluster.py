@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
@@ -17,11 +18,12 @@ from reconciler.model.snapshot import (
     GroupState,
     GroupType,
     PartitionFacts,
+    PendingCommit,
     TopicFacts,
     Unknown,
     fingerprint,
 )
-from tests.fakes.cluster import REBALANCING, FakeCluster
+from tests.fakes.cluster import LOG_PARTITIONS, REBALANCING, FakeCluster
 from tests.strategies import facts
 
 SILENT = Unknown("its broker did not answer")
@@ -100,6 +102,7 @@ class TimedCluster:
             groups_incomplete=silent,
             readers_incomplete=silent,
             cluster_records=cluster_records,
+            commit_log_ends={number: len(records) for number, records in self.cluster.commit_log.items()},
         )
 
     def _partition(self, at: TopicPartition, instants: Iterable[int], last_purge: int | None) -> PartitionFacts:
@@ -138,11 +141,14 @@ class TimedCluster:
         for name, group in sorted(self.cluster.groups.items()):
             if group.hidden or group.unread:
                 continue
+            pending = None
+            if at in group.pending:
+                pending = PendingCommit(group.pending[at], log_partition(name, LOG_PARTITIONS))
             if at in group.commits:
                 committed_for = group.topic_ids.get(at, topic_id)
-                readers.append(ConsumerPosition(name, group.commits[at], topic_id=committed_for))
+                readers.append(ConsumerPosition(name, group.commits[at], topic_id=committed_for, pending=pending))
             elif group.consumes(at.topic):
-                readers.append(ConsumerPosition(name, log_start, implied=True, topic_id=topic_id))
+                readers.append(ConsumerPosition(name, log_start, implied=True, topic_id=topic_id, pending=pending))
         return tuple(readers)
 
     def _group(self, name: str) -> GroupFacts:
@@ -152,6 +158,7 @@ class TimedCluster:
             listed=not group.hidden,
             type=GroupType.HIDDEN if group.hidden else group.type,
             consumption_unread=REBALANCING if group.unread else None,
+            may_read=None if group.subscribed is None else frozenset(group.subscribed),
             state=GroupState.STABLE if group.members else GroupState.EMPTY,
             commits=len(group.commits),
             commit_topics=len({at.topic for at in group.commits}),

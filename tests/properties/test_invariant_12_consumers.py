@@ -2,8 +2,10 @@
 
 A group has read a partition only up to a commit that was read, lies at or below the high watermark
 and belongs to the present topic. Every other group that is known to consume it stands at the log
-start: a member without a commit, a commit above the end, a commit for an earlier topic. What a group
-reads that is hidden, or rebalancing, is not known. Groups without a name and Connect workers are
+start: a member without a commit, a commit above the end, a commit for an earlier topic. A commit in an
+open transaction can only lower a position, and a group whose first commit it is stands at the log start.
+A share group may read the topics of its keys only; without keys, what a group reads that is hidden, or
+rebalancing, is not known. Groups without a name and Connect workers are
 left out by their type alone, and only as long as they have neither commits nor partitions.
 """
 
@@ -34,6 +36,7 @@ from tests.strategies.planner_inputs import chance
 TOPIC = "orders"
 PARTITIONS = [TopicPartition(TOPIC, number) for number in range(3)]
 GROUPS = ("billing", "shipping", "console-1", "connect-sink", "")
+SHARE_GROUP = "workers"
 NO_LIMITS = {"recordsPercentPerTopic": 100, "recordsPercent": 100}
 TYPES = (GroupType.CLASSIC, GroupType.CONSUMER, GroupType.STREAMS, GroupType.CONNECT, GroupType.OTHER, GroupType.SHARE)
 
@@ -55,12 +58,12 @@ class Scenario:
         return self.timed.snapshot(planner.scan_request([self.policy], self.timed.now_ms), {})
 
     def change(self) -> None:
-        """Produce, commit, join, leave, or hide what a group consumes."""
+        """Produce, commit, join, leave, subscribe, end a transaction, or hide what a group consumes."""
         r = self.random
         for _ in range(r.randint(0, 3)):
             at, name = r.choice(PARTITIONS), r.choice(GROUPS)
             group = self.cluster.groups.get(name)
-            match r.randrange(7):
+            match r.randrange(10):
                 case 0:
                     self.timed.produce(at, r.randint(1, 9))
                 case 1 | 2:
@@ -77,6 +80,24 @@ class Scenario:
                     group.unread = chance(r, 2)
                 case 6 if group is not None:
                     group.hidden = chance(r, 2)
+                case 7:
+                    self.commit_pending(at)
+                case 8 if group is not None:
+                    self.cluster.end_transaction(name, committed=chance(r, 2))
+                case 9:
+                    self.subscribe(SHARE_GROUP)
+
+    def commit_pending(self, at: TopicPartition) -> None:
+        """Let a group, if possible one with a commit here, go anywhere in a transaction that stays open."""
+        names = [name for name, group in self.cluster.groups.items() if at in group.commits and not group.hidden]
+        name = self.random.choice(names or GROUPS)
+        self.cluster.commit_pending(name, {at: self.random.randint(0, self.cluster.partition(at).high_watermark)})
+        self.timed.active[name] = self.timed.now_ms
+
+    def subscribe(self, group: str) -> None:
+        """Let a share group subscribe to a topic, which need not be that of the floor."""
+        self.cluster.subscribe(group, self.random.choice((TOPIC, "clicks")))
+        self.timed.active[group] = self.timed.now_ms
 
     def assert_holds(self, targets: Mapping[TopicPartition, int], actions: Iterable[Action]) -> None:
         """No purge takes what a group has not read, unless the manifest or the plan accepts that."""
@@ -94,12 +115,14 @@ class Scenario:
     def real_position(self, name: str, group: FakeGroup, at: TopicPartition) -> int | None:
         """The first offset that the group still needs; None: it needs none of this topic."""
         partition, topic_id = self.cluster.partition(at), self.cluster.topics[at.topic].topic_id
+        if group.subscribed is not None and not group.unread:
+            return partition.log_start if TOPIC in group.subscribed else None
         if group.hidden or group.unread:
             # By type they are known to commit nothing. All others may read anything.
             return None if not name or group.type is GroupType.CONNECT else partition.log_start
         committed = group.commits.get(at, -1)
         if 0 <= committed <= partition.high_watermark and group.topic_ids.get(at, topic_id) == topic_id:
-            return committed
+            return min(committed, group.pending.get(at, committed))
         return partition.log_start if group.consumes(at.topic) else None
 
     def play(self) -> None:
@@ -109,7 +132,8 @@ class Scenario:
         )
         self.assert_holds(_targets(planned.actions), planned.actions)
         self.change()
-        checked = recheck.recheck(planned, cluster(limits=NO_LIMITS), [self.policy], (), self.snapshot())
+        seen = self.snapshot()
+        checked = recheck.recheck(planned, cluster(limits=NO_LIMITS), [self.policy], (), seen)
         self.assert_holds(_targets(checked.remaining), planned.actions)
         self.change()
         clock = FakeClock(self.timed.now_ms)
@@ -126,7 +150,15 @@ class Scenario:
             self.cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError.NOT_LEADER_FOR_PARTITION))
         with TemporaryDirectory() as folder:
             tuning = Tuning(batch_max=1, lanes_at_once=1, attempts=2)
-            run(self.cluster, checked.remaining, Path(folder), clock=clock, tuning=tuning)
+            run(
+                self.cluster,
+                checked.remaining,
+                Path(folder),
+                clock=clock,
+                tuning=tuning,
+                known_groups=seen.groups,
+                commit_log_ends=seen.commit_log_ends,
+            )
 
 
 def _targets(actions: Iterable[Action]) -> dict[TopicPartition, int]:
@@ -158,6 +190,12 @@ def scenario(seed: int) -> Scenario:
         if chance(r, 5):
             timed.join(name, TOPIC)
         group.unread = chance(r, 12)
+        if chance(r, 6):
+            at = r.choice(PARTITIONS)
+            timed.cluster.commit_pending(name, {at: r.randint(0, timed.cluster.partition(at).high_watermark)})
+    if chance(r, 5):
+        timed.cluster.subscribe(SHARE_GROUP, r.choice((TOPIC, "clicks")))
+        timed.active[SHARE_GROUP] = NOW_MS
     timed.pass_time(60 * SECOND)
     spec = {"consumers": r.choice(("block", "block", "clamp", "ignore"))}
     if chance(r, 3):

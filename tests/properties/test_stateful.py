@@ -6,7 +6,7 @@ The test checks invariant 5 (the upper bound) throughout, invariant 6 (only subj
 """
 
 import tempfile
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from confluent_kafka import KafkaError
@@ -369,8 +369,8 @@ class _CheckingGateway:
         ):
             setattr(self, name, getattr(self.cluster, name))
 
-    def read_consumers(self, topics: Collection[str]) -> Consumers:
-        self.consumers = self.cluster.read_consumers(topics)
+    def read_consumers(self, topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
+        self.consumers = self.cluster.read_consumers(topics, log_starts)
         return self.consumers
 
     def delete_records(self, before_offsets: dict[TopicPartition, int]) -> object:

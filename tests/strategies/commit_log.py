@@ -97,3 +97,25 @@ def group_value(version: int, protocol_type: str) -> bytes:
     """
     text = encode_compact(protocol_type) if version >= 4 else encode_string(protocol_type)
     return struct.pack(">h", version) + text + struct.pack(">i", 7)
+
+
+def share_member_value(topics: list[str], *, rack: str | None = None, tags: dict[int, bytes] | None = None) -> bytes:
+    """Encode a value of key type 10: the member of a share group, and the topics that it subscribes to."""
+    encoded = struct.pack(">h", 0) + (b"\0" if rack is None else encode_compact(rack))
+    encoded += encode_compact("client") + encode_compact("/127.0.0.1") + encode_varint(len(topics) + 1)
+    return encoded + b"".join(map(encode_compact, topics)) + encode_tagged(tags or {})
+
+
+def share_state_value(
+    initializing: dict[str, int], initialized: dict[str, int], deleting: list[str], tags: dict[int, bytes] | None = None
+) -> bytes:
+    """Encode a value of key type 15: topics of a share group, with numbers of partitions."""
+    encoded = struct.pack(">h", 0)
+    for topics in (initializing, initialized):
+        encoded += encode_varint(len(topics) + 1)
+        for topic, count in topics.items():
+            numbers = b"".join(struct.pack(">i", number) for number in range(count))
+            encoded += bytes(16) + encode_compact(topic) + encode_varint(count + 1) + numbers + b"\0"
+    encoded += encode_varint(len(deleting) + 1)
+    encoded += b"".join(bytes(16) + encode_compact(topic) + b"\0" for topic in deleting)
+    return encoded + encode_tagged(tags or {})

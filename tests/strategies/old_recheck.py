@@ -96,7 +96,7 @@ def _readers_hold(
     """Whether below the target there are only readers that the plan accepted there."""
     guard, target, topic_id = action.guard, action.before_offset, action.seen.topic_id
     is_excluded = checks.group_excluder(map(Selector, guard.except_groups))
-    if checks.unknown_consumers(now.snapshot, is_excluded) is not None:
+    if checks.unknown_consumers(now.snapshot, is_excluded).of(action.partition.topic) is not None:
         return False
     readers = checks.known(facts.readers, "the consumers")
     if checks.known(facts.readers_below, "the consumers") < target:

@@ -460,12 +460,12 @@ def test_a_removed_group_that_is_created_again_counts(
     actions = [purge(cluster, AT, 60, accepted=(AcceptedLag("slow", 30),)), removal(cluster, "slow")]
     read_consumers = cluster.read_consumers
 
-    def create_again(topics: Collection[str]) -> Consumers:
+    def create_again(topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
         if position is None:
             cluster.join("slow", "orders")
         else:
             cluster.commit("slow", {AT: position})
-        return read_consumers(topics)
+        return read_consumers(topics, log_starts)
 
     cluster.read_consumers = create_again  # type: ignore[method-assign]
     removed, purged = run(cluster, actions, tmp_path).outcomes
@@ -482,10 +482,10 @@ def test_a_group_that_joined_during_the_run_is_not_gone_with_its_coordinator(
     readings: list[int] = []
     read_consumers = cluster.read_consumers
 
-    def move_later(topics: Collection[str]) -> Consumers:
+    def move_later(topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
         readings.append(clock.now_ms)
         cluster.moving = {"late"} if readings[1:] else set()
-        return read_consumers(topics)
+        return read_consumers(topics, log_starts)
 
     def age(_operation: Operation) -> None:
         clock.now_ms += 61_000
@@ -516,9 +516,9 @@ def test_a_group_that_the_run_saw_created_again_is_not_gone_with_its_coordinator
             cluster.join("slow", "orders")
         return read_groups(groups, **options)
 
-    def move(topics: Collection[str]) -> Consumers:
+    def move(topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
         cluster.moving = {"slow"}
-        return read_consumers(topics)
+        return read_consumers(topics, log_starts)
 
     cluster.read_groups = create_again  # type: ignore[method-assign, assignment]
     cluster.read_consumers = move  # type: ignore[method-assign]
@@ -763,9 +763,9 @@ def test_a_minute_ends_while_a_silent_broker_is_asked(cluster: FakeCluster, tmp_
     clock = FakeClock()
     read_consumers = cluster.read_consumers
 
-    def slow(topics: Collection[str]) -> object:
+    def slow(topics: Collection[str], log_starts: Mapping[int, int]) -> object:
         clock.sleep(30 if cluster.silent else 0)
-        return read_consumers(topics)
+        return read_consumers(topics, log_starts)
 
     def age(_operation: Operation) -> None:
         clock.now_ms += 49_000
@@ -787,8 +787,8 @@ def test_a_minute_includes_the_time_until_the_request(cluster: FakeCluster, tmp_
     sent: list[int] = []
     read_consumers = cluster.read_consumers
 
-    def read(topics: Collection[str]) -> Consumers:
-        consumers = read_consumers(topics)
+    def read(topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
+        consumers = read_consumers(topics, log_starts)
         readings.extend([clock.now_ms] if consumers.incomplete is None else [])
         return consumers
 
@@ -821,8 +821,8 @@ def test_a_group_that_cannot_be_read_hides_no_other(cluster: FakeCluster, tmp_pa
     if not unreadable:
         cluster.join("")
 
-    def partly(topics: Collection[str]) -> Consumers:
-        consumers = read_consumers(topics)
+    def partly(topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
+        consumers = read_consumers(topics, log_starts)
         unread = {
             name: replace(facts, consumption_unread=Unknown("rebalancing"))
             for name, facts in consumers.groups.items()
@@ -864,9 +864,9 @@ def test_consumers_that_take_long_to_read_are_good_for_the_next_check(
     clock = FakeClock()
     read_consumers = cluster.read_consumers
 
-    def slow(topics: Collection[str]) -> object:
+    def slow(topics: Collection[str], log_starts: Mapping[int, int]) -> object:
         clock.sleep(seconds)
-        return read_consumers(topics)
+        return read_consumers(topics, log_starts)
 
     cluster.read_consumers = slow  # type: ignore[method-assign, assignment]
     assert run(cluster, [purge(cluster, AT, 60)], tmp_path, clock=clock).only.status is Status.APPLIED
@@ -1055,3 +1055,50 @@ def test_results_and_journal_hold_the_low_watermark(tmp_path: Path) -> None:
     result = run(fake, [purge(fake, AT, 60)], tmp_path)
     assert (result.only.low_watermark, result.only.detail, fake.refreshes) == (60, DeleteRecords.APPLIED, 0)
     assert [entry.low_watermark for entry in result.journal.entries()] == [None, 60]
+
+
+def test_a_pending_commit_below_the_target_stops_the_purge(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The visible commit is above the target, and the end of the transaction may take the group back."""
+    cluster.commit("eos", {AT: 90})
+    action = purge(cluster, AT, 60)
+    cluster.commit_pending("eos", {AT: 20})
+    assert run(cluster, [action], tmp_path).only.status is Status.STALE
+    cluster.end_transaction("eos", committed=False)
+    assert run(cluster, [action], tmp_path).only.status is Status.APPLIED
+
+
+def test_a_removed_group_whose_first_commit_is_pending_counts(cluster: FakeCluster, tmp_path: Path) -> None:
+    """It was created again in a transaction, and has no visible commit."""
+    cluster.commit_pending("slow", {AT: 30})
+    result = run(cluster, [purge(cluster, AT, 60)], tmp_path, removed_groups=["slow"])
+    assert result.only.status is Status.STALE
+
+
+@pytest.mark.parametrize(
+    ("known", "subscribes", "status"),
+    [
+        ({"clicks"}, None, Status.APPLIED),
+        ({"clicks"}, "orders", Status.STALE),
+        (None, None, Status.STALE),
+        (set(), "other", Status.APPLIED),
+    ],
+    ids=["of another topic", "subscribes to the topic", "without keys", "subscribes to another topic"],
+)
+def test_a_share_group_counts_on_the_topics_of_its_keys(
+    cluster: FakeCluster, tmp_path: Path, known: set[str] | None, subscribes: str | None, status: Status
+) -> None:
+    """`known`: its topics in the recheck; records after it add topics, and remove none."""
+    cluster.subscribe("workers", *(known or ()))
+    facts = GroupFacts(
+        group="workers",
+        listed=False,
+        type=GroupType.SHARE,
+        state=GroupState.EMPTY,
+        may_read=None if known is None else frozenset(known),
+    )
+    ends = {number: len(records) for number, records in cluster.commit_log.items()}
+    if subscribes is not None:
+        cluster.subscribe("workers", AT.topic if subscribes == "orders" else subscribes)
+    action = purge(cluster, AT, 60)
+    result = run(cluster, [action], tmp_path, known_groups={"workers": facts}, commit_log_ends=ends)
+    assert result.only.status is status

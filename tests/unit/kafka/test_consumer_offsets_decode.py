@@ -15,10 +15,22 @@ from reconciler.kafka.consumer_offsets import (
     decode_commit,
     decode_key,
     decode_protocol_type,
+    decode_share_member,
+    decode_share_state,
     encode_topic_id,
 )
 from reconciler.model.snapshot import GroupType
-from tests.strategies.commit_log import Commit, commit_key, commit_value, commits, group_key, group_value, names
+from tests.strategies.commit_log import (
+    Commit,
+    commit_key,
+    commit_value,
+    commits,
+    group_key,
+    group_value,
+    names,
+    share_member_value,
+    share_state_value,
+)
 
 TYPES = {
     **dict.fromkeys((3, 4, 5, 6, 7, 8, 16), GroupType.CONSUMER),
@@ -110,3 +122,62 @@ def test_topic_ids_read_as_kafka_prints_them(raw: bytes) -> None:
     assert len(text) == 22
     assert base64.urlsafe_b64decode(text + "==") == raw
     assert encode_topic_id(NO_TOPIC_ID) is None
+
+
+topic_counts = st.dictionaries(names, st.integers(0, 200), max_size=3)
+
+
+@given(st.lists(names, max_size=4), st.none() | names)
+@example(["orders"], None).via("a member without a rack")
+def test_decoder_reads_the_topics_of_a_share_member(topics: list[str], rack: str | None) -> None:
+    """Key type 10 has the topics that a member subscribes to, in the layout of Kafka 4.0 to 4.3."""
+    assert decode_share_member(share_member_value(topics, rack=rack)) == set(topics)
+
+
+@given(topic_counts, topic_counts, st.lists(names, max_size=3))
+@example({}, {}, []).via("a group that reads nothing")
+@example({"orders": 200}, {}, []).via("a group before its first fetch")
+def test_decoder_reads_the_topics_of_a_share_group(
+    initializing: dict[str, int], initialized: dict[str, int], deleting: list[str]
+) -> None:
+    """Key type 15 has three lists of topics, and all count: one that is being deleted is not deleted yet."""
+    value = share_state_value(initializing, initialized, deleting)
+    assert decode_share_state(value) == {*initializing, *initialized, *deleting}
+
+
+MEMBER, STATE = share_member_value(["orders"]), share_state_value({"orders": 2}, {"clicks": 1}, ["old"])
+
+
+@pytest.mark.parametrize("decode", [decode_share_member, decode_share_state])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda value: value[:-1],
+        lambda value: value + b"\0",
+        lambda value: b"\0\1" + value[2:],
+        lambda value: value[:-1] + b"\1\x05\0",
+        lambda _value: b"",
+    ],
+    ids=["too short", "too long", "another version", "unknown tagged field", "empty"],
+)
+def test_decoder_refuses_another_layout_of_share_groups(decode: object, change: object) -> None:
+    """A later broker may say with it that the group reads more topics."""
+    assert callable(decode)
+    assert callable(change)
+    value = MEMBER if decode is decode_share_member else STATE
+    with pytest.raises(ValueError):  # noqa: PT011 - of any kind
+        decode(change(value))
+
+
+def test_decoder_refuses_lists_that_are_null() -> None:
+    """A null list says nothing of topics; it once would have read as an empty one."""
+    with pytest.raises(ValueError, match="null"):
+        decode_share_state(b"\0\0\1\0\1\0")
+
+
+@given(st.binary(max_size=60))
+def test_decoder_of_share_groups_takes_arbitrary_bytes(data: bytes) -> None:
+    """Nothing but ValueError comes of bytes that fit no layout."""
+    for decode in (decode_share_member, decode_share_state):
+        with suppress(ValueError):
+            decode(b"\0\0" + data)

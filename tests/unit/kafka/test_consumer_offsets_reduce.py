@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from reconciler.kafka.consumer_offsets import Reduction
 from reconciler.model.snapshot import GroupType
-from tests.strategies.commit_log import Commit, commit_key, commit_value, commits, group_key, group_value
+from tests.strategies.commit_log import (
+    Commit,
+    commit_key,
+    commit_value,
+    commits,
+    group_key,
+    group_value,
+    share_member_value,
+    share_state_value,
+)
 
 ID_A, ID_B = b"\x01" * 16, b"\x02" * 16
 TEXT_A, TEXT_B = "AQEBAQEBAQEBAQEBAQEBAQ", "AgICAgICAgICAgICAgICAg"
@@ -245,3 +254,94 @@ def test_metadata_is_known_where_the_records_of_the_offset_agree(
     ]
     [(_, _, _, metadata)] = commits_of(*((commit_key(COMMIT), value, at) for at, value in enumerate(values)))
     assert metadata == expected
+
+
+def committed(offset: int, **fields: Any) -> tuple[bytes, bytes, int]:
+    commit = replace(COMMIT, offset=offset, topic_id=None, **fields)
+    return commit_key(commit), commit_value(commit, 4), 1_000
+
+
+def pending(reduction: Reduction, stable_end: int) -> list[tuple[object, ...]]:
+    """Group, topic, partition and committed offset of each commit that may be of an open transaction."""
+    return [tuple(row.values()) for row in reduction.pending(stable_end, {"t"})]
+
+
+def test_a_commit_is_pending_from_the_last_stable_offset_on() -> None:
+    """The record at the last stable offset is the first one of an open transaction."""
+    log = reduce(committed(3), committed(7, group="h"), committed(9, topic="other"), committed(5, group=""))
+    assert pending(log, 0) == [("g", "t", 0, 3), ("h", "t", 0, 7)]
+    assert pending(log, 1) == [("h", "t", 0, 7)]
+    assert pending(log, 2) == []
+
+
+def test_the_newest_commit_of_a_key_decides() -> None:
+    """The end of a transaction never replaces a commit that was written later, and a tombstone ends all."""
+    assert pending(reduce(committed(3), committed(9)), 0) == [("g", "t", 0, 9)]
+    assert pending(reduce(committed(9), committed(3)), 0) == [("g", "t", 0, 3)]
+    assert pending(reduce(committed(9), (commit_key(COMMIT), None, 1_000)), 0) == []
+
+
+def test_a_pending_commit_that_cannot_be_decoded_has_no_offset() -> None:
+    assert pending(reduce((commit_key(COMMIT), b"\0\x09later", 1_000)), 0) == [("g", "t", 0, None)]
+
+
+MEMBER_KEY, SECOND_KEY = group_key(10, "s", b"\0\1a"), group_key(10, "s", b"\0\1b")
+STATE_KEY, GROUP_KEY = group_key(15, "s"), group_key(11, "s")
+BY_MEMBER, BY_STATE = share_member_value(["a", "b"]), share_state_value({}, {"b": 1}, ["c"])
+
+
+@pytest.mark.parametrize(
+    ("records", "may_read"),
+    [
+        ([(MEMBER_KEY, BY_MEMBER)], ["a", "b"]),
+        ([(STATE_KEY, BY_STATE)], ["b", "c"]),
+        (
+            [(MEMBER_KEY, BY_MEMBER), (SECOND_KEY, share_member_value(["d"])), (STATE_KEY, BY_STATE)],
+            ["a", "b", "c", "d"],
+        ),
+        ([(MEMBER_KEY, BY_MEMBER), (MEMBER_KEY, None), (STATE_KEY, BY_STATE)], ["b", "c"]),
+        ([(MEMBER_KEY, BY_MEMBER), (STATE_KEY, BY_STATE + b"\0")], None),
+        ([(MEMBER_KEY, BY_MEMBER), (group_key(9, "s"), b"\0\0")], None),
+        ([(GROUP_KEY, b"\0\0\0\0\0\1\0")], "unknown"),
+        ([(MEMBER_KEY, None), (STATE_KEY, None), (GROUP_KEY, None)], "unknown"),
+    ],
+    ids=[
+        "a member",
+        "the members left",
+        "members with different topics",
+        "the topics of a member that left do not count",
+        "a value with one byte more",
+        "Kafka 4.0, where nothing survives the members",
+        "neither key",
+        "the group was removed",
+    ],
+)
+def test_the_live_keys_say_what_a_share_group_reads(
+    records: list[tuple[bytes, bytes | None]], may_read: object
+) -> None:
+    """`unknown`: the row says nothing of topics, and the group may read any."""
+    activity = only_activity(reduce(*((key, value, 1_000) for key, value in records)))
+    assert activity["seems"] == GroupType.SHARE
+    assert activity.get("may_read", "unknown") == may_read
+
+
+@pytest.mark.parametrize(
+    ("records", "commits_set"),
+    [
+        ([committed(3), (group_key(2, "g"), None, 1_000)], 0),
+        ([committed(3), (group_key(2, "g"), None, 1_000), committed(4, topic="u")], 1),
+        ([committed(3), (group_key(2, "g"), None, 1_000), (group_key(3, "g"), b"\0\0", 1_000)], 1),
+        ([committed(3), (group_key(3, "g"), None, 1_000), (group_key(2, "g"), group_value(3, ""), 1_000)], 1),
+        ([committed(3), (group_key(5, "g", b"\0\1m"), None, 1_000)], 1),
+    ],
+    ids=["removed", "created again", "changed to the new protocol", "changed back", "a member left"],
+)
+def test_the_tombstone_of_a_group_ends_its_commits(
+    records: list[tuple[bytes | None, bytes | None, int]], commits_set: int
+) -> None:
+    """An aborted commit stays in the log without a tombstone: once the broker had removed its group, a
+    group that no listing names seemed to exist, and blocked every floor of the cluster.
+    """
+    activity = only_activity(reduce(*records))
+    assert activity["commit_keys"] == commits_set
+    assert activity["live"] is (commits_set > 0)

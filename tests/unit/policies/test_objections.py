@@ -3,6 +3,7 @@ whether a fact is unread.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from reconciler.model.block_reason import BlockReason, contradiction, unknown_fa
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Skipped
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import GroupState, GroupType, Unknown
+from reconciler.model.snapshot import GroupState, GroupType, PendingCommit, Unknown
 from reconciler.operations.checks import (
     check_records_deletable,
     group_excluder,
@@ -19,6 +20,7 @@ from reconciler.operations.checks import (
     suggestion,
     unknown_consumers,
     verified_offset,
+    verified_positions,
 )
 from reconciler.operations.elect_leader import observe_leadership
 from reconciler.policies.retention_floor import FloorEvaluator
@@ -174,15 +176,17 @@ def test_a_commit_at_zero_is_a_position() -> None:
 
 def test_unlisted_groups() -> None:
     no_exceptions, rights = group_excluder(()), ("DESCRIBE", "`doctor`")
-    unlisted = unknown_consumers(snapshot(groups_incomplete=Unknown("no right")), no_exceptions)
+    unlisted = unknown_consumers(snapshot(groups_incomplete=Unknown("no right")), no_exceptions).of("orders")
     assert_objection(unlisted, ("B212", ("list of groups", "no right"), rights, True))
-    uncommitted = unknown_consumers(snapshot(readers_incomplete=Unknown("no right")), no_exceptions)
+    uncommitted = unknown_consumers(snapshot(readers_incomplete=Unknown("no right")), no_exceptions).of("orders")
     assert_objection(uncommitted, ("B212", ("commits", "no right"), rights, True))
-    share = unknown_consumers(snapshot(group("s", type=GroupType.SHARE)), no_exceptions)
+    share = unknown_consumers(snapshot(group("s", type=GroupType.SHARE)), no_exceptions).of("orders")
     assert_objection(share, ("B211", ('"s"', "share group"), ("exceptGroups",), False))
-    untyped = unknown_consumers(snapshot(group("s", type=LOST)), no_exceptions)
+    untyped = unknown_consumers(snapshot(group("s", type=LOST)), no_exceptions).of("orders")
     assert_objection(untyped, ("B103", ("type", '"s"', LOST.reason), ("`doctor`",), True))
-    assert unknown_consumers(snapshot(group("a"), group("b", type=GroupType.CONSUMER)), no_exceptions) is None
+    assert (
+        unknown_consumers(snapshot(group("a"), group("b", type=GroupType.CONSUMER)), no_exceptions).of("orders") is None
+    )
 
 
 def test_exceptions_are_matched_once_per_group() -> None:
@@ -241,3 +245,51 @@ def test_a_floor_has_one_guard_for_all_partitions() -> None:
     """Named groups and exceptions are sorted, so that their order does not change a digest."""
     evaluator = FloorEvaluator(floor(keep={"unreadBy": ["b", "a"]}, exceptGroups=["z", "y"]), snapshot())
     assert (evaluator.guard.named, evaluator.guard.except_groups) == (("a", "b"), ("y", "z"))
+
+
+SHARE = group("s", type=GroupType.SHARE, listed=False, may_read=frozenset({"clicks"}))
+
+
+def test_a_share_group_blocks_only_the_topics_that_it_may_read() -> None:
+    """One share group anywhere once blocked every floor of the cluster. Without keys it may read anything."""
+    no_exceptions = group_excluder(())
+    unknown = unknown_consumers(snapshot(SHARE), no_exceptions)
+    assert_objection(unknown.of("clicks"), ("B211", ('"s"', "share group"), ("exceptGroups",), False))
+    assert unknown.of("orders") is None
+    anywhere = unknown_consumers(snapshot(replace(SHARE, may_read=None)), no_exceptions)
+    assert anywhere.of("orders") is not None
+    nothing = unknown_consumers(snapshot(replace(SHARE, may_read=frozenset())), no_exceptions)
+    assert nothing.of("clicks") is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "stands"),
+    [
+        ({"pending": PendingCommit(20, 7)}, 20),
+        ({"pending": PendingCommit(80, 7)}, 50),
+        ({"pending": PendingCommit(None, 7)}, 3),
+        ({"committed": 3, "implied": True, "pending": PendingCommit(20, 7)}, 3),
+        ({"committed": 101, "pending": PendingCommit(20, 7)}, 3),
+        ({"topic_id": OTHER_ID, "pending": PendingCommit(20, 7)}, 3),
+    ],
+    ids=["lower", "higher", "not decodable", "the first commit", "a commit above the end", "of another topic"],
+)
+def test_a_pending_commit_can_only_lower_a_position(changes: dict[str, object], stands: int) -> None:
+    """Either commit can be the position once the transaction ends; a commit that proves nothing restarts the group."""
+    (position,) = verified_positions([replace(reader("g", 50), **changes)], TOPIC_ID, 3, 100)  # type: ignore[arg-type]
+    assert position.committed == stands
+
+
+def test_a_named_group_has_read_up_to_the_lower_commit() -> None:
+    """Of the visible one and the pending one; without a visible one it has read nothing."""
+
+    def offset(**changes: object) -> int:
+        position = replace(reader("g", 50), **changes)  # type: ignore[arg-type]
+        return verified_offset("g", position, partition(), TOPIC_ID, 100)
+
+    assert offset(pending=PendingCommit(20, 7)) == 20
+    assert offset(pending=PendingCommit(80, 7)) == 50
+    for changes in ({"implied": True}, {"pending": PendingCommit(None, 7)}):
+        with pytest.raises(BlockReason) as blocked:
+            offset(**changes)
+        assert blocked.value.code == "B205"

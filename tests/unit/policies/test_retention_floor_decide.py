@@ -4,6 +4,7 @@ block.
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from reconciler.model.action import Mode
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped, Waiting
-from reconciler.model.snapshot import GroupState, GroupType, KeptForever, Unknown
+from reconciler.model.snapshot import GroupState, GroupType, KeptForever, PendingCommit, Unknown
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
 from reconciler.text.formatting import format_instant
 from tests.golden.wording import mentions
@@ -1014,3 +1015,38 @@ def test_explain_says_why_a_partition_is_in_sync() -> None:
     assert isinstance(decision, Satisfied)
     assert decision.reason == "newerThan 7d resolves to offset 30; the log starts at 30"
     assert [found.reason for found in planned(floor(keep={"newerThan": "7d"}), facts).decisions] == [""]
+
+
+def test_a_share_group_of_another_topic_needs_no_exemption() -> None:
+    """Naming it in exceptGroups made limits refuse: the rule of unreadBy answered for nothing any more."""
+    facts = (partition(at={DAY: 100}, readers=(reader("billing", 60),)), group("billing"))
+    share = group("carts", type=GroupType.SHARE, listed=False, may_read=frozenset({"clicks"}))
+    for except_groups in ({}, {"exceptGroups": ["carts"]}):
+        action = acted({"unreadBy": ["billing"]}, *facts, share, **except_groups)
+        assert (action.before_offset, action.consumed_by_named) == (60, True)
+    here = replace(share, may_read=frozenset({"orders"}))
+    assert not acted({"unreadBy": ["billing"]}, *facts, here, exceptGroups=["carts"]).consumed_by_named
+    for consumers in ("block", "clamp", "ignore"):
+        assert acted({"last": 60}, partition(at={DAY: 100}), share, consumers=consumers).before_offset == 40
+        assert blocked({"last": 60}, partition(at={DAY: 100}), here, consumers=consumers).code == "B211"
+
+
+@pytest.mark.parametrize("implied", [True, False])
+def test_a_transaction_of_the_commits_is_named_with_its_partition(implied: bool) -> None:
+    position = replace(reader("billing", 0 if implied else 50), implied=implied, pending=PendingCommit(20, 7))
+    decision = blocked({"last": 60}, partition(at={DAY: 100}, readers=(position,)), group("billing"))
+    assert decision.code == "B204"
+    assert mentions(
+        decision.reason, '"billing"', "transaction", "__consumer_offsets[7]", "no position" if implied else "20"
+    )
+    assert "kafka-transactions.sh" in decision.next_step
+    clamped = decide_partition({"last": 60}, partition(at={DAY: 100}, readers=(position,)), consumers="clamp")
+    assert isinstance(clamped, Blocked if implied else DeleteRecords)
+    assert mentions(clamped.reason, '"billing"', "__consumer_offsets[7]")
+
+
+def test_a_pending_commit_that_holds_nothing_back_is_not_named() -> None:
+    """A busy exactly-once application always has one: only where it decides, the transaction is the reason."""
+    position = replace(reader("billing", 20), pending=PendingCommit(80, 7))
+    decision = blocked({"last": 60}, partition(at={DAY: 100}, readers=(position,)), group("billing"))
+    assert "transaction" not in decision.reason

@@ -19,6 +19,7 @@ from reconciler.model.snapshot import (
     GroupState,
     GroupType,
     PartitionFacts,
+    PendingCommit,
     Unknown,
 )
 from reconciler.scan import snapshot_builder
@@ -533,11 +534,9 @@ def test_cluster_records() -> None:
 def test_rows_keep_every_column_of_the_facts() -> None:
     """A forgotten column would be an unknown fact. The answers go through their encoding."""
     everything = ScanRequest(groups=(GroupRequest(groups=(Selector("*"),), activity=True),))
-    activity = {
-        name: group_row()[name] for name in SCHEMAS["activity"].names if name not in ("group", "commit_keys", "members")
-    }
+    activity = {name: group_row()[name] for name in SCHEMAS["activity"].names if name in group_row()}
     commits = {name: group_row()[name] for name in ("commits", "commit_topics", "fingerprint")}
-    share = {**activity, "live": True, "seems": "share", "commit_keys": 3}
+    share = {**activity, "live": True, "seems": "share", "commit_keys": 3, "may_read": ["a", "b"]}
     answers = [
         answer(
             partitions=[
@@ -567,10 +566,11 @@ def test_rows_keep_every_column_of_the_facts() -> None:
         ),
     ]
     rows = combine(answers, everything, {"t": frozenset({"g"})})
+    assert rows.consumers == {"a": {"s"}, "b": {"s"}}
 
     result = snapshot_builder.group_facts(everything, groups("e", "f", "g", "h"), rows, READ)
     assert result["g"] == group_facts(group_row())
-    assert (result["s"].listed, result["s"].type) == (False, GroupType.SHARE)
+    assert (result["s"].listed, result["s"].type, result["s"].may_read) == (False, GroupType.SHARE, {"a", "b"})
     assert "3 commits of the group" in reason(result["h"].commits)
     assert result["f"].commits == Unknown("timed out", Cause.NO_ANSWER)
     assert result["e"].commits == Unknown("no right")
@@ -594,3 +594,38 @@ def test_rows_keep_every_column_of_the_facts() -> None:
     assert (log.records, log.skipped, log.malformed) == (4, 1, 2)
     assert "lost" in log.unread[0].reason
     assert log.unread[0].unanswered
+
+
+def pending_row(group: str, number: int, committed: int | None) -> Row:
+    return {"group": group, "topic": "t", "partition": number, "committed": committed, "log_partition": 7}
+
+
+def test_pending_commits_reach_the_positions() -> None:
+    """A group whose first commit was pending was no consumer; a transaction then committed what was gone.
+
+    `first` has no visible commit: it consumes all partitions of the topic, as one with a commit does.
+    """
+    answers = [
+        answer(
+            partitions=[{"topic": "t", "partition": number, **partition_row()} for number in (0, 1)],
+            pending=[pending_row("first", 0, 6), pending_row("both", 1, 8)],
+        ),
+        answer(
+            positions=[{"group": "both", "topic": "t", "partition": number, "committed": 20} for number in (0, 1)],
+            consumers=[{"group": "both", "topic": "t"}],
+        ),
+    ]
+    rows = combine(answers, ScanRequest(), {})
+    assert rows.consumers["t"] == {"first", "both"}
+    # At the last stable offset a visible commit holds nothing back; a pending one may.
+    assert rows.readers["t", 0] == [Position("first", None, PendingCommit(6, 7))]
+    assert sorted(rows.readers["t", 1]) == [
+        Position("both", 20, PendingCommit(8, 7)),
+        Position("first", None),
+    ]
+    requests = [partition_request(partition(number=number), readers=True) for number in (0, 1)]
+    (_first, second) = snapshot_builder.partition_facts(requests, rows, READ, NO_PURGES, NOW_MS).values()
+    assert second.readers == (
+        ConsumerPosition("both", 20, pending=PendingCommit(8, 7)),
+        ConsumerPosition("first", 5, implied=True),
+    )

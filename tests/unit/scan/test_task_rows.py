@@ -101,6 +101,14 @@ def test_a_second_job_leaves_out_only_what_the_driver_would(
             "partitions",
             [{"topic": "t", "partition": n, **dict(zip(offsets, row, strict=True))} for n, row in partitions.items()],
         ),
+        "pending": table(
+            "pending",
+            [
+                {"topic": "t", "group": g, "partition": n, "committed": c, "log_partition": 7}
+                for g, n, c in origins
+                if c % 2
+            ],
+        ),
         "origins": table(
             "origins", [{"topic": "t", "group": g, "partition": n, "committed": c, "id": "i"} for g, n, c in origins]
         ),

@@ -152,6 +152,17 @@ def test_unknown_consumers_leave_no_finding_about_records(changes: dict[str, obj
     assert not any(isinstance(draft.policy, RetentionFloor) for draft in suggestions.drafts)
 
 
+def test_a_share_group_leaves_no_finding_about_the_topics_that_it_may_read() -> None:
+    """And all findings about others: one share group once left none about any record."""
+    workers = group("workers", type=GroupType.SHARE, listed=False, may_read=frozenset({"other"}))
+    groups = {**SHARED.groups, "workers": workers}
+    assert "orders" in found(suggest(replace(SHARED, groups=groups)), Kind.READ_RECORDS)
+    groups["workers"] = replace(workers, may_read=frozenset({"orders"}))
+    suggestions = suggest(replace(SHARED, groups=groups))
+    assert "orders" not in found(suggestions, Kind.READ_RECORDS)
+    assert any("workers" in line for line in suggestions.of(Kind.READ_RECORDS).unknown)
+
+
 @pytest.mark.parametrize("fact", ["log_start", "last_stable_offset", "high_watermark", "readers", "topic_id"])
 def test_one_unknown_partition_leaves_no_finding_about_its_records(fact: str) -> None:
     partitions = dict(SHARED.partitions)

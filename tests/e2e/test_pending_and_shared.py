@@ -1,0 +1,208 @@
+"""Consumers without a visible commit: commits in open transactions, and share groups.
+
+A group whose first commit was in an open transaction was no consumer, and a floor took 70 records that
+it still needed. One share group anywhere blocked every floor of the cluster.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import count
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.gateway import KafkaGateway
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
+from reconciler.sandbox.cluster import Cluster
+from reconciler.sandbox.tools import kafka_version
+from tests.command import reconciler
+from tests.e2e.test_unseen_consumers import blocks, read_plan, write_floor
+from tests.kafka_client import committed_offsets, pending_commit, remove_group, share_member
+from tests.toolbox import log_start_offsets
+
+pytestmark = pytest.mark.brokers
+
+RECORDS = 100
+BLOCK, CLAMP, IGNORE = (f"keep: {{last: 10}}, consumers: {policy}" for policy in ("block", "clamp", "ignore"))
+
+
+@pytest.fixture
+def topic(cluster: Cluster) -> str:
+    """A topic of one partition with 100 records, on a cluster that has `__consumer_offsets`."""
+    return create_topic(cluster)
+
+
+def create_topic(cluster: Cluster) -> str:
+    topic = f"pending-{uuid4().hex[:8]}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
+    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * RECORDS})
+    client.commit(cluster.bootstrap_servers, f"done-{topic}", {(topic, 0): RECORDS})
+    return topic
+
+
+def target(folder: Path, cluster: Cluster, topic: str, rule: str = CLAMP) -> int | str:
+    """The first offset that a plan keeps, or the code of its block; 0: nothing may go."""
+    write_floor(folder, cluster, topic, rule)
+    plan = read_plan(folder)
+    address = f"RetentionFloor/floor/{topic}[0]"
+    if (block := blocks(plan).get(address)) is not None:
+        return str(block["code"])
+    return next((action["request"]["before_offset"] for action in plan["actions"]), 0)
+
+
+# --- pending commits
+
+
+def test_the_first_commit_of_a_group_is_pending(cluster: Cluster, topic: str, tmp_path: Path) -> None:
+    """The group counts from the log start, and the reason names the partition of the transaction.
+
+    Once the transaction is aborted, its record counts for nothing, although it stays in the log. After the
+    removal of its group it looked like one of a group that no listing names, and blocked every floor.
+    """
+    servers, group = cluster.bootstrap_servers, f"eos-{topic}"
+    with pending_commit(servers, group, topic, 20):
+        write_floor(tmp_path, cluster, topic, BLOCK)
+        plan = read_plan(tmp_path)
+        number = log_partition(group, len(client.partition_states(servers, COMMIT_LOG_TOPIC)))
+        reason = blocks(plan)[f"RetentionFloor/floor/{topic}[0]"]["reason"]
+        assert plan["actions"] == []
+        assert group in reason
+        assert f"open transaction of {COMMIT_LOG_TOPIC}[{number}]" in reason
+    assert committed_offsets(servers, group, [(topic, 0)]) == {(topic, 0): None}
+    assert target(tmp_path, cluster, topic, BLOCK) == 90
+    remove_group(servers, group)
+    assert target(tmp_path, cluster, topic, BLOCK) == 90
+
+
+@pytest.mark.parametrize(("visible", "pending", "kept"), [(50, 20, 20), (50, 80, 50)], ids=["lower", "higher"])
+def test_the_lower_of_both_commits_counts(
+    cluster: Cluster, topic: str, tmp_path: Path, visible: int, pending: int, kept: int
+) -> None:
+    """An application that goes back commits a lower offset; until the end of the transaction both are possible."""
+    servers, group = cluster.bootstrap_servers, f"eos-{topic}"
+    client.commit(servers, group, {(topic, 0): visible})
+    with pending_commit(servers, group, topic, pending, commits=True):
+        assert target(tmp_path, cluster, topic) == kept
+    client.wait_until(
+        lambda: committed_offsets(servers, group, [(topic, 0)]) == {(topic, 0): pending}, 30, "the commit to be visible"
+    )
+    assert target(tmp_path, cluster, topic) == pending
+
+
+def test_a_transaction_holds_back_no_other_topic_and_no_other_group(
+    cluster: Cluster, topic: str, tmp_path: Path
+) -> None:
+    """A hanging transaction stops the last stable offset of its partition of `__consumer_offsets`.
+
+    Plain commits of other groups behind it are visible, and the newest one is the position.
+    """
+    servers, other, hanging = cluster.bootstrap_servers, create_topic(cluster), f"hanging-{topic}"
+    partitions = len(client.partition_states(servers, COMMIT_LOG_TOPIC))
+    names = (f"plain-{topic}-{number}" for number in count())
+    group = next(n for n in names if log_partition(n, partitions) == log_partition(hanging, partitions))
+    with pending_commit(servers, hanging, other, 20):
+        assert target(tmp_path, cluster, topic, BLOCK) == 90
+        for offset in (30, 60):
+            client.commit(servers, group, {(topic, 0): offset})
+        assert target(tmp_path, cluster, topic) == 60
+
+
+def test_a_commit_that_becomes_pending_after_the_recheck_stops_the_request(
+    cluster: Cluster, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look before the request reads the end of `__consumer_offsets` once more."""
+    servers, group = cluster.bootstrap_servers, f"late-{topic}"
+    assert target(tmp_path, cluster, topic, BLOCK) == 90
+    answer = apply_after(
+        monkeypatch, tmp_path, lambda stack: stack.enter_context(pending_commit(servers, group, topic, 20))
+    )
+    assert answer.returncode == 4, answer.stdout + answer.stderr
+    assert group in answer.stdout
+    assert log_start_offsets(cluster, topic) == {0: 0}
+
+
+def apply_after(monkeypatch: pytest.MonkeyPatch, folder: Path, change: Any) -> Any:
+    """Apply the plan, with a change of the cluster between the recheck and the look before the request."""
+    read_consumers = KafkaGateway.read_consumers
+    done = []
+    with ExitStack() as stack:
+
+        def change_first(self: KafkaGateway, *arguments: Any, **more: Any) -> Any:
+            if not done:
+                done.append(change(stack))
+            return read_consumers(self, *arguments, **more)
+
+        monkeypatch.setattr(KafkaGateway, "read_consumers", change_first)
+        answer = reconciler(folder, "apply", "plan.json")
+    assert done
+    return answer
+
+
+# --- share groups
+
+
+@pytest.fixture
+def share_group(cluster: Cluster, topic: str) -> Iterator[str]:
+    """The name of a share group; it is removed at the end, because its topics stay blocked."""
+    if kafka_version(cluster) < (4, 1):
+        pytest.skip("no share groups before Kafka 4.1")
+    group = f"share-{topic}"
+    yield group
+    remove_group(cluster.bootstrap_servers, group)
+
+
+def test_a_share_group_blocks_its_topics_only(cluster: Cluster, topic: str, share_group: str, tmp_path: Path) -> None:
+    """Those that its members subscribe to, and those that it has a position on once they have left.
+
+    `consumers: ignore` blocks there, too: nothing says what the group would lose.
+    """
+    servers, second, other, to_come = (
+        cluster.bootstrap_servers,
+        create_topic(cluster),
+        create_topic(cluster),
+        f"to-come-{topic}",
+    )
+    with share_member(servers, share_group, [topic]):
+        assert target(tmp_path, cluster, topic, BLOCK) == "B211"
+        assert target(tmp_path, cluster, topic, IGNORE) == "B211"
+        assert target(tmp_path, cluster, other, BLOCK) == 90
+    with share_member(servers, share_group, [second, to_come]):
+        assert [target(tmp_path, cluster, name) for name in (topic, second, other)] == ["B211", "B211", 90]
+    assert [target(tmp_path, cluster, name) for name in (topic, second, other)] == ["B211", "B211", 90]
+    assert target(tmp_path, cluster, topic, f"{BLOCK}, exceptGroups: [{share_group}]") == 90
+    remove_group(servers, share_group)
+    assert [target(tmp_path, cluster, name) for name in (topic, second)] == [90, 90]
+
+
+def test_a_share_group_that_waits_for_its_topic_blocks_no_other(
+    cluster: Cluster, topic: str, share_group: str, tmp_path: Path
+) -> None:
+    """It has a member and no position: only the key of the member says what it reads."""
+    with share_member(cluster.bootstrap_servers, share_group, [f"to-come-{topic}"]):
+        assert target(tmp_path, cluster, topic, BLOCK) == 90
+        answer = reconciler(tmp_path, "apply", "plan.json")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert log_start_offsets(cluster, topic) == {0: 90}
+
+
+@pytest.mark.parametrize("knows_group", [False, True], ids=["a new group", "a group of another topic"])
+def test_a_share_group_that_subscribes_after_the_recheck_stops_the_request(
+    cluster: Cluster, topic: str, share_group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, knows_group: bool
+) -> None:
+    """The records of share groups since the recheck are read before the request."""
+    servers = cluster.bootstrap_servers
+    if knows_group:
+        with share_member(servers, share_group, [create_topic(cluster)]):
+            pass
+    assert target(tmp_path, cluster, topic, BLOCK) == 90
+    answer = apply_after(
+        monkeypatch, tmp_path, lambda stack: stack.enter_context(share_member(servers, share_group, [topic]))
+    )
+    assert answer.returncode == 4, answer.stdout + answer.stderr
+    assert share_group in answer.stdout
+    assert log_start_offsets(cluster, topic) == {0: 0}
