@@ -9,6 +9,7 @@ from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, Lag
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
+from reconciler.sandbox.tools import kafka_version
 from tests.faults import witness as module
 from tests.faults.verification import announced_losses, witness_violations
 from tests.faults.witness import Gap, PartitionKey, Witness
@@ -80,7 +81,16 @@ def test_losses_of_a_topic_that_the_trial_itself_changed_do_not_count() -> None:
 
 
 @pytest.mark.brokers
-@pytest.mark.parametrize("kind", ["newcomer", "newcomer of the new protocol", "committing", "standalone"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "newcomer",
+        "newcomer of the new protocol",
+        "committing",
+        "committing in transactions",
+        "standalone",
+    ],
+)
 def test_a_deletion_that_ignores_a_witness_is_a_violation(cluster: Cluster, kind: str) -> None:
     """A plain admin client deletes records between its position and the target of a plan."""
     servers, topic = cluster.bootstrap_servers, f"witnessed-{uuid4().hex[:8]}"
@@ -95,6 +105,7 @@ def test_a_deletion_that_ignores_a_witness_is_a_violation(cluster: Cluster, kind
         joins=kind != "standalone",
         commits=not kind.startswith("newcomer"),
         protocol="consumer" if "new protocol" in kind else "classic",
+        transactional="transactions" in kind,
     )
     with reader.reading():
         client.wait_until(lambda: reader.expected[key] == PAUSE, 30, f"the witness at {PAUSE}")
@@ -107,6 +118,26 @@ def test_a_deletion_that_ignores_a_witness_is_a_violation(cluster: Cluster, kind
     assert any(f"offsets {PAUSE} to {FLOOR - 1} of" in sentence for sentence in violations)
     accepted = deletion(key, consumers=LagPolicy.IGNORE, accepted=(AcceptedLag(reader.group, 0),))
     assert list(witness_violations([reader], [accepted], starts)) == []
+
+
+@pytest.mark.brokers
+def test_a_deletion_under_a_share_group_is_a_violation(cluster: Cluster) -> None:
+    """Its position is not known, so it stands at the log start; its group goes with it."""
+    if kafka_version(cluster) < (4, 2):
+        pytest.skip("share groups are a preview there")
+    servers, topic = cluster.bootstrap_servers, f"witnessed-{uuid4().hex[:8]}"
+    key = (topic, 0)
+    client.create_topics(servers, [Topic(topic)])
+    client.produce(servers, topic, {0: [Record(b"x")] * RECORDS})
+    reader = Witness(servers, f"witness-{topic}", {key: 0}, commits=False, protocol="share")
+    with reader.reading():
+        admin = client.admin_client(servers)  # a reference: the futures of a collected client fail
+        for future in admin.delete_records([TopicPartition(topic, 0, FLOOR)]).values():
+            future.result(30)
+        assert list(reader.read_to({key: RECORDS})) == []
+    starts = {(topic, number): offset for number, offset in log_start_offsets(cluster, topic).items()}
+    (sentence,) = witness_violations([reader], [deletion(key)], starts)
+    assert f"offsets 0 to {FLOOR - 1} of" in sentence
 
 
 @pytest.mark.brokers

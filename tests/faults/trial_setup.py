@@ -96,7 +96,7 @@ class TrialSetup:
     def __post_init__(self) -> None:
         self.late = self.rng.random() < 0.5
         self.newcomer = self._witness(
-            "newcomer", dict.fromkeys(self.partitions("held"), 0), commits=False, protocol=self._protocol()
+            "newcomer", dict.fromkeys(self.partitions("held"), 0), commits=False, protocol=self._protocol("share")
         )
         starts = {
             "fixed": FLOOR,
@@ -111,7 +111,10 @@ class TrialSetup:
         positions = {key: offset for suffix, offset in starts.items() for key in self.partitions(suffix)}
         behind = self.partitions("clamped", "ignored")
         self.committing = self._witness(
-            "committing", positions | {key: self._offset_below_floor() for key in behind}, protocol=self._protocol()
+            "committing",
+            positions | {key: self._offset_below_floor() for key in behind},
+            protocol=self._protocol(),
+            transactional=self.rng.random() < 0.5,
         )
         behind = self.partitions("moving", "clamped", "ignored", "excepted")
         self.standalone = self._witness("standalone", {key: self._offset_below_floor() for key in behind}, joins=False)
@@ -250,14 +253,24 @@ class TrialSetup:
         joins: bool = True,
         commits: bool = True,
         protocol: str = "classic",
+        transactional: bool = False,
     ) -> Witness:
         """Half of its partitions pause a few records after their start."""
         pauses = {key: start + self.rng.randrange(1, 20) for key, start in starts.items() if self.rng.random() < 0.5}
         group = f"{self.name}-{name}"
-        return Witness(self.servers, group, starts, pauses, joins=joins, commits=commits, protocol=protocol)
+        return Witness(
+            self.servers,
+            group,
+            starts,
+            pauses,
+            joins=joins,
+            commits=commits,
+            protocol=protocol,
+            transactional=transactional,
+        )
 
-    def _protocol(self) -> str:
-        return self.rng.choice(["classic", "consumer"])
+    def _protocol(self, *others: str) -> str:
+        return self.rng.choice(["classic", "consumer", *others])
 
     def _offset_below_floor(self) -> int:
         return self.rng.randrange(LOWEST_POSITION, FLOOR)

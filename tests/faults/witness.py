@@ -8,13 +8,14 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from reconciler.sandbox import client
-from reconciler.sandbox.client import DebugLogger, consumer_properties
+from reconciler.sandbox.client import DebugLogger, consumer_properties, producer_properties
+from tests import kafka_client
 
 PartitionKey = tuple[str, int]
 
@@ -44,7 +45,9 @@ class Witness:
     `starts`: the first offset of each partition that it has to see. `pauses`: where it pauses until
     its release. `joins`: it is a member of the group; otherwise it assigns the partitions itself.
     `commits`: it commits what it has read, and has committed `starts` before it begins.
-    `protocol`: of a member. `expected`: the next offset of each partition. `lost`: the coordinator
+    `protocol`: of a member; "share": it only subscribes, as a member of a share group, whose group stands
+    at the log start. `transactional`: it commits in transactions, which stay open until the next commit,
+    as an exactly-once application does. `expected`: the next offset of each partition. `lost`: the coordinator
     has removed it, and without a commit nothing protects it any more. `restarts`: while it had to
     read to the end.
     """
@@ -56,6 +59,7 @@ class Witness:
     joins: bool = True
     commits: bool = True
     protocol: str = "classic"
+    transactional: bool = False
     gaps: list[Gap] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     expected: dict[PartitionKey, int] = field(default_factory=dict)
@@ -69,11 +73,18 @@ class Witness:
     _committed: dict[PartitionKey, int] = field(default_factory=dict)
     _assigned: threading.Event = field(default_factory=threading.Event)
     _restart: threading.Event = field(default_factory=threading.Event)
+    _producer: Producer | None = None
+    _pending: dict[PartitionKey, int] = field(default_factory=dict)
 
     @contextmanager
     def reading(self, *, deadline_s: float = 60) -> Iterator[None]:
         """Read during the block, which begins once partitions are assigned. Raises TimeoutError."""
         self.expected.update(self.starts)
+        if self.protocol == "share":
+            with kafka_client.share_member(self.servers, self.group, sorted({topic for topic, _ in self.starts})):
+                yield
+            kafka_client.remove_group(self.servers, self.group)  # it would hold the topic back for ever
+            return
         if self.commits:
             client.commit(self.servers, self.group, self.starts, deadline_s=deadline_s)
             self._committed.update(self.starts)
@@ -95,6 +106,8 @@ class Witness:
     def read_to(self, ends: Mapping[PartitionKey, int]) -> Iterator[str]:
         """Release it, wait until it has read and committed up to `ends`, and say what it lacks."""
         self.release()
+        if self.protocol == "share":
+            return
         done = self.expected if not self.commits else self._committed
         deadline = time.monotonic() + READ_TO_END_S
         seen, seen_at = dict(done), time.monotonic()
@@ -152,6 +165,8 @@ class Witness:
         except Exception:  # noqa: BLE001 - a witness that died is a violation
             self.errors.append(f"WITNESS {self.group}: {traceback.format_exc()}")
         finally:
+            with suppress(KafkaException):
+                self._end_transaction()
             consumer.close()
 
     def _assign(self, consumer: Consumer) -> None:
@@ -185,8 +200,33 @@ class Witness:
 
     def _commit(self, consumer: Consumer) -> None:
         offsets = {key: offset for key, offset in self._positions.items() if self._committed.get(key) != offset}
-        if offsets:
+        if self.transactional:
+            self._commit_in_transaction(consumer, offsets)
+        elif offsets:
             consumer.commit(offsets=[TopicPartition(*key, offset) for key, offset in offsets.items()])
+
+    def _commit_in_transaction(self, consumer: Consumer, offsets: Mapping[PartitionKey, int]) -> None:
+        """End the open transaction, and begin one with these offsets. After a failure the next round begins anew."""
+        try:
+            self._end_transaction()
+            if offsets:
+                if self._producer is None:
+                    settings = {"transactional.id": f"tx-{self.group}", "transaction.timeout.ms": SESSION_MS}
+                    self._producer = Producer(producer_properties(self.servers) | settings, logger=DebugLogger())
+                    self._producer.init_transactions(10)
+                self._producer.begin_transaction()
+                partitions = [TopicPartition(*key, offset) for key, offset in offsets.items()]
+                self._producer.send_offsets_to_transaction(partitions, consumer.consumer_group_metadata(), 10)
+                self._pending = dict(offsets)
+        except KafkaException:
+            # A new producer of the same id aborts what this one has left open.
+            self._producer, self._pending = None, {}
+
+    def _end_transaction(self) -> None:
+        if self._producer is not None and self._pending:
+            self._producer.commit_transaction(10)
+            self._committed.update(self._pending)
+            self._pending = {}
 
     def _on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         """Note what is committed. The next round commits again what a fault prevented."""
