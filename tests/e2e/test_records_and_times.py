@@ -47,7 +47,8 @@ def produce(cluster: Cluster, topic: str, count: int, *, age_ms: int = 0) -> Non
 
 
 def write_transaction(cluster: Cluster, topic: str, count: int, *, commit: bool) -> None:
-    """Write records in one transaction, which ends with a marker."""
+    """Write records in one transaction, and wait for its marker, which follows the answer of the coordinator."""
+    _start, end = client.watermarks(cluster.bootstrap_servers, topic, 0)
     settings = producer_properties(cluster.bootstrap_servers) | {"transactional.id": f"tx-{uuid4().hex[:8]}"}
     producer = Producer(settings)
     producer.init_transactions(30)
@@ -59,6 +60,9 @@ def write_transaction(cluster: Cluster, topic: str, count: int, *, commit: bool)
         producer.commit_transaction(30)
     else:
         producer.abort_transaction(30)
+    client.wait_until(
+        lambda: client.watermarks(cluster.bootstrap_servers, topic, 0)[1] == end + count + 1, 30, "the marker"
+    )
 
 
 def apply_and_read(cluster: Cluster, folder: Path, topic: str) -> int:
