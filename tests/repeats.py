@@ -1,4 +1,7 @@
-"""The number of repetitions of rare events: few in `make test`, many in `make test-long`."""
+"""The number of repetitions of rare events: few in `make test`, many in `make test-long`.
+
+Tests of minutes run in `make test-long` only (`LONG`).
+"""
 
 import os
 

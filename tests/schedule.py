@@ -60,6 +60,7 @@ SECONDS_WITHOUT: Mapping[str, float] = {
     "tests/e2e/test_offline_install.py": 110,
     "tests/kafka/test_sandbox.py": 100,
     "tests/faults/test_faults.py": 60,
+    "tests/e2e/test_streams_beside_watch.py": 120,  # only in `make test-long`
     "tests/spark/test_incomplete.py": 110,
     "tests/kafka/test_doctor.py": 100,
     "tests/e2e/test_shares_and_waits.py": 70,

@@ -1,18 +1,21 @@
-"""Writes the list of jars of a Kafka version: `python -m tools.lock_kafka_jars 4.3.1`.
+"""Writes the lists of jars of a Kafka version: `python -m tools.lock_kafka_jars 4.3.1`.
 
 Ivy resolves the dependencies of a broker and its tools and verifies the registry's checksums. A
-maintainer reviews and commits the list. Connect and its web server are excluded: Kafka's tools
-depend on them, but no tool here uses them.
+maintainer reviews and commits the lists. Connect and its web server are excluded: Kafka's tools
+depend on them, but no tool here uses them. A second list has Kafka Streams for its test. Other jars
+that the test needs are in the broker's list, and RocksDB is not needed: its stores are in memory.
 """
 
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from reconciler.sandbox.jars import LISTS, ivy_class_path, sha256_of
 from reconciler.sandbox.java import find_java
 
+STREAMS_LISTS = Path(__file__).parents[1] / "tests" / "e2e" / "streams"
 _EXCLUDED = (
     ("org.apache.kafka", "connect-runtime"),
     ("org.apache.kafka", "connect-json"),
@@ -37,15 +40,19 @@ def roots(version: str) -> tuple[tuple[str, str, str], ...]:
     return (("org.apache.kafka", "kafka_2.13", version), ("org.apache.kafka", "kafka-tools", version), logging)
 
 
-def resolve(version: str) -> str:
-    """Return the text of the list. Raises CalledProcessError with Ivy's output in `stdout`."""
+def resolve(artifacts: Iterable[tuple[str, str, str]], *, transitive: bool = True) -> str:
+    """Return the text of the list of artifacts and, if `transitive`, of their dependencies.
+
+    Raises CalledProcessError with Ivy's output in `stdout`.
+    """
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         module = ['<ivy-module version="2.0">', '<info organisation="reconciler" module="lock"/>']
         module += ['<configurations><conf name="default"/></configurations>', "<dependencies>"]
         module += [
-            f'<dependency org="{organisation}" name="{name}" rev="{revision}" conf="default->default"/>'
-            for organisation, name, revision in roots(version)
+            f'<dependency org="{organisation}" name="{name}" rev="{revision}" transitive="{str(transitive).lower()}"'
+            ' conf="default->default"/>'
+            for organisation, name, revision in artifacts
         ]
         module += [
             f'<exclude org="{organisation}" module="{name}" matcher="exactOrRegexp"/>'
@@ -62,4 +69,7 @@ def resolve(version: str) -> str:
 
 
 if __name__ == "__main__":
-    (LISTS / f"jars-{sys.argv[1]}.sha256").write_text(resolve(sys.argv[1]), encoding="utf-8")
+    version = sys.argv[1]
+    streams = resolve([("org.apache.kafka", "kafka-streams", version)], transitive=False)
+    for folder, text in ((LISTS, resolve(roots(version))), (STREAMS_LISTS, streams)):
+        (folder / f"jars-{version}.sha256").write_text(text, encoding="utf-8")

@@ -20,6 +20,7 @@ from reconciler.sandbox.jars import (
     versions,
 )
 from tests.golden.wording import mentions
+from tools.lock_kafka_jars import STREAMS_LISTS
 
 
 def test_the_default_version_has_a_list_with_broker_tools_and_a_log() -> None:
@@ -28,10 +29,11 @@ def test_the_default_version_has_a_list_with_broker_tools_and_a_log() -> None:
     assert {"kafka_2.13", "kafka-tools", "log4j-core", "log4j-slf4j2-impl"} <= names
 
 
+@pytest.mark.parametrize("folder", [LISTS, STREAMS_LISTS], ids=["brokers", "streams"])
 @pytest.mark.parametrize("version", versions())
-def test_lists_hold_coordinates_and_hashes_and_no_address(version: str) -> None:
-    """The user and Ivy decide from where jars come."""
-    text = (LISTS / f"jars-{version}.sha256").read_text()
+def test_lists_hold_coordinates_and_hashes_and_no_address(version: str, folder: Path) -> None:
+    """The user and Ivy decide from where jars come. The test of Kafka Streams runs on the same versions."""
+    text = (folder / f"jars-{version}.sha256").read_text()
     assert "://" not in text
     jars = parse_list(text)
     assert all(len(jar.sha256) == 64 for jar in jars)
