@@ -201,7 +201,7 @@ def _read_ranges(
                 client.pause(done)
     unread = Unknown(f"no data for {session.timeout_s:.0f} s", Cause.NO_ANSWER)
     if limit_s is not None and not idle.passed:
-        unread = Unknown(f"not done after {limit_s:.0f} s")
+        unread = Unknown(f"not done after {limit_s:.0f} s", Cause.NO_ANSWER)
     return errors | dict.fromkeys(unfinished, unread)
 
 

@@ -739,8 +739,8 @@ def _noun(actions: Sequence[DeleteRecords]) -> str:
 
 def _share_text(actions: Sequence[DeleteRecords]) -> str:
     """Return the share in words that hold for the records, too: the gaps may all be in what stays."""
-    of = "partition" if len(actions) == 1 else "partitions"
-    gaps = f" of the {of}'s offsets, perhaps all records" if _noun(actions) == "offset" else ""
+    of = "partition's" if len(actions) == 1 else "partitions'"
+    gaps = f" of the {of} offsets, perhaps all records" if _noun(actions) == "offset" else ""
     return f"{percent(_share(actions))}{gaps}"
 
 

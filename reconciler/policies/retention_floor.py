@@ -39,7 +39,7 @@ from reconciler.operations.delete_records import (
 )
 from reconciler.policies import fields
 from reconciler.policies.base import Guards, ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
-from reconciler.policies.timestamps import SEARCHED_OFFSETS, TimeRule, check_ages, find_hold, find_records
+from reconciler.policies.timestamps import SEARCHED_OFFSETS, Hold, TimeRule, check_ages, find_hold, find_records
 from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import count, first_few, format_duration, format_instant
@@ -109,9 +109,9 @@ class Keep(ManifestModel):
     )
 
     @property
-    def has_only_times(self) -> bool:
-        """Whether every rule is about timestamps."""
-        return all(rule is None for name, rule in self if name not in ("newer_than", "since"))
+    def has_times(self) -> bool:
+        """Whether a rule is about timestamps."""
+        return self.newer_than is not None or self.since is not None
 
     def _issues(self) -> Iterator[ValidationIssue]:
         if all(rule is None for name, rule in self if name != "topic_id"):
@@ -379,13 +379,13 @@ class FloorEvaluator:
             pinned = f"the manifest's offsets are for {keep.topic_id}"
             raise BlockReason("B209", f"{partition.topic} has topic id {observed.topic_id}, {pinned}")
         from_offset = None if keep.from_offset is None else keep.from_offset[partition.partition]
-        is_held_by_transaction = observed.high_watermark > end and keep.has_only_times
-        if end <= log_start and not is_held_by_transaction and (from_offset is None or from_offset <= end):
+        may_be_held = observed.high_watermark > end and keep.has_times and keep.unread_by is None
+        if end <= log_start and not may_be_held and (from_offset is None or from_offset <= end):
             return Satisfied(address, f"the log starts at {log_start}, and what is committed ends at {end}")
         rules = list(self._rules(facts, observed))
         # Of two equal ones, a rule that no timestamp of the future holds back.
         lowest = min(rules, key=lambda rule: (rule.offset, rule.time is not None))
-        hold = None if lowest.time is None else find_hold(facts, observed, lowest.time)
+        hold = self._find_hold(lowest, rules, facts, observed)
         if lowest.offset <= log_start:
             if hold is None:
                 return Satisfied(address, f"{lowest.words}; the log starts at {log_start}")
@@ -497,6 +497,24 @@ class FloorEvaluator:
         if are_idle and not any(kept.values()):
             return "", f"let it catch up, {clamp}name it in exceptGroups, or remove it if nothing uses it"
         return "", f"let it catch up, {clamp}or name it in exceptGroups"
+
+    def _find_hold(
+        self, lowest: RuleOffset, rules: Sequence[RuleOffset], facts: PartitionFacts, observed: ObservedPartition
+    ) -> Hold | None:
+        """Return what else than a group keeps the floor from rising; None: nothing does.
+
+        An open transaction holds `last` and `unreadBy`, too, which count from the last stable offset.
+        """
+        last, end, high_watermark = self.keep.last, observed.last_stable_offset, observed.high_watermark
+        times = [rule.time for rule in rules if rule.time is not None]
+        if lowest.time is None and (high_watermark <= end or not times):
+            return None
+        if lowest.time is None and last is not None and high_watermark - last <= observed.log_start:
+            return None  # it keeps everything anyway
+        if lowest.time is None and lowest.offset < end and (last is None or lowest.offset != max(0, end - last)):
+            return None  # a group of unreadBy, or fromOffset
+        hold = find_hold(facts, observed, lowest.time or times[0], self.snapshot.observed_at_ms)
+        return hold if lowest.time is not None or (hold is not None and hold.is_transaction) else None
 
     def _rules(self, facts: PartitionFacts, observed: ObservedPartition) -> Iterator[RuleOffset]:
         """Yield each rule's offset, in the manifest's order, up to the end. Raises BlockReason."""

@@ -16,6 +16,9 @@ SEARCHED_OFFSETS = 10_000
 """How far below a floor its last record is looked for, and how far behind a group may be to prove that it has read all."""
 _OLDEST_MS = 978_307_200_000
 """2001-01-01. An earlier timestamp is in seconds instead of milliseconds, or made up."""
+_FUTURE_STAMPS = 5
+"""Records in a row with a timestamp of the future: a producer with a wrong clock writes many."""
+_AGAIN = "plan again, with a longer --timeout if it stays so; or say last or fromOffset"
 _NEWEST = RecordLookup(LookupKind.NEWEST)
 _NO_TIMES = "say last or fromOffset, which need no timestamps"
 _READ = "see that the principal may READ the topic, then plan again; or say last or fromOffset"
@@ -43,6 +46,7 @@ class Hold:
     words: str
     next_step: str
     overdue: bool
+    is_transaction: bool = False
 
 
 def find_records(facts: PartitionFacts, *lookups: RecordLookup) -> Iterator[RecordStamp | Unknown | None]:
@@ -60,7 +64,8 @@ def check_ages(
 
     Two records stand for all: the first one, and the last one below the target. Brokers answer a query
     by timestamp segment by segment, and a segment without timestamps counts as old as its file
-    (LogSegment.largestTimestamp). Where they answered "none", the newest timestamp must say so, too.
+    (LogSegment.largestTimestamp), so it can end the search. Where they answered "none" and the newest
+    timestamp is not old, a search that reads uncommitted must pass through to the end.
     """
     if not rules:
         return
@@ -69,6 +74,7 @@ def check_ages(
         RecordLookup(LookupKind.FIRST, seen.log_start, before_offset),
         RecordLookup(LookupKind.LAST, max(seen.log_start, before_offset - SEARCHED_OFFSETS), before_offset),
         *([_NEWEST] if unbounded else []),
+        *(RecordLookup(LookupKind.UNCOMMITTED, rule.instant_ms) for rule in unbounded),
     ]
     found = list(find_records(facts, *lookups))
     for answer in found:
@@ -76,11 +82,8 @@ def check_ages(
             if answer.silent:
                 raise unknown_fact("", answer)
             reason = f"how old the records below {before_offset} are is not known: {answer.reason}"
-            raise BlockReason("B216", reason, next_step=_READ, unread=True)
-    first, last, newest = (*found, None)[:3]
-    assert not isinstance(first, Unknown)
-    assert not isinstance(last, Unknown)
-    assert not isinstance(newest, Unknown)
+            raise BlockReason("B216", reason, next_step=_AGAIN if answer.unanswered else _READ, unread=True)
+    first, last, newest, *passed = (answer for answer in (*found, None) if not isinstance(answer, Unknown))
     if first is None:
         return  # transaction markers and aborted records only
     if last is None:
@@ -94,8 +97,10 @@ def check_ages(
     for rule in rules:
         if last.timestamp_ms >= rule.instant_ms:
             raise _contradicts(last, rule, before_offset)
-    for rule in unbounded:
-        if newest is not None and newest.timestamp_ms >= rule.instant_ms and newest.offset < seen.last_stable_offset:
+    for rule, young in zip(unbounded, passed, strict=False):
+        if newest is None or newest.timestamp_ms < rule.instant_ms:
+            continue
+        if young is None or min(young.offset, newest.offset) < seen.last_stable_offset:
             raise _contradicts(newest, rule, before_offset)
 
 
@@ -116,7 +121,20 @@ def _doubt(timestamp_ms: int, now_ms: int) -> str | None:
     return f"is stamped {format_instant(timestamp_ms)}, later than the scan" if timestamp_ms > now_ms else None
 
 
-def find_hold(facts: PartitionFacts, seen: ObservedPartition, rule: TimeRule) -> Hold | None:
+def _is_overdue(facts: PartitionFacts, start: int, end: int, rule: TimeRule, now_ms: int) -> bool:
+    """Whether a record that a timestamp of the future keeps was due before `driftAfter`; in doubt it was."""
+    last = RecordLookup(LookupKind.LAST, max(start, end - SEARCHED_OFFSETS), end)
+    for _ in range(_FUTURE_STAMPS):
+        first, behind = find_records(facts, RecordLookup(LookupKind.FIRST, start, end), last)
+        if isinstance(first, Unknown) or isinstance(behind, Unknown):
+            return True
+        if first is None or first.timestamp_ms <= now_ms:
+            return any(record is not None and record.timestamp_ms < rule.before_ms for record in (first, behind))
+        start = first.offset + 1
+    return True
+
+
+def find_hold(facts: PartitionFacts, seen: ObservedPartition, rule: TimeRule, now_ms: int) -> Hold | None:
     """Return what keeps the floor of this rule from rising, other than a group; None: nothing does.
 
     A busy exactly-once topic always has its last stable offset below the high watermark. An open
@@ -125,14 +143,12 @@ def find_hold(facts: PartitionFacts, seen: ObservedPartition, rule: TimeRule) ->
     """
     end = seen.last_stable_offset
     if (stamp_ms := facts.future_stamps.get(rule.instant_ms)) is not None and rule.answer is not None:
-        (following,) = find_records(facts, RecordLookup(LookupKind.FIRST, rule.answer + 1, end))
         until = "" if rule.age_ms is None else f" until {format_instant(stamp_ms + rule.age_ms)}"
         return Hold(
             f"the record at offset {rule.answer} is stamped {format_instant(stamp_ms)}, later than the scan, so "
             f"{rule.words} keeps it and what follows{until}",
             _NO_TIMES,
-            overdue=isinstance(following, Unknown)
-            or (following is not None and following.timestamp_ms < rule.before_ms),
+            overdue=_is_overdue(facts, rule.answer + 1, end, rule, now_ms),
         )
     if seen.high_watermark <= end or (rule.answer is not None and rule.answer < end):
         return None
@@ -140,12 +156,13 @@ def find_hold(facts: PartitionFacts, seen: ObservedPartition, rule: TimeRule) ->
     now, before = find_records(facts, *lookups)
     if isinstance(now, Unknown):
         raise unknown_fact(f"what follows the last stable offset of {facts.partition}", now)
-    if now is not None and now.offset <= end:
+    if now is not None and now.offset <= end and now.timestamp_ms <= now_ms:
         return None
-    waiting = (seen.high_watermark if now is None else now.offset) - end
+    waiting = (seen.high_watermark if now is None or now.offset <= end else now.offset) - end
     return Hold(
         f"a transaction that is open since offset {end} holds {count(waiting, 'offset')} back that {rule.words} lets go",
-        f"end the transaction: kafka-transactions.sh find-hanging and abort --topic {facts.partition.topic} "
+        f"wait for its end; only if its producer is gone: kafka-transactions.sh abort --topic {facts.partition.topic} "
         f"--partition {facts.partition.partition} --start-offset {end}",
         overdue=before is None or isinstance(before, Unknown) or before.offset > end,
+        is_transaction=True,
     )

@@ -242,3 +242,41 @@ def test_a_plan_needs_read_only_where_it_looks(cluster: Cluster, tmp_path: Path,
     write_floor(tmp_path, cluster, topic, "keep: {last: 5}")
     answer = reconciler(tmp_path, "plan", "--out", "plan.json")
     assert "looking up records" not in answer.stderr
+
+
+def test_a_segment_without_timestamps_hides_no_young_records(cluster: Cluster, tmp_path: Path) -> None:
+    """It ends the brokers' search by time, and a live producer always has a younger record above the scan's end.
+
+    A floor of a week once took records that were seconds old.
+    """
+    topic = f"times-{uuid4().hex[:8]}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic, configs=ANY_TIME | {"segment.bytes": "1048576"})])
+    produce(cluster, topic, 10, age_ms=30 * DAY_MS)
+    big = bytes(600_000)
+    raw_records.produce(cluster.bootstrap_servers, topic, [NO_TIMESTAMP], value=big)
+    raw_records.produce(cluster.bootstrap_servers, topic, [NO_TIMESTAMP], value=big)  # in a segment of its own
+    raw_records.produce(cluster.bootstrap_servers, topic, [now_ms()], value=big)
+    produce(cluster, topic, 50)
+    produce(cluster, topic, 1, age_ms=30 * DAY_MS)  # a late one ends what the plan sees
+    with open_transaction(cluster.bootstrap_servers, topic, [0], transactional_id=f"tx-{topic}"):
+        write_floor(tmp_path, cluster, topic, "keep: {newerThan: 7d}")
+        plan = read_plan(tmp_path)
+    assert all(action["request"]["before_offset"] <= 12 for action in plan["actions"])
+
+
+def test_stamps_of_the_future_in_a_row_are_overdue_too(cluster: Cluster, tmp_path: Path, topic: str) -> None:
+    """A producer with a wrong clock writes many."""
+    for _ in range(3):
+        raw_records.produce(cluster.bootstrap_servers, topic, [now_ms() * 1_000])
+    produce(cluster, topic, 500, age_ms=30 * DAY_MS)
+    write_floor(tmp_path, cluster, topic, "keep: {newerThan: 7d}, driftAfter: 1h")
+    assert [row["code"] for row in read_plan(tmp_path)["blocked"]] == ["B217"]
+
+
+def test_a_second_rule_hides_no_transaction(cluster: Cluster, tmp_path: Path, topic: str) -> None:
+    """`last` counts from the last stable offset, which the transaction holds."""
+    with hanging(cluster, topic):
+        produce(cluster, topic, 500, age_ms=30 * DAY_MS)
+        for rule, is_held in (("last: 10", True), ("last: 1000", False)):
+            write_floor(tmp_path, cluster, topic, f"keep: {{newerThan: 7d, {rule}}}, driftAfter: 1h")
+            assert [row["code"] for row in read_plan(tmp_path)["blocked"]] == ["B217"] * is_held

@@ -226,7 +226,7 @@ def test_a_clamped_floor_waits_for_the_group_that_holds_it_back(cluster: Cluster
     document = plan(tmp_path, cluster, ALL, floor("a", topic, "last: 10", f"{clamped}30m"))
     assert document["waiting"] == []
     assert blocks(document)[address]["code"] == "B204"
-    assert f'where group "{group}" stands' in blocks(document)[address]["reason"]
+    assert f'group "{group}" still needs everything from 0' in blocks(document)[address]["reason"]
     drift = reconciler(tmp_path, "drift")
     assert drift.returncode == 2, drift.stdout + drift.stderr
     assert f"{topic}[0]: blocked: another group is behind the floor (B204)" in drift.stdout

@@ -52,7 +52,8 @@ def test_a_floor_that_is_held_is_not_in_sync(log: Log, drift_after: str) -> None
     stop = log.offset_at(INSTANT_MS, end=log.stable)
     future = stop is not None and log.entries[stop][1] > NOW_MS
     uncommitted = log.offset_at(INSTANT_MS, end=len(log.entries))
-    transaction = log.stable < len(log.entries) and stop is None and (uncommitted is None or uncommitted > log.stable)
+    is_due = uncommitted is None or uncommitted > log.stable or log.entries[uncommitted][1] > NOW_MS
+    transaction = log.stable < len(log.entries) and stop is None and is_due
     if future or transaction:
         assert not isinstance(decision, Satisfied)
         if not isinstance(decision, DeleteRecords):

@@ -35,9 +35,14 @@ class Log:
         return [RecordStamp(at, ms) for at, (entry, ms) in entries if at >= start and entry is Entry.RECORD]
 
     def offset_at(self, instant_ms: int, *, end: int) -> int | None:
-        """As a broker answers: markers and aborted records count."""
-        found = (at for at, (_entry, ms) in enumerate(self.entries[:end]) if at >= self.log_start and ms >= instant_ms)
-        return next(found, None)
+        """As a broker answers: markers and aborted records count, and what has no timestamp ends the search.
+
+        A segment without timestamps counts as old as its file; here each entry has a segment of its own.
+        """
+        for at, (_entry, ms) in enumerate(self.entries[:end]):
+            if at >= self.log_start and (ms >= instant_ms or ms == NONE):
+                return at if ms >= instant_ms else None
+        return None
 
     def facts(self, instants_ms: Sequence[int], **facts: Any) -> PartitionFacts:
         """What a scan reads of this log, with an answer to each lookup."""

@@ -71,8 +71,21 @@ def test_the_newest_timestamp_contradicts_an_answer_of_none() -> None:
     decision = decide(partition(at=none, lookups=OldRecords(lookups)))
     assert decision.code == "B216"
     assert "offset 60" in decision.reason
-    above = {NEWEST: RecordStamp(100, NOW_MS - DAY)}
-    assert isinstance(decide(partition(at=none, lookups=OldRecords(above))), DeleteRecords)
+
+
+@pytest.mark.parametrize(
+    ("found", "may_go"),
+    [(RecordStamp(100, NOW_MS - DAY), True), (None, False), (RecordStamp(60, NOW_MS - DAY), False)],
+    ids=["above the end", "the search ends before it", "below the end"],
+)
+def test_a_young_record_above_the_end_proves_nothing_alone(found: RecordStamp | None, may_go: bool) -> None:
+    """A live producer always has one there, and a segment without timestamps may hide young ones below."""
+    none = {7 * DAY: None, 8 * DAY: None}
+    uncommitted = RecordLookup(LookupKind.UNCOMMITTED, NOW_MS - 7 * DAY)
+    lookups = {NEWEST: RecordStamp(100, NOW_MS - DAY), uncommitted: found}
+    decision = decide(partition(at=none, lookups=OldRecords(lookups)))
+    assert isinstance(decision, DeleteRecords) == may_go
+    assert may_go or decision.code == "B216"
 
 
 def test_what_is_not_looked_up_is_asked_once_and_blocks_until_then() -> None:
@@ -112,7 +125,7 @@ def test_ignore_looks_up_no_lag() -> None:
     [
         (RecordStamp(6, LONG_AGO_MS), True),
         (RecordStamp(6, NOW_MS - 7 * DAY - 1), False),
-        (RecordStamp(6, NOW_MS + DAY), False),
+        (RecordStamp(6, NOW_MS + DAY), True),
         (None, False),
         (NO_RIGHT, True),
     ],
@@ -123,7 +136,10 @@ def test_a_stamp_of_the_future_blocks_once_what_follows_is_overdue(
 ) -> None:
     """In doubt it blocks."""
     instants = {NOW_MS - 7 * DAY: NOW_MS + DAY, NOW_MS - 8 * DAY: NOW_MS + DAY}
-    lookups = {RecordLookup(LookupKind.FIRST, 6, 100): following}
+    behind = None if following is None else RecordStamp(99, NOW_MS - DAY)
+    lookups = {RecordLookup(LookupKind.FIRST, 6, 100): following, RecordLookup(LookupKind.LAST, 6, 100): behind}
+    lookups |= {RecordLookup(LookupKind.FIRST, at, 100): RecordStamp(at, NOW_MS + DAY) for at in range(7, 20)}
+    lookups |= {RecordLookup(LookupKind.LAST, at, 100): behind for at in range(7, 20)}
     facts = partition(at={7 * DAY: 5, 8 * DAY: 5}, log_start=5, future_stamps=instants, lookups=OldRecords(lookups))
     decision = decide(facts)
     assert isinstance(decision, Blocked if is_overdue else Waiting)
