@@ -50,8 +50,8 @@ DEFAULT_EVERY_MS = 30_000
 _HELD_BY_MAX = 20
 """Groups that a decision names as holding a partition back. A plan of many partitions repeats them."""
 _END_TRANSACTION = (
-    "wait for the end of the transaction; kafka-transactions.sh find-hanging and abort end one that hangs; or name the "
-    "group in exceptGroups"
+    "wait for the end of the transaction; kafka-transactions.sh find-hanging --topic __consumer_offsets shows one that "
+    "hangs, and abort ends it; or name the group in exceptGroups"
 )
 _NAME_OF_NO_GROUP = "\N{SNOWMAN} no group has this name"
 """A pattern that matches it matches every name."""
