@@ -208,7 +208,8 @@ def _record_bound_violations(setup: TrialSetup, run: TrialRun, state: ObservedSt
 def _bystander_violations(setup: TrialSetup, run: TrialRun, state: ObservedState) -> Iterator[str]:
     active_groups = set(setup.changes.joined)
     active_groups |= {group for group, instant in setup.changes.committed.items() if instant < run.started_s}
-    witnesses = (witness.group for witness in setup.witnesses)
+    # A share group is in no list of consumer groups.
+    witnesses = (witness.group for witness in setup.witnesses if witness.protocol != "share")
     for group in (setup.bystander_group, setup.live_group, setup.consumer_group, *witnesses, *active_groups):
         removed_with_topic = group == setup.consumer_group and setup.topic("read") in setup.changes.recreated
         if group not in state.groups and not removed_with_topic:
