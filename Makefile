@@ -36,7 +36,7 @@ $(STAMP): requirements-base.lock requirements-dev.lock pyproject.toml
 	  || { tail -n 20 $(VENV)/setup.log >&2; echo "setup: pip failed; its full log is $(VENV)/setup.log" >&2; exit 1; }
 	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps -e .
 	@if [ -n "$$JAVA_HOME" ] || command -v java >/dev/null; then echo "setup: preparing Spark, which halves its start time" >&2; $(BIN)/python -m reconciler.scan.prepare; \
-	  echo "setup: preparing Kafka for sandboxes, whose brokers then start in two thirds of the time" >&2; $(BIN)/python -m reconciler.sandbox.prepare; fi
+	  echo "setup: preparing Kafka for sandboxes, whose brokers then start in two thirds of the time" >&2; $(BIN)/python -m reconciler.companions.sandbox.prepare; fi
 	@touch $@
 
 java:

@@ -14,22 +14,23 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Adds `reconciler/gitops/source.txt` to wheels and sdists."""
+    """Adds `reconciler/companions/github/source.txt` to wheels and sdists."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         sys.path.insert(0, self.root)
-        from reconciler import gitops
+        from reconciler.companions.github import workflows
+        from reconciler.manifest import git
 
         root = Path(self.root)
         source = os.environ.get("RECONCILER_SOURCE")
-        if source and not gitops.is_source(source):
+        if source and not workflows.is_source(source):
             raise ValueError(f"RECONCILER_SOURCE {source}: expected OWNER/NAME@COMMIT with 40 hex digits")
         if version == "editable":  # the checkout can move on; `init` asks it
             return
-        if not source and gitops.run_git(root, "status", "--porcelain") == "":
-            source = gitops.from_checkout(root)
+        if not source and git.run_git(root, "status", "--porcelain") == "":
+            source = workflows.from_checkout(root)
         if source:
             self._folder = tempfile.TemporaryDirectory(prefix="reconciler-source-")
-            path = Path(self._folder.name) / gitops.SOURCE_FILE
+            path = Path(self._folder.name) / workflows.SOURCE_FILE
             path.write_text(f"{source}\n", encoding="ascii")
-            build_data["force_include"][str(path)] = f"reconciler/gitops/{gitops.SOURCE_FILE}"
+            build_data["force_include"][str(path)] = f"reconciler/companions/github/{workflows.SOURCE_FILE}"

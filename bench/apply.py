@@ -43,6 +43,8 @@ from bench.apply_cluster import (
 from bench.sizes import FULL, QUICK, Apply
 from reconciler.apply.context import ApplyContext
 from reconciler.apply.executor import apply
+from reconciler.companions.sandbox.jars import DEFAULT_VERSION
+from reconciler.companions.sandbox.tools import run_tool
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.kafka.connect import Connection
@@ -57,8 +59,6 @@ from reconciler.operations.base import Operation
 from reconciler.operations.delete_group import DeleteGroup, ObservedGroup
 from reconciler.operations.delete_records import DeleteRecords, LagPolicy, ObservedPartition, Preconditions
 from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership
-from reconciler.sandbox.jars import DEFAULT_VERSION
-from reconciler.sandbox.tools import run_tool
 
 TIMEOUT_S = 120.0
 PARTITIONS_PER_REQUEST = 1_000

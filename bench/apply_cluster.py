@@ -15,11 +15,11 @@ from confluent_kafka import Message, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic, OffsetSpec
 
 from bench import clusters
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import DebugLogger, admin_client, producer_properties
+from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.tools import run_tool
 from reconciler.model.progress import Progress
-from reconciler.sandbox import client
-from reconciler.sandbox.client import DebugLogger, admin_client, producer_properties
-from reconciler.sandbox.cluster import Cluster
-from reconciler.sandbox.tools import run_tool
 
 Partition = tuple[str, int]
 """Topic and number of a partition."""

@@ -13,9 +13,9 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from reconciler.companions.sandbox.client import admin_client, wait_until
+from reconciler.companions.sandbox.cluster import Cluster, start, stop
 from reconciler.model.progress import Progress
-from reconciler.sandbox.client import admin_client, wait_until
-from reconciler.sandbox.cluster import Cluster, start, stop
 
 TIMEOUT_S = 300
 

@@ -23,12 +23,12 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from bench import programs, results
 from bench.programs import Program
 from bench.sizes import FULL, QUICK, Demo
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.demo_data import create_demo_data
+from reconciler.companions.sandbox.jars import DEFAULT_VERSION
 from reconciler.model.progress import Progress
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import Cluster, start, stop
-from reconciler.sandbox.demo_data import create_demo_data
-from reconciler.sandbox.jars import DEFAULT_VERSION
 
 HEAD = ("work", "measured", "baseline, same run", "ratio", "goal")
 SPARK, INLINE, AUTO = (("--engine", name) for name in ("spark", "inline", "auto"))

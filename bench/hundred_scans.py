@@ -26,15 +26,15 @@ from confluent_kafka import Consumer
 from bench import results
 from bench.processes import SPARK_PROCESS, command_line, descendants, memory_mib
 from bench.sizes import FULL, QUICK, HundredScans
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import start, stop
+from reconciler.companions.sandbox.jars import DEFAULT_VERSION
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import start, stop
-from reconciler.sandbox.jars import DEFAULT_VERSION
 from reconciler.scan.engine import Engine
 from reconciler.scan.scan import scan
 from reconciler.scan.spark_process import close

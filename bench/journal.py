@@ -19,6 +19,9 @@ from confluent_kafka import Producer
 
 from bench import results
 from bench.plan_file import action
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.cluster import start, stop
+from reconciler.companions.sandbox.jars import DEFAULT_VERSION
 from reconciler.journal.entry import create, dump_batch
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal, LineStore
@@ -26,9 +29,6 @@ from reconciler.kafka.connect import Connection
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.outcome import Outcome, Status
-from reconciler.sandbox import client
-from reconciler.sandbox.cluster import start, stop
-from reconciler.sandbox.jars import DEFAULT_VERSION
 
 PARTITIONS, EVERY_MS, DAY_MS = 50, 30_000, 86_400_000
 TOPIC = "_reconciler.journal"

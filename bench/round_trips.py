@@ -22,16 +22,16 @@ from bench import results
 from bench.delay_proxy import DelayProxy, delay_proxy
 from bench.sizes import FULL, QUICK, RoundTrips
 from reconciler import pipeline
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.jars import DEFAULT_VERSION
+from reconciler.companions.sandbox.ports import free_addresses
+from reconciler.companions.sandbox.tools import change_preferred_leaders
 from reconciler.manifest.files import ClusterManifests, load
 from reconciler.model.outcome import Status
 from reconciler.model.progress import Progress
 from reconciler.pipeline import Run
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import Cluster, start, stop
-from reconciler.sandbox.jars import DEFAULT_VERSION
-from reconciler.sandbox.ports import free_addresses
-from reconciler.sandbox.tools import change_preferred_leaders
 from reconciler.scan.engine import Engine, EngineName
 
 TIMEOUT_S, START_TIMEOUT_S = 60.0, 300.0

@@ -36,8 +36,8 @@ from bench.scan_rows import (
     warm_scan,
 )
 from bench.sizes import FULL, QUICK, Scan
+from reconciler.companions.sandbox.jars import DEFAULT_VERSION
 from reconciler.model.progress import Progress
-from reconciler.sandbox.jars import DEFAULT_VERSION
 
 FIGURES = Path(__file__).with_name("scan.json")
 """Rows by phase, and the figures of each run; docs/scaling.md uses their medians."""

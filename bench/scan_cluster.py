@@ -14,10 +14,10 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from bench import clusters
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import DebugLogger, producer_properties
+from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.model.progress import Progress
-from reconciler.sandbox import client
-from reconciler.sandbox.client import DebugLogger, producer_properties
-from reconciler.sandbox.cluster import Cluster
 
 PARTITIONS_PER_TOPIC = 50
 COMMITS_PER_GROUP = 50

@@ -24,6 +24,7 @@ from typing import Any
 
 from bench import baseline
 from bench.scan_cluster import COMMIT_LOG, DAY_MS, FIRST_COMMIT, log_sizes
+from reconciler.companions.sandbox import client
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_commit_log
 from reconciler.kafka.group_listing import list_groups
@@ -35,7 +36,6 @@ from reconciler.model.garbage import gc_paused
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.plan import planner
-from reconciler.sandbox import client
 from reconciler.scan import chunking
 from reconciler.scan.chunking import Chunk
 from reconciler.scan.engine import Engine, EngineName

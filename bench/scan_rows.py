@@ -14,7 +14,7 @@ from bench.processes import ProcessResult, check, run, run_module
 from bench.programs import Program
 from bench.scan_cluster import COMMIT_LOG, COMMITS_PER_GROUP, ScanCluster, log_records
 from bench.sizes import Scan
-from reconciler.sandbox.tools import tool_command
+from reconciler.companions.sandbox.tools import tool_command
 from tests.spark.servers import connect_server
 
 SPARK_MASTER = "local[2]"

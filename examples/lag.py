@@ -5,7 +5,7 @@ import sys
 from pyspark.sql import DataFrame, SparkSession  # noqa: TID253 - a user's script, not this program
 from pyspark.sql import functions as f  # noqa: TID253
 
-from reconciler.scan import data_sources
+from reconciler.companions.sources import data_sources
 
 _ROWS = 1_000
 

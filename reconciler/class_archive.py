@@ -1,6 +1,6 @@
 """Archives of a JVM's classes, which halve the CPU time of its start (docs/adr/0010).
 
-`python -m reconciler.scan.prepare` and `python -m reconciler.sandbox.prepare` write them; scans and
+`python -m reconciler.scan.prepare` and `python -m reconciler.companions.sandbox.prepare` write them; scans and
 sandboxes use those that are there. The JVM itself ignores an archive of another Java, class path or
 jars.
 """

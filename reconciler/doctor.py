@@ -4,13 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from reconciler.clock import wall_clock_ms
-from reconciler.gitops.protection import ClusterNeeds
 from reconciler.kafka import doctor, permissions
 from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
 from reconciler.kafka.journal_topic import create_command
 from reconciler.kafka.permissions import EVERY, Permission, RequiredAccess, Role, Selection
-from reconciler.manifest.files import ClusterManifests
-from reconciler.model.action import Mode
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Unknown
 from reconciler.operations import OPERATIONS, Operation
@@ -18,7 +15,6 @@ from reconciler.pipeline import Run
 from reconciler.plan import planner
 from reconciler.policies import Policy
 from reconciler.policies.cluster import Cluster
-from reconciler.references import REFERENCE
 from reconciler.report.tree import Item, Report, Section, Severity
 from reconciler.text.escape import display_name, escape_sentence, quoted
 from reconciler.text.formatting import approximate_duration, count, first_few
@@ -72,19 +68,6 @@ def check_cluster(run: Run, *, elections_only: bool = False) -> ClusterCheck:
         bootstrap_servers=cluster.spec.bootstrap_servers,
         required=required,
         report=doctor.run_checks(session, required),
-    )
-
-
-def cluster_needs(manifests: ClusterManifests) -> ClusterNeeds:
-    """Return what the jobs of a cluster need on GitHub."""
-    spec = manifests.cluster.spec
-    texts = [*spec.bootstrap_servers, *(value for value in spec.client.values() if isinstance(value, str))]
-    references = (match["env"] for text in texts for match in REFERENCE.finditer(text))
-    return ClusterNeeds(
-        name=manifests.cluster.metadata.name,
-        variables=sorted({name for name in references if name}),
-        elects=any(policy.OPERATION.RIGHT.resource == "cluster" for policy in manifests.policies),
-        converges=any(policy.mode is Mode.CONTINUOUS for policy in manifests.policies),
     )
 
 

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TypeVar
 
-from reconciler import __version__, gitops
+from reconciler import __version__
 from reconciler.apply import restore, results
 from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply as send_actions
@@ -24,7 +24,7 @@ from reconciler.journal.release import Approval, ci_run, manifests_hash
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.journal_topic import JournalTopic, check_stamps
 from reconciler.kafka.session import KafkaSession
-from reconciler.manifest import secrets
+from reconciler.manifest import git, secrets
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Action, Mode
 from reconciler.model.names import Address, TopicPartition
@@ -40,8 +40,6 @@ from reconciler.plan.review import restrict_to
 from reconciler.plan.targets import matches
 from reconciler.scan import check_packages
 from reconciler.scan.engine import Engine, EngineName
-from reconciler.suggest import rules as suggestion_rules
-from reconciler.suggest.findings import Suggestions
 from reconciler.text.formatting import count
 
 T = TypeVar("T")
@@ -145,7 +143,7 @@ def plan(
     request = planner.scan_request(planned_policies, observed_at_ms, targets=targets, candidates=candidates)
     snapshot = _scan(run, request, run.engine, observed_at_ms)
     run.progress("planning")
-    source = gitops.git_source(manifests.files)
+    source = git.git_source(manifests.files)
 
     def decide(snapshot: ClusterSnapshot) -> tuple[Plan, Lookups]:
         planned = planner.plan(
@@ -326,7 +324,7 @@ def newest_release(run: Run) -> str | None:
     release = action_journal.newest_release(now_ms=wall_clock_ms())
     if release is not None and isinstance(action_journal.store, JournalFile):
         path = action_journal.store.path
-        if not gitops.is_outside_of_git(path):
+        if not git.is_outside_of_git(path):
             raise JournalUnavailable(
                 f"the journal {path} releases nothing: git has it, or does not say that it is untracked, and a commit "
                 "could bring a release along; add .reconciler/ to .gitignore, or name a topic in spec.journal"
@@ -372,32 +370,10 @@ def restore_group(run: Run, planned: RestorePlan) -> Mapping[TopicPartition, Out
     return restore.restore(planned, RestoreContext(gateway=gateway, record=record, stop=run.stop, sending=run.sending))
 
 
-def export(run: Run, out: Path) -> Sequence[Path]:
-    """Write the snapshot of a scan as Parquet files under `out`, without purge times."""
+def scan(run: Run, request: Callable[[int], ScanRequest]) -> ClusterSnapshot:
+    """Read what `request` asks for at the present time, in milliseconds since the epoch. Raises ScanFailed."""
     observed_at_ms = wall_clock_ms()
-    request = planner.scan_request(run.manifests.policies, observed_at_ms)
-    request = replace(request, topics=tuple(replace(topics, every_ms=None) for topics in request.topics))
-    snapshot = _scan(run, request, run.engine, observed_at_ms)
-    from reconciler.scan import export as parquet
-
-    return parquet.write(snapshot, out)
-
-
-def find_suggestions(run: Run, *, idle_for_ms: int, ignored: Collection[str] = ()) -> Suggestions:
-    """Scan the whole cluster and return what its first policies could be. Reads only.
-
-    `ignored`: ids of findings to leave out. The manifests of the run say what policies cover already.
-    """
-    observed_at_ms = wall_clock_ms()
-    snapshot = _scan(run, suggestion_rules.scan_request(observed_at_ms), run.engine, observed_at_ms)
-    run.progress("comparing groups, records and leaders")
-    return suggestion_rules.suggest(
-        snapshot,
-        cluster=run.manifests.cluster,
-        policies=run.manifests.policies,
-        idle_for_ms=idle_for_ms,
-        ignored=ignored,
-    )
+    return _scan(run, request(observed_at_ms), run.engine, observed_at_ms)
 
 
 def _scan(

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
-from reconciler.sandbox.registry import status
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
+from reconciler.companions.sandbox.registry import status
 from reconciler.scan.engine import Engine
 from reconciler.scan.spark_process import close
 from reconciler.text import redact

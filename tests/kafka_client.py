@@ -8,10 +8,16 @@ from contextlib import contextmanager
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, ShareConsumer, TopicPartition
 
+from reconciler.companions.sandbox.client import (
+    DebugLogger,
+    admin_client,
+    consumer_properties,
+    producer_properties,
+    wait_until,
+)
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.groups import read_consumers
 from reconciler.kafka.session import KafkaSession
-from reconciler.sandbox.client import DebugLogger, admin_client, consumer_properties, producer_properties, wait_until
 
 
 def delete_topics(bootstrap: str, names: Sequence[str], *, deadline_s: float = 30) -> None:

@@ -14,7 +14,7 @@ from kafka import TopicPartition as Partition
 from kafka.errors import NoError
 from kafka.structs import OffsetAndMetadata
 
-from reconciler.sandbox.client import DebugLogger, consumer_properties, wait_until
+from reconciler.companions.sandbox.client import DebugLogger, consumer_properties, wait_until
 
 LOG = "__consumer_offsets"
 

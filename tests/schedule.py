@@ -73,7 +73,7 @@ SECONDS_WITHOUT: Mapping[str, float] = {
     "tests/e2e/test_docs_walk.py": 60,
     "tests/e2e/test_recipes.py": 54,
     "tests/kafka/test_apply_rights.py": 50,
-    "tests/unit/report/test_html.py": 40,
+    "tests/unit/companions/html/test_html.py": 40,
     "tests/properties/test_references_stay_hidden.py": 38,
     "tests/kafka/test_demo_data.py": 37,
     "tests/kafka/test_sandbox_security.py": 29,

@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Self
 import pyspark
 from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaGateway
 
-from reconciler.sandbox import client, config
-from reconciler.sandbox.cluster import Cluster
-from reconciler.sandbox.java import find_java
-from reconciler.sandbox.tools import tool_class
+from reconciler.companions.sandbox import client, config
+from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.java import find_java
+from reconciler.companions.sandbox.tools import tool_class
 
 
 class Toolbox:

@@ -12,8 +12,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from reconciler.sandbox.jars import LISTS, ivy_class_path, sha256_of
-from reconciler.sandbox.java import find_java
+from reconciler.companions.sandbox.jars import LISTS, ivy_class_path, sha256_of
+from reconciler.companions.sandbox.java import find_java
 
 STREAMS_LISTS = Path(__file__).parents[1] / "tests" / "e2e" / "streams"
 _EXCLUDED = (

@@ -19,8 +19,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reconciler.sandbox.jars import DEFAULT_VERSION, VERSION_VARIABLE, versions
-from reconciler.sandbox.java import find_java, major_version
+from reconciler.companions.sandbox.jars import DEFAULT_VERSION, VERSION_VARIABLE, versions
+from reconciler.companions.sandbox.java import find_java
+from reconciler.scan.java import major_version
 
 ROOT = Path(__file__).parents[1]
 PYTHONS = ("3.11", "3.12", "3.13")

@@ -24,27 +24,27 @@ from reconciler.text.redact import redact
 from reconciler.text.validation import plain_reason
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "demo": ("sandbox", "Show the tool at work on three local Kafka brokers."),
-    "sandbox": ("sandbox", "Run local Kafka brokers to try things on."),
-    "suggest": ("suggest", "Scan a cluster and suggest its first policies."),
-    "init": ("manifests", "Write the first manifests and workflows for a cluster."),
-    "validate": ("validate", "Check manifests without a cluster."),
-    "clusters": ("validate", "List the clusters of the manifests."),
-    "doctor": ("inspect", "Check versions, clock and rights of a cluster."),
-    "plan": ("plan", "Show what would change on the cluster, and why."),
-    "plan diff": ("plan", "Show what changed between two saved plans."),
-    "show": ("plan", "Print a saved plan in any format."),
-    "explain": ("plan", "Explain one decision of a plan, or a code."),
-    "apply": ("apply", "Carry out a saved plan, or plan and ask for confirmation."),
-    "restore-group": ("restore", "Write the committed offsets of a removed group back."),
-    "converge": ("converge", "Plan and apply `mode: continuous`, once or at intervals."),
-    "watch": ("converge", "Converge at intervals until Ctrl-C or SIGTERM."),
-    "drift": ("inspect", "Report drift for schedules, and change nothing."),
-    "scan": ("inspect", "Write the facts that the policies need as Parquet."),
-    "journal": ("inspect", "Print the intents and outcomes of all runs, oldest first."),
-    "schema": ("manifests", "Write the JSON Schemas of manifests, plans and results."),
+    "demo": ("companions.sandbox.command", "Show the tool at work on three local Kafka brokers."),
+    "sandbox": ("companions.sandbox.command", "Run local Kafka brokers to try things on."),
+    "suggest": ("companions.suggest.command", "Scan a cluster and suggest its first policies."),
+    "init": ("companions.github.init", "Write the first manifests and workflows for a cluster."),
+    "validate": ("cli.validate", "Check manifests without a cluster."),
+    "clusters": ("cli.validate", "List the clusters of the manifests."),
+    "doctor": ("cli.inspect", "Check versions, clock and rights of a cluster."),
+    "plan": ("cli.plan", "Show what would change on the cluster, and why."),
+    "plan diff": ("cli.plan", "Show what changed between two saved plans."),
+    "show": ("cli.plan", "Print a saved plan in any format."),
+    "explain": ("cli.plan", "Explain one decision of a plan, or a code."),
+    "apply": ("cli.apply", "Carry out a saved plan, or plan and ask for confirmation."),
+    "restore-group": ("cli.restore", "Write the committed offsets of a removed group back."),
+    "converge": ("cli.converge", "Plan and apply `mode: continuous`, once or at intervals."),
+    "watch": ("cli.converge", "Converge at intervals until Ctrl-C or SIGTERM."),
+    "drift": ("cli.inspect", "Report drift for schedules, and change nothing."),
+    "scan": ("companions.sources.command", "Write the facts that the policies need as Parquet."),
+    "journal": ("cli.inspect", "Print the intents and outcomes of all runs, oldest first."),
+    "schema": ("cli.schema", "Write the JSON Schemas of manifests, plans and results."),
 }
-"""Command → (module of this package, summary), in the order of `--help`.
+"""Command → (module of the program, summary), in the order of `--help`.
 
 Functions have the names of commands, with `_`. The help of the first word mentions a command of two words.
 """
@@ -99,7 +99,7 @@ class Application(typer.Typer):
 def load_command(name: str) -> Any:
     """Import a command, and return it as typer's command object."""
     module, _summary = COMMANDS[name]
-    target = getattr(import_module(f"reconciler.cli.{module}"), name.replace(" ", "_").replace("-", "_"))
+    target = getattr(import_module(f"reconciler.{module}"), name.replace(" ", "_").replace("-", "_"))
     if isinstance(target, typer.Typer):
         return typer.main.get_command(target)
     alone = Application(add_completion=False)

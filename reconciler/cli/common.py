@@ -3,8 +3,10 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from rich.text import Text
 
@@ -24,9 +26,6 @@ from reconciler.plan import drift, plan_file
 from reconciler.plan.drift import DriftReport
 from reconciler.report.annotations import write_annotations
 from reconciler.report.drift import drift_report
-from reconciler.report.figures import Figures
-from reconciler.report.figures.drift import drift_figures
-from reconciler.report.figures.results import results_figures
 from reconciler.report.markdown import write_pages
 from reconciler.report.results import results_report
 from reconciler.report.terminal import write_lines
@@ -36,6 +35,11 @@ from reconciler.text.escape import display_name
 
 CONNECTION = "RECONCILER_CONNECTION"
 """The variable with the manifests whose connection every command uses, whatever other manifests say."""
+
+
+def companion(name: str) -> Any:
+    """Import a module of a companion by its name, such as `html.page`. The core imports none of them itself."""
+    return import_module(f"reconciler.companions.{name}")
 
 
 def split_plan_and_paths(words: list[Path] | None) -> tuple[Plan | None, list[Path]]:
@@ -128,7 +132,7 @@ def show(
     subject: str,
     trees: Callable[[], Sequence[Report]],
     *,
-    figures: Callable[[], Sequence[Figures]] = tuple,
+    figures: Callable[[], Sequence[Any]] = tuple,
     **others: Callable[[], console.Rendered],
 ) -> None:
     """Write a document in the selected formats: the reports of `trees`, with figures in HTML.
@@ -138,9 +142,8 @@ def show(
     """
 
     def html() -> str:
-        from reconciler.report.html import write_html  # its templates are slow to import
 
-        return write_html(trees(), figures())
+        return str(companion("html.page").write_html(trees(), figures()))
 
     renderers: dict[str, Callable[[], console.Rendered]] = {
         "text": lambda: chain.from_iterable(map(lines, trees())),
@@ -164,7 +167,7 @@ def show_results(
         settings,
         "a result",
         lambda: [tree],
-        figures=lambda: [results_figures(outcomes)],
+        figures=lambda: [companion("html.results").results_figures(outcomes)],
         json=json,
         github=lambda: write_annotations(tree),
     )
@@ -182,7 +185,7 @@ def show_drift(settings: Settings, reports: Sequence[DriftReport], *, paths: Seq
         settings,
         "a drift report",
         lambda: trees,
-        figures=lambda: drift_figures(reports),
+        figures=lambda: companion("html.drift").drift_figures(reports),
         text=lambda: (line for entry in visible for line in lines(drift_report(entry, paths=paths, pages=links))),
         github=lambda: write_pages(trees),
         json=lambda: drift.dumps(reports),

@@ -17,7 +17,7 @@ from typing import Annotated
 
 import typer
 
-from reconciler import gitops, pipeline
+from reconciler import pipeline
 from reconciler.apply.results import may_have_written
 from reconciler.cli import common, console, loading
 from reconciler.cli.apply import show_applied
@@ -35,7 +35,7 @@ from reconciler.errors import (
     UsageError,
 )
 from reconciler.journal.release import manifests_hash
-from reconciler.manifest import files
+from reconciler.manifest import files, git
 from reconciler.manifest.files import ClusterManifests, ManifestSet
 from reconciler.model.action import Mode
 from reconciler.model.names import TopicPartition
@@ -263,14 +263,14 @@ class _Cluster:
             return ""
         if self.reviewed:
             return "" if self._is_released(present, signals) else _describe_unreleased(present.cluster)
-        if lock := gitops.find_lock([*self.paths, *(Path(file.path) for file in present.files)]):
+        if lock := git.find_lock([*self.paths, *(Path(file.path) for file in present.files)]):
             self.seen = None  # what is read now is no reading of what somebody wrote
             return f"git is changing the checkout ({lock} is there; if no git runs, remove it)"
         is_first, now_s = self.in_force is None, time.monotonic()
         if self.seen is None or self.seen[0] != present_hash:
             # About the first reading of all, the second one decides, after the scan.
             self.seen = present_hash, -math.inf if is_first and self.seen is None else now_s
-        source = gitops.git_source(present.files, self.paths)
+        source = git.git_source(present.files, self.paths)
         by_time = is_first or source.commit is None
         settled = source.commit is not None and not source.dirty
         settled = settled or (by_time and now_s - self.seen[1] >= SETTLED_S)

@@ -1,4 +1,4 @@
-"""`reconciler doctor`, `drift`, `scan` and `journal`: they only read a cluster."""
+"""`reconciler doctor`, `drift` and `journal`: they only read a cluster."""
 
 import json
 import os
@@ -17,20 +17,16 @@ from reconciler.cli import common, console, loading
 from reconciler.cli.loading import Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.clock import wall_clock_ms
-from reconciler.doctor import ClusterCheck, check_cluster, cluster_needs, doctor_report
-from reconciler.errors import ExitCode, GitHubUnavailable, ReconcilerError, ScanFailed, UsageError, WrongCluster
-from reconciler.gitops.github_api import GitHub
-from reconciler.gitops.protection import UNREVIEWED, Finding, State, check_environment, check_repository
+from reconciler.doctor import ClusterCheck, check_cluster, doctor_report
+from reconciler.errors import ExitCode, ReconcilerError, ScanFailed, UsageError, WrongCluster
 from reconciler.journal.entry import dump
 from reconciler.kafka.permissions import Role
-from reconciler.manifest.files import DEFAULT_FOLDER
 from reconciler.model.snapshot import Unknown
 from reconciler.plan import drift as drift_reports
 from reconciler.plan.drift import DriftReport
 from reconciler.report.results import journal_report
-from reconciler.sandbox.java import MINIMUM, major_version
-from reconciler.scan.java import find_java
-from reconciler.text.escape import display_name, escape_text, harmless_json
+from reconciler.scan.java import MINIMUM, find_java, major_version
+from reconciler.text.escape import display_name
 from reconciler.text.validation import error_reason
 
 _FORMATS = (Format.TEXT, Format.JSON)
@@ -68,7 +64,7 @@ def doctor(
     what the token may not see is no reason to fail, except with --environment.
     """
     if github is not None:
-        return _check_github(settings, paths, github, environment)
+        return int(common.companion("github.check").check_github(settings, paths, github, environment))
     if environment is not None:
         raise UsageError("--environment NAME is an environment on GitHub: add --github OWNER/NAME")
     checks = []
@@ -98,48 +94,6 @@ def doctor(
     if not show_acls and not all(check.passes(purpose) for check in checks):
         codes.add(ExitCode.ERROR)
     return common.worst_exit_code(codes)
-
-
-def _check_github(settings: Settings, paths: Sequence[Path] | None, repository: str, environment: str | None) -> int:
-    """Print what protects a repository, or one environment; a refusal of that begins with `not
-    protected`.
-    """
-    api = GitHub.of(repository, timeout_s=settings.timeout)
-    console.check_formats(settings, "doctor", _FORMATS)
-    unreviewed = {name.strip() for name in os.environ.get(UNREVIEWED, "").split(",")} - {""}
-    if environment is None:
-        clusters = [cluster_needs(manifests) for manifests in loading.load_clusters(paths, settings)]
-        folder = (paths or [DEFAULT_FOLDER])[0]
-        name = "manifests" if folder.is_absolute() or not folder.name else folder.as_posix()
-        findings = check_repository(api, clusters, unreviewed=unreviewed, folder=name)
-        _show_findings(settings, repository, findings)
-        return ExitCode.ERROR if any(finding.state is State.GAP for finding in findings) else ExitCode.DONE
-    try:
-        findings = check_environment(api, environment, unreviewed=unreviewed)
-    except GitHubUnavailable as error:
-        findings = [Finding(state=State.UNKNOWN, subject=f"environment {environment}", text=str(error))]
-    failed = [finding for finding in findings if finding.state in (State.GAP, State.UNKNOWN)]
-    if failed and settings.output is Format.TEXT:
-        reasons = "; ".join(dict.fromkeys(f"{finding.subject}: {finding.text}" for finding in failed))
-        console.write(f"not protected: {escape_text(reasons)}\n")
-    _show_findings(settings, repository, findings)
-    return ExitCode.ERROR if failed else ExitCode.DONE
-
-
-def _show_findings(settings: Settings, repository: str, findings: Sequence[Finding]) -> None:
-    def text() -> Iterator[str]:
-        for finding in findings:
-            yield f"{finding.state:<8} {escape_text(f'{finding.subject}: {finding.text}')}\n"
-            if finding.command:
-                yield f"{'':<8} $ {escape_text(finding.command)}\n"
-
-    document = {
-        "format_version": "1.0",
-        "kind": "Protection",
-        "repository": repository,
-        "findings": list(map(asdict, findings)),
-    }
-    console.emit(settings, "doctor", text=text, json=lambda: harmless_json(json.dumps(document, indent=1)) + "\n")
 
 
 def _versions() -> str:
@@ -239,21 +193,6 @@ def _read(previous: Path | None) -> Sequence[DriftReport]:
             f"warning: --previous {previous} is no drift report ({error_reason(error)}): the drift is dated from this run on"
         )
         return ()
-
-
-@accepts_settings
-def scan(
-    settings: Settings,
-    out: Annotated[Path, typer.Option(help="Folder for partitions/, topics/, groups/ and run.json.")],
-    paths: Paths = None,
-) -> None:
-    """Write the facts that the policies need as Parquet.
-
-    docs/scan.md describes the schema. The command changes nothing on the cluster.
-    """
-    with common.open_run(settings, loading.load_cluster(paths, settings)) as run:
-        files = pipeline.export(run, out)
-    console.write("".join(f"{path}\n" for path in files))
 
 
 @accepts_settings

@@ -27,7 +27,6 @@ from reconciler.plan.targets import find_candidates, find_subjects
 from reconciler.policies.fields import duration_ms
 from reconciler.report.annotations import write_annotations
 from reconciler.report.diff import diff_json, diff_report
-from reconciler.report.figures.plan import plan_figures
 from reconciler.report.plan import explain_report, plan_report
 from reconciler.text.escape import display_name
 from reconciler.text.formatting import count, format_duration, format_time, until
@@ -66,7 +65,7 @@ def show_plan(
         settings,
         "a plan",
         lambda: [plan_report(plan, full=full, pages=links)],
-        figures=lambda: [plan_figures(plan, pages=links)],
+        figures=lambda: [common.companion("html.plan").plan_figures(plan, pages=links)],
         text=text,
         json=lambda: plan_file.lines(plan),
         github=lambda: write_annotations(plan_report(plan)),

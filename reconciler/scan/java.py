@@ -18,6 +18,8 @@ from pathlib import Path
 
 from reconciler.errors import ScanFailed
 
+MINIMUM = 17
+"""The oldest Java that runs Spark and the brokers of a sandbox."""
 _POLL_S = 0.01
 _INFO_FILE = "gateway"
 _PROPERTIES_FILE = "spark.properties"
@@ -32,6 +34,7 @@ _OPENED = (
     "java.security.jgss/sun.security.krb5",
 )
 """Packages that Spark opens to itself: JavaModuleOptions of Spark 4."""
+_VERSION = re.compile(r'version "(?P<major>\d+)(?:\.(?P<minor>\d+))?')
 _FLAGS = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
@@ -52,6 +55,25 @@ def find_java() -> Path:
             "(`apt-get install openjdk-17-jre-headless`, `brew install openjdk@17`), use --engine inline, or --spark-remote"
         )
     return Path(java)
+
+
+def major_version(java: Path) -> int | None:
+    """Major version of a `java`, such as 17; None if it prints no version."""
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return parse_version(answer.stderr + answer.stdout) if answer.returncode == 0 else None
+
+
+def parse_version(text: str) -> int | None:
+    """Parse the major version from the output of `java -version`."""
+    match = _VERSION.search(text)
+    if match is None:
+        return None
+    major = int(match["major"])
+    # Up to Java 8 the first number is always 1.
+    return int(match["minor"] or 0) if major == 1 else major
 
 
 def spark_home() -> Path:

@@ -15,8 +15,8 @@ from bench.apply_cluster import ApplyCluster, topic_names
 from bench.scan_cluster import FIRST_COMMIT, ScanCluster
 from bench.scan_rows import SPARK_MASTER, Bench
 from bench.sizes import TOY
-from reconciler.sandbox.client import admin_client
-from reconciler.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.client import admin_client
+from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.scan.engine import Engine
 from tests import kafka_client
 

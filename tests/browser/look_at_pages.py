@@ -1,6 +1,6 @@
 """Looks at the HTML report and at a pull request's comment in a real browser: `make test-browser`.
 
-`make test` does not collect this file, because it needs no browser; tests/unit/report/test_html.py
+`make test` does not collect this file, because it needs no browser; tests/unit/companions/html/test_html.py
 checks the same pages without one. With UPDATE_PICTURES=1 the pictures go to docs/images.
 """
 
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.companions.html.page import write_html
+from reconciler.companions.html.plan import plan_figures
+from reconciler.companions.html.results import results_figures
 from reconciler.model.plan import Plan
-from reconciler.report.figures.plan import plan_figures
-from reconciler.report.figures.results import results_figures
-from reconciler.report.html import write_html
 from reconciler.report.markdown import write_markdown
 from reconciler.report.plan import plan_report
 from reconciler.report.results import results_report

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
+from reconciler.companions.sandbox import client, tools
+from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, list_topics
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import GroupState, GroupType
-from reconciler.sandbox import client, tools
-from reconciler.sandbox.cluster import Cluster
 from tests import kafka_client
 from tests.e2e import raw_groups
 from tests.fakes.cluster import LOG_PARTITIONS, FakeCluster, FakeGroup

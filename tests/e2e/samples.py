@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
-from reconciler.sandbox import client
-from reconciler.sandbox.cluster import Cluster
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.text.formatting import format_instant
 
 MINUTE_MS = 60_000

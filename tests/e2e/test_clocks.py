@@ -8,12 +8,12 @@ from uuid import uuid4
 
 import pytest
 
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.kafka import journal_topic
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.command import environment, reconciler
 from tests.toolbox import log_start_offsets, run_kafka_tool
 

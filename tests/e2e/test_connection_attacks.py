@@ -18,9 +18,9 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Topic
-from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Topic
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.command import TIMEOUT_S, environment, reconciler, reconciler_process
 from tests.fakes.listener import Listener
 

@@ -11,9 +11,9 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import Cluster
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import Cluster
 from tests.command import reconciler
 from tests.e2e import raw_groups
 from tests.e2e.test_unseen_consumers import blocks, read_plan, write_floor, write_manifests

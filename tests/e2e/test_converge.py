@@ -15,14 +15,14 @@ from uuid import uuid4
 import pytest
 
 from reconciler import pipeline
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.manifest import files
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.plan import Waiting
 from reconciler.pipeline import Run
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.scan.engine import Engine
 from tests.golden.wording import mentions
 from tests.repeats import repeats

@@ -16,10 +16,10 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
-from reconciler.sandbox.java import find_java
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
+from reconciler.companions.sandbox.java import find_java
 from tests.command import reconciler
 from tests.e2e.samples import PageText, check_page, wait_until_idle
 from tools.generate_docs import fill_sections

@@ -18,13 +18,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from reconciler import pipeline
 from reconciler.cli.app import run as command_line
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Topic
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.manifest import files
 from reconciler.model.plan import Plan
 from reconciler.pipeline import Run
 from reconciler.plan.drift import DriftReport, parse
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Topic
-from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.scan.engine import Engine, EngineName
 from tests.repeats import repeats
 

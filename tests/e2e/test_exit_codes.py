@@ -17,12 +17,12 @@ from uuid import uuid4
 
 import pytest
 
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.model.names import Address
 from reconciler.model.plan import LimitVerdict
 from reconciler.plan import plan_file
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests import kafka_client
 from tests.command import command, environment, reconciler
 from tests.strategies.examples import plan, purge, satisfied

@@ -15,13 +15,13 @@ from uuid import uuid4
 
 import pytest
 
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox.tools import run_tool
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
-from reconciler.sandbox.tools import run_tool
 from tests.command import reconciler
 from tests.e2e.raw_groups import join_group, join_streams_group, leave_streams_group
 from tests.toolbox import run_kafka_tool

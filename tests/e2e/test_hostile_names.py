@@ -15,16 +15,16 @@ from uuid import uuid4
 
 import pyarrow.dataset
 import pytest
+from tests.unit.report.test_html import read
 
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.model.names import Address, format_address
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.text.escape import quoted
 from tests.command import output
 from tests.e2e.raw_groups import commit, delete
 from tests.strategies.plans import LONG, NASTY
-from tests.unit.report.test_html import read
 from tests.unit.report.test_renderers_are_harmless import assert_harmless_markdown
 
 pytestmark = pytest.mark.brokers

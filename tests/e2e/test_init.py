@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import gitops
-from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.github import workflows
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.command import reconciler
 
 pytestmark = pytest.mark.brokers
@@ -36,7 +36,7 @@ def test_init_writes_manifests_that_validate_accepts(cluster: Cluster, tmp_path:
     assert CLUSTER_ID in text
     workflow = (tmp_path / ".github" / "workflows" / "plan.yml").read_text()
     assert f"uses: {ACTION} #" in workflow
-    assert (tmp_path / gitops.DEPENDABOT).exists()
+    assert (tmp_path / workflows.DEPENDABOT).exists()
     assert "/plan.json" in (tmp_path / ".gitignore").read_text().splitlines()
     validation = reconciler(tmp_path, "validate")
     assert validation.returncode == 0, validation.stderr + validation.stdout
@@ -175,11 +175,11 @@ def test_a_file_of_dependabot_stays(cluster: Cluster, tmp_path: Path) -> None:
     writes all other files.
     """
     (tmp_path / ".github").mkdir()
-    (tmp_path / gitops.DEPENDABOT).write_text("version: 2\nupdates: []\n")
+    (tmp_path / workflows.DEPENDABOT).write_text("version: 2\nupdates: []\n")
     done = reconciler(tmp_path, "init", "--bootstrap-server", cluster.bootstrap_servers, "--action", ACTION)
     assert done.returncode == 0, done.stderr
     assert "dependabot.yml exists and stays" in done.stderr
-    assert (tmp_path / gitops.DEPENDABOT).read_text() == "version: 2\nupdates: []\n"
+    assert (tmp_path / workflows.DEPENDABOT).read_text() == "version: 2\nupdates: []\n"
     assert (tmp_path / ".github" / "workflows" / "apply.yml").exists()
 
 

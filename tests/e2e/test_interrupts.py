@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.journal.entry import Event
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.model.outcome import Status
-from reconciler.sandbox import client
-from reconciler.sandbox.cluster import Cluster
 from tests.command import reconciler
 from tests.e2e.applying import (
     BATCH,

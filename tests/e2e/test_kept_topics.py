@@ -5,9 +5,9 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import Cluster
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import Cluster
 from tests.command import reconciler
 from tests.e2e.test_unseen_consumers import read_plan, write_manifests
 from tests.toolbox import log_start_offsets

@@ -6,9 +6,9 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.command import reconciler
 
 pytestmark = pytest.mark.brokers

@@ -14,9 +14,16 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 
-from reconciler.sandbox import client
-from reconciler.sandbox.client import DebugLogger, Record, Topic, admin_client, consumer_properties, producer_properties
-from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import (
+    DebugLogger,
+    Record,
+    Topic,
+    admin_client,
+    consumer_properties,
+    producer_properties,
+)
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
 from tests import other_client
 from tests.command import reconciler
 from tests.e2e import raw_groups

@@ -32,10 +32,10 @@ import pytest
 from ruamel.yaml import YAML
 
 from reconciler import __version__
-from reconciler.gitops import starter_manifests
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.suggest.starter import starter_manifests
 from tests.e2e.github import expressions
 from tests.repeats import LONG
 
@@ -428,7 +428,7 @@ def test_the_action_installs_its_own_source(
         assert outputs["stdout"] == f"reconciler {__version__}\n"
         [record] = tmp_path.glob("reconciler/lib/python*/site-packages/kafka_reconciler-*/direct_url.json")
         assert json.loads(record.read_text())["url"] == clone.as_uri()
-        [source] = tmp_path.glob("reconciler/lib/python*/site-packages/reconciler/gitops/source.txt")
+        [source] = tmp_path.glob("reconciler/lib/python*/site-packages/reconciler/companions/github/source.txt")
         assert source.read_text() == f"{REPOSITORY}@{commit}\n", "its folder is a clean checkout"
         return Path(outputs["path"].splitlines()[-1])
 

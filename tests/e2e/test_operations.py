@@ -6,12 +6,12 @@ from uuid import uuid4
 
 import pytest
 
+from reconciler.companions.sandbox import client, tools
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.journal.release import Release
-from reconciler.sandbox import client, tools
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.command import reconciler
 from tests.toolbox import await_leader, list_groups, log_start_offsets, partition_leaders
 

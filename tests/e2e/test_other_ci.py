@@ -14,12 +14,12 @@ from uuid import uuid4
 import pytest
 from ruamel.yaml import YAML
 
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.journal_topic import create_topic
 from reconciler.kafka.session import KafkaSession
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import Cluster
 from tests.e2e.github.runner import run_script, write_fakes
 from tests.toolbox import list_groups, log_start_offsets
 

@@ -18,8 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import __version__, gitops
-from reconciler.gitops import starter_manifests
+from reconciler import __version__
+from reconciler.companions.github import workflows
+from reconciler.companions.suggest.starter import starter_manifests
 
 ROOT = Path(__file__).parents[2]
 
@@ -83,14 +84,14 @@ def test_the_wheel_has_the_data_files(distributions: Path) -> None:
     """
     names = zipfile.ZipFile(next(distributions.glob("*.whl"))).namelist()
     for required in (
-        "gitops/github/workflows/plan.yml",
-        "report/templates/page.css",
-        "report/templates/page.html",
-        "sandbox/demo/records.yaml",
+        "companions/github/files/workflows/plan.yml",
+        "companions/html/templates/page.css",
+        "companions/html/templates/page.html",
+        "companions/sandbox/demo/records.yaml",
         "py.typed",
     ):
         assert f"reconciler/{required}" in names
-    assert any(name.startswith("reconciler/sandbox/jars-") for name in names)
+    assert any(name.startswith("reconciler/companions/sandbox/jars-") for name in names)
     assert not [name for name in names if not name.startswith(("reconciler/", "kafka_reconciler-"))]
 
 
@@ -131,7 +132,7 @@ def test_the_installed_program_prints_its_version_and_validates(installed: Path,
         [
             str(installed / "python"),
             "-c",
-            "import reconciler, reconciler.gitops as g; print(reconciler.__file__, len(g.github(None)))",
+            "import reconciler, reconciler.companions.github.workflows as g; print(reconciler.__file__, len(g.github(None)))",
         ],
         cwd=tmp_path,
         env=environment(),
@@ -141,7 +142,7 @@ def test_the_installed_program_prints_its_version_and_validates(installed: Path,
         timeout=60,
     )
     assert location.stdout.startswith(str(installed.parent)), location.stdout
-    assert location.stdout.split()[-1] == str(len(gitops.github(None)))
+    assert location.stdout.split()[-1] == str(len(workflows.github(None)))
 
 
 def test_the_files_of_the_image_are_enough_to_install(tmp_path: Path) -> None:
@@ -160,7 +161,7 @@ def test_the_files_of_the_image_are_enough_to_install(tmp_path: Path) -> None:
     subprocess.run(arguments, cwd=tmp_path / "source", check=True, capture_output=True, timeout=120)
     [wheel] = (tmp_path / "dist").glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {"reconciler/__main__.py", "reconciler/gitops/github/workflows/plan.yml"} <= names
+    assert {"reconciler/__main__.py", "reconciler/companions/github/files/workflows/plan.yml"} <= names
 
 
 def test_the_sbom_of_a_release_lists_the_packages_that_run(tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ from uuid import uuid4
 
 import pytest
 
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.tools import kafka_version
 from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import Cluster
-from reconciler.sandbox.tools import kafka_version
 from tests.command import reconciler
 from tests.e2e.test_unseen_consumers import blocks, read_plan, write_floor
 from tests.kafka_client import committed_offsets, pending_commit, remove_group, share_member

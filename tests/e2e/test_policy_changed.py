@@ -12,10 +12,10 @@ from uuid import uuid4
 
 import pytest
 
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.plan import plan_file
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import Cluster
 from tests.command import reconciler
 from tests.e2e.test_unseen_consumers import write_manifests
 from tests.toolbox import list_groups, log_start_offsets

@@ -12,9 +12,9 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import Cluster
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import Cluster
 from tests.command import reconciler
 from tests.e2e import raw_groups
 from tests.e2e.test_consumers_of_other_kinds import group_types

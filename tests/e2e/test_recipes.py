@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from reconciler.sandbox import client, tools
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox import client, tools
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import Cluster, start, stop
 from tests.command import environment, reconciler
 from tests.e2e.samples import PageText, check_page, wait_until_idle
 

@@ -13,9 +13,9 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic, producer_properties
-from reconciler.sandbox.cluster import Cluster
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic, producer_properties
+from reconciler.companions.sandbox.cluster import Cluster
 from tests.command import reconciler
 from tests.e2e import raw_records
 from tests.e2e.raw_records import NO_TIMESTAMP

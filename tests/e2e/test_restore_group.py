@@ -19,11 +19,11 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic, admin_client
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic, admin_client
-from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests import kafka_client
 from tests.command import command, environment, reconciler
 from tests.toolbox import committed_offsets, list_groups, run_kafka_tool

@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
 from tests.command import reconciler
 from tests.e2e.test_unseen_consumers import blocks
 from tests.toolbox import log_start_offsets, run_kafka_tool

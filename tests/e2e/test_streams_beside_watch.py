@@ -19,12 +19,12 @@ import pytest
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as ClientPartition
 
-from reconciler.sandbox import client, config
-from reconciler.sandbox.client import Record, Topic, consumer_properties
-from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
-from reconciler.sandbox.jars import configured_version, fetch
-from reconciler.sandbox.java import find_java
-from reconciler.sandbox.tools import kafka_version
+from reconciler.companions.sandbox import client, config
+from reconciler.companions.sandbox.client import Record, Topic, consumer_properties
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
+from reconciler.companions.sandbox.jars import configured_version, fetch
+from reconciler.companions.sandbox.java import find_java
+from reconciler.companions.sandbox.tools import kafka_version
 from tests.command import command, environment, reconciler
 from tests.kafka_client import committed_offsets
 from tests.repeats import LONG

@@ -14,11 +14,11 @@ from uuid import uuid4
 
 import pytest
 
+from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.journal.entry import Event, JournalEntry, parse
 from reconciler.kafka import journal_topic
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
-from reconciler.sandbox.cluster import Cluster
 from tests.command import command, environment, reconciler
 from tests.e2e.applying import (
     ELECTIONS,

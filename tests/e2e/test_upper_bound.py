@@ -7,11 +7,11 @@ from uuid import uuid4
 
 import pytest
 
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan import plan_file
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests import kafka_client
 from tests.command import reconciler
 from tests.strategies.facts import OTHER_ID

@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.command import command, environment
 from tests.terminal import run_on_terminal, screen
 from tests.toolbox import log_start_offsets

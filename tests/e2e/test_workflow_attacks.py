@@ -11,9 +11,9 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Topic
-from reconciler.sandbox.cluster import Cluster
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Topic
+from reconciler.companions.sandbox.cluster import Cluster
 from tests.command import reconciler
 from tests.e2e.github.repository import PULL, Repository, cluster_manifest, removal
 from tests.e2e.github.runner import Environment, WorkflowRun

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from reconciler import gitops
-from reconciler.sandbox import client
+from reconciler.companions.github import workflows
+from reconciler.companions.sandbox import client
 
 PROGRAM = """\
 #!{python}
@@ -28,7 +28,7 @@ time.sleep(300)
 
 
 def _last_script(workflow: str, job: str) -> Any:
-    steps = YAML(typ="safe").load(gitops.github(None)[f".github/workflows/{workflow}"])["jobs"][job]["steps"]
+    steps = YAML(typ="safe").load(workflows.github(None)[f".github/workflows/{workflow}"])["jobs"][job]["steps"]
     return [step["run"] for step in steps if "run" in step][-1]
 
 

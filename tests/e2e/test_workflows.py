@@ -11,10 +11,10 @@ from uuid import uuid4
 
 import pytest
 
+from reconciler.companions.sandbox import client, tools
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import Cluster, start, stop
 from reconciler.plan import plan_file
-from reconciler.sandbox import client, tools
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import Cluster, start, stop
 from tests.command import reconciler
 from tests.e2e.github.gh import REPOSITORY
 from tests.e2e.github.repository import Repository, cluster_manifest, leaders, removal

@@ -11,8 +11,8 @@ from enum import StrEnum
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from reconciler.companions.sandbox import client
 from reconciler.errors import SandboxError
-from reconciler.sandbox import client
 from tests.faults.trial_setup import CONSUMED, TrialSetup
 
 

@@ -17,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-from reconciler.sandbox import client
-from reconciler.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.cluster import Cluster, start, stop
 from reconciler.scan import spark_process
 from reconciler.scan.engine import Engine
 from tests.faults.fault_types import FaultType

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.cluster import Cluster, start, stop
 from reconciler.scan.engine import Engine
 from tests.faults.run import create_commit_log
 from tests.faults.trial import run_trial

@@ -5,11 +5,11 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import TopicPartition
 
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.tools import kafka_version
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import Cluster
-from reconciler.sandbox.tools import kafka_version
 from tests.faults import witness as module
 from tests.faults.verification import announced_losses, witness_violations
 from tests.faults.witness import Gap, PartitionKey, Witness

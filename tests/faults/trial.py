@@ -23,6 +23,8 @@ from confluent_kafka import ConsumerGroupState
 from reconciler import pipeline
 from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.errors import ReconcilerError
 from reconciler.journal.entry import create, dump_batch
 from reconciler.journal.file import JournalFile
@@ -38,8 +40,6 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.model.snapshot import ClusterSnapshot, Lookups
 from reconciler.plan import plan_file, recheck
-from reconciler.sandbox import client
-from reconciler.sandbox.cluster import Cluster
 from reconciler.scan import scan
 from reconciler.scan.engine import Engine
 from tests import kafka_client

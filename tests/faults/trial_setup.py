@@ -15,9 +15,9 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
 from tests import kafka_client
 from tests.faults.witness import PartitionKey, Witness
 from tests.toolbox import Toolbox

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
+from reconciler.companions.sandbox.client import DebugLogger, consumer_properties
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.model.selector import Selector
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
-from reconciler.sandbox.client import DebugLogger, consumer_properties
 from tests import kafka_client
 from tests.faults.trial_setup import FLOOR, TrialSetup
 from tests.faults.witness import PartitionKey, Witness

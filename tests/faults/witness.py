@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from reconciler.sandbox import client
-from reconciler.sandbox.client import DebugLogger, consumer_properties, producer_properties
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import DebugLogger, consumer_properties, producer_properties
 from tests import kafka_client
 
 PartitionKey = tuple[str, int]

@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from reconciler.sandbox.client import admin_client, wait_until
+from reconciler.companions.sandbox.client import admin_client, wait_until
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ import pytest
 from reconciler.apply import restore
 from reconciler.apply.context import ApplyContext
 from reconciler.apply.executor import apply
+from reconciler.companions.sandbox import client, tools
+from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.kafka import journal_topic
@@ -24,8 +26,6 @@ from reconciler.model.action import Action
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset
-from reconciler.sandbox import client, tools
-from reconciler.sandbox.cluster import Cluster
 from tests import kafka_client
 from tests.fakes.runs import last_purges
 from tests.strategies.examples import election, purge, removal

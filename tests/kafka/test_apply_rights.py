@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from reconciler.sandbox import client, tools
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import Cluster, start, stop
-from reconciler.sandbox.security import Security
+from reconciler.companions.sandbox import client, tools
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.security import Security
 from tests.command import reconciler
 from tests.kafka.acls import Grant, grant
 from tests.toolbox import list_groups

@@ -16,6 +16,9 @@ import pytest
 from confluent_kafka import ElectionType
 from confluent_kafka import TopicPartition as ClientPartition
 
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import admin_client
+from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.kafka.gateway import KafkaGateway
@@ -24,9 +27,6 @@ from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Election, ItemResult
 from reconciler.operations.delete_records import DeleteRecords
-from reconciler.sandbox import client
-from reconciler.sandbox.client import admin_client
-from reconciler.sandbox.cluster import Cluster
 from tests import kafka_client
 from tests.kafka.test_apply import connection, create_disorder, plan_actions, send
 from tests.toolbox import await_leader, log_start_offsets, partition_leaders

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.sandbox import client, demo_data
-from reconciler.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox import client, demo_data
+from reconciler.companions.sandbox.cluster import Cluster, start, stop
 from tests import kafka_client
 from tests.command import reconciler
 from tests.toolbox import run_kafka_tool

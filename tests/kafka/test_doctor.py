@@ -17,6 +17,11 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from reconciler.cli.app import run as command_line
+from reconciler.companions.sandbox import client as workload
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.security import SecureAccess, Security
+from reconciler.companions.sandbox.tools import kafka_version
 from reconciler.doctor import write_permission
 from reconciler.kafka import doctor
 from reconciler.kafka.connect import Connection
@@ -25,11 +30,6 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.operations import OPERATIONS, DeleteRecords, ElectLeader
-from reconciler.sandbox import client as workload
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import Cluster, start, stop
-from reconciler.sandbox.security import SecureAccess, Security
-from reconciler.sandbox.tools import kafka_version
 from tests.command import reconciler
 from tests.toolbox import run_kafka_tool
 

@@ -9,11 +9,11 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from reconciler import pipeline
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import files
-from reconciler.sandbox import client
-from reconciler.sandbox.cluster import Cluster
 from reconciler.scan.engine import Engine, EngineName
 
 pytestmark = pytest.mark.brokers

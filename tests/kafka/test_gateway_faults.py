@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.kafka import session as sessions
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import log_partition
@@ -27,8 +29,6 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election
 from reconciler.model.snapshot import Cause, Unknown
 from reconciler.operations.attempt import Response, ResponseAction
-from reconciler.sandbox import client
-from reconciler.sandbox.cluster import Cluster
 from tests.e2e.raw_groups import join_group
 from tests.fakes.error_table import InterpretingGateway
 

@@ -9,6 +9,8 @@ from functools import partial
 import pytest
 
 from reconciler import pipeline
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.errors import JournalUnavailable
 from reconciler.journal.entry import create, dump_batch
 from reconciler.journal.journal import ActionJournal
@@ -20,8 +22,6 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import Unknown
 from reconciler.operations import DeleteRecords
-from reconciler.sandbox import client
-from reconciler.sandbox.cluster import Cluster
 from tests import kafka_client
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import last_purges, purge

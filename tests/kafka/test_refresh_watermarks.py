@@ -4,12 +4,12 @@ from uuid import uuid4
 
 import pytest
 
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import ConsumerPosition, PartitionFacts, Unknown
-from reconciler.sandbox import client
-from reconciler.sandbox.cluster import Cluster
 from reconciler.scan.scan import refresh_watermarks
 
 pytestmark = pytest.mark.brokers

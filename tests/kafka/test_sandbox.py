@@ -13,20 +13,20 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 
+from reconciler.companions.sandbox import client, registry
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
+from reconciler.companions.sandbox.process import Process, identify, read_process
+from reconciler.companions.sandbox.tools import run_tool
 from reconciler.errors import SandboxError
 from reconciler.kafka import connect
 from reconciler.kafka.connect import Connection
-from reconciler.sandbox import client, registry
-from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
-from reconciler.sandbox.process import Process, identify, read_process
-from reconciler.sandbox.tools import run_tool
 from tests.command import reconciler, reconciler_process
 
 pytestmark = pytest.mark.brokers
 
 OWNER = """
 import json, sys, time
-from reconciler.sandbox.cluster import start
+from reconciler.companions.sandbox.cluster import start
 cluster = start(1, name="orphan")
 print(json.dumps({"dir": str(cluster.dir), "pid": cluster.brokers[0].pid}), flush=True)
 time.sleep(600)
@@ -184,7 +184,7 @@ def test_a_named_sandbox_runs_until_down(tmp_path: Path, monkeypatch: pytest.Mon
     ignores SIGTERM: the end of a sandbox does not wait for it. A second stop succeeds.
     """
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    up = "from reconciler.sandbox.registry import up; up('stays', 1, heap_mib=256)"
+    up = "from reconciler.companions.sandbox.registry import up; up('stays', 1, heap_mib=256)"
     subprocess.run([sys.executable, "-W", "error", "-c", up], check=True, timeout=120)
     try:
         cluster = registry.status("stays")
@@ -213,7 +213,7 @@ def test_an_interrupted_up_leaves_no_process_and_no_file(tmp_path: Path, monkeyp
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with subprocess.Popen(
-        [sys.executable, "-c", "from reconciler.sandbox.registry import up; up('cut', 1)"]
+        [sys.executable, "-c", "from reconciler.companions.sandbox.registry import up; up('cut', 1)"]
     ) as process:
         client.wait_until(
             lambda: any(tmp_path.glob("kafka-sandbox-cut-*/node-1.json")), 60, "a broker of `up`", every_s=0.02

@@ -5,10 +5,10 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import KafkaException
 
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import Cluster
-from reconciler.sandbox.tools import change_preferred_leaders
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.tools import change_preferred_leaders
 from tests import kafka_client
 from tests.toolbox import run_kafka_tool
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.companions.sandbox.jars import DEFAULT_VERSION, fetch, read_list
 from reconciler.errors import SandboxError
-from reconciler.sandbox.jars import DEFAULT_VERSION, fetch, read_list
 
 pytestmark = pytest.mark.brokers
 
@@ -75,7 +75,7 @@ def test_two_processes_create_one_complete_cache(lists: Path, tmp_path: Path) ->
     one.
     """
     code = (
-        "import sys; from pathlib import Path; from reconciler.sandbox.jars import fetch;"
+        "import sys; from pathlib import Path; from reconciler.companions.sandbox.jars import fetch;"
         "print(fetch('1', cache=Path(sys.argv[1]), lists=Path(sys.argv[2])))"
     )
     argv = [sys.executable, "-c", code, str(tmp_path / "cache"), str(lists)]

@@ -7,10 +7,10 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 
-from reconciler.sandbox import client as sandbox_client
-from reconciler.sandbox.client import Topic
-from reconciler.sandbox.cluster import Cluster, start, stop
-from reconciler.sandbox.security import SecureAccess, Security
+from reconciler.companions.sandbox import client as sandbox_client
+from reconciler.companions.sandbox.client import Topic
+from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.security import SecureAccess, Security
 from tests.kafka.acls import Grant, grant
 
 pytestmark = pytest.mark.brokers

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from reconciler.sandbox.client import wait_until
-from reconciler.sandbox.cluster import Cluster, start, stop
-from reconciler.sandbox.java import find_java
-from reconciler.sandbox.security import SecureAccess, Security
+from reconciler.companions.sandbox.client import wait_until
+from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.java import find_java
+from reconciler.companions.sandbox.security import SecureAccess, Security
 from tests.command import reconciler
 
 pytestmark = pytest.mark.brokers

@@ -14,6 +14,10 @@ from uuid import uuid4
 
 import pytest
 
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.tools import kafka_version, run_tool
 from reconciler.errors import SandboxError
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
@@ -23,10 +27,6 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import list_topics
 from reconciler.model.selector import Selector, select
 from reconciler.model.snapshot import GroupType
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import Cluster
-from reconciler.sandbox.tools import kafka_version, run_tool
 
 pytestmark = pytest.mark.brokers
 

@@ -8,16 +8,16 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Topic
+from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.tools import kafka_version, run_tool
 from reconciler.errors import SandboxError
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import NO_TOPIC_ID, decode_commit, decode_key
 from reconciler.kafka.group_listing import list_groups
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.snapshot import GroupType
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Topic
-from reconciler.sandbox.cluster import Cluster
-from reconciler.sandbox.tools import kafka_version, run_tool
 
 pytestmark = pytest.mark.brokers
 

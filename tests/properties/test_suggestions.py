@@ -11,16 +11,16 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.cli.suggest import LINES_MAX, fitting_lines
+from reconciler.companions.suggest import drafts, findings, rules
+from reconciler.companions.suggest.command import LINES_MAX, fitting_lines
+from reconciler.companions.suggest.findings import Finding, Kind, Section, Suggestions
+from reconciler.companions.suggest.report import suggest_report
 from reconciler.manifest.files import source_of, validate_sources
 from reconciler.model.action import Mode
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.policies import GroupRemoval, Policy, RetentionFloor
 from reconciler.report.markdown import write_markdown
-from reconciler.report.suggest import suggest_report
 from reconciler.report.terminal import write_lines
-from reconciler.suggest import drafts, findings, rules
-from reconciler.suggest.findings import Finding, Kind, Section, Suggestions
 from tests.strategies import facts, planner_inputs
 from tests.strategies.facts import NOW_MS
 from tests.strategies.planner_inputs import PlannerInput, seeded

@@ -11,13 +11,13 @@ from contextlib import closing
 
 import pytest
 
+from reconciler.companions.sandbox.cluster import Cluster, start, stop
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.progress import Progress
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
-from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.scan.engine import Engine
 from reconciler.scan.scan import scan
 

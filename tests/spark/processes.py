@@ -6,8 +6,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from reconciler.sandbox import client
-from reconciler.sandbox.cluster import Cluster
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.cluster import Cluster
 
 MARK = "RECONCILER_TEST_MARK"
 """A variable of the environment, which the processes of a command inherit."""

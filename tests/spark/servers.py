@@ -19,8 +19,8 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from reconciler.class_archive import use_flags
-from reconciler.sandbox.client import wait_until
-from reconciler.sandbox.ports import free_addresses, listens
+from reconciler.companions.sandbox.client import wait_until
+from reconciler.companions.sandbox.ports import free_addresses, listens
 from reconciler.scan.java import find_java
 
 _SPEC = find_spec("pyspark")  # does not import it, which takes half a second

@@ -11,6 +11,9 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import log_partition, read_commit_log
 from reconciler.kafka.offsets import Watermarks
@@ -18,9 +21,6 @@ from reconciler.kafka.records import read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
 from reconciler.model.snapshot import Cause, Unknown
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import Cluster
 from tests import kafka_client, other_client
 from tests.toolbox import run_kafka_tool
 

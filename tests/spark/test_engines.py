@@ -17,10 +17,10 @@ from uuid import uuid4
 
 import pytest
 
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.errors import ScanFailed
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import Cluster
 from reconciler.scan import code_archive
 from reconciler.scan.engine import Engine
 from reconciler.scan.spark_process import SparkProcess, with_session_id

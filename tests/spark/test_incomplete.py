@@ -13,6 +13,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.security import Security
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import connect
 from reconciler.kafka.connect import Connection
@@ -22,10 +26,6 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Cause, ClusterSnapshot, ConsumerPosition, PartitionFacts, Unknown
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import Cluster, start, stop
-from reconciler.sandbox.security import Security
 from reconciler.scan.engine import Engine, EngineName
 from reconciler.scan.scan import scan
 from tests.command import reconciler, reconciler_process

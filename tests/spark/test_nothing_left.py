@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import Cluster
-from reconciler.sandbox.ports import free_addresses
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.ports import free_addresses
 from tests.spark.processes import ReconcilerProcess, write_manifests
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]

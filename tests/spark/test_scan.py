@@ -7,13 +7,13 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Consumer
 
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ConsumerPosition, GroupState, GroupType, Unknown, fingerprint
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import Cluster
 from reconciler.scan import chunking
 from tests import kafka_client
 from tests.spark.conftest import Scan

@@ -15,15 +15,15 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sources import data_sources, export
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import list_topics
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.sandbox import client
-from reconciler.sandbox.client import Record, Topic
-from reconciler.sandbox.cluster import Cluster
-from reconciler.scan import data_sources, export
 from reconciler.scan.engine import Engine, EngineName
 from reconciler.scan.java import find_java, spark_home, start_java
 from reconciler.scan.scan import describe_log, scan

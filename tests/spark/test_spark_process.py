@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.companions.sandbox.client import wait_until
 from reconciler.errors import ScanFailed
-from reconciler.sandbox.client import wait_until
 from reconciler.scan import spark_process
 from reconciler.scan.engine import Engine
 from reconciler.scan.spark_process import SparkProcess

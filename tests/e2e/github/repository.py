@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from reconciler import gitops
-from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.github import workflows
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.e2e.github import gh
 from tests.e2e.github.runner import HOME, Environment, GitHub, WorkflowRun, write_fakes
 
@@ -39,7 +39,7 @@ class Repository:
         write_fakes(state)
         self.folder.mkdir()
         self.git("init", "-q", "-b", "main")
-        for path, text in gitops.github(HOME).items():
+        for path, text in workflows.github(HOME).items():
             self.write(path, text)
         for name, cluster in clusters.items():
             self.write(f"manifests/{name}/cluster.yaml", cluster_manifest(name, cluster.cluster_id))

@@ -13,10 +13,10 @@ from bench.apply_cluster import ApplyCluster, topic_names
 from bench.delay_proxy import HOST, delay_proxy
 from bench.round_trips import StepTimes, with_listener
 from bench.sizes import TOY
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox.config import render_properties
+from reconciler.companions.sandbox.ports import free_addresses
 from reconciler.manifest.files import load
-from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
-from reconciler.sandbox.config import render_properties
-from reconciler.sandbox.ports import free_addresses
 
 MODULES = sorted(path.stem for path in Path(results.__file__).parent.glob("*.py"))
 NO_PATH = Path("nowhere")

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from reconciler import gitops
 from reconciler.cli.app import run
 from reconciler.clock import wall_clock_ms
 from reconciler.errors import ClusterUnreachable, ExitCode
 from reconciler.journal.release import manifests_hash
 from reconciler.manifest import files
+from reconciler.manifest import git as manifest_git
 from reconciler.manifest.files import ClusterManifests
 from reconciler.pipeline import Run
 from reconciler.scan.engine import Engine
@@ -320,5 +320,5 @@ def test_reading_a_checkout_takes_no_lock_of_git(checkout: Path, folder: Path) -
     index = checkout / ".git" / "index"
     before = index.read_bytes()
     path.touch()
-    source = gitops.git_source(files.load([folder], now_ms=0).for_cluster().files)
+    source = manifest_git.git_source(files.load([folder], now_ms=0).for_cluster().files)
     assert (source.dirty, index.read_bytes()) == (False, before)

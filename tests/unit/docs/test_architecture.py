@@ -27,16 +27,19 @@ def count_lines(*files: Path) -> int:
 
 def measured_sizes() -> dict[str, int]:
     """First column of the size table → lines of Python now."""
-    packages = sorted(path.parent for path in PACKAGE.glob("*/__init__.py"))
-    sizes = {package.name: count_lines(*package.rglob("*.py")) for package in packages}
-    sizes["top-level modules"] = count_lines(*PACKAGE.glob("*.py"))
-    return {**sizes, "all without `sandbox`": sum(sizes.values()) - sizes["sandbox"]}
+    packages = sorted(path.parent for path in PACKAGE.glob("*/__init__.py") if path.parent.name != "companions")
+    core = {package.name: count_lines(*package.rglob("*.py")) for package in packages}
+    core["top-level modules"] = count_lines(*PACKAGE.glob("*.py"))
+    folders = sorted(path.parent for path in PACKAGE.glob("companions/*/__init__.py"))
+    companions = {f"companions/{folder.name}": count_lines(*folder.rglob("*.py")) for folder in folders}
+    others = sum(companions.values()) - companions["companions/sandbox"]
+    return {**core, "core": sum(core.values()), **companions, "companions without `sandbox`": others}
 
 
 def size_table() -> dict[str, str]:
     """First column of the size table → the figure under `after`."""
     rows = re.findall(r"^\| (.+?) \| [\d,]+ \| (.+?) \|$", PAGE.partition("## Size")[2], re.MULTILINE)
-    return {re.sub(r"^`(\w+)`(?: \(.*\))?$", r"\1", name): after for name, after in rows}
+    return {re.sub(r"^`([\w/]+)`(?: \(.*\))?$", r"\1", name): after for name, after in rows}
 
 
 def test_every_path_that_the_page_names_exists() -> None:

@@ -15,8 +15,10 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from reconciler.cli.app import COMMANDS, app, load_command
 from reconciler.cli.console import texts
+from reconciler.companions.suggest.report import suggest_report
+from reconciler.companions.suggest.rules import suggest
+from reconciler.companions.suggest.starter import starter_manifests
 from reconciler.doctor import ClusterCheck, doctor_report, write_permission
-from reconciler.gitops import starter_manifests
 from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
 from reconciler.kafka.journal_topic import create_command
 from reconciler.kafka.permissions import Permission, RequiredAccess, Role, Selection
@@ -27,9 +29,7 @@ from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupState
 from reconciler.operations import DeleteGroup, DeleteRecords, ElectLeader
 from reconciler.plan import drift
-from reconciler.report.suggest import suggest_report
 from reconciler.report.terminal import write_lines
-from reconciler.suggest.rules import suggest
 from tests.strategies import facts
 from tests.strategies.examples import plan, purge, removal
 from tools.generate_docs import code_tables, fill_sections, wrap

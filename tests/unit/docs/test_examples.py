@@ -38,7 +38,7 @@ def refusal(schema: str, path: Path) -> str:
     [
         ("vendor.gitlab-ci", GITLAB),
         ("vendor.dependabot", ROOT / ".github" / "dependabot.yml"),
-        ("vendor.dependabot", ROOT / "reconciler" / "gitops" / "github" / "dependabot.yml"),
+        ("vendor.dependabot", ROOT / "reconciler" / "companions" / "github" / "files" / "dependabot.yml"),
         ("vendor.github-actions", ROOT / "action.yml"),
         ("vendor.github-workflows", ROOT / ".github" / "workflows" / "release.yml"),
     ],

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 from bench import scaling
+from reconciler.companions.sources import export
+from reconciler.companions.sources.data_sources import Options
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import ClusterSnapshot, ConsumerPosition, PartitionFacts
-from reconciler.scan import export
-from reconciler.scan.data_sources import Options
 from tools.generate_docs import fill_sections
 
 ROOT = Path(__file__).parents[3]

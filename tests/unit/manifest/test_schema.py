@@ -140,7 +140,7 @@ def test_examples_are_valid_by_an_independent_validator(path: Path) -> None:
         validator(f"{schema._words(document['kind'], '-')}.json").validate(document)
 
 
-@pytest.mark.parametrize("folder", ["manifests/examples", "reconciler/sandbox/demo"])
+@pytest.mark.parametrize("folder", ["manifests/examples", "reconciler/companions/sandbox/demo"])
 def test_examples_are_valid_by_the_models(folder: str) -> None:
     """Every example manifest is accepted by the loader, together with the others of its folder."""
     assert load([ROOT / folder], now_ms=NOW_MS).policies

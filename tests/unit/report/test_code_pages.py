@@ -5,11 +5,11 @@ import re
 import pytest
 
 from reconciler.cli.codes import pages
+from reconciler.companions.html.page import write_html
+from reconciler.companions.html.plan import plan_figures
 from reconciler.model.plan import LimitVerdict, Plan
 from reconciler.plan import drift
 from reconciler.report.drift import drift_report
-from reconciler.report.figures.plan import plan_figures
-from reconciler.report.html import write_html
 from reconciler.report.markdown import write_markdown
 from reconciler.report.plan import plan_report
 from reconciler.report.terminal import write_lines

@@ -16,7 +16,7 @@ def test_tasks_import_from_the_archive_alone(tmp_path: Path) -> None:
 import sys
 sys.path.insert(0, {str(path)!r})
 sys.modules.update(dict.fromkeys({others}))
-import reconciler.scan.data_sources
+import reconciler.companions.sources.data_sources
 import reconciler.scan.task_rows as module
 print(module.__file__)
 """

@@ -1,0 +1,1 @@
+"""GitHub: workflows as data, its API, and what protects a repository."""

@@ -1,0 +1,81 @@
+"""`reconciler doctor --github`: how a repository on GitHub is protected."""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from reconciler.cli import console, loading
+from reconciler.cli.settings import Format, Settings
+from reconciler.companions.github.api import GitHub
+from reconciler.companions.github.protection import (
+    UNREVIEWED,
+    ClusterNeeds,
+    Finding,
+    State,
+    check_environment,
+    check_repository,
+)
+from reconciler.errors import ExitCode, GitHubUnavailable
+from reconciler.manifest.files import DEFAULT_FOLDER, ClusterManifests
+from reconciler.model.action import Mode
+from reconciler.references import REFERENCE
+from reconciler.text.escape import escape_text, harmless_json
+
+_FORMATS = (Format.TEXT, Format.JSON)
+
+
+def check_github(settings: Settings, paths: Sequence[Path] | None, repository: str, environment: str | None) -> int:
+    """Print what protects a repository, or one environment; a refusal of that begins with `not
+    protected`.
+    """
+    api = GitHub.of(repository, timeout_s=settings.timeout)
+    console.check_formats(settings, "doctor", _FORMATS)
+    unreviewed = {name.strip() for name in os.environ.get(UNREVIEWED, "").split(",")} - {""}
+    if environment is None:
+        clusters = [_cluster_needs(manifests) for manifests in loading.load_clusters(paths, settings)]
+        folder = (paths or [DEFAULT_FOLDER])[0]
+        name = "manifests" if folder.is_absolute() or not folder.name else folder.as_posix()
+        findings = check_repository(api, clusters, unreviewed=unreviewed, folder=name)
+        _show_findings(settings, repository, findings)
+        return ExitCode.ERROR if any(finding.state is State.GAP for finding in findings) else ExitCode.DONE
+    try:
+        findings = check_environment(api, environment, unreviewed=unreviewed)
+    except GitHubUnavailable as error:
+        findings = [Finding(state=State.UNKNOWN, subject=f"environment {environment}", text=str(error))]
+    failed = [finding for finding in findings if finding.state in (State.GAP, State.UNKNOWN)]
+    if failed and settings.output is Format.TEXT:
+        reasons = "; ".join(dict.fromkeys(f"{finding.subject}: {finding.text}" for finding in failed))
+        console.write(f"not protected: {escape_text(reasons)}\n")
+    _show_findings(settings, repository, findings)
+    return ExitCode.ERROR if failed else ExitCode.DONE
+
+
+def _show_findings(settings: Settings, repository: str, findings: Sequence[Finding]) -> None:
+    def text() -> Iterator[str]:
+        for finding in findings:
+            yield f"{finding.state:<8} {escape_text(f'{finding.subject}: {finding.text}')}\n"
+            if finding.command:
+                yield f"{'':<8} $ {escape_text(finding.command)}\n"
+
+    document = {
+        "format_version": "1.0",
+        "kind": "Protection",
+        "repository": repository,
+        "findings": list(map(asdict, findings)),
+    }
+    console.emit(settings, "doctor", text=text, json=lambda: harmless_json(json.dumps(document, indent=1)) + "\n")
+
+
+def _cluster_needs(manifests: ClusterManifests) -> ClusterNeeds:
+    """Return what the jobs of a cluster need on GitHub."""
+    spec = manifests.cluster.spec
+    texts = [*spec.bootstrap_servers, *(value for value in spec.client.values() if isinstance(value, str))]
+    references = (match["env"] for text in texts for match in REFERENCE.finditer(text))
+    return ClusterNeeds(
+        name=manifests.cluster.metadata.name,
+        variables=sorted({name for name in references if name}),
+        elects=any(policy.OPERATION.RIGHT.resource == "cluster" for policy in manifests.policies),
+        converges=any(policy.mode is Mode.CONTINUOUS for policy in manifests.policies),
+    )

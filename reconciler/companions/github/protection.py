@@ -1,0 +1,400 @@
+"""Checks whether a repository on GitHub protects what an apply rests on: environments, secrets,
+branch, owners.
+
+Reads only, and decides nothing about a cluster. What a token may not see is unknown, never missing.
+"""
+
+import base64
+import binascii
+import json
+import re
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import quote
+
+from reconciler.companions.github.api import GitHub, Hidden
+from reconciler.errors import GitHubUnavailable
+
+UNREVIEWED = "RECONCILER_UNREVIEWED"
+"""The variable with the clusters, separated by commas, to which an operator applies without
+reviewers.
+"""
+CHECK = "reconciler"
+"""The check that a merge has to require: all others report through it."""
+_ENVIRONMENT = re.compile("reconciler-(plan|apply|elect|converge)-(.+)")
+_REVIEWED_ROLES = ("apply", "elect")
+_OWNERS_FILES = (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS")
+"""Where GitHub looks for the file, in this order."""
+
+
+class State(StrEnum):
+    """What a check has seen. Only GAP fails it."""
+
+    OK = "ok"
+    GAP = "MISSING"
+    UNKNOWN = "unknown"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One fact about the repository. `command`: the call that mends it; empty: nothing to mend."""
+
+    state: State
+    subject: str
+    text: str
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterNeeds:
+    """What the jobs of one cluster need. `variables`: those that its connection reads."""
+
+    name: str
+    variables: Collection[str]
+    elects: bool
+    converges: bool
+
+    @property
+    def environments(self) -> tuple[str, ...]:
+        """The names of its environments."""
+        roles = ["plan", "apply", *(["elect"] if self.elects else []), *(["converge"] if self.converges else [])]
+        return tuple(f"reconciler-{role}-{self.name}" for role in roles)
+
+
+def check_environment(github: GitHub, name: str, *, unreviewed: Collection[str] = ()) -> Sequence[Finding]:
+    """Return who may use an environment.
+
+    `unreviewed`: clusters that an operator accepts without reviewers.
+    """
+    match = _ENVIRONMENT.fullmatch(name)
+    role, cluster = (match[1], match[2]) if match else ("apply", name)
+    return _guarded(_environment(github, name, reviewed=role in _REVIEWED_ROLES, accepted=cluster in unreviewed))
+
+
+def check_repository(
+    github: GitHub, clusters: Sequence[ClusterNeeds], *, unreviewed: Collection[str] = (), folder: str = "manifests"
+) -> Sequence[Finding]:
+    """Return what protects the clusters' environments, their secrets, the default branch and the
+    manifests.
+    """
+    findings: list[Finding] = []
+    for cluster in clusters:
+        for name in cluster.environments:
+            findings += check_environment(github, name, unreviewed=unreviewed)
+            findings += _guarded(_variables(github, name, cluster.variables))
+    names = {name for cluster in clusters for name in cluster.variables}
+    return [
+        *findings,
+        *_guarded(_shared_secrets(github, names)),
+        *_guarded(_branch(github)),
+        *_guarded(_owners(github, folder)),
+    ]
+
+
+def _guarded(findings: Iterator[Finding]) -> Sequence[Finding]:
+    """Return the findings.
+
+    Raises GitHubUnavailable for an answer of another form than GitHub documents.
+    """
+    try:
+        return list(findings)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise GitHubUnavailable("the API answered in another form than GitHub documents") from error
+
+
+def _environment(github: GitHub, name: str, *, reviewed: bool, accepted: bool) -> Iterator[Finding]:
+    subject, path = f"environment {name}", f"environments/{quote(name, safe='')}"
+    _ = github.default_branch  # of a repository that the token may not see, every path is 404
+    try:
+        present = github.get(path)
+    except Hidden as error:
+        if error.status != 404:
+            yield _unseen(subject, error)
+            return
+        command = _put_environment(github, path, {}, reviewed=reviewed and not accepted)
+        yield Finding(state=State.GAP, subject=subject, text="does not exist", command=command)
+        yield _no_rule(github, subject, path)
+        return
+    rules = [rule for rule in present["protection_rules"] if rule["type"] == "required_reviewers" and rule["reviewers"]]
+    mend = _put_environment(github, path, present, reviewed=reviewed and not accepted)
+    if reviewed and not rules and accepted:
+        yield Finding(state=State.NOTE, subject=subject, text=f"has no required reviewers, and {UNREVIEWED} accepts it")
+    elif reviewed and not rules:
+        text = "has no required reviewers: a run goes on without an approval"
+        yield Finding(state=State.GAP, subject=subject, text=text, command=mend)
+    elif reviewed:
+        yield Finding(state=State.OK, subject=subject, text="has required reviewers")
+        if not all(rule.get("prevent_self_review") for rule in rules):
+            text = "does not prevent self-review: who starts a run may approve it"
+            yield Finding(state=State.NOTE, subject=subject, text=text, command=mend)
+        if present.get("can_admins_bypass"):
+            text = "administrators may bypass the approval (Settings, Environments: allow administrators to bypass)"
+            yield Finding(state=State.NOTE, subject=subject, text=text)
+    yield from _branch_rule(github, subject, path, present.get("deployment_branch_policy"), mend)
+
+
+def _branch_rule(github: GitHub, subject: str, path: str, policy: Any, mend: str) -> Iterator[Finding]:
+    branch = github.default_branch
+    if not policy or not policy["custom_branch_policies"]:
+        allowed = "every protected branch" if policy else "every branch"
+        text = f"{allowed} may use it and read its secrets, expected only {branch}"
+        yield Finding(state=State.GAP, subject=subject, text=text, command=mend)
+    try:
+        rows = github.get_all(f"{path}/deployment-branch-policies", "branch_policies") if policy else []
+    except Hidden as error:
+        yield _unseen(f"branch rule of {subject}", error)
+        return
+    names = {row["name"] for row in rows if row.get("type", "branch") == "branch"}
+    others = [row for row in rows if row["name"] != branch or row.get("type", "branch") != "branch"]
+    if branch not in names:
+        yield _no_rule(github, subject, path)
+    for row in others:
+        remove = github.call("DELETE", f"{path}/deployment-branch-policies/{int(row['id'])}")
+        text = f"the {row.get('type', 'branch')} rule {row['name']} may use it, too, expected only {branch}"
+        yield Finding(state=State.GAP, subject=subject, text=text, command=remove)
+    if names == {branch} and not others and policy["custom_branch_policies"]:
+        yield Finding(state=State.OK, subject=subject, text=f"only {branch} may use it")
+
+
+def _no_rule(github: GitHub, subject: str, path: str) -> Finding:
+    branch = github.default_branch
+    words = (f"-f name={shlex.quote(branch)}", "-f type=branch")
+    command = github.call("POST", f"{path}/deployment-branch-policies", *words)
+    return Finding(state=State.GAP, subject=subject, text=f"no rule allows {branch}", command=command)
+
+
+def _put_environment(github: GitHub, path: str, present: Mapping[str, Any], *, reviewed: bool) -> str:
+    """Return the call that sets what a check expects, and keeps what there is: it replaces all
+    settings.
+    """
+    rules = present.get("protection_rules", ())
+    reviewers = [(r["type"], str(int(r["reviewer"]["id"]))) for rule in rules for r in rule.get("reviewers") or ()]
+    if reviewed and not reviewers:
+        reviewers = [("User", '"$(gh api users/LOGIN --jq .id)"')]
+    words = [f"-F wait_timer={int(rule['wait_timer'])}" for rule in rules if rule.get("wait_timer")]
+    for kind, number in reviewers:
+        words += [f"-f 'reviewers[][type]={'Team' if kind == 'Team' else 'User'}'", f"-F 'reviewers[][id]='{number}"]
+    words += ["-F prevent_self_review=true"] if reviewers else []
+    policy = "deployment_branch_policy"
+    words += [f"-F '{policy}[protected_branches]=false'", f"-F '{policy}[custom_branch_policies]=true'"]
+    return github.call("PUT", path, *words)
+
+
+def _variables(github: GitHub, environment: str, names: Collection[str]) -> Iterator[Finding]:
+    """Yield where an environment lacks a variable that the connection reads."""
+    path, subject = f"environments/{quote(environment, safe='')}", f"secrets of environment {environment}"
+    try:
+        there = {row["name"] for kind in ("secrets", "variables") for row in github.get_all(f"{path}/{kind}", kind)}
+    except Hidden as error:
+        yield _unseen(subject, error)
+        return
+    for name in sorted(set(names) - there):
+        command = f"gh secret set {name} --repo {shlex.quote(github.repository)} --env {shlex.quote(environment)}"
+        yield Finding(state=State.GAP, subject=subject, text=f"{name} is not set there", command=command)
+    if there >= set(names):
+        yield Finding(state=State.OK, subject=subject, text="all that the connection reads is set there")
+
+
+def _shared_secrets(github: GitHub, names: Collection[str]) -> Iterator[Finding]:
+    """Yield which of the secrets every workflow of every branch may read."""
+    for level, path in (("repository", "actions/secrets"), ("organization", "actions/organization-secrets")):
+        subject = f"secrets of the {level}"
+        try:
+            shared = sorted({row["name"] for row in github.get_all(path, "secrets")} & set(names))
+        except Hidden as error:
+            yield _unseen(subject, error)
+            continue
+        for name in shared:
+            command = (
+                github.call("DELETE", f"{path}/{name}")
+                if level == "repository"
+                else f"gh secret delete {name} --org {github.repository.partition('/')[0]}"
+            )
+            text = f"{name} is there, so every workflow on every branch reads it: set it in the environments only"
+            yield Finding(state=State.GAP, subject=subject, text=text, command=command)
+        if not shared:
+            yield Finding(state=State.OK, subject=subject, text="none of them belongs to a connection")
+
+
+def _branch(github: GitHub) -> Iterator[Finding]:
+    """Yield what a merge into the default branch needs, by its protection and by rulesets together."""
+    branch = github.default_branch
+    subject, path = f"branch {branch}", quote(branch, safe="")
+    hidden: Hidden | None = None
+    protection: Mapping[str, Any] = {}
+    rules: Sequence[Mapping[str, Any]] = ()
+    try:
+        rules = github.get_all(f"rules/branches/{path}")
+    except Hidden as error:
+        hidden = error
+    try:
+        protection = github.get(f"branches/{path}/protection")
+    except Hidden as error:
+        if error.message != "Branch not protected":  # GitHub's words to a token that may see it
+            hidden = error
+    reviews = protection.get("required_pull_request_reviews") or {}
+    checks = protection.get("required_status_checks") or {}
+    contexts = {*checks.get("contexts", ()), *(check["context"] for check in checks.get("checks", ()))}
+    of_rules = [rule.get("parameters") or {} for rule in rules if rule["type"] == "pull_request"]
+    for rule in rules:
+        if rule["type"] == "required_status_checks":
+            contexts |= {check["context"] for check in rule["parameters"]["required_status_checks"]}
+
+    def either(protected: str, ruled: str) -> bool:
+        return bool(reviews.get(protected)) or any(parameters.get(ruled) for parameters in of_rules)
+
+    expected = {
+        f"requires the check {CHECK}": CHECK in contexts,
+        "requires an approving review": either("required_approving_review_count", "required_approving_review_count"),
+        "dismisses approvals of older commits": either("dismiss_stale_reviews", "dismiss_stale_reviews_on_push"),
+        "requires approval of the most recent push": either("require_last_push_approval", "require_last_push_approval"),
+        "requires a review of code owners": either("require_code_owner_reviews", "require_code_owner_review"),
+    }
+    for text, holds in expected.items():
+        if holds:
+            yield Finding(state=State.OK, subject=subject, text=text)
+        elif hidden is not None:
+            yield Finding(state=State.UNKNOWN, subject=subject, text=f"whether it {text}: {_reason(hidden)}")
+        else:
+            yield Finding(state=State.GAP, subject=subject, text=f"nothing {text}", command=_post_ruleset(github))
+    if protection and not (protection.get("enforce_admins") or {}).get("enabled"):
+        command = github.call("POST", f"branches/{path}/protection/enforce_admins")
+        yield Finding(
+            state=State.NOTE, subject=subject, text="administrators may merge without all that", command=command
+        )
+    for number in sorted({int(rule["ruleset_id"]) for rule in rules if "ruleset_id" in rule}):
+        yield _bypass(github, number)
+
+
+def _bypass(github: GitHub, number: int) -> Finding:
+    """Return how many may bypass a ruleset. GitHub tells only a token that may change the ruleset."""
+    path, subject = f"rulesets/{number}", f"ruleset {number}"
+    try:
+        actors = github.get(path).get("bypass_actors")
+    except Hidden as error:
+        return _unseen(subject, error)
+    if actors is None:
+        text = "who may bypass it cannot be seen with this token, which may not change the ruleset"
+        return Finding(state=State.UNKNOWN, subject=subject, text=text)
+    if not actors:
+        return Finding(state=State.OK, subject=subject, text="nothing may bypass it")
+    text = f"{len(actors)} roles, teams, apps or keys may bypass it"
+    return Finding(state=State.NOTE, subject=subject, text=text, command=github.call("GET", path))
+
+
+def _post_ruleset(github: GitHub) -> str:
+    """Return the call that adds all rules; rulesets and protections add up."""
+    pull_request = {
+        "required_approving_review_count": 1,
+        "dismiss_stale_reviews_on_push": True,
+        "require_code_owner_review": True,
+        "require_last_push_approval": True,
+        "required_review_thread_resolution": False,
+    }
+    checks = {"strict_required_status_checks_policy": False, "required_status_checks": [{"context": CHECK}]}
+    ruleset = {
+        "name": "reconciler",
+        "target": "branch",
+        "enforcement": "active",
+        "conditions": {"ref_name": {"include": ["~DEFAULT_BRANCH"], "exclude": []}},
+        "rules": [
+            {"type": "pull_request", "parameters": pull_request},
+            {"type": "required_status_checks", "parameters": checks},
+        ],
+    }
+    return github.call("POST", "rulesets", f"--input - <<< {shlex.quote(json.dumps(ruleset))}")
+
+
+def _owners(github: GitHub, folder: str) -> Iterator[Finding]:
+    """Yield whether code owners review the manifests, the workflows and the list of owners itself.
+
+    The files of the default branch need an owner, and so do files that a pull request may add.
+    """
+    subject = "CODEOWNERS"
+    for path in _OWNERS_FILES:
+        try:
+            text = base64.b64decode(github.get(f"contents/{path}")["content"]).decode("utf-8", "replace")
+        except Hidden as error:
+            if error.status != 404:
+                yield _unseen(subject, error)
+                return
+            continue
+        except binascii.Error:
+            raise GitHubUnavailable(f"{path} did not arrive as base64") from None
+        break
+    else:
+        path, text = _OWNERS_FILES[0], ""
+    samples = {
+        f"/{folder}/": (f"{folder}/a.yaml", f"{folder}/prod/a.yaml"),
+        "/.github/": (".github/workflows/apply.yml", ".github/actions/a/action.yml"),
+        f"/{path}": (path,),
+    }
+    lacking = [pattern for pattern, names in samples.items() if not all(_has_owner(text, name) for name in names)]
+    try:
+        listing = github.get(f"git/trees/{quote(github.default_branch, safe='')}?recursive=1")
+    except Hidden as error:
+        yield _unseen(f"files of {github.default_branch}", error)
+        listing = {"tree": ()}
+    if listing.get("truncated"):
+        count = len(listing["tree"])
+        reason = (
+            f"GitHub lists only {count:,} entries of {github.default_branch}: owners of other files were not checked"
+        )
+        yield Finding(state=State.UNKNOWN, subject=subject, text=reason)
+    reviewed = (f"{folder}/", ".github/workflows/")
+    files = [row["path"] for row in listing["tree"] if row["type"] != "tree" and row["path"].startswith(reviewed)]
+    for parent in sorted({f"/{PurePosixPath(name).parent}/" for name in files if not _has_owner(text, name)}):
+        if not parent.startswith(tuple(lacking)):
+            lacking.append(parent)
+    if lacking:
+        lines = " ".join(shlex.quote(f"{pattern} @OWNER/TEAM") for pattern in lacking)
+        what = f"{path} names no owner of {', '.join(lacking)}" if text else "there is no such file"
+        command = f"printf '%s\\n' {lines} >> {path}"
+        yield Finding(
+            state=State.GAP, subject=subject, text=f"{what}: add the lines in a pull request", command=command
+        )
+    else:
+        yield Finding(state=State.OK, subject=subject, text=f"{path} covers {', '.join(samples)}")
+    try:
+        errors = github.get("codeowners/errors")["errors"] if text else []
+    except Hidden as error:
+        yield _unseen("errors of CODEOWNERS", error)
+        return
+    if errors:
+        text = f"{path} has {len(errors)} errors, and GitHub ignores such lines"
+        yield Finding(state=State.GAP, subject=subject, text=text, command=github.call("GET", "codeowners/errors"))
+
+
+def _has_owner(text: str, name: str) -> bool:
+    """Whether the last line that matches the file names an owner, as GitHub reads CODEOWNERS."""
+    owned = False
+    for line in text.splitlines():
+        pattern, *owners = re.sub(r"(^|\s)#.*", "", line).split() or [""]
+        if pattern and re.fullmatch(_pattern(pattern), name):
+            owned = bool(owners)
+    return owned
+
+
+def _pattern(pattern: str) -> str:
+    """Return the regular expression of a pattern, which is one of gitignore without `!` and `[…]`."""
+    body = pattern.removesuffix("/").removeprefix("/")
+    anchored = pattern.startswith("/") or "/" in body
+    parts = re.split(r"(\*\*/|/\*\*|\*\*|\*|\?)", body)
+    meanings = {"**/": "(?:.*/)?", "/**": "/.*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    expression = "".join(meanings.get(part, re.escape(part)) for part in parts)
+    # `docs/*` owns the files of that folder, and not those of folders in it.
+    below = "/.*" if pattern.endswith("/") else "" if body.endswith("/*") else "(?:/.*)?"
+    return f"{'' if anchored else '(?:.*/)?'}{expression}{below}"
+
+
+def _unseen(subject: str, error: Hidden) -> Finding:
+    return Finding(state=State.UNKNOWN, subject=subject, text=_reason(error))
+
+
+def _reason(error: Hidden) -> str:
+    return f"cannot be seen with this token ({error.message})"

@@ -1,0 +1,290 @@
+"""Writes reports and their figures as one HTML page: no network, no script, no server.
+
+The browser enforces that by a content security policy with the hash of the page's own stylesheet.
+The templates escape every value; only the functions here return markup. The same
+documents give the same bytes.
+"""
+
+import base64
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from reconciler.companions.html.figures import RULERS_MAX, WORST, Chart, Figures, Tile, TopicRulers
+from reconciler.model.names import format_location
+from reconciler.report.tree import Item, Items, Report, Section, Severity
+from reconciler.text.escape import escape_sentence, escape_text, quoted
+from reconciler.text.phrase import Phrase, Span, plain
+
+PAGE_BYTES = 5_000_000
+"""No page is larger, whatever it shows."""
+_TEXT_BYTES = 1_200_000
+"""Of all sections of one page; each may take at most a third of it."""
+_HEAD_BYTES = 4_000
+"""Room that a section needs to be shown at all: heading, owner and reason."""
+_RULERS_BYTES = 800_000
+"""Of all rulers of one page; topics beyond that are in the tables."""
+_RULER_BYTES = 1_300
+"""What a ruler takes; one with long names of groups takes more."""
+_GROUPS_MAX = 5
+"""Groups that one ruler draws, those that skip most; the text beside it counts the others."""
+_OPEN_RULERS = 20
+"""Rulers of a page before topics are folded."""
+_REPORTS_MAX = 100
+"""Reports of one page, such as one for each cluster."""
+_OPEN_ITEMS = 25
+"""Items of a section, and rows of a chart, before the reader opens the rest."""
+_WORST_FIRST = (
+    Severity.ERROR,
+    Severity.LOSS,
+    Severity.WARNING,
+    Severity.CHANGE,
+    Severity.PLAIN,
+    Severity.QUIET,
+    Severity.GOOD,
+)
+_TILES = {
+    Severity.ERROR: "errors",
+    Severity.LOSS: "cannot be undone",
+    Severity.WARNING: "warnings",
+    Severity.CHANGE: "changes",
+    Severity.GOOD: "done",
+}
+"""Labels of the tiles of a report without figures; other items are only in the list of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A laid out section, and the severities of what it shows.
+
+    Without a heading, or with an error, it stands above the figures: it says what the document says.
+    """
+
+    text: Markup
+    severities: frozenset[Severity]
+    has_heading: bool
+
+
+def write_html(reports: Sequence[Report], figures: Sequence[Figures] = ()) -> str:
+    """Return the page of one or more reports. `figures`: those of each report, or none at all."""
+    shown = list(zip(reports, figures or [Figures()] * len(reports), strict=True))
+    documents = [
+        _document(report, own, number, len(shown)) for number, (report, own) in enumerate(shown[:_REPORTS_MAX])
+    ]
+    tiles = _tiles(shown)
+    environment = _environment()
+    stylesheet = _stylesheet()
+    text: str = environment.get_template("page.html").render(
+        title=escape_text(", ".join(report.title or plain(report.headline) or "report" for report in reports[:3])),
+        policy=f"default-src 'none'; style-src '{_hash(stylesheet)}'; base-uri 'none'; form-action 'none'",
+        stylesheet=Markup(stylesheet),  # noqa: S704  a file of this package
+        documents=documents,
+        tiles=tiles,
+        open_rows=_OPEN_ITEMS,
+        omitted_reports=len(shown) - len(documents),
+    )
+    return text
+
+
+def _document(report: Report, figures: Figures, number: int, total: int) -> dict[str, Any]:
+    """Return what the template shows of one report."""
+    prefix, share = (f"{number + 1}-", min(total, _REPORTS_MAX)) if total > 1 else ("", 1)
+    parts, omitted = _parts(report, prefix, _TEXT_BYTES // share)
+    rulers, omitted_topics = _rulers(figures.topics, prefix, _RULERS_BYTES // share)
+    anchors = {topic.anchor for topic in figures.topics[: len(rulers)]}
+    charts, tables = _with_unique_anchors(figures.charts, anchors), _with_unique_anchors(figures.tables, anchors)
+    severities = {severity for part in parts for severity in part.severities}
+    is_urgent = {part: not part.has_heading or Severity.ERROR in part.severities for part in parts}
+    return {
+        "prefix": prefix,
+        "report": report,
+        "charts": charts,
+        "tables": tables,
+        "anchors": anchors,
+        "verdict": next((severity for severity in _WORST_FIRST if severity in severities), Severity.GOOD),
+        "urgent": [part.text for part in parts if is_urgent[part]],
+        "parts": [part.text for part in parts if not is_urgent[part]],
+        "omitted_items": omitted,
+        "rulers": rulers,
+        "omitted_topics": omitted_topics,
+    }
+
+
+def _with_unique_anchors(charts: Sequence[Chart], anchors: set[str]) -> list[Chart]:
+    """Return the charts without the anchors that are taken, and add theirs to `anchors`."""
+    unique = []
+    for chart in charts:
+        rows = []
+        for row in chart.rows:
+            rows.append(replace(row, anchor="") if row.anchor in anchors else row)
+            anchors.add(row.anchor)
+        unique.append(replace(chart, rows=tuple(rows)))
+    anchors.discard("")
+    return unique
+
+
+def _tiles(shown: Sequence[tuple[Report, Figures]]) -> list[tuple[Severity, list[Tile]]]:
+    """Return the tiles by severity: those of the figures, or counts of items."""
+    tiles: dict[tuple[Severity, str], Tile] = {}
+    for report, figures in shown:
+        for tile in figures.tiles or _count_items(report):
+            before = tiles.get((tile.severity, tile.label))
+            number, detail = tile.number, tile.detail
+            if before is not None:
+                number += before.number
+                detail = detail if detail == before.detail else ""
+            tiles[tile.severity, tile.label] = Tile(
+                label=tile.label, number=number, severity=tile.severity, detail=detail
+            )
+    by_severity: dict[Severity, list[Tile]] = {}
+    for severity in _WORST_FIRST:
+        if same := [tile for tile in tiles.values() if tile.severity is severity]:
+            by_severity[severity] = same
+    return list(by_severity.items())
+
+
+def _count_items(report: Report) -> Iterator[Tile]:
+    counts = dict.fromkeys(_TILES, 0)
+    for section in report.sections:
+        for item in section.items:
+            if item.severity in counts:
+                counts[item.severity] += 1
+    return (Tile(label=_TILES[s], number=number, severity=s) for s, number in counts.items() if number)
+
+
+def _parts(report: Report, prefix: str, room: int) -> tuple[list[_Part], int]:
+    """Lay out the sections that fit into `room` bytes, and count the items of the others."""
+    parts: list[_Part] = []
+    omitted, most = 0, room // 3
+    for section in (section for section in report.sections if section.items):
+        if room < _HEAD_BYTES:
+            omitted += len(section.items)
+            continue
+        part = _part(section, f"{prefix}part-{len(parts) + 1}", min(room, most), report.remainder)
+        room -= len(part.text.encode())
+        parts.append(part)
+    return parts, omitted
+
+
+def _part(section: Section, anchor: str, room: int, remainder: Phrase) -> _Part:
+    """Lay out a section, with the items that fit into `room` bytes, and count the others."""
+    macros: Any = _environment().get_template("section.html").module
+    shown: list[Markup] = []
+    severities: set[Severity] = set()
+    is_labelled = not (section.heading and section.labelled)
+    for item in section.items:
+        text = macros.item(item, is_labelled)
+        room -= len(text.encode())
+        if room < 0:
+            break
+        shown.append(text)
+        severities |= _severities(item)
+    number = len(section.items) - len(shown)
+    most = "at most " if isinstance(section.items, Items) and not section.items.exact else ""
+    open_items = _OPEN_ITEMS if section.open_items is None else section.open_items
+    text = macros.section(
+        section,
+        anchor,
+        severities,
+        shown[:open_items],
+        shown[open_items:],
+        f"{most}{number:,}" if number else "",
+        remainder,
+    )
+    return _Part(text=text, severities=frozenset(severities), has_heading=bool(section.heading or section.subject))
+
+
+def _severities(item: Item) -> set[Severity]:
+    return {item.severity, *(child.severity for child in item.children if child.severity is not Severity.PLAIN)}
+
+
+def _rulers(topics: Sequence[TopicRulers], prefix: str, room: int) -> tuple[list[Markup], int]:
+    """Return the rulers of the topics that fit into `room` bytes, and how many topics do not.
+
+    Many topics show fewer partitions each, so that most of them are there.
+    """
+    macros: Any = _environment().get_template("rulers.html").module
+    limits = (RULERS_MAX, WORST, 3)
+    fits = (sum(min(len(t.rulers), limit) for t in topics) * _RULER_BYTES <= room for limit in limits)
+    limit = next((limit for limit, is_fit in zip(limits, fits, strict=True) if is_fit), limits[-1])
+    shown: list[Markup] = []
+    drawn = 0
+    for topic in topics:
+        rulers = topic.rulers[:limit]
+        text = macros.topic(topic, rulers, prefix, _GROUPS_MAX, drawn < _OPEN_RULERS)
+        room -= len(text.encode())
+        if room < 0:
+            break
+        shown.append(text)
+        drawn += len(rulers)
+    return shown, len(topics) - len(shown)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("reconciler.companions.html"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "phrase": _phrase,
+        "percent": lambda value: f"{round(value, 2):g}%",
+        "share": _share,
+        "place": lambda offset, move: _share(max(0, offset - move.log_start), move.high_watermark - move.log_start),
+        "quoted": quoted,
+        "number": lambda number: f"{number:,}",
+        "location": format_location,
+        "classes": lambda severities: " ".join(f"is-{severity}" for severity in sorted(severities)),
+        "quartile": lambda amounts, part: sorted(amounts)[(len(amounts) - 1) * part // 4],
+    }
+    return environment
+
+
+def _share(amount: float, total: float) -> float:
+    return min(100.0, 100.0 * amount / total) if total > 0 else 0.0
+
+
+@cache
+def _stylesheet() -> str:
+    loader = PackageLoader("reconciler.companions.html")
+    return loader.get_source(Environment(autoescape=True), "page.css")[0]
+
+
+def _hash(text: str) -> str:
+    """Return the source of a content security policy that allows this inline text only."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _phrase(phrase: Phrase) -> Markup:
+    """Return a phrase as markup: every part is escaped, whatever its author."""
+    return Markup("").join(escape(_arrow(part)) if isinstance(part, str) else _span(part) for part in phrase)
+
+
+def _span(span: Span) -> Markup:
+    text = _SPANS[span.style].format(_text_of(span.style, span.text))
+    return Markup('<a href="{}">{}</a>').format(span.link, text) if span.link else text
+
+
+_SPANS = {
+    "name": Markup("<code>{}</code>"),
+    "sentence": Markup("{}"),
+    "strong": Markup("<strong>{}</strong>"),
+}
+
+
+def _text_of(style: str, text: str) -> str:
+    if style == "sentence":
+        return escape_sentence(text)
+    return text if style == "name" else _arrow(text)
+
+
+def _arrow(text: str) -> str:
+    return text.replace("->", "→")

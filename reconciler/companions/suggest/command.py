@@ -1,0 +1,216 @@
+"""`reconciler suggest`: reads a cluster and suggests its first policies."""
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from reconciler import pipeline
+from reconciler.cli import common, console, loading
+from reconciler.cli.loading import Paths
+from reconciler.cli.plan import parse_duration
+from reconciler.cli.settings import KeyValue, Settings, accepts_settings, parse_key_value
+from reconciler.companions.suggest import drafts, findings, rules, starter
+from reconciler.companions.suggest.drafts import ManifestText
+from reconciler.companions.suggest.findings import Kind, Suggestions
+from reconciler.companions.suggest.report import ITEMS_MAX, suggest_report
+from reconciler.companions.suggest.rules import DEFAULT_IDLE_FOR_MS
+from reconciler.errors import UsageError
+from reconciler.kafka import connect
+from reconciler.manifest import secrets
+from reconciler.manifest.files import DEFAULT_FOLDER, ClusterManifests
+from reconciler.pipeline import Run
+from reconciler.report.terminal import write_lines
+from reconciler.text.escape import display_name
+from reconciler.text.formatting import format_duration
+
+LINES_MAX = 200
+"""Lines that the command prints to stdout as text."""
+_DIRECTORY = Path()
+_FORMATS = ("text", "md", "html", "json")
+
+
+@accepts_settings
+def suggest(
+    settings: Settings,
+    paths: Paths = None,
+    bootstrap_server: Annotated[
+        str | None,
+        typer.Option(
+            help="Addresses of some brokers as HOST:PORT, separated by commas, where there are no manifests yet."
+        ),
+    ] = None,
+    name: Annotated[
+        str, typer.Option(help="With --bootstrap-server: name of the Cluster manifest that --write writes.")
+    ] = "my-cluster",
+    client: Annotated[
+        list[KeyValue] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            parser=parse_key_value,
+            help="With --bootstrap-server: a librdkafka property; a secret as '${env:NAME}'. May be repeated.",
+        ),
+    ] = None,
+    write: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the manifests to this file, which must not exist."),
+    ] = None,
+    ignore: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Leave findings out: a file with one id in each line, and comments after #."),
+    ] = None,
+    idle_for: Annotated[
+        str, typer.Option(help="How long a group is without activity before its removal is suggested.")
+    ] = format_duration(DEFAULT_IDLE_FOR_MS),
+) -> None:
+    """Scan a cluster and suggest its first policies.
+
+    It only reads, and a review decides on what it suggests. With --bootstrap-server it needs no
+    manifests. With manifests, it takes the connection of the Cluster and leaves out what their
+    policies cover. docs/suggest.md describes the findings.
+    """
+    console.start_logging(settings)
+    console.check_formats(settings, "suggest", _FORMATS)
+    idle_for_ms, ignored = parse_duration("--idle-for", idle_for), _read_ignored(ignore)
+    if idle_for_ms == 0:
+        raise UsageError(f"--idle-for {idle_for}: would need no evidence that a group is idle; such as 3d")
+    if write is not None and os.path.lexists(write):
+        raise UsageError(f"--write {write}: the file exists, and suggest overwrites no file: name another one")
+    console.prepare(settings, write)
+    with _open_run(settings, paths, bootstrap_server, name, dict(client or ())) as run:
+        suggestions = _find_suggestions(run, idle_for_ms=idle_for_ms, ignored=ignored)
+        cluster = run.manifests.cluster
+    texts: list[ManifestText] = []
+    if bootstrap_server is not None:
+        texts.append(
+            drafts.cluster_text(
+                suggestions,
+                cluster=cluster.address,
+                servers=cluster.spec.bootstrap_servers,
+                client=dict(client or ()),
+            )
+        )
+    texts += drafts.policy_texts(suggestions)
+    if write is not None:
+        _write(write, suggestions, texts)
+    next_steps = tuple(_next_steps(suggestions, write, texts, paths, bootstrap_server))
+    common.show(
+        settings,
+        "suggest",
+        lambda: [suggest_report(suggestions, next_steps=next_steps)],
+        text=lambda: fitting_lines(suggestions, next_steps, width=console.terminal_width()),
+        json=lambda: findings.dumps(suggestions, texts),
+    )
+
+
+def _find_suggestions(run: Run, *, idle_for_ms: int, ignored: Collection[str]) -> Suggestions:
+    """Scan the whole cluster. The manifests of the run say what policies cover already."""
+    snapshot = pipeline.scan(run, rules.scan_request)
+    run.progress("comparing groups, records and leaders")
+    return rules.suggest(
+        snapshot,
+        cluster=run.manifests.cluster,
+        policies=run.manifests.policies,
+        idle_for_ms=idle_for_ms,
+        ignored=ignored,
+    )
+
+
+def _read_ignored(path: Path | None) -> Sequence[str]:
+    if path is None:
+        return ()
+    try:
+        return findings.parse_ignored(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UsageError(f"--ignore {path}: cannot be read: {reason}") from error
+
+
+@contextmanager
+def _open_run(
+    settings: Settings, paths: Paths, bootstrap_server: str | None, name: str, client: dict[str, str]
+) -> Iterator[Run]:
+    """Set up a run on the cluster of the manifests, or on that of the addresses alone."""
+    settings = replace(settings, engine=settings.engine or "auto")
+    if bootstrap_server is None:
+        if not paths and not DEFAULT_FOLDER.exists():
+            raise UsageError(
+                "there is no folder manifests/ here: name manifests, or add --bootstrap-server HOST:PORT, which needs none"
+            )
+        with common.open_run(settings, loading.load_cluster(paths, settings)) as run:
+            yield run
+        return
+    if paths:
+        raise UsageError("--bootstrap-server is for a cluster without manifests: leave it out, or leave the paths out")
+    servers = starter.parse_servers(bootstrap_server)
+    undeclared = partial(_undeclared, servers, name, client)
+    connection = secrets.resolve(undeclared("unknown").cluster, timeout_s=settings.timeout)
+    with console.progress(settings) as progress:
+        progress(f"reading the cluster id from {', '.join(servers)}")
+        with common.open_run(settings, undeclared(connect.cluster_id(connection))) as run:
+            yield run
+
+
+def _undeclared(servers: Sequence[str], name: str, client: dict[str, str], cluster_id: str) -> ClusterManifests:
+    """Return the manifests of a cluster that has none yet: a Cluster without policies. Raises UsageError."""
+    text = starter.cluster_manifest(cluster_id, servers, name, client=client)
+    cluster = starter.validate_cluster({"/cluster.yaml": text}, _DIRECTORY)
+    return ClusterManifests(cluster=cluster, policies=(), waivers=(), files=())
+
+
+def _write(path: Path, suggestions: Suggestions, texts: Sequence[ManifestText]) -> None:
+    """Write the manifests to a new file. Raises UsageError if there is one by now, OutputUnwritten."""
+    of_cluster = any(address.kind == "Cluster" for address, _findings, _text in texts)
+    advice = () if of_cluster else (*suggestions.of(Kind.PROTECTION).findings, *suggestions.of(Kind.LIMIT).findings)
+    if not texts:
+        console.print_stderr(f"{path} is not written: there is no policy to suggest")
+        return
+    with console.write_errors(f"--write {path}"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with path.open("x", encoding="utf-8") as stream:
+                stream.write(drafts.file_text(suggestions, texts, advice=advice))
+        except FileExistsError:
+            raise UsageError(f"--write {path}: the file exists by now, and suggest overwrites no file") from None
+
+
+def _next_steps(
+    suggestions: Suggestions,
+    written_to: Path | None,
+    texts: Sequence[ManifestText],
+    paths: Sequence[Path] | None,
+    bootstrap_server: str | None,
+) -> Iterator[str]:
+    """Yield what to type now; a file alone is enough where it has the Cluster."""
+    words = [display_name(str(path)) for path in paths or ([] if bootstrap_server else [DEFAULT_FOLDER])]
+    if written_to is None or not texts:
+        if suggestions.drafts:
+            source = f"--bootstrap-server {display_name(bootstrap_server)}" if bootstrap_server else " ".join(words)
+            yield f"reconciler suggest {source} --write FILE writes the policies for a review"
+        return
+    file = display_name(str(written_to))
+    yield f"review {file}, and name the owners"
+    inside = any(written_to.resolve().is_relative_to(path.resolve()) for path in map(Path, words))
+    everything = " ".join(words if inside else [*words, file])
+    yield f"reconciler validate {everything}"
+    if suggestions.drafts:
+        yield f"reconciler plan {everything}"
+
+
+def fitting_lines(suggestions: Suggestions, next_steps: Sequence[str], *, width: int | None) -> list[Text]:
+    """Return the report in at most LINES_MAX lines of a terminal: with fewer findings, if need be."""
+    items_max, lines = ITEMS_MAX, list[Text]()
+    while items_max:
+        tree = suggest_report(suggestions, next_steps=next_steps, items_max=items_max)
+        lines = list(write_lines(tree, width=width))
+        if len(lines) <= LINES_MAX:
+            return lines
+        items_max //= 2
+    omitted = f"… {len(lines) - LINES_MAX + 1:,} more lines, for which this terminal is too narrow (-o json has all)"
+    return [*lines[: LINES_MAX - 1], Text(omitted)]

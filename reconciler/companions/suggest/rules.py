@@ -1,0 +1,555 @@
+"""Finds what a first set of policies could do on a cluster, from the facts of one scan. Pure.
+
+The policies themselves decide: a finding with a manifest is what a policy with exact names,
+`consumers: block` and a time of idleness would do now. What a fact does not prove is in
+`Section.unknown`, and never a finding.
+"""
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any
+
+from reconciler.companions.suggest.cluster_rules import find_limits, find_protections
+from reconciler.companions.suggest.facts import ClusterFacts, is_changelog, is_repartition
+from reconciler.companions.suggest.findings import (
+    NAMES_MAX,
+    Collector,
+    Confidence,
+    Draft,
+    Finding,
+    Kind,
+    Size,
+    Suggestions,
+)
+from reconciler.model.action import Action, Mode
+from reconciler.model.names import Address
+from reconciler.model.plan import Blocked, Decision, Waiting
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
+from reconciler.model.selector import Selector
+from reconciler.model.snapshot import (
+    NOT_ASKED,
+    ClusterSnapshot,
+    TopicFacts,
+    Unknown,
+)
+from reconciler.operations.base import DAY_MS
+from reconciler.operations.delete_group import GROUPS, GROUPS_PERCENT, DeleteGroup
+from reconciler.operations.delete_records import TOPICS, DeleteRecords, LagPolicy
+from reconciler.operations.elect_leader import ELECTIONS, ElectLeader
+from reconciler.policies import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
+from reconciler.policies.cluster import Cluster
+from reconciler.policies.fields import NAME_TEXT, TOPIC_TEXT
+from reconciler.policies.retention_floor import RetentionFloorSpec
+from reconciler.policies.selector_checks import selector_error
+from reconciler.text.escape import display_name, quoted
+from reconciler.text.formatting import approximate_duration, count, first_few, format_duration, format_time, percent
+
+DEFAULT_IDLE_FOR_MS = 3 * DAY_MS
+"""Below the seven days after which brokers remove the offsets of an empty group themselves."""
+OWNER = "TODO"
+"""The owner of each draft, so that a review names one: the program cannot know it."""
+
+_LONG_IDLE_MS = 30 * DAY_MS
+_HELD_SHARE = 0.1
+"""A group that holds back a smaller share of a topic is not behind, but at work."""
+_UNSEEN = "consumers without commits in Kafka, such as Spark, Flink and MirrorMaker 2, are invisible"
+
+
+def scan_request(observed_at_ms: int) -> ScanRequest:
+    """Return everything that the findings rest on. The offsets of topics with `_` are not read."""
+    everything = (Selector("*"),)
+    floor = RetentionFloorSpec.model_validate(_floor_spec(["any"], ["any"]))
+    return ScanRequest(
+        topics=(
+            TopicRequest(topics=everything),
+            TopicRequest(
+                topics=everything,
+                patterns_skip_underscore=True,
+                offsets=True,
+                instants_ms=floor.instants_ms(observed_at_ms),
+                readers=True,
+                all_groups=True,
+            ),
+        ),
+        groups=(GroupRequest(groups=everything, activity=True),),
+        topic_records=True,
+        cluster_records=True,
+    )
+
+
+def suggest(
+    snapshot: ClusterSnapshot,
+    *,
+    cluster: Cluster,
+    policies: Sequence[Policy] = (),
+    idle_for_ms: int = DEFAULT_IDLE_FOR_MS,
+    ignored: Collection[str] = (),
+) -> Suggestions:
+    """Return the findings of a snapshot that answers `scan_request`, and the manifests to review.
+
+    `policies`: of the cluster; what they select is left out. `idle_for_ms`: whole seconds, at least
+    one. `ignored`: ids that are left out.
+    """
+    facts = ClusterFacts(snapshot, cluster, policies)
+    return _Analysis(facts, idle_for_ms, frozenset(ignored)).result()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rule:
+    """What manifests of one sort have in common. `base`: of their names; `spec`: for some subjects."""
+
+    kind: type[Policy]
+    base: str
+    spec: Callable[[Sequence[str]], dict[str, Any]]
+
+
+@dataclass
+class _Analysis:
+    """One run of all rules, in the order of `Kind`.
+
+    Later rules rest on the idle groups, and on what the manifests would do.
+    """
+
+    facts: ClusterFacts
+    idle_for_ms: int
+    ignored_ids: frozenset[str]
+    candidates: dict[str, tuple[_Rule, Sequence[Action]]] = field(default_factory=dict)
+    """By finding id: the manifest that could have it, and what that would do now."""
+    drafted: dict[str, Finding] = field(default_factory=dict)
+    """The findings that the manifests have: as many as the limits of one plan allow."""
+    idle: dict[str, DeleteGroup] = field(default_factory=dict)
+    """The idle groups that are not ignored."""
+
+    def result(self) -> Suggestions:
+        snapshot = self.facts.snapshot
+        rules: Mapping[Kind, Callable[[Collector], None]] = {
+            Kind.IDLE_GROUP: self._idle_groups,
+            Kind.READ_RECORDS: self._read_records,
+            Kind.LEADER: self._leaders,
+            Kind.LAGGING_GROUP: self._lagging_groups,
+            Kind.UNREAD_TOPIC: self._unread_topics,
+            Kind.PROTECTION: partial(find_protections, self.facts),
+            Kind.LIMIT: lambda collector: find_limits(self.facts, collector, self._drafted_actions()),
+        }
+        collectors = []
+        for kind in Kind:  # in this order
+            collectors.append(Collector(kind, self.ignored_ids))
+            rules[kind](collectors[-1])
+        policies = self._policies()
+        manifests = {identifier: policy.address for policy, ids in policies for identifier in ids}
+        of_cluster = (f for c in collectors if c.kind in (Kind.PROTECTION, Kind.LIMIT) for f in c.findings)
+        manifests |= {finding.id: self.facts.cluster.address for finding in of_cluster}
+        sections = tuple(collector.section(manifests) for collector in collectors)
+        by_id = {finding.id: finding for section in sections for finding in section.findings}
+        matched = {identifier for collector in collectors for identifier in collector.ignored}
+        partitions = (facts.partitions for facts in snapshot.topics.values())
+        return Suggestions(
+            cluster=self.facts.cluster.metadata.name,
+            cluster_id=snapshot.cluster_id,
+            observed_at_ms=snapshot.observed_at_ms,
+            idle_for_ms=self.idle_for_ms,
+            size=Size(
+                brokers=len(snapshot.brokers),
+                topics=len(snapshot.topics),
+                partitions=sum(number for number in partitions if isinstance(number, int)),
+                groups=len(snapshot.groups.keys() - {""}),
+            ),
+            sections=sections,
+            drafts=tuple(
+                Draft(policy=policy, findings=tuple(by_id[identifier] for identifier in ids))
+                for policy, ids in policies
+            ),
+            unmatched=tuple(sorted(self.ignored_ids - matched)),
+        )
+
+    @cached_property
+    def leaving(self) -> frozenset[str]:
+        """The groups that a suggested or a present GroupRemoval removes: no floor waits for their commits.
+
+        A group with members stays, whatever selects it.
+        """
+        covered = self.facts.covered.get(GroupRemoval, frozenset())
+        return frozenset(self.idle).union(group for group in covered if not self.facts.works(group))
+
+    # --- groups
+
+    def _idle_groups(self, collector: Collector) -> None:
+        snapshot = self.facts.snapshot
+        if snapshot.groups_incomplete is not None:
+            collector.cannot_tell(f"the list of groups is incomplete: {snapshot.groups_incomplete.reason}")
+            return
+        awaited = {group for policy in self.facts.policies for group in policy.awaited_groups}
+        names = []
+        for name in sorted(snapshot.groups.keys() - {""} - awaited):
+            if self.facts.is_covered(GroupRemoval, name) or self.facts.cluster.protection.of_group(name):
+                continue
+            if Selector.literal(name).text != name or selector_error(name):
+                reason = "the name reads like a pattern, and a suggestion has exact names only"
+                collector.cannot_tell(reason, quoted(name))
+            else:
+                names.append(name)
+        rule = _Rule(GroupRemoval, "idle-groups", self._removal_spec)
+        removals: dict[str, DeleteGroup] = {}
+        for chunk in _chunks(names):
+            for group, decisions in self._decisions(rule, chunk, snapshot).items():
+                removals.update((group, decision) for decision in decisions if isinstance(decision, DeleteGroup))
+                if unread := _unread(decisions):
+                    collector.cannot_tell(unread.reason, quoted(group))
+        self.idle = {group: removal for group, removal in removals.items() if not collector.is_ignored(group)}
+        held = {} if self.facts.unknown_consumers is not None else self.facts.held(self.leaving)
+        for group, removal in self.idle.items():
+            identifier = self._add_idle_group(collector, removal, held.get(group, Counter()))
+            self.candidates[identifier] = rule, [removal]
+        listed = sum(group.listed is True for group in snapshot.groups.values())
+        share = math.floor(listed * self.facts.cluster.limit(GROUPS_PERCENT) / 100)
+        self._choose(collector, "groups", min(self.facts.cluster.limit(GROUPS), share), lambda _finding: 1)
+
+    def _removal_spec(self, groups: Sequence[str]) -> dict[str, Any]:
+        return {"groups": list(groups), "idleFor": format_duration(self.idle_for_ms), "expectAtMost": len(groups)}
+
+    def _add_idle_group(self, collector: Collector, removal: DeleteGroup, held: Counter[str]) -> str:
+        seen = removal.seen
+        assert seen.last_activity_ms is not None
+        idle_ms = self.facts.snapshot.observed_at_ms - seen.last_activity_ms
+        evidence = [
+            f"{seen.state}, no activity for {approximate_duration(idle_ms)} (since {format_time(seen.last_activity_ms)})",
+            f"it has {count(seen.commits, 'committed offset')} on {count(seen.commit_topics, 'topic')}",
+        ]
+        if self.facts.unknown_consumers is not None:
+            evidence.append(f"what it holds back cannot be told: {self.facts.unknown_consumers}")
+        elif held:
+            least = "" if self.facts.all_read else "at least "
+            evidence.append(f"it holds back {least}{_records_of(held)}, which every other group has read")
+        counter_evidence = [
+            f"a consumer that works less often than every {format_duration(self.idle_for_ms)} looks the same"
+        ]
+        if alone := self.facts.only_readers.get(removal.group):
+            counter_evidence.append(f"it is the only group that reads {first_few(alone)}")
+        elsewhere = self.facts.state_elsewhere(removal.group)
+        counter_evidence += elsewhere
+        confidence = Confidence.HIGH if idle_ms >= _LONG_IDLE_MS else Confidence.MEDIUM
+        return collector.add(
+            removal.group,
+            title="remove the group",
+            confidence=confidence if idle_ms >= DEFAULT_IDLE_FOR_MS and not elsewhere else Confidence.LOW,
+            evidence=tuple(evidence),
+            counter_evidence=tuple(counter_evidence),
+            records=held.total() if self.facts.all_read else None,
+        )
+
+    def _lagging_groups(self, collector: Collector) -> None:
+        if not self._consumers_known(collector):
+            return
+        for group, held in sorted(self.facts.held(self.leaving).items()):
+            for topic, records in held.items() if group not in self.leaving else ():
+                facts = self.facts.purgeable[topic]
+                if isinstance(self.facts.readers[topic], Unknown) or not isinstance(facts, TopicFacts):
+                    continue
+                assert isinstance(facts.records, int)
+                if records >= facts.records * _HELD_SHARE and not collector.is_ignored(group, topic):
+                    self._add_lagging_group(collector, group, topic, records, facts.records)
+
+    def _add_lagging_group(self, collector: Collector, group: str, topic: str, records: int, total: int) -> None:
+        others = [name for name in self._active_readers(topic) if name != group]
+        share = f" ({percent(min(100.0, 100 * records / total))})" if total else ""
+        held, works = f"{count(records, 'record')}{share} of {display_name(topic)}", self.facts.works(group)
+        outlook = "it may catch up by itself" if works else "it may be one that works once in a while"
+        collector.add(
+            group,
+            topic,
+            title=f"let it catch up on {display_name(topic)}, or ask its owner",
+            confidence=Confidence.MEDIUM if works else Confidence.HIGH,
+            evidence=(
+                f"{held} that it has not read {_have(records)} been read by {_groups(others)}",
+                "consumers: block keeps these records",
+            ),
+            counter_evidence=(f"the group is {self.facts.state(group)}: {outlook}", *self.facts.state_elsewhere(group)),
+            records=records,
+        )
+
+    # --- records
+
+    def _consumers_known(self, collector: Collector) -> bool:
+        if self.facts.unknown_consumers is not None:
+            collector.cannot_tell(self.facts.unknown_consumers)
+        return self.facts.unknown_consumers is None
+
+    def _active_readers(self, topic: str) -> list[str]:
+        """The groups of a topic without those that leave. Its readers are known."""
+        readers = self.facts.readers[topic]
+        return [] if isinstance(readers, Unknown) else sorted(readers - self.leaving)
+
+    def _read_records(self, collector: Collector) -> None:
+        if not self._consumers_known(collector):
+            return
+        topics_of: defaultdict[tuple[bool, tuple[str, ...]], list[str]] = defaultdict(list)
+        for topic, readers in self.facts.readers.items():
+            if self.facts.is_covered(RetentionFloor, topic):
+                continue
+            if isinstance(readers, Unknown):
+                collector.cannot_tell(readers.reason, display_name(topic))
+            elif groups := self._active_readers(topic):
+                topics_of[not is_repartition(topic), tuple(groups)].append(topic)
+        remaining = self._without_leaving_groups()
+        for (is_ordinary, names), topics in sorted(topics_of.items()):
+            if len(names) > NAMES_MAX:
+                reason = f"{len(names):,} groups read it, and unreadBy takes {NAMES_MAX:,}"
+                for topic in topics:
+                    collector.cannot_tell(reason, display_name(topic))
+                continue
+            base = f"read-by-{names[0]}" if is_ordinary else f"repartition-read-by-{names[0]}"
+            base += f"-and-{len(names) - 1}-more" if len(names) > 1 else ""
+            rule = _Rule(RetentionFloor, base, partial(_floor_spec, groups=names))
+            for chunk in _chunks(topics):
+                for topic, decisions in self._decisions(rule, chunk, remaining).items():
+                    self._add_read_records(collector, topic, rule, names, decisions)
+        self._choose(collector, "topics", self.facts.cluster.limit(TOPICS), lambda _finding: 1)
+
+    def _without_leaving_groups(self) -> ClusterSnapshot:
+        """Return the snapshot as it would be without the groups that leave.
+
+        The clock of `every` delays a purge and changes no offset, so it does not matter here.
+        """
+        partitions = {
+            partition: replace(
+                facts,
+                readers=facts.readers
+                if isinstance(facts.readers, Unknown)
+                else tuple(reader for reader in facts.readers if reader.group not in self.leaving),
+                last_purge=None if facts.last_purge is NOT_ASKED else facts.last_purge,
+            )
+            for partition, facts in self.facts.snapshot.partitions.items()
+            if partition.topic in self.facts.purgeable
+        }
+        return replace(self.facts.snapshot, partitions=partitions)
+
+    def _add_read_records(
+        self, collector: Collector, topic: str, rule: _Rule, groups: Sequence[str], decisions: Sequence[Decision]
+    ) -> None:
+        """Add what a floor of this topic would delete, if anything."""
+        if unread := _unread(decisions):
+            collector.cannot_tell(unread.reason, display_name(topic))
+            return
+        purges = [decision for decision in decisions if isinstance(decision, DeleteRecords)]
+        records = sum(purge.records_max for purge in purges)
+        if not records or collector.is_ignored(topic):
+            return
+        facts = self.facts.snapshot.topics[topic]
+        assert isinstance(facts.records, int)
+        share = f" ({percent(min(100.0, 100 * records / facts.records))})" if facts.records else ""
+        size = f"{count(records, purges[0].noun)}{share} on {count(len(purges), 'partition')}"
+        readers = self.facts.readers[topic]
+        waits_for = [] if isinstance(readers, Unknown) else sorted(readers & self.leaving)
+        evidence = [f"{size} {_have(records)} been read by {_groups(groups)}"]
+        if waits_for:
+            evidence.append(f"they go once {_groups(waits_for)} is removed; no other group reads the topic")
+        else:
+            evidence.append("no other group reads the topic")
+        read_once = is_repartition(topic)
+        if read_once:
+            evidence.append("the name is that of a repartition topic of Kafka Streams, whose records are read once")
+        counter_evidence = [] if read_once else ["records may be read again: by a new group, or after a reset"]
+        counter_evidence.append(_UNSEEN)
+        blocked = [decision for decision in decisions if isinstance(decision, Blocked)]
+        if blocked:
+            counter_evidence.append(f"{count(len(blocked), 'partition')} would be blocked: {blocked[0].reason}")
+        works = all(map(self.facts.works, groups))
+        confidence = Confidence.HIGH if read_once else Confidence.MEDIUM if works else Confidence.LOW
+        identifier = collector.add(
+            topic,
+            title="delete what every group has read",
+            confidence=confidence,
+            evidence=tuple(evidence),
+            counter_evidence=tuple(counter_evidence),
+            records=records,
+            partitions=len(purges),
+        )
+        self.candidates[identifier] = rule, purges
+
+    def _unread_topics(self, collector: Collector) -> None:
+        if not self._consumers_known(collector):
+            return
+        for topic, readers in self.facts.readers.items():
+            facts = self.facts.purgeable[topic]
+            if self.facts.is_covered(RetentionFloor, topic) or is_changelog(topic) or is_repartition(topic):
+                continue
+            if isinstance(readers, Unknown) or not isinstance(facts, TopicFacts):
+                reason = readers.reason if isinstance(readers, Unknown) else ""
+                collector.cannot_tell(reason, display_name(topic))
+                continue
+            if self._active_readers(topic) or collector.is_ignored(topic):
+                continue
+            assert isinstance(facts.records, int)
+            assert isinstance(facts.partitions, int)
+            by_idle = f"no group reads it but those to be removed: {_groups(sorted(readers))}"
+            size = f"it holds {count(facts.records, 'record')} on {count(facts.partitions, 'partition')}"
+            collector.add(
+                topic,
+                title="ask the owner who reads it, and how long its records have to stay",
+                confidence=Confidence.LOW,
+                evidence=(by_idle if readers else "no group reads it", size),
+                counter_evidence=(_UNSEEN,),
+                records=facts.records,
+                partitions=facts.partitions,
+            )
+
+    # --- leaders
+
+    def _leaders(self, collector: Collector) -> None:
+        snapshot = self.facts.snapshot
+        topics = [
+            name
+            for name in sorted(snapshot.topics)
+            if re.fullmatch(TOPIC_TEXT, name) and not self.facts.is_covered(LeaderPolicy, name)
+        ]
+        if snapshot.topics_incomplete is not None:
+            collector.cannot_tell(f"there may be more topics: {snapshot.topics_incomplete.reason}")
+        rule = _Rule(LeaderPolicy, "preferred-leaders", _leader_spec)
+        for chunk in _chunks(topics):
+            for topic, decisions in self._decisions(rule, chunk, snapshot).items():
+                elections = [decision for decision in decisions if isinstance(decision, ElectLeader)]
+                if unread := _unread(decisions):
+                    collector.cannot_tell(unread.reason, display_name(topic))
+                elif elections and not collector.is_ignored(topic):
+                    identifier = self._add_leaders(collector, topic, elections, decisions)
+                    self.candidates[identifier] = rule, elections
+        self._choose(
+            collector, "elections", self.facts.cluster.limit(ELECTIONS), lambda finding: finding.partitions or 0
+        )
+
+    def _add_leaders(
+        self, collector: Collector, topic: str, elections: Sequence[ElectLeader], decisions: Sequence[Decision]
+    ) -> str:
+        moves = Counter((election.seen.leader, election.leader_wanted) for election in elections)
+        words = [
+            f"{number} from {'none' if leader is None else leader} to {wanted}"
+            for (leader, wanted), number in sorted(moves.items(), key=lambda item: (-item[1], str(item[0])))
+        ]
+        facts = self.facts.snapshot.topics[topic]
+        total = facts.partitions if isinstance(facts.partitions, int) else len(decisions)
+        led = f"{len(elections)} of {count(total, 'partition')} not led by the first replica"
+        evidence = (f"{led}, which is alive and in sync: {first_few(words, limit=4)}",)
+        counter_evidence = ["brokers with auto.leader.rebalance.enable do it by themselves, after some minutes"]
+        waiting = [decision for decision in decisions if isinstance(decision, Waiting)]
+        if waiting:
+            counter_evidence.append(f"{count(len(waiting), 'more partition')} would wait: {waiting[0].reason}")
+        return collector.add(
+            topic,
+            title="elect the preferred leaders",
+            confidence=Confidence.HIGH,
+            evidence=evidence,
+            counter_evidence=tuple(counter_evidence),
+            partitions=len(elections),
+        )
+
+    # --- manifests
+
+    def _drafted_actions(self) -> Sequence[Action]:
+        """Return what the manifests would do now."""
+        return [action for identifier in self.drafted for action in self.candidates[identifier][1]]
+
+    def _policy(self, kind: type[Policy], name: str, spec: Mapping[str, Any], reason: str | None = None) -> Policy:
+        metadata = {"name": name, "cluster": self.facts.cluster.metadata.name, "owner": OWNER}
+        return kind.model_validate(
+            {
+                "apiVersion": "reconciler/v1",
+                "kind": kind.__name__,
+                "metadata": metadata if reason is None else {**metadata, "reason": reason},
+                "mode": Mode.MERGE.value,
+                "spec": dict(spec),
+            }
+        )
+
+    def _decisions(
+        self, rule: _Rule, names: Sequence[str], snapshot: ClusterSnapshot
+    ) -> Mapping[str, Sequence[Decision]]:
+        """Return what a policy with these names would do, by topic or group."""
+        by_name: defaultdict[str, list[Decision]] = defaultdict(list)
+        policy = self._policy(rule.kind, "suggested", rule.spec(names))
+        for decision in policy.decide(dict.fromkeys(names, True), snapshot):
+            by_name[decision.address.name].append(decision)
+        return by_name
+
+    def _choose(self, collector: Collector, name: str, most: float, amount: Callable[[Finding], int]) -> None:
+        """Choose the best findings for the manifests: as many as a limit allows in one plan."""
+        beyond = f"not in a manifest now: the limit `{name}` of one plan allows {most:g}, and others come first"
+        ranked, used = collector.ranked(), 0
+        for number, finding in enumerate(ranked):
+            if used + amount(finding) <= most:
+                used += amount(finding)
+                self.drafted[finding.id] = finding
+            else:
+                ranked[number] = replace(finding, counter_evidence=(*finding.counter_evidence, beyond))
+        collector.findings = ranked
+
+    def _policies(self) -> list[tuple[Policy, Sequence[str]]]:
+        """Return the manifests, with names that no other policy has, and the ids of their findings."""
+        subjects: defaultdict[_Rule, dict[str, str]] = defaultdict(dict)
+        for identifier, finding in self.drafted.items():
+            subjects[self.candidates[identifier][0]][finding.subject] = identifier
+        taken = {policy.address for policy in self.facts.policies}
+        policies: list[tuple[Policy, Sequence[str]]] = []
+
+        def order(item: tuple[_Rule, dict[str, str]]) -> tuple[int, str, list[str]]:
+            kind = self.drafted[min(item[1].values())].kind
+            return list(Kind).index(kind), item[0].base, sorted(item[1])
+
+        for rule, ids in sorted(subjects.items(), key=order):
+            for chunk in _chunks(sorted(ids)):
+                number, name = 1, _manifest_name(rule.base)
+                while Address(rule.kind.__name__, name) in taken:
+                    number += 1
+                    name = _manifest_name(rule.base, f"-{number}")
+                reason = f"suggested from {count(len(chunk), 'finding')} of a scan, to be reviewed"
+                policy = self._policy(rule.kind, name, rule.spec(chunk), reason)
+                taken.add(policy.address)
+                policies.append((policy, [ids[subject] for subject in chunk]))
+        return policies
+
+
+def _floor_spec(topics: Sequence[str], groups: Sequence[str]) -> dict[str, Any]:
+    return {
+        "topics": list(topics),
+        "expectAtMost": len(topics),
+        "keep": {"unreadBy": list(groups)},
+        "consumers": LagPolicy.BLOCK.value,
+    }
+
+
+def _leader_spec(topics: Sequence[str]) -> dict[str, Any]:
+    return {"topics": list(topics), "election": "preferred"}
+
+
+def _manifest_name(base: str, ending: str = "") -> str:
+    """Return a name for a manifest from any text; a long one is cut."""
+    text = re.sub("[^a-z0-9.-]+", "-", base.lower()).strip(".-")[: 63 - len(ending)].strip(".-") + ending
+    assert re.fullmatch(NAME_TEXT, text), text
+    return text
+
+
+def _unread(decisions: Iterable[Decision]) -> Blocked | None:
+    """Return the first decision that rests on a fact that was not read."""
+    return next((decision for decision in decisions if isinstance(decision, Blocked) and decision.unread), None)
+
+
+def _chunks(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield as many names at once as a manifest takes."""
+    return (names[start : start + NAMES_MAX] for start in range(0, len(names), NAMES_MAX))
+
+
+def _have(number: int) -> str:
+    return "has" if number == 1 else "have"
+
+
+def _groups(names: Sequence[str]) -> str:
+    return first_few([quoted(name) for name in names])
+
+
+def _records_of(held: Counter[str]) -> str:
+    """Return `1,200 records of orders`, or the sum and the first topics."""
+    topics = [display_name(topic) for topic in sorted(held, key=lambda topic: (-held[topic], topic))]
+    return f"{count(held.total(), 'record')} of {first_few(topics)}"

@@ -1,0 +1,120 @@
+"""Git: the commit that manifests are of, and whether git changes their files right now."""
+
+import logging
+import os
+import subprocess
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from reconciler.model.plan import ManifestFile, Source
+from reconciler.text.escape import display_name
+
+_LOCKS = ("index.lock", "HEAD.lock", "rebase-merge", "rebase-apply")
+"""What the git folder of a checkout holds while git changes its files."""
+_LOG = logging.getLogger(__name__)
+_OF_A_REPOSITORY = frozenset(
+    {
+        "GIT_DIR",
+        "GIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_COMMON_DIR",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_PREFIX",
+        "GIT_NAMESPACE",
+    }
+)
+
+
+def run_git(folder: Path, *arguments: str | Path) -> str | None:
+    """Return the output of git without its newline; None if git fails, hangs or is missing."""
+    return _ask_git(folder, *arguments)[0]
+
+
+def _ask_git(folder: Path, *arguments: str | Path) -> tuple[str | None, str]:
+    """Return the output of git as `run_git` does, and the first line of what it says about a failure."""
+    # `git status` would take the lock of the index, and get in the way of whoever works in the checkout.
+    command = ["git", "--no-optional-locks", "-C", folder, *arguments]
+    # A hook runs with variables that win over -C, and lead to the repository that the hook is of.
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}
+    try:
+        result = subprocess.run(
+            command, capture_output=True, text=True, errors="surrogateescape", timeout=30, check=False, env=environment
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return None, getattr(error, "strerror", None) or "git does not answer"
+    return (result.stdout.strip(), "") if result.returncode == 0 else (None, result.stderr.strip().partition("\n")[0])
+
+
+def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) -> Source:
+    """Return the files and the commit of their checkout; dirty unless git confirms that it has them.
+
+    `roots`: folders that were read, too, although perhaps no file of them is left.
+    """
+    paths = [Path(file.path).absolute() for file in manifests]
+    folders = list(dict.fromkeys([*(path.parent for path in paths), *(root.resolve() for root in roots)]))
+    git = partial(run_git, folders[0])
+    # Quiet: a repository without a commit is no failure.
+    (commit, failure), top = (
+        _ask_git(folders[0], "rev-parse", "--verify", "--quiet", "HEAD"),
+        git("rev-parse", "--show-toplevel"),
+    )
+    if commit is None or top is None:
+        if failure and _git_folder(paths[0]) is not None:
+            _LOG.warning("no commit of %s is known, because git refuses: %s", folders[0], display_name(failure))
+        return Source(manifests=manifests)
+    # A removed manifest is not among the files, so the status covers the YAML files beside and below them.
+    neighbours = [f":(glob,icase){folder}/**/*.{ending}" for folder in folders for ending in ("yaml", "yml")]
+    chains = [_resolve_symlinks(path) for path in paths]
+    outside = not all(chain[-1].is_relative_to(top) for chain in chains)
+    resolved_paths = list(dict.fromkeys(path for chain in chains for path in chain if path.is_relative_to(top)))
+    changed = git("status", "--porcelain", "--", *resolved_paths, *neighbours)
+    tracked = git("ls-files", "--error-unmatch", "--", *resolved_paths)
+    return Source(commit=commit, dirty=outside or changed != "" or tracked is None, manifests=manifests)
+
+
+def find_lock(paths: Iterable[Path]) -> Path | None:
+    """Return what shows that git is changing a checkout that one of the paths is in; None: nothing does."""
+    places = {place for path in paths for place in (path.absolute(), path.resolve())}
+    folders = {_git_folder(place) for place in places}
+    return next((folder / name for folder in folders if folder for name in _LOCKS if _may_exist(folder / name)), None)
+
+
+def _may_exist(path: Path) -> bool:
+    try:
+        path.lstat()
+    except OSError as error:
+        return not isinstance(error, (FileNotFoundError, NotADirectoryError))  # a folder that nobody may look into
+    return True
+
+
+def is_outside_of_git(path: Path) -> bool:
+    """Whether git has not delivered this file: it is in no checkout, or git confirms that it is untracked."""
+    places = dict.fromkeys((path.absolute(), path.resolve()))  # a link may lead into a checkout
+    return all(_git_folder(place) is None or run_git(place.parent, "ls-files", "--", place) == "" for place in places)
+
+
+def _git_folder(path: Path) -> Path | None:
+    """Return the git folder of the checkout around a path, without git; None: there is none.
+
+    In a worktree and in a submodule, `.git` is a file that names it.
+    """
+    for place in (path, *path.parents):
+        git = place / ".git"
+        if git.is_dir():
+            return git
+        if git.is_file():
+            with suppress(OSError):
+                return place / git.read_text(errors="surrogateescape").removeprefix("gitdir:").strip()
+    return None
+
+
+def _resolve_symlinks(path: Path) -> list[Path]:
+    """Return the links on the way to a file, which git tracks by their own paths, and the file."""
+    chain = [path]
+    # The first link from the root; the file was read, so no link leads to itself.
+    while link := next((part for part in (*reversed(path.parents), path) if part.is_symlink()), None):
+        path = link.parent / link.readlink() / path.relative_to(link)
+        chain[-1:] = link, path
+    return [Path(os.path.normpath(part)) for part in chain]  # no link stands before a `..`

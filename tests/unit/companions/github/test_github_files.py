@@ -1,0 +1,213 @@
+"""The workflows that `init` writes: complete, equal to those of this repository, and thin."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from reconciler import __version__
+from reconciler.companions.github import workflows
+
+ROOT = Path(__file__).parents[4]
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+OWN = workflows.github(None)
+WRITTEN = workflows.github(f"acme/reconciler@{COMMIT}")
+USED = f"acme/reconciler@{COMMIT} # reconciler {__version__}"
+ACTION = "action.yml"
+RED = "./.github/workflows/red.yml # zizmor: ignore[self-repository]"
+"""A workflow of the same commit, which reports red runs."""
+WORKFLOWS = [path for path in WRITTEN if path.startswith(".github/workflows/")]
+
+
+def test_init_writes_the_workflows_which_install_one_commit_of_this_program() -> None:
+    """Nothing is missing from the package's data, and no workflow installs by a name that anyone
+    could register.
+    """
+    assert list(WRITTEN) == [
+        ".github/dependabot.yml",
+        ".github/workflows/apply.yml",
+        ".github/workflows/converge.yml",
+        ".github/workflows/drift.yml",
+        ".github/workflows/plan.yml",
+        ".github/workflows/red.yml",
+        ".github/workflows/validate.yml",
+    ]
+    for path in WORKFLOWS:
+        text = WRITTEN[path]
+        installs = re.findall(r"uses: (.*/reconciler.*)", text)
+        assert installs == [USED] * len(installs), path
+        assert bool(installs) == ("red.yml" not in path), path
+        assert "pip install" not in text
+
+
+def test_this_repository_runs_the_workflows_that_init_writes() -> None:
+    """The copies under .github/ equal the package's data; other repositories differ in the line of
+    the action only. This repository's file of Dependabot covers its image, too.
+    """
+    assert WRITTEN.keys() - OWN.keys() == {workflows.DEPENDABOT}
+    for path, text in OWN.items():
+        assert (ROOT / path).read_text(encoding="utf-8") == text, (
+            f"{path}: copy it from reconciler/companions/github/files"
+        )
+        assert WRITTEN[path].replace(USED, workflows.OWN_ACTION) == text
+
+
+def test_the_action_installs_the_program_of_its_own_commit() -> None:
+    """The dependencies come from the lock files by hash, no package index provides this program, and
+    pip fetches no build requirement by itself.
+    """
+    text = (ROOT / ACTION).read_text(encoding="utf-8")
+    assert "kafka-reconciler" not in text
+    assert "options=(--quiet --require-hashes --no-deps --no-build-isolation)\n" in text
+    assert re.findall(r"pip install (.*)", text) == [
+        '"${options[@]}" --requirement "$GITHUB_ACTION_PATH/$lock"',
+        '--quiet --no-deps --no-build-isolation "$GITHUB_ACTION_PATH"',
+    ]
+
+
+def test_the_action_shares_downloads_between_jobs_only_where_a_job_asks_for_it() -> None:
+    """Every job can write to a cache. Without the input, pip neither reads nor writes one, and the
+    step of the shared cache does not run.
+    """
+    action = YAML(typ="safe").load((ROOT / ACTION).read_text(encoding="utf-8"))
+    assert action["inputs"]["cache"]["default"] == "false"
+    steps = action["runs"]["steps"]
+    [cache] = [step for step in steps if step.get("uses", "").startswith("actions/cache")]
+    assert cache["if"] == "inputs.cache == 'true'"
+    assert not [step for step in steps if "cache" in step.get("with", {})]
+
+
+def test_dependabot_keeps_the_commits_of_the_actions_current() -> None:
+    """In a user's repository and here; here the base image of the container, too."""
+    ecosystems = {
+        text: [update["package-ecosystem"] for update in YAML(typ="safe").load(text)["updates"]]
+        for text in (WRITTEN[workflows.DEPENDABOT], (ROOT / workflows.DEPENDABOT).read_text(encoding="utf-8"))
+    }
+    assert list(ecosystems.values()) == [["github-actions"], ["github-actions", "docker"]]
+
+
+@pytest.mark.parametrize(
+    "path", [*WORKFLOWS, *(f".github/workflows/{name}.yml" for name in ("ci", "long", "release")), ACTION]
+)
+def test_third_party_actions_are_pinned_by_commit_and_named_by_version(path: str) -> None:
+    """Every `uses` is local or a full commit with the version beside it, one version of each action
+    throughout.
+    """
+    uses = re.findall(r"\buses: (.*)", (ROOT / path).read_text(encoding="utf-8"))
+    assert uses or "red.yml" in path
+    for reference in uses:
+        assert reference in (workflows.OWN_ACTION, RED) or re.fullmatch(
+            r"actions/[a-z/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", reference
+        ), reference
+
+
+def test_one_commit_per_third_party_action() -> None:
+    """The same action is never pinned to two commits: an incomplete update would do that."""
+    pins: dict[str, set[str]] = {}
+    for path in ((ROOT / ACTION), *(ROOT / ".github").rglob("*.yml")):
+        for action, pin in re.findall(r"uses: (actions/[a-z-]+)[a-z/]*@(.*)", path.read_text(encoding="utf-8")):
+            pins.setdefault(action, set()).add(pin)
+    assert {action: len(commits) for action, commits in pins.items()} == dict.fromkeys(pins, 1)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS)
+def test_no_expression_stands_inside_a_script_and_permissions_start_empty(path: str) -> None:
+    """Foreign text reaches scripts only through the environment, pull_request_target triggers no
+    job, and no permission holds for all jobs.
+    """
+    text = (ROOT / path).read_text(encoding="utf-8")
+    jobs = YAML(typ="safe").load(text)["jobs"].values()
+    scripts = [step["run"] for job in jobs for step in job.get("steps", ()) if "run" in step]
+    assert scripts
+    assert not [script for script in scripts if "${{" in script]
+    assert "pull_request_target" not in text
+    assert "\npermissions: {}\n" in text
+    assert text.count("persist-credentials: false") == text.count("actions/checkout@")
+
+
+def test_no_python_imports_modules_of_the_checkout() -> None:
+    """`python -m` and the Python workers of Spark put their folder, which is a checkout, before the
+    standard library. PYTHONSAFEPATH keeps it out in each workflow and in the action.
+    """
+    for path in WORKFLOWS:
+        assert YAML(typ="safe").load(OWN[path])["env"]["PYTHONSAFEPATH"] == "1", path
+    steps = YAML(typ="safe").load((ROOT / ACTION).read_text(encoding="utf-8"))["runs"]["steps"]
+    running_python = [step for step in steps if "python" in step.get("run", "")]
+    assert running_python
+    assert [step["env"].get("PYTHONSAFEPATH") for step in running_python] == ["1"] * len(running_python)
+
+
+@pytest.mark.parametrize("files", ["this repository's", "init's"])
+def test_zizmor_finds_nothing_in_the_workflows(files: str, tmp_path: Path) -> None:
+    """The auditor of workflows finds nothing at its strictest level, in our workflows and in those of
+    users.
+    """
+    zizmor = shutil.which("zizmor", path=str(Path(sys.executable).parent))
+    assert zizmor
+    audited = [ROOT / ".github", ROOT / ACTION]
+    if files == "init's":
+        audited = [tmp_path / ".github"]
+        for path, text in WRITTEN.items():
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text(text, encoding="utf-8")
+    result = subprocess.run(
+        [zizmor, "--offline", "--quiet", "--no-progress", "--persona=auditor", *map(str, audited)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+WRITING = {("plan.yml", "comment"), ("apply.yml", "results"), ("red.yml", "issue"), ("drift.yml", "issue")}
+GATES = {("plan.yml", "gate"), ("validate.yml", "queue")}
+
+
+def test_a_job_that_writes_has_no_secret_and_runs_no_program() -> None:
+    """A token that can write and an environment with secrets are never in one job, and a job that
+    writes checks nothing out.
+    """
+    writing = set()
+    for path in WORKFLOWS:
+        for name, job in YAML(typ="safe").load(OWN[path])["jobs"].items():
+            if "steps" in job and "write" in job["permissions"].values():
+                writing.add((Path(path).name, name))
+                assert "environment" not in job
+                assert not [step for step in job["steps"] if "checkout" in step.get("uses", "")]
+    assert writing == WRITING | GATES
+
+
+def test_a_job_with_the_secrets_of_a_cluster_runs_no_file_of_a_pull_request() -> None:
+    """Jobs with an environment check out the default branch; the merge of a pull request lies in a
+    folder below it, which only `plan` gets, as data.
+    """
+    for path in WORKFLOWS:
+        for job in YAML(typ="safe").load(OWN[path])["jobs"].values():
+            if "environment" not in job:
+                continue
+            assert job["environment"].startswith("reconciler-")
+            steps = [step for step in job["steps"] if "actions/checkout" in step.get("uses", "")]
+            trusted, *proposed = [step["with"] for step in steps]
+            assert trusted.get("ref") in (None, "${{ github.sha }}", "${{ github.ref_name }}")
+            assert "path" not in trusted
+            assert [checkout["path"] for checkout in proposed] == (["proposed"] if path.endswith("/plan.yml") else [])
+            scripts = [step["run"] for step in job["steps"] if "proposed" in step.get("run", "")]
+            assert len(scripts) == len(proposed)
+            assert all("reconciler plan proposed/manifests --connect-as manifests " in script for script in scripts)
+
+
+def test_what_changes_a_cluster_is_the_last_command_of_its_step_and_hears_a_cancel() -> None:
+    """GitHub signals a cancel to the shell of the step only, and `exec` replaces this shell."""
+    commands = []
+    for path in WORKFLOWS:
+        for job in YAML(typ="safe").load(OWN[path])["jobs"].values():
+            for step in job.get("steps", ()):
+                script = step.get("run", "").replace("\\\n", " ")
+                if re.search(r"reconciler (apply|converge) ", script):
+                    commands.append(script.splitlines()[-1])
+    assert len(commands) == 2
+    assert all(command.startswith("exec reconciler ") for command in commands)

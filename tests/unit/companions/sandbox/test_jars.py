@@ -1,0 +1,87 @@
+"""The lists of jars, and the check of a cache. Downloads are in tests/kafka."""
+
+import hashlib
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from reconciler.companions.sandbox.jars import (
+    DEFAULT_VERSION,
+    LISTS,
+    Jar,
+    find_mismatch,
+    parse_list,
+    read_list,
+    render_module,
+    render_settings,
+    versions,
+)
+from reconciler.errors import SandboxError
+from tests.golden.wording import mentions
+from tools.lock_kafka_jars import STREAMS_LISTS
+
+
+def test_the_default_version_has_a_list_with_broker_tools_and_a_log() -> None:
+    """Without a log4j2 implementation brokers run and write no log."""
+    names = {jar.name for jar in read_list(DEFAULT_VERSION)}
+    assert {"kafka_2.13", "kafka-tools", "log4j-core", "log4j-slf4j2-impl"} <= names
+
+
+@pytest.mark.parametrize("folder", [LISTS, STREAMS_LISTS], ids=["brokers", "streams"])
+@pytest.mark.parametrize("version", versions())
+def test_lists_hold_coordinates_and_hashes_and_no_address(version: str, folder: Path) -> None:
+    """The user and Ivy decide from where jars come. The test of Kafka Streams runs on the same versions."""
+    text = (folder / f"jars-{version}.sha256").read_text()
+    assert "://" not in text
+    jars = parse_list(text)
+    assert all(len(jar.sha256) == 64 for jar in jars)
+    assert len({jar.file_name for jar in jars}) == len(jars)
+
+
+def test_an_unknown_version_is_refused_with_those_that_there_are() -> None:
+    """A version without a list would run unchecked jars."""
+    with pytest.raises(SandboxError, match=rf"\b0\.7\b.*{re.escape(DEFAULT_VERSION)}"):
+        read_list("0.7")
+
+
+def test_a_whole_cache_is_accepted_and_every_kind_of_damage_is_named(tmp_path: Path) -> None:
+    """The message names a changed, missing or unlisted jar, so that a reader knows the file to
+    check.
+    """
+    jars = [Jar("org.a", "one", "1", digest(b"1")), Jar("org.a", "two", "2", digest(b"2"))]
+    (tmp_path / "one-1.jar").write_bytes(b"1")
+    missing = find_mismatch(tmp_path, jars)
+    assert missing is not None
+    assert mentions(missing, "two-2.jar")
+    (tmp_path / "two-2.jar").write_bytes(b"2")
+    assert find_mismatch(tmp_path, jars) is None
+    (tmp_path / "two-2.jar").write_bytes(b"tampered")
+    assert mentions(str(find_mismatch(tmp_path, jars)), "two-2.jar", "sha256")
+    (tmp_path / "two-2.jar").write_bytes(b"2")
+    (tmp_path / "extra-1.jar").write_bytes(b"")
+    assert mentions(str(find_mismatch(tmp_path, jars)), "extra-1.jar")
+
+
+def test_ivy_gets_exactly_the_list() -> None:
+    """Ivy resolves nothing transitively: a new dependency of a jar must not be downloaded."""
+    dependencies = ET.fromstring(render_module(read_list(DEFAULT_VERSION))).findall("dependencies/dependency")
+    assert {(d.get("org"), d.get("name"), d.get("rev")) for d in dependencies} == {
+        (jar.organisation, jar.name, jar.revision) for jar in read_list(DEFAULT_VERSION)
+    }
+    assert {d.get("transitive") for d in dependencies} == {"false"}
+
+
+def test_ivy_settings_survive_odd_folders_and_name_no_address() -> None:
+    """A home folder may contain a quote or an ampersand."""
+    folder = Path('/home/o\'b & "c"')
+    settings = render_settings(folder)
+    assert "://" not in settings
+    caches = ET.fromstring(settings).find("caches")
+    assert caches is not None
+    assert caches.get("defaultCacheDir") == str(folder)
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,111 @@
+"""Named sandboxes: which state files count. Tests with real brokers are in tests/kafka."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from reconciler.companions.sandbox import registry
+from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.process import write_process
+from reconciler.errors import SandboxError
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    folder = tmp_path / "kafka-reconciler" / "sandbox"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def write_stale_state(state: Path, data: Path) -> None:
+    """Create what killed processes leave: a state file, data, and pids that are not theirs."""
+    data.mkdir()
+    (data / "supervisor.json").write_text(json.dumps({"pid": 1, "started": "never"}))
+    (data / "node-1.json").write_text(json.dumps({"pid": 1, "started": "never"}))
+    (state / "stale.json").write_text(
+        json.dumps(
+            {
+                "name": "stale",
+                "bootstrap_servers": "127.0.0.1:1",
+                "cluster_id": "x",
+                "jars": "/jars",
+                "dir": str(data),
+                "ports": [[1, 1]],
+                "logs": "/logs",
+            }
+        )
+    )
+
+
+def test_there_is_nothing_where_nothing_was_started(state: Path) -> None:
+    """Without a file there is no sandbox, and `down` returns False instead of an error."""
+    assert registry.status("none") is None
+    assert registry.down("none") is False
+
+
+def test_a_file_whose_processes_are_gone_is_not_a_sandbox_and_down_clears_it(state: Path, tmp_path: Path) -> None:
+    """Pid 1 runs, but it did not start when the file says, so it is neither believed nor signalled."""
+    data = tmp_path / "kafka-sandbox-stale-1"
+    write_stale_state(state, data)
+    assert registry.status("stale") is None
+    assert registry.down("stale") is False
+    assert not data.exists()
+    assert not (state / "stale.json").exists()
+
+
+@pytest.fixture
+def one_of_three(state: Path, tmp_path: Path) -> None:
+    """A sandbox `half` of three brokers of which only the first runs: it has the pid of this test."""
+    data = tmp_path / "kafka-sandbox-half-1"
+    data.mkdir()
+    ports = ((1, 1), (2, 2), (3, 3))
+    registry._write(Cluster("half", "127.0.0.1:1", "x", Path("/jars"), data, ports, Path("/logs")))
+    write_process(data / "node-1.json", os.getpid())
+
+
+@pytest.mark.usefixtures("one_of_three")
+def test_an_unknown_sandbox_or_broker_is_refused_with_those_that_exist() -> None:
+    """A typing mistake in a name or an id leads to the right one."""
+    with pytest.raises(SandboxError, match="no sandbox named hall is running; running sandboxes: half"):
+        registry.stop_broker(1, "hall")
+    with pytest.raises(SandboxError, match="sandbox half has no broker 4: its brokers are 1, 2, 3"):
+        registry.start_broker(4, "half")
+
+
+@pytest.mark.usefixtures("one_of_three")
+def test_a_broker_without_a_majority_of_controllers_is_only_killed() -> None:
+    """It would wait for minutes for a controller that accepts its shutdown."""
+    with pytest.raises(SandboxError, match=r"cannot leave in order.*`reconciler sandbox stop 1 --kill --name half`"):
+        registry.stop_broker(1, "half")
+
+
+@pytest.mark.usefixtures("state")
+def test_without_any_sandbox_the_error_names_the_command_that_starts_one() -> None:
+    """The default name needs no option."""
+    with pytest.raises(SandboxError, match=r"named default is running; start one with `reconciler sandbox up`$"):
+        registry.find()
+
+
+@pytest.mark.parametrize("name", ["", "../up", "A", "-x", "x" * 42, "a/b"])
+def test_names_that_are_no_names_are_refused(state: Path, name: str) -> None:
+    """A name becomes part of a file path."""
+    with pytest.raises(SandboxError):
+        registry.status(name)
+
+
+def test_the_status_document_has_what_scripts_need(tmp_path: Path) -> None:
+    """Scripts rely on `bootstrap_servers`, `cluster_id`, `jars`, and on id, pid and log of
+    `brokers`.
+    """
+    (tmp_path / "node-1.json").write_text(json.dumps({"pid": 7, "started": "never"}))
+    cluster = Cluster("x", "127.0.0.1:1", "id", Path("/jars"), tmp_path, ((1, 1),), Path("/logs"))
+    assert json.loads(registry.to_json(cluster)) == {
+        "name": "x",
+        "bootstrap_servers": "127.0.0.1:1",
+        "cluster_id": "id",
+        "brokers": [{"id": 1, "pid": 7, "log": "/logs/broker-1.log", "alive": False}],
+        "jars": "/jars",
+    }

@@ -1,0 +1,90 @@
+"""The report of suggestions: every finding with its evidence, folded, and what is left out counted."""
+
+from dataclasses import replace
+
+from tests.unit.companions.suggest.test_rules import SHARED, partition
+
+from reconciler.companions.suggest.command import LINES_MAX, fitting_lines
+from reconciler.companions.suggest.findings import Kind, Suggestions
+from reconciler.companions.suggest.report import suggest_report
+from reconciler.companions.suggest.rules import suggest
+from reconciler.model.snapshot import ClusterSnapshot
+from reconciler.report.markdown import write_markdown
+from reconciler.report.terminal import write_lines
+from tests.strategies import facts
+from tests.strategies.facts import HOUR, LOST, group, snapshot, topic
+
+
+def of(snap: ClusterSnapshot, **more: object) -> Suggestions:
+    return suggest(snap, **({"cluster": facts.cluster()} | more))  # type: ignore[arg-type]
+
+
+def text(suggestions: Suggestions, **more: object) -> str:
+    return "\n".join(line.plain for line in write_lines(suggest_report(suggestions, **more)))  # type: ignore[arg-type]
+
+
+def test_each_finding_has_its_evidence_what_speaks_against_it_and_its_id() -> None:
+    suggestions = of(SHARED)
+    shown = text(suggestions, next_steps=["reconciler plan first.yaml"])
+    for finding in suggestions.findings:
+        assert finding.id in shown
+        assert f"{finding.confidence} confidence" in shown
+        for sentence in (*finding.evidence, *finding.counter_evidence):
+            assert sentence in shown
+    assert shown.endswith("Next: reconciler plan first.yaml")
+    assert "Nothing was changed." in shown
+
+
+def test_what_cannot_be_told_is_said_with_the_reason() -> None:
+    shown = text(of(replace(SHARED, readers_incomplete=LOST)))
+    assert "Records that every group has read: cannot tell" in shown
+    assert LOST.reason in shown
+
+
+def test_what_can_be_told_is_counted_beside_what_cannot() -> None:
+    """Two names that look like patterns made the heading say `cannot tell` for 35 groups."""
+    working = [group(f"g-{number}", idle=HOUR) for number in range(33)]
+    shown = text(of(snapshot(*working, group("a*"), group("b?"))))
+    assert "Groups without activity for 3d or longer: 0" in shown
+    (line,) = [line for line in shown.splitlines() if "reads like a pattern" in line]
+    assert '"a*", "b?"' in line
+
+
+def test_leaders_with_the_same_cause_are_one_item() -> None:
+    """A broker restart moves leaders of many topics."""
+    snap = snapshot(*(partition(f"topic-{number:03}", leader=2) for number in range(300)))
+    lines = text(of(snap)).splitlines()
+    (line,) = [line for line in lines if "elect the preferred leaders" in line]
+    assert line.startswith("  300 partitions of topic-000, ")
+    assert "and 280 more" in line
+
+
+def test_findings_beyond_the_space_are_counted() -> None:
+    suggestions = of(snapshot(*(group(f"g-{number:02}") for number in range(50))))
+    assert "and 38 more (-o json lists them all)" in text(suggestions)
+
+
+def test_a_narrow_terminal_shows_fewer_findings() -> None:
+    """Each section has more findings than fit; the report has its end, and at most 200 lines."""
+    names = [topic(f"t-{number}", records=100) for number in range(50)]
+    facts_of_all = [*names, *(partition(name.name) for name in names), *(group(f"g-{n}") for n in range(50))]
+    suggestions = of(snapshot(*facts_of_all))
+    for width in (None, 100, 40):
+        lines = [line.plain for line in fitting_lines(suggestions, ("reconciler plan x",), width=width)]
+        assert len(lines) <= LINES_MAX
+        assert lines[-1].endswith("reconciler plan x")
+    assert len(fitting_lines(suggestions, (), width=1)) == LINES_MAX
+
+
+def test_ignored_findings_and_unknown_ids_are_reported() -> None:
+    ids = [f"{Kind.IDLE_GROUP}/old-etl", "leader/gone"]
+    shown = text(of(SHARED, ignored=ids))
+    assert "1 finding ignored" in shown
+    assert "Ignored ids that no finding has now: leader/gone" in shown
+
+
+def test_the_markdown_has_the_same_findings() -> None:
+    suggestions = of(SHARED)
+    page = write_markdown(suggest_report(suggestions))
+    for finding in suggestions.findings:
+        assert f"`{finding.id}`" in page

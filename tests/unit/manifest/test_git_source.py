@@ -1,0 +1,222 @@
+"""The commit of the manifests in a plan, and the author in the journal, with a real git."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reconciler.manifest import files
+from reconciler.manifest import git as manifest_git
+
+MANIFEST = """apiVersion: reconciler/v1
+kind: Cluster
+metadata: {name: local}
+spec: {clusterId: AAAAAAAAAAAAAAAAAAAAAA, bootstrapServers: ["127.0.0.1:9092"]}
+"""
+OTHER = """apiVersion: reconciler/v1
+kind: LeaderPolicy
+metadata: {name: leaders}
+spec: {topics: ["*"]}
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Return a repository with a manifest, another file, and a manifest that git ignores."""
+    folder = tmp_path / "checkout"
+    (folder / "manifests").mkdir(parents=True)
+    (folder / "manifests" / "cluster.yaml").write_text(MANIFEST)
+    (folder / "manifests" / "README.md").write_text("hello")
+    (folder / ".gitignore").write_text("secret.yaml")
+    git(folder, "init", "-q")
+    git(folder, "add", "-A")
+    git(folder, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "x")
+    return folder
+
+
+def git(folder: Path, *words: str) -> str:
+    result = subprocess.run(["git", "-C", folder, *words], check=True, capture_output=True, text=True, timeout=30)
+    return result.stdout.strip()
+
+
+def source_of(*paths: Path) -> tuple[str | None, bool]:
+    loaded = files.load(list(paths), now_ms=0)
+    source = manifest_git.git_source(loaded.for_cluster("local").files)
+    return source.commit, source.dirty
+
+
+def test_a_clean_checkout(checkout: Path) -> None:
+    """The working directory and files that are no manifests do not matter."""
+    (checkout / "manifests" / "README.md").write_text("changed")
+    assert source_of(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), False)
+
+
+def _edit(folder: Path) -> None:
+    (folder / "cluster.yaml").write_text(MANIFEST + "# more\n")
+
+
+def _add(folder: Path) -> None:
+    (folder / "more.yaml").write_text(OTHER)
+
+
+def _ignored(folder: Path) -> None:
+    (folder / "secret.yaml").write_text(OTHER)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a file that the commit has."""
+    _add(folder)
+    git(folder, "add", "-A")
+    git(folder, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "y")
+    (folder / "more.yaml").unlink()
+
+
+@pytest.mark.parametrize("change", [_edit, _add, _ignored, _remove])
+def test_differences_to_the_commit_are_dirty(checkout: Path, change: Callable[[Path], None]) -> None:
+    """Changed, new, ignored or removed files."""
+    change(checkout / "manifests")
+    assert source_of(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), True)
+
+
+def test_manifests_outside_of_the_checkout_have_no_commit(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command in a repository says nothing about files outside of it."""
+    (tmp_path / "aside").mkdir()
+    (tmp_path / "aside" / "cluster.yaml").write_text(MANIFEST)
+    monkeypatch.chdir(checkout)
+    assert source_of(tmp_path / "aside") == (None, False)
+
+
+def test_manifests_of_two_places_have_no_common_commit(checkout: Path, tmp_path: Path) -> None:
+    for name in ("aside", "zoo"):  # named before the checkout, or after it
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "policy.yaml").write_text(OTHER)
+        commit, dirty = source_of(checkout / "manifests", tmp_path / name)
+        assert commit is None or dirty
+
+
+def test_a_link_is_dirty_if_its_target_is(checkout: Path) -> None:
+    """Git stores the path of a link; the target must be in the commit, too."""
+    elsewhere = checkout / "shared"
+    elsewhere.mkdir()
+    (elsewhere / "leaders.yaml").write_text(OTHER)
+    (checkout / "manifests" / "leaders.yaml").symlink_to("../shared/leaders.yaml")
+    git(checkout, "add", "-A")
+    git(checkout, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "y")
+    assert source_of(checkout / "manifests", elsewhere)[1] is False
+    (elsewhere / "leaders.yaml").write_text(OTHER + "# more\n")
+    assert source_of(checkout / "manifests", elsewhere)[1] is True
+
+
+def test_a_chain_of_links_is_dirty_if_one_link_is(checkout: Path) -> None:
+    """`cur` has another target than in the commit; a target outside of the checkout is in no
+    commit.
+    """
+    folder = checkout / "manifests"
+    for version in (".v1", ".v2"):
+        (folder / version).mkdir()
+        (folder / version / "leaders.yaml").write_text(OTHER)
+    (folder / ".cur").symlink_to(".v1")
+    link = folder / "leaders.yaml"
+    link.symlink_to(".cur/leaders.yaml")
+    git(checkout, "add", "-A")
+    git(checkout, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "y")
+    assert source_of(folder)[1] is False
+    (folder / ".cur").unlink()
+    (folder / ".cur").symlink_to(".v2")
+    assert source_of(folder)[1] is True
+    (folder / ".cur").unlink()
+    (folder / ".cur").symlink_to(".v1")
+    assert source_of(folder)[1] is False
+    outside = checkout.parent / "leaders.yaml"
+    outside.write_text(OTHER)
+    link.unlink()
+    link.symlink_to(outside)
+    git(checkout, "add", "-A")
+    git(checkout, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "z")
+    assert source_of(folder, outside)[1] is True
+
+
+def test_a_checkout_behind_a_link_is_clean(checkout: Path, tmp_path: Path) -> None:
+    """The path to the folder does not matter."""
+    (tmp_path / "link").symlink_to(checkout)
+    assert source_of(tmp_path / "link" / "manifests")[1] is False
+
+
+def test_a_refusal_of_git_is_passed_on(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A plan of a checkout that another user owns had no commit, and nothing said why."""
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    assert source_of(checkout / "manifests") == (None, False)
+    (record,) = caplog.records
+    assert "dubious ownership" in record.getMessage()
+    assert str(checkout) in record.getMessage()
+
+
+@pytest.mark.parametrize("words", [(), ("init", "-q")], ids=["no repository", "no commit yet"])
+def test_without_a_commit_git_refuses_nothing(
+    tmp_path: Path, words: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Manifests outside of git, and a new repository, are no reason for a warning."""
+    (tmp_path / "cluster.yaml").write_text(MANIFEST)
+    if words:
+        git(tmp_path, *words)
+    assert source_of(tmp_path) == (None, False)
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("name", ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"])
+def test_variables_of_a_hook_name_no_other_repository(
+    checkout: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan in a hook of another repository once named the commit of that one."""
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "-q")
+    git(other, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "--allow-empty", "-m", "other")
+    expected = git(checkout, "rev-parse", "HEAD")
+    places = {"GIT_DIR": other / ".git", "GIT_WORK_TREE": other, "GIT_INDEX_FILE": other / ".git" / "index"}
+    monkeypatch.setenv(name, str(places[name]))
+    assert source_of(checkout / "manifests") == (expected, False)
+
+
+def test_a_removed_folder_of_manifests_is_a_change(checkout: Path) -> None:
+    """A loop once took a checkout without a folder that its commit has for that commit."""
+    guards = checkout / "manifests" / "guards"
+    guards.mkdir()
+    (guards / "floor.yaml").write_text(OTHER)
+    git(checkout, "add", "-A")
+    git(checkout, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "guards")
+    assert source_of(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), False)
+    (guards / "floor.yaml").unlink()
+    guards.rmdir()
+    assert source_of(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), True)
+
+
+def test_the_last_manifest_of_a_root_is_a_change(checkout: Path) -> None:
+    """No file of the folder is left to tell where it was."""
+    aside = checkout / "more"
+    aside.mkdir()
+    (aside / "leaders.yaml").write_text(OTHER)
+    git(checkout, "add", "-A")
+    git(checkout, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "more")
+    (aside / "leaders.yaml").unlink()
+    loaded = files.load([checkout / "manifests"], now_ms=0).for_cluster("local").files
+    assert not manifest_git.git_source(loaded).dirty
+    assert manifest_git.git_source(loaded, [checkout / "manifests", aside]).dirty
+
+
+def test_a_file_that_a_link_leads_to_is_in_its_checkout(checkout: Path, tmp_path: Path) -> None:
+    """A journal that a commit delivers, reached through a link, once released manifests."""
+    link = tmp_path / "link"
+    link.symlink_to(checkout / "manifests")
+    journal = link / ".reconciler" / "local.jsonl"
+    journal.parent.mkdir()
+    journal.write_text("")
+    assert manifest_git.is_outside_of_git(journal)
+    git(checkout, "add", "-A")
+    assert not manifest_git.is_outside_of_git(journal)
+    assert not manifest_git.is_outside_of_git(journal.resolve())
