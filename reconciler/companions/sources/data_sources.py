@@ -61,18 +61,10 @@ class Options:
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> "Options":
         """The options as Spark passes them. Raises UsageError without `bootstrap.servers`."""
-        servers = _words(options.get("bootstrap.servers", ""))
-        if not servers:
-            raise UsageError('say .option("bootstrap.servers", "host:port")')
-        client = {name.removeprefix(_CLIENT): value for name, value in options.items() if name.startswith(_CLIENT)}
         topics, groups = (tuple(map(Selector, _words(options.get(name, "*")))) for name in ("topics", "groups"))
         instants_ms = tuple(map(int, _words(options.get("instants_ms", ""))))
         of_topics = TopicRequest(topics=topics, offsets=True, instants_ms=instants_ms)
-        secrets = {value: f"({_CLIENT}{name})" for name, value in client.items() if _SECRET.search(name)}
-        return cls(
-            Connection(servers, client, timeout_s=float(options.get("timeout_s", "30")), references=secrets),
-            ScanRequest(topics=(of_topics,), groups=(GroupRequest(groups=groups),)),
-        )
+        return cls(_connection(options), ScanRequest(topics=(of_topics,), groups=(GroupRequest(groups=groups),)))
 
 
 class KafkaSource(DataSource, DataSourceReader):
@@ -101,7 +93,8 @@ class KafkaSource(DataSource, DataSourceReader):
             return [InputPartition(chunk) for chunk in self.chunks(session, options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        with closing(KafkaSession(Options.parse(self.options).connection)) as session:
+        # An executor needs no RE2, which selectors need.
+        with closing(KafkaSession(_connection(self.options))) as session:
             for rows in self.rows(session, partition.value):
                 yield pa.RecordBatch.from_pylist(rows, schema=self.SCHEMA)
 
@@ -189,6 +182,15 @@ class KafkaCommitLog(KafkaSource):
 
     def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
         yield read_commit_log(session, chunk.log)
+
+
+def _connection(options: Mapping[str, str]) -> Connection:
+    servers = _words(options.get("bootstrap.servers", ""))
+    if not servers:
+        raise UsageError('say .option("bootstrap.servers", "host:port")')
+    client = {name.removeprefix(_CLIENT): value for name, value in options.items() if name.startswith(_CLIENT)}
+    secrets = {value: f"({_CLIENT}{name})" for name, value in client.items() if _SECRET.search(name)}
+    return Connection(servers, client, timeout_s=float(options.get("timeout_s", "30")), references=secrets)
 
 
 _Listing = TypeVar("_Listing", TopicListing, GroupListing)

@@ -63,6 +63,7 @@ BROKEN: Mapping[str, Mapping[str, str]] = {
     "M121": {"orders.yaml": floor("topics: [orders]\nkeep: {newerThan: 1w}")},
     "M122": {"orders.yaml": floor("topics: [orders]\nkeep: {since: 2026-11-01}")},
     "M123": {"orders.yaml": floor("topics: ['regex:^test-[0-9+$']\nkeep: {newerThan: 7d}\nexpectAtMost: 9")},
+    "M124": {"orders.yaml": floor("topics: ['regex:(?!dev-).*']\nkeep: {newerThan: 7d}\nexpectAtMost: 9")},
     "M201": {"orders.yaml": floor('topics: ["clicks-*"]\nkeep: {newerThan: 7d}')},
     "M202": {"orders.yaml": floor('topics: ["clicks-*"]\nexpectAtMost: 9\nkeep:\n  fromOffset: {0: 1200}')},
     "M203": {"orders.yaml": floor("topics: [orders]\npartitions: [0, 1]\nkeep:\n  fromOffset: {0: 1200}")},
