@@ -54,11 +54,11 @@ from reconciler.model.snapshot import (
 from reconciler.plan import limits, plan_file, planner, recheck
 from reconciler.report.plan import plan_report
 from reconciler.report.terminal import write_lines
-from reconciler.scan import engines, task_rows
+from reconciler.scan import read_chunks, task_rows
 from reconciler.scan import rows as answer_rows
 from reconciler.scan import scan as scan_module
-from reconciler.scan.chunking import Chunk
-from reconciler.scan.engine import Engine
+from reconciler.scan.chunks import Chunk
+from reconciler.scan.engine_choice import Engine
 from reconciler.scan.task_rows import Answer, ScanTask, decode, encode, read_chunk
 from reconciler.text.formatting import count
 
@@ -238,7 +238,7 @@ def measure(partitions: int, groups: int, commits: int) -> dict[str, Any]:
             stack.enter_context(patch.object(scan_module, name, steps.without(getattr(cluster, name))))
         for name in ("read_offsets", "read_consumption", "read_commit_log"):
             stack.enter_context(patch.object(task_rows, name, getattr(cluster, name)))
-        stack.enter_context(patch.object(engines, "read", partial(_read, steps, sizes)))
+        stack.enter_context(patch.object(read_chunks, "read", partial(_read, steps, sizes)))
         combine = steps.timed("rows of the answers", answer_rows.combine, after="snapshot")
         stack.enter_context(patch.object(scan_module, "combine", combine))
         stack.enter_context(patch.object(limits, "verdicts", steps.timed("limits", limits.verdicts)))
@@ -304,7 +304,7 @@ def _read(
     chunks: Sequence[Chunk],
     **_options: object,
 ) -> list[Answer]:
-    """Answer each chunk with the task's own code, as `engines.read` does."""
+    """Answer each chunk with the task's own code, as `read_chunks.read` does."""
     steps.mark("chunks and what tasks share, pickled")
     pickled = [len(pickle.dumps(chunk)) for chunk in chunks]
     shared = len(pickle.dumps(task))

@@ -39,7 +39,7 @@ from reconciler.plan.plan_file import SavedPlan
 from reconciler.plan.review import restrict_to
 from reconciler.plan.targets import matches
 from reconciler.scan import check_packages
-from reconciler.scan.engine import Engine, EngineName
+from reconciler.scan.engine_choice import Engine, EngineName
 from reconciler.text.formatting import count
 
 T = TypeVar("T")
@@ -384,9 +384,9 @@ def _scan(
     Raises ScanFailed in an installation without the extra `scan`.
     """
     check_packages()
-    from reconciler.scan import engines, scan
+    from reconciler.scan import read_chunks, scan
 
-    with engines.started(request, engine):
+    with read_chunks.started(request, engine):
         session = run.session
         last_purges: Mapping[TopicPartition, int] | Unknown = NOT_ASKED
         clocks = [part.every_ms for part in request.topics if part.every_ms is not None]

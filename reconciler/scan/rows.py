@@ -16,7 +16,7 @@ import pyarrow as pa
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import CommittedOffset, PendingCommit
-from reconciler.scan.chunking import select_groups
+from reconciler.scan.select import select_groups
 from reconciler.scan.task_rows import SCHEMAS, Answer, Ends, ScanTask, is_at_end
 
 Row = Mapping[str, Any]

@@ -25,8 +25,8 @@ from reconciler.model.snapshot import (
     TopicFacts,
     Unknown,
 )
-from reconciler.scan.chunking import PartitionRequest, commit_groups, select_groups
 from reconciler.scan.rows import LISTED_TYPES, Origin, PartitionRow, Position, Row, Rows
+from reconciler.scan.select import PartitionRequest, commit_groups, select_groups
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import first_few
 

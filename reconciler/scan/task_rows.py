@@ -27,7 +27,7 @@ from reconciler.kafka.offsets import HIGH_WATERMARK, STABLE_END, OffsetsRequest,
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.garbage import gc_paused
 from reconciler.references import UnresolvedReference
-from reconciler.scan.chunking import Chunk
+from reconciler.scan.chunks import Chunk
 from reconciler.scan.columns import columns
 
 SCHEMAS: Mapping[str, pa.Schema] = {

@@ -23,7 +23,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.plan import Waiting
 from reconciler.pipeline import Run
-from reconciler.scan.engine import Engine
+from reconciler.scan.engine_choice import Engine
 from tests.golden.wording import mentions
 from tests.repeats import repeats
 from tests.toolbox import committed_offsets, log_start_offsets

@@ -25,7 +25,7 @@ from reconciler.manifest import files
 from reconciler.model.plan import Plan
 from reconciler.pipeline import Run
 from reconciler.plan.drift import DriftReport, parse
-from reconciler.scan.engine import Engine, EngineName
+from reconciler.scan.engine_choice import Engine, EngineName
 from tests.repeats import repeats
 
 pytestmark = [pytest.mark.brokers]

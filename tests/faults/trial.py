@@ -41,7 +41,7 @@ from reconciler.model.plan import Plan
 from reconciler.model.snapshot import ClusterSnapshot, Lookups
 from reconciler.plan import plan_file, recheck
 from reconciler.scan import scan
-from reconciler.scan.engine import Engine
+from reconciler.scan.engine_choice import Engine
 from tests import kafka_client
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import purge

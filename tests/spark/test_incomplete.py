@@ -26,7 +26,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Cause, ClusterSnapshot, ConsumerPosition, PartitionFacts, Unknown
-from reconciler.scan.engine import Engine, EngineName
+from reconciler.scan.engine_choice import Engine, EngineName
 from reconciler.scan.scan import scan
 from tests.command import reconciler, reconciler_process
 from tests.kafka.acls import Grant, grant

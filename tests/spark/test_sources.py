@@ -24,7 +24,7 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import list_topics
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.scan.engine import Engine, EngineName
+from reconciler.scan.engine_choice import Engine, EngineName
 from reconciler.scan.java import find_java, spark_home, start_java
 from reconciler.scan.scan import describe_log, scan
 from tests.spark.servers import QUICK_START

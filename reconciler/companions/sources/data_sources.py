@@ -31,8 +31,8 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import PartitionFacts, Unknown
-from reconciler.scan import chunking, code_archive
-from reconciler.scan.chunking import Chunk
+from reconciler.scan import code_archive, select
+from reconciler.scan.chunks import Chunk, commit_chunks, log_chunks, partition_chunks
 from reconciler.scan.columns import columns
 from reconciler.scan.scan import describe_log
 from reconciler.scan.task_rows import is_retry
@@ -121,11 +121,11 @@ class KafkaPartitions(KafkaSource):
 
     def chunks(self, session: KafkaSession, options: Options) -> Iterator[tuple[Chunk, list[Row]]]:
         listing = _complete(list_topics(session))
-        names = chunking.select_topics(options.request, listing.topics)
+        names = select.select_topics(options.request, listing.topics)
         listing = _complete(describe_topics(session, listing, names))
         metadata = {facts.partition: _metadata(facts) for name in names for facts in listing.partitions.get(name, ())}
-        selected = tuple(chunking.partition_requests(options.request, listing))
-        for chunk in chunking.partition_chunks(selected, (), listing):
+        selected = tuple(select.partition_requests(select.select_topics(options.request, listing.topics), listing))
+        for chunk in partition_chunks(selected, (), listing):
             keys = (TopicPartition(part.topic, number) for part in chunk.requests for number in part.partitions)
             yield chunk, [metadata.pop(key) for key in keys]
         if metadata:
@@ -152,7 +152,7 @@ class KafkaGroupCommits(KafkaSource):
         hidden = describe_log(session, list_topics(session)).hides_groups
         listing = list_groups(session, hidden=False)
         _complete(listing if hidden is None or listing.incomplete is not None else replace(listing, incomplete=hidden))
-        return chunking.commit_chunks(chunking.select_groups(options.request.groups, listing.groups))
+        return commit_chunks(select.select_groups(options.request.groups, listing.groups))
 
     def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
         for part in read_consumption(session, chunk.groups, with_members=(), isolated=is_retry()):
@@ -178,7 +178,7 @@ class KafkaCommitLog(KafkaSource):
         if log.missing is not None:
             raise ScanFailed(f"{COMMIT_LOG_TOPIC} could not be read: {log.missing.reason}")
         # The reader of a leaderless partition says so in the partition's row.
-        return chunking.log_chunks(dict.fromkeys(range(log.partitions), 0) | dict(log.sizes), log.leaders)
+        return log_chunks(dict.fromkeys(range(log.partitions), 0) | dict(log.sizes), log.leaders)
 
     def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
         yield read_commit_log(session, chunk.log)

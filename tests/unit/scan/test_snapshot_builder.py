@@ -23,7 +23,7 @@ from reconciler.model.snapshot import (
     Unknown,
 )
 from reconciler.scan import snapshot_builder
-from reconciler.scan.chunking import PartitionRequest
+from reconciler.scan.chunks import PartitionRequest
 from reconciler.scan.rows import Origin, PartitionRow, Position, Row, Rows, combine
 from reconciler.scan.snapshot_builder import CommitLog
 from reconciler.scan.task_rows import SCHEMAS, Answer, decode, encode

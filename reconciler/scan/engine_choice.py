@@ -1,11 +1,25 @@
-"""Which engine reads the facts of a scan, and where Spark runs. Imports nothing of pyspark."""
+"""Decides which engine reads a scan, when Spark starts at all, and where it runs.
+
+Imports nothing of pyspark.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from reconciler.errors import ScanFailed
+from reconciler.model.scan_request import ScanRequest
+from reconciler.scan.java import find_java
+
+if TYPE_CHECKING:
+    from reconciler.scan.chunks import Chunk
+
+_INLINE_MAX_S = 10.0
+"""Up to which sum of `Chunk.seconds`, which is five times what is measured, `auto` takes `inline`."""
 _PUBLIC_PARAMETERS = frozenset({"use_ssl", "user_id", "user_agent", "session_id", "grpc_max_message_size"})
 """Parameters of a Spark Connect address that hold no secret; unknown ones become headers."""
 _SECRET_PROPERTY = re.compile(r"(?i)secret|password|token|access[.]?key")
@@ -46,6 +60,27 @@ class Engine:
         """What may be a secret in addresses and properties, and what messages show instead."""
         properties = {value: f"({name})" for name, value in self.conf.items() if _SECRET_PROPERTY.search(name)}
         return properties | _secrets(self.remote or "") | _secrets(self.master)
+
+
+def starts_spark_first(request: ScanRequest, engine: Engine) -> bool:
+    """Whether Spark starts while this process lists: the chunks cannot change that it reads."""
+    return request.spark and engine.name is EngineName.SPARK
+
+
+def reads_inline(request: ScanRequest, engine: Engine, chunks: "Sequence[Chunk]") -> bool:
+    """Whether this process reads the chunks itself."""
+    if not request.spark or engine.name is EngineName.INLINE:
+        return True
+    if engine.name is not EngineName.AUTO:
+        return False
+    return sum(chunk.seconds for chunk in chunks) <= _INLINE_MAX_S or not _can_start_spark(engine)
+
+
+def _can_start_spark(engine: Engine) -> bool:
+    """Whether Spark needs no Java of this machine, or there is one."""
+    with suppress(ScanFailed):
+        return engine.remote is not None or find_java().is_file()
+    return False
 
 
 def without_secrets(address: str) -> str:
