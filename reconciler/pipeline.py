@@ -194,71 +194,31 @@ def apply(
     runs before the first request. `needs_stamps`: as in `ApplyContext`. Raises WrongCluster, and
     PlanUnusable for a release of manifests that the plan was not calculated from.
     """
-    cluster = run.manifests.cluster
+    cluster, own = run.manifests.cluster, tuple(operations)
     planned.check_usable(wall_clock_ms(), {f"{cluster.address} is": cluster.spec.cluster_id})
-    manifests_now = manifests_hash(run.manifests.files)
-    if release and manifests_now != manifests_hash(planned.source.manifests):
-        raise PlanUnusable(
-            f"--release: the manifests of {cluster.address} are not those that the plan was calculated from, so its "
-            "approval does not release them: nothing was done; plan these manifests (in a workflow of `init`, re-run all "
-            "its jobs), and have that plan approved"
-        )
+    if release:
+        _check_release(planned, run)
     action_journal = run.open_journal(commit=planned.source.commit)
-    digest = plan_file.digest(planned)
-    selected = tuple(operations)
     # Before the recheck: an old journal takes time, and the first request follows the recheck.
-    intents = {
-        address: intent
-        for address, intent in journal.interrupted_actions(
-            action_journal, digest, since_ms=planned.observed_at_ms
-        ).items()
-        if any(intent.operation == operation.OPERATION for operation in selected)
-    }
-    if intents:
-        run.progress(journal.progress_message(intents))
-    run.progress("rechecking every action")
+    interrupted = _interrupted_actions(planned, run, own, action_journal)
     clock = steady_clock()
     checked_at_ms = clock()
-    needed = _rechecked_part(planned, selected)
-    saved = {action.address: action for action in needed.actions}
-    # A plan has few subjects: the start of Spark would take longer than the reading.
-    engine = run.engine if run.engine.name is EngineName.INLINE else replace(run.engine, name=EngineName.AUTO)
-    manifests = run.manifests
-    request = replace(recheck.scan_request(needed, manifests.policies, checked_at_ms), commit_records=True)
-    snapshot = _scan(run, request, engine, checked_at_ms, action_journal)
-
-    def decide(snapshot: ClusterSnapshot) -> tuple[recheck.Recheck, Lookups]:
-        checked = recheck.recheck(needed, cluster, manifests.policies, manifests.waivers, snapshot)
-        return checked, checked.asked
-
-    checked, snapshot = _look_up(run, snapshot, decide)
+    checked, snapshot = _decide_again(_rechecked_part(planned, own), run, action_journal, checked_at_ms)
+    remaining = [action for action in checked.remaining if isinstance(action, own)]
+    ended = (outcome for outcome in checked.outcomes if isinstance(outcome.action, own))
+    unsent = [journal.annotate_interrupted(outcome, interrupted) for outcome in ended]
+    others = (action for action in planned.actions if not isinstance(action, own))
+    deferred = [Outcome(action=action, status=Status.DEFERRED, detail="left to another run") for action in others]
     refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
-    remaining = tuple(action for action in checked.remaining if isinstance(action, selected))
-    rechecked = tuple(
-        journal.annotate_interrupted(outcome, intents)
-        for outcome in checked.outcomes
-        if isinstance(outcome.action, selected)
-    )
-    deferred = tuple(
-        Outcome(action=action, status=Status.DEFERRED, detail="left to another run")
-        for action in planned.actions
-        if not isinstance(action, selected)
-    )
     if refused or dry_run:
         detail = "a limit refuses the plan as it stands now" if refused else "dry run: would be sent"
-        outcomes = [Outcome(action=a, status=Status.NOT_ATTEMPTED, detail=detail) for a in remaining]
-        return _result(planned, run, (*rechecked, *outcomes, *deferred), refused=refused)
-    if release:
-        action_journal.record_release(manifests_now, run_id=run.run_id, at_ms=wall_clock_ms())
-    # the journal would otherwise show these actions as open for ever
-    ended_intents = [outcome for outcome in rechecked if outcome.action.address in intents]
-    with suppress(JournalUnavailable):  # the first intent will fail, too, and nothing is sent then
-        action_journal.record(ended_intents, run_id=run.run_id, plan_digest=digest, at_ms=wall_clock_ms())
+        kept = [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail=detail) for action in remaining]
+        return _result(planned, run, [*unsent, *kept, *deferred], refused=refused)
     context = ApplyContext(
         gateway=KafkaGateway(run.session, cluster_id=planned.cluster_id),
         journal=action_journal,
         run_id=run.run_id,
-        plan_digest=digest,
+        plan_digest=plan_file.digest(planned),
         clock=clock,
         sleep=time.sleep,
         stop=run.stop,
@@ -272,18 +232,72 @@ def apply(
         tuning=tuning or Tuning(),
     )
     context.note_effects(checked.done)
-    if remaining:
-        run.progress(f"sending requests for {count(len(remaining), 'action')}")
-    sent = (_with_difference(outcome, saved) for outcome in send_actions(remaining, context))
-    outcomes = [*rechecked, *run.note_purges(sent), *deferred]
+    if release:
+        action_journal.record_release(manifests_hash(run.manifests.files), run_id=run.run_id, at_ms=wall_clock_ms())
+    _close_intents([outcome for outcome in unsent if outcome.action.address in interrupted], context)
+    outcomes = [*unsent, *_send(remaining, planned, run, context), *deferred]
     nothing_written = not any(map(results.may_have_written, outcomes))
     code = ExitCode.INTERRUPTED if run.stop() and nothing_written else results.exit_code(outcomes)
     return _result(planned, run, outcomes, code=code)
 
 
-def _with_difference(outcome: Outcome, saved: Mapping[Address, Action]) -> Outcome:
+def _check_release(planned: Plan, run: Run) -> None:
+    if manifests_hash(run.manifests.files) != manifests_hash(planned.source.manifests):
+        raise PlanUnusable(
+            f"--release: the manifests of {run.manifests.cluster.address} are not those that the plan was calculated "
+            "from, so its approval does not release them: nothing was done; plan these manifests (in a workflow of "
+            "`init`, re-run all its jobs), and have that plan approved"
+        )
+
+
+def _interrupted_actions(
+    planned: Plan, run: Run, operations: tuple[type[Operation], ...], action_journal: ActionJournal
+) -> Mapping[Address, JournalEntry]:
+    """Return the intents without an outcome that earlier runs of the plan left, of these operations."""
+    names = {operation.OPERATION for operation in operations}
+    digest, since_ms = plan_file.digest(planned), planned.observed_at_ms
+    opened = journal.interrupted_actions(action_journal, digest, since_ms=since_ms).items()
+    intents = {address: intent for address, intent in opened if intent.operation in names}
+    if intents:
+        run.progress(journal.progress_message(intents))
+    return intents
+
+
+def _decide_again(
+    needed: Plan, run: Run, action_journal: ActionJournal, now_ms: int
+) -> tuple[recheck.Recheck, ClusterSnapshot]:
+    """Decide the actions of the plan with the manifests and the facts of now."""
+    run.progress("rechecking every action")
+    manifests = run.manifests
+    # A plan has few subjects: the start of Spark would take longer than the reading.
+    engine = run.engine if run.engine.name is EngineName.INLINE else replace(run.engine, name=EngineName.AUTO)
+    request = replace(recheck.scan_request(needed, manifests.policies, now_ms), commit_records=True)
+
+    def decide(snapshot: ClusterSnapshot) -> tuple[recheck.Recheck, Lookups]:
+        checked = recheck.recheck(needed, manifests.cluster, manifests.policies, manifests.waivers, snapshot)
+        return checked, checked.asked
+
+    return _look_up(run, _scan(run, request, engine, now_ms, action_journal), decide)
+
+
+def _close_intents(ended: Sequence[Outcome], context: ApplyContext) -> None:
+    """Record how actions ended that an interrupted run began: they would stay open for ever."""
+    with suppress(JournalUnavailable):  # the first intent will fail, too, and nothing is sent then
+        context.journal.record(ended, run_id=context.run_id, plan_digest=context.plan_digest, at_ms=wall_clock_ms())
+
+
+def _send(actions: Sequence[Action], planned: Plan, run: Run, context: ApplyContext) -> Iterator[Outcome]:
+    """Yield one outcome for each action that is sent, with what it does less than the saved plan."""
+    saved = {action.address: action for action in planned.actions}
+    if actions:
+        run.progress(f"sending requests for {count(len(actions), 'action')}")
+    for outcome in run.note_purges(send_actions(actions, context)):
+        yield _with_difference(outcome, saved[outcome.action.address])
+
+
+def _with_difference(outcome: Outcome, saved: Action) -> Outcome:
     """Return the outcome, with what the plan asked for where the manifests and facts of now ask for less."""
-    sent, planned = outcome.action.request(), saved[outcome.action.address].request()
+    sent, planned = outcome.action.request(), saved.request()
     less = [f"{name} {value}, {planned[name]} in the plan" for name, value in sent.items() if value != planned[name]]
     return replace(outcome, detail="; ".join([outcome.detail, *less])) if less else outcome
 
