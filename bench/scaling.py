@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from bench import results
 from bench.scan_cluster import COMMITS_PER_GROUP
-from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.scan.chunks import commit_chunks, log_chunks
 from reconciler.scan.task_rows import SCHEMAS
 

@@ -30,7 +30,7 @@ from bench.scan_cluster import DAY_MS, RECORDS_PER_PARTITION, group_name, topic_
 from bench.scan_rows import MANIFESTS
 from bench.sizes import FULL, QUICK
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.group_listing import GroupListing
 from reconciler.kafka.groups import Consumption
 from reconciler.kafka.offsets import OffsetsRequest, Watermarks

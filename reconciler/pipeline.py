@@ -35,6 +35,7 @@ from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, CommittedOffset, Lookups, Unknown
 from reconciler.operations import OPERATIONS, Operation
 from reconciler.plan import limits, plan_file, planner, recheck, rules
+from reconciler.plan.expiry_and_cluster import check_cluster_id, check_usable
 from reconciler.plan.plan_file import SavedPlan
 from reconciler.plan.review import restrict_to
 from reconciler.plan.targets import matches
@@ -76,13 +77,11 @@ class Run(AbstractContextManager["Run"]):
         cluster = self.manifests.cluster
         self.progress(f"connecting to {cluster.metadata.name}")
         session = KafkaSession.open(secrets.resolve(cluster, timeout_s=self.timeout_s))
-        if session.cluster_id != cluster.spec.cluster_id:
+        try:
+            check_cluster_id(cluster, session.cluster_id, f"the brokers at {session.connection.servers} are")
+        except WrongCluster:
             session.close()
-            raise WrongCluster(
-                f"Cluster/{cluster.metadata.name} names cluster id {cluster.spec.cluster_id}, the brokers at "
-                f"{session.connection.servers} are {session.cluster_id}: nothing was done; correct "
-                f"bootstrapServers or clusterId in {cluster.declared_at}"
-            )
+            raise
         return session
 
     def open_journal(self, *, commit: str | None = None) -> ActionJournal:
@@ -195,7 +194,7 @@ def apply(
     PlanUnusable for a release of manifests that the plan was not calculated from.
     """
     cluster, own = run.manifests.cluster, tuple(operations)
-    planned.check_usable(wall_clock_ms(), {f"{cluster.address} is": cluster.spec.cluster_id})
+    check_usable(planned, wall_clock_ms(), {f"{cluster.address} is": cluster.spec.cluster_id})
     if release:
         _check_release(planned, run)
     action_journal = run.open_journal(commit=planned.source.commit)
@@ -357,11 +356,8 @@ def journal_entries(run: Run, *, address: str | None = None) -> Iterator[Journal
 def plan_restore(run: Run, removal: Removal) -> RestorePlan:
     """Return which offsets of a removal may be written back now. Reads only. Raises WrongCluster."""
     cluster = run.manifests.cluster
-    if removal.cluster_id not in (None, cluster.spec.cluster_id):
-        raise WrongCluster(
-            f"the results are of cluster id {removal.cluster_id}, Cluster/{cluster.metadata.name} is "
-            f"{cluster.spec.cluster_id}: nothing was done; choose the right manifests or results"
-        )
+    if removal.cluster_id is not None:
+        check_cluster_id(cluster, removal.cluster_id, "the results are of")
     run.progress("checking the group and its partitions")
     return restore.plan(removal, KafkaGateway(run.session, cluster_id=cluster.spec.cluster_id))
 

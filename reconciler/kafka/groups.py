@@ -15,7 +15,8 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka.consumer_offsets import log_partition, read_commit_log
+from reconciler.kafka.consumer_offsets import read_commit_log
+from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.coordinators import (
     LOG_PARTITIONS,
     NAMELESS,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.group_listing import GroupListing
 from reconciler.kafka.groups import NO_COMMIT_YET
 from reconciler.kafka.silence import describe_silence

@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic, admin_client
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
-from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
 from tests import kafka_client
 from tests.command import command, environment, reconciler

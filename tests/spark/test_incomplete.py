@@ -20,7 +20,7 @@ from reconciler.companions.sandbox.security import Security
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import connect
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.offsets import OffsetsRequest
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.scan import select

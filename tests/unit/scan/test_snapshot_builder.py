@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.group_listing import GroupListing
 from reconciler.kafka.topics import RetentionFacts
 from reconciler.model.names import TopicPartition
