@@ -1,22 +1,23 @@
-"""Every row of the error table on the fake cluster: the outcome of each code, with and without
-effect. test_error_rows.py says which rows real brokers produce, and in which test.
-"""
+"""The error table: what each code means, and its outcome on the fake cluster, with and without effect."""
 
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError
 
 from reconciler.apply.context import Tuning
+from reconciler.kafka.gateway import error_name
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import ItemResult
-from reconciler.operations.attempt import ErrorMeaning, interpret
+from reconciler.operations.attempt import ErrorMeaning, ResponseAction, interpret
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from tests.fakes.cluster import FakeCluster, Fault
-from tests.fakes.error_table import Operation
+from tests.fakes.error_table import CODES, Operation, response
 from tests.fakes.runs import election, purge, removal, run
 
 AT = TopicPartition("orders", 0)
@@ -67,80 +68,182 @@ def outcome_of(
 
 RECORDS, GROUP, LEADER = Operation.DELETE_RECORDS, Operation.DELETE_GROUP, Operation.ELECT_LEADER
 
-NO_ANSWER = [
-    KafkaError._TIMED_OUT,
-    KafkaError._TIMED_OUT_QUEUE,
-    KafkaError._MSG_TIMED_OUT,
-    KafkaError._TRANSPORT,
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._RESOLVE,
-    KafkaError._DESTROY,
-    KafkaError._DESTROY_BROKER,
-    KafkaError._IN_PROGRESS,
-    KafkaError.NETWORK_EXCEPTION,
-    KafkaError.UNKNOWN,
-    -77_777,
+EVERY = tuple(Operation)
+APPLY = "kafka/test_apply.py::test_apply_does_what_was_planned_and_nothing_else"
+FAULTS = "kafka/test_gateway_faults.py::test_gateway_"
+ROWS = "kafka/test_apply_rows.py::test_"
+RIGHTS = "kafka/test_apply_rights.py::test_an_action_without_permission_fails_and_the_others_go_on"
+NO_LEADER = f"{FAULTS}no_leader_means_retry_and_elections_wait"
+SILENCE = (
+    "the client's words for silence that no test brings about on purpose; the fault suite kills and freezes brokers"
+)
+UNUSED = "the client refuses requests that the gateway never makes, or is of another version"
+CACHE = "the client's cache is behind for a moment"
+MOVES = "leaders, coordinators and controllers move within milliseconds: not to be met on purpose"
+RARE = "takes a broken disk, a quota, or more than 10,000 elections in one request"
+OTHER = "brokers of now answer requests by name, and group ids that a plan can hold are valid"
+
+TABLE: Sequence[tuple[Sequence[Operation], ErrorMeaning, Mapping[str, str]]] = [
+    (EVERY, ErrorMeaning.DONE, {"NONE": APPLY}),
+    ([GROUP], ErrorMeaning.ALREADY_DONE, {"GROUP_ID_NOT_FOUND": f"{ROWS}group_id_not_found_is_satisfied"}),
+    ([LEADER], ErrorMeaning.ALREADY_DONE, {"ELECTION_NOT_NEEDED": f"{ROWS}election_not_needed_is_satisfied"}),
+    ([RECORDS], ErrorMeaning.READ_BACK, {"_TIMED_OUT": f"{FAULTS}a_silent_leader_affects_only_its_partitions"}),
+    ([GROUP, LEADER], ErrorMeaning.READ_BACK, {"_TIMED_OUT": SILENCE}),
+    (
+        EVERY,
+        ErrorMeaning.READ_BACK,
+        dict.fromkeys(
+            [
+                "_TIMED_OUT_QUEUE",
+                "_MSG_TIMED_OUT",
+                "_TRANSPORT",
+                "_ALL_BROKERS_DOWN",
+                "_RESOLVE",
+                "_DESTROY",
+                "_DESTROY_BROKER",
+                "_IN_PROGRESS",
+                "NETWORK_EXCEPTION",
+                "UNKNOWN_SERVER_ERROR",
+            ],
+            SILENCE,
+        ),
+    ),
+    ([RECORDS], ErrorMeaning.READ_BACK, {"REQUEST_TIMED_OUT": f"{FAULTS}a_slow_follower_is_a_timeout_with_an_effect"}),
+    ([GROUP], ErrorMeaning.READ_BACK, {"REQUEST_TIMED_OUT": MOVES}),
+    (
+        EVERY,
+        ErrorMeaning.NOT_READY,
+        {"_UNKNOWN_PARTITION": CACHE, "_UNKNOWN_TOPIC": CACHE, "_UNKNOWN_BROKER": CACHE}
+        | {"THROTTLING_QUOTA_EXCEEDED": RARE},
+    ),
+    (
+        [RECORDS],
+        ErrorMeaning.NOT_READY,
+        {"_NOENT": "contract/test_gateway_contract.py::test_contract_a_read_creates_no_topic"}
+        | {"LEADER_NOT_AVAILABLE": NO_LEADER, "FENCED_LEADER_EPOCH": MOVES, "UNKNOWN_LEADER_EPOCH": MOVES},
+    ),
+    ([GROUP], ErrorMeaning.NOT_READY, {"_NOENT": CACHE, "COORDINATOR_LOAD_IN_PROGRESS": MOVES}),
+    ([LEADER], ErrorMeaning.NOT_READY, {"_NOENT": CACHE, "LEADER_NOT_AVAILABLE": MOVES}),
+    (
+        [RECORDS],
+        ErrorMeaning.RETRY,
+        {"NOT_LEADER_OR_FOLLOWER": MOVES, "BROKER_NOT_AVAILABLE": MOVES, "REPLICA_NOT_AVAILABLE": MOVES}
+        | {"KAFKA_STORAGE_ERROR": RARE},
+    ),
+    ([GROUP], ErrorMeaning.RETRY, {"COORDINATOR_NOT_AVAILABLE": MOVES, "NOT_COORDINATOR": MOVES}),
+    (
+        [LEADER],
+        ErrorMeaning.RETRY,
+        {"NOT_CONTROLLER": MOVES, "REQUEST_TIMED_OUT": MOVES, "BROKER_NOT_AVAILABLE": MOVES},
+    ),
+    (
+        [RECORDS],
+        ErrorMeaning.STALE,
+        {"OFFSET_OUT_OF_RANGE": f"{ROWS}offset_out_of_range_is_stale", "UNKNOWN_TOPIC_ID": OTHER},
+    ),
+    ([RECORDS], ErrorMeaning.GONE, {"UNKNOWN_TOPIC_OR_PARTITION": f"{ROWS}a_deleted_topic_is_stale"}),
+    ([GROUP], ErrorMeaning.STALE, {"NON_EMPTY_GROUP": f"{ROWS}non_empty_group_is_stale"}),
+    (
+        [LEADER],
+        ErrorMeaning.STALE,
+        {"UNKNOWN_TOPIC_OR_PARTITION": f"{ROWS}a_deleted_topic_is_stale", "UNKNOWN_TOPIC_ID": OTHER},
+    ),
+    (EVERY, ErrorMeaning.REFUSED, {"_INVALID_ARG": UNUSED, "_UNSUPPORTED_FEATURE": UNUSED, "_NOT_IMPLEMENTED": UNUSED}),
+    (
+        [RECORDS],
+        ErrorMeaning.REFUSED,
+        {"POLICY_VIOLATION": f"{ROWS}policy_violation_is_failed", "TOPIC_AUTHORIZATION_FAILED": RIGHTS}
+        | {"INVALID_TOPIC_EXCEPTION": f"{ROWS}invalid_topic_is_failed"},
+    ),
+    ([GROUP], ErrorMeaning.REFUSED, {"INVALID_GROUP_ID": OTHER, "GROUP_AUTHORIZATION_FAILED": RIGHTS}),
+    ([LEADER], ErrorMeaning.REFUSED, {"CLUSTER_AUTHORIZATION_FAILED": RIGHTS}),
+    (
+        [LEADER],
+        ErrorMeaning.WAITING,
+        {"PREFERRED_LEADER_NOT_AVAILABLE": f"{ROWS}preferred_leader_not_available_waits"}
+        | {"ELIGIBLE_LEADERS_NOT_AVAILABLE": NO_LEADER},
+    ),
+    ([LEADER], ErrorMeaning.HALVE, {"POLICY_VIOLATION": RARE}),
 ]
-NO_LEADER = [
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._NOENT,
-    KafkaError._UNKNOWN_BROKER,
-]
-NOT_SENT = [KafkaError._INVALID_ARG, KafkaError._UNSUPPORTED_FEATURE, KafkaError._NOT_IMPLEMENTED]
-READ_BACK = [
-    *((operation, code) for operation in Operation for code in NO_ANSWER),
-    (RECORDS, KafkaError.REQUEST_TIMED_OUT),
-    (GROUP, KafkaError.REQUEST_TIMED_OUT),
-]
-RETRY = [
-    (RECORDS, KafkaError.LEADER_NOT_AVAILABLE),
-    (RECORDS, KafkaError.NOT_LEADER_FOR_PARTITION),
-    (RECORDS, KafkaError.KAFKA_STORAGE_ERROR),
-    (RECORDS, KafkaError.FENCED_LEADER_EPOCH),
-    (RECORDS, KafkaError.UNKNOWN_LEADER_EPOCH),
-    (RECORDS, KafkaError.BROKER_NOT_AVAILABLE),
-    (RECORDS, KafkaError.REPLICA_NOT_AVAILABLE),
-    (LEADER, KafkaError.BROKER_NOT_AVAILABLE),
-    *((operation, KafkaError.THROTTLING_QUOTA_EXCEEDED) for operation in Operation),
-    *((operation, code) for operation in Operation for code in NO_LEADER),
-    (GROUP, KafkaError.COORDINATOR_NOT_AVAILABLE),
-    (GROUP, KafkaError.COORDINATOR_LOAD_IN_PROGRESS),
-    (GROUP, KafkaError.NOT_COORDINATOR),
-    (LEADER, KafkaError.NOT_CONTROLLER),
-    (LEADER, KafkaError.LEADER_NOT_AVAILABLE),
-    (LEADER, KafkaError.REQUEST_TIMED_OUT),
-]
-STALE = [
-    (RECORDS, KafkaError.OFFSET_OUT_OF_RANGE),
-    (RECORDS, KafkaError.UNKNOWN_TOPIC_OR_PART),
-    (GROUP, KafkaError.NON_EMPTY_GROUP),
-    (RECORDS, KafkaError.UNKNOWN_TOPIC_ID),
-    (LEADER, KafkaError.UNKNOWN_TOPIC_OR_PART),
-    (LEADER, KafkaError.UNKNOWN_TOPIC_ID),
-]
-FAILED = [
-    *((operation, code) for operation in Operation for code in NOT_SENT),
-    (RECORDS, KafkaError.POLICY_VIOLATION),
-    (RECORDS, KafkaError.TOPIC_AUTHORIZATION_FAILED),
-    (RECORDS, KafkaError.TOPIC_EXCEPTION),
-    (RECORDS, KafkaError.INVALID_REQUEST),
-    (GROUP, KafkaError.INVALID_GROUP_ID),
-    (GROUP, KafkaError.GROUP_AUTHORIZATION_FAILED),
-    (GROUP, KafkaError.INVALID_REQUEST),
-    (LEADER, KafkaError.CLUSTER_AUTHORIZATION_FAILED),
-    (LEADER, KafkaError.INVALID_REQUEST),
-    (LEADER, KafkaError.POLICY_VIOLATION),
-]
-DONE = [
-    *((operation, KafkaError.NO_ERROR) for operation in Operation),
-    (GROUP, KafkaError.GROUP_ID_NOT_FOUND),
-    (LEADER, KafkaError.ELECTION_NOT_NEEDED),
-]
-WAITING = [(LEADER, KafkaError.PREFERRED_LEADER_NOT_AVAILABLE), (LEADER, KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE)]
+"""What each code means for an operation, and the test on real brokers that provokes it, or why none does."""
+
+UNLISTED = (9_999, -9_999)
+CODE_OF = {error_name(code): code for code in CODES}
+MEANINGS = {
+    (operation, CODE_OF[name]): meaning
+    for operations, meaning, rows in TABLE
+    for operation in operations
+    for name in rows
+}
+WHERE = {
+    (operation, name): where
+    for operations, _, rows in TABLE
+    for operation in operations
+    for name, where in rows.items()
+}
 
 
-@pytest.mark.parametrize("operation", [operation for operation, code in DONE if code == KafkaError.NO_ERROR])
+def rows(*meanings: ErrorMeaning) -> list[tuple[Operation, int]]:
+    return [row for row, meaning in MEANINGS.items() if meaning in meanings]
+
+
+READ_BACK = [*rows(ErrorMeaning.READ_BACK), *((operation, -77_777) for operation in Operation)]
+RETRIED = [*READ_BACK, *rows(ErrorMeaning.RETRY, ErrorMeaning.NOT_READY)]
+REFUSED = [
+    *rows(ErrorMeaning.REFUSED, ErrorMeaning.HALVE),
+    *((operation, KafkaError.INVALID_REQUEST) for operation in Operation),
+]
+
+
+@pytest.mark.parametrize("operation", Operation)
+def test_codes_mean_what_the_table_says_and_no_other_is_optimistic(operation: Operation) -> None:
+    """Of all codes, only the listed ones prove "done" or "no effect".
+
+    Silence and the answers of a former leader, coordinator or controller prove nothing. An unlisted
+    code of the client is read back, one of a broker is a failure that may have had an effect.
+    """
+    for code in (*CODES, *UNLISTED):
+        unlisted = ErrorMeaning.READ_BACK if code < 0 else ErrorMeaning.FAILED
+        answer = response(operation, code)
+        assert (answer.answer, answer.no_effect) == MEANINGS.get((operation, code), unlisted).value, error_name(code)
+
+
+@pytest.mark.parametrize("operation", Operation)
+def test_codes_of_authorization_name_the_right(operation: Operation) -> None:
+    """Every authorization error names the right that the request needs, and the command that prints the grants."""
+    right = {RECORDS: "DELETE on the topic", GROUP: "DELETE on the group", LEADER: "ALTER on the cluster"}[operation]
+    codes = [code for code in CODES if error_name(code).endswith("AUTHORIZATION_FAILED")]
+    assert len(codes) >= 5
+    for code in codes:
+        answer = response(operation, code, "denied")
+        assert answer.answer is ResponseAction.FAILED
+        for text in ("a right is missing (denied)", right, "doctor --acls"):
+            assert text in answer.text, error_name(code)
+
+
+@pytest.mark.parametrize(("operation", "name"), WHERE)
+def test_every_row_has_a_test_on_real_brokers_or_a_reason(operation: Operation, name: str) -> None:
+    """A row that names a test that does not exist fails."""
+    where = WHERE[operation, name]
+    file, separator, test = where.partition("::")
+    if not separator:
+        assert where in (SILENCE, UNUSED, CACHE, MOVES, RARE, OTHER)
+        return
+    text = (Path(__file__).parents[2] / file).read_text(encoding="utf-8")
+    assert re.search(rf"^def {re.escape(test)}\(", text, re.MULTILINE), where
+
+
+def test_codes_have_kafkas_names() -> None:
+    """Kafka's name replaces an old name of the library."""
+    assert error_name(0) == "NONE"
+    assert error_name(KafkaError.NOT_LEADER_FOR_PARTITION) == "NOT_LEADER_OR_FOLLOWER"
+    assert error_name(KafkaError.UNKNOWN_TOPIC_OR_PART) == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert error_name(KafkaError.TOPIC_EXCEPTION) == "INVALID_TOPIC_EXCEPTION"
+    assert error_name(KafkaError._TIMED_OUT) == "_TIMED_OUT"
+    assert error_name(KafkaError.NON_EMPTY_GROUP) == "NON_EMPTY_GROUP"
+
+
+@pytest.mark.parametrize("operation", Operation)
 def test_none_is_applied_and_read_back(tmp_path: Path, operation: Operation) -> None:
     """NONE with a visible effect is applied after one request."""
     fake = cluster()
@@ -158,7 +261,7 @@ def test_none_without_effect_is_not_believed(tmp_path: Path, operation: Operatio
     assert not has_effect_on(fake, operation)
 
 
-@pytest.mark.parametrize(("operation", "code"), [row for row in DONE if row[1] != KafkaError.NO_ERROR])
+@pytest.mark.parametrize(("operation", "code"), rows(ErrorMeaning.ALREADY_DONE))
 def test_an_effect_of_another_client_is_satisfied(tmp_path: Path, operation: Operation, code: int) -> None:
     """Another client makes the change between check and request: satisfied, not applied."""
     fake = cluster()
@@ -170,11 +273,7 @@ def test_an_effect_of_another_client_is_satisfied(tmp_path: Path, operation: Ope
 
     fake.on_request = make_change
     outcome = run(fake, [planned_action], tmp_path).only
-    assert (outcome.status, outcome.code) == (
-        Status.SATISFIED,
-        {GROUP: "GROUP_ID_NOT_FOUND", LEADER: "ELECTION_NOT_NEEDED"}[operation],
-    )
-    assert code in (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.ELECTION_NOT_NEEDED)
+    assert (outcome.status, outcome.code) == (Status.SATISFIED, error_name(code))
 
 
 def test_records_below_the_log_start_are_satisfied(tmp_path: Path) -> None:
@@ -241,7 +340,7 @@ def test_the_log_of_another_leader_proves_nothing(tmp_path: Path, code: int) -> 
     assert (outcome.possible, outcome.removed_max) == (False, 0), "the leader that answered shows what it did"
 
 
-@pytest.mark.parametrize(("operation", "code"), [*READ_BACK, *RETRY])
+@pytest.mark.parametrize(("operation", "code"), RETRIED)
 def test_temporary_errors_are_retried(tmp_path: Path, operation: Operation, code: int) -> None:
     """After two temporary errors the third request is applied; each retry reads the metadata again."""
     outcome, fake = outcome_of(tmp_path, operation, code, times=2)
@@ -249,7 +348,7 @@ def test_temporary_errors_are_retried(tmp_path: Path, operation: Operation, code
     assert fake.refreshes == 2
 
 
-@pytest.mark.parametrize(("operation", "code"), [*READ_BACK, *RETRY])
+@pytest.mark.parametrize(("operation", "code"), RETRIED)
 def test_permanent_errors_fail_after_bounded_attempts(tmp_path: Path, operation: Operation, code: int) -> None:
     """If the error stays, the outcome is failed with its code, after a bounded number of requests."""
     outcome, fake = outcome_of(tmp_path, operation, code)
@@ -260,7 +359,7 @@ def test_permanent_errors_fail_after_bounded_attempts(tmp_path: Path, operation:
     assert not has_effect_on(fake, operation)
 
 
-@pytest.mark.parametrize(("operation", "code"), STALE)
+@pytest.mark.parametrize(("operation", "code"), rows(ErrorMeaning.STALE, ErrorMeaning.GONE))
 def test_changed_subjects_are_stale_at_once(tmp_path: Path, operation: Operation, code: int) -> None:
     """The broker says that the subject changed: stale after one request, without effect."""
     outcome, fake = outcome_of(tmp_path, operation, code)
@@ -268,7 +367,7 @@ def test_changed_subjects_are_stale_at_once(tmp_path: Path, operation: Operation
     assert len(fake.requests) == 1
 
 
-@pytest.mark.parametrize(("operation", "code"), FAILED)
+@pytest.mark.parametrize(("operation", "code"), REFUSED)
 def test_refusals_are_failed_at_once(tmp_path: Path, operation: Operation, code: int) -> None:
     """A refusal is not retried."""
     outcome, fake = outcome_of(tmp_path, operation, code)
@@ -276,7 +375,7 @@ def test_refusals_are_failed_at_once(tmp_path: Path, operation: Operation, code:
     assert len(fake.requests) == 1
 
 
-@pytest.mark.parametrize(("operation", "code"), WAITING)
+@pytest.mark.parametrize(("operation", "code"), rows(ErrorMeaning.WAITING))
 def test_an_unavailable_replica_is_waited_for(tmp_path: Path, operation: Operation, code: int) -> None:
     """If the preferred leader is not available yet, the action is waiting, not failed."""
     outcome, _ = outcome_of(tmp_path, operation, code)
