@@ -24,7 +24,7 @@ from reconciler.model.snapshot import (
 )
 from reconciler.scan import snapshot_builder
 from reconciler.scan.chunks import PartitionRequest
-from reconciler.scan.rows import Origin, PartitionRow, Position, Row, Rows, combine
+from reconciler.scan.rows import CommitOrigin, PartitionRow, Position, Row, Rows, combine
 from reconciler.scan.snapshot_builder import CommitLog
 from reconciler.scan.task_rows import SCHEMAS, Answer, decode, encode
 from tests.unit.scan.listings import groups, partition, topic, topics, unknown_topic
@@ -161,7 +161,7 @@ def readers_row(
 ) -> Row:
     return partition_row(
         readers=[Position(*reader) for reader in readers],
-        origins=[Origin(*origin) for origin in origins],
+        origins=[CommitOrigin(*origin) for origin in origins],
         **more,
     )
 
