@@ -15,14 +15,7 @@ from reconciler.model.block_reason import SILENT, BlockReason, contradiction, un
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Decision, Satisfied, Waiting
 from reconciler.model.scan_request import ScanRequest, TopicRequest
-from reconciler.model.snapshot import (
-    NOT_ASKED,
-    ClusterSnapshot,
-    KeptForever,
-    PartitionFacts,
-    TopicFacts,
-    Unknown,
-)
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, KeptForever, PartitionFacts, TopicFacts, Unknown
 from reconciler.operations import Operation, checks
 from reconciler.operations.delete_records import (
     DeleteRecords,

@@ -130,9 +130,7 @@ class JvmGateway:
         self._info = folder / _INFO_FILE
         self._properties = folder / _PROPERTIES_FILE
         self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            env={**environment, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._info)},
+            command, stdin=subprocess.PIPE, env={**environment, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._info)}
         )
 
     def connect(self) -> None:

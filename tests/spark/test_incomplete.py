@@ -44,11 +44,7 @@ FROZEN = 2
 NEEDS = ScanRequest(
     topics=(
         TopicRequest(
-            topics=(Selector("spread"),),
-            offsets=True,
-            instants_ms=(0,),
-            readers=True,
-            named_groups=frozenset({"g0"}),
+            topics=(Selector("spread"),), offsets=True, instants_ms=(0,), readers=True, named_groups=frozenset({"g0"})
         ),
     ),
     groups=(GroupRequest(groups=(Selector("g*"),), activity=True),),

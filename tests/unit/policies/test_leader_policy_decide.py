@@ -211,10 +211,7 @@ def test_a_partition_with_a_leader_needs_no_unclean_election() -> None:
     assert decide_leader(partition(leader=3, in_sync=(3,)), unclean=True) == Satisfied(ADDRESS)
 
 
-@pytest.mark.parametrize(
-    ("in_sync", "brokers", "fact"),
-    [((2,), (1, 2), "broker 2"), ((2,), (4,), "no replica")],
-)
+@pytest.mark.parametrize(("in_sync", "brokers", "fact"), [((2,), (1, 2), "broker 2"), ((2,), (4,), "no replica")])
 def test_an_unclean_election_waits_if_it_is_unnecessary_or_impossible(
     in_sync: tuple[int, ...], brokers: tuple[int, ...], fact: str
 ) -> None:

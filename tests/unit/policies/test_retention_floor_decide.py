@@ -739,11 +739,7 @@ def test_one_named_group_without_a_position_blocks_all() -> None:
 
 def test_an_unnamed_group_also_limits_the_floor() -> None:
     """unreadBy answers for the named groups only."""
-    facts = (
-        old(readers=(reader("billing", 60), reader("other", 3))),
-        group("billing"),
-        group("other"),
-    )
+    facts = (old(readers=(reader("billing", 60), reader("other", 3))), group("billing"), group("other"))
     assert blocked({"unreadBy": ["billing"]}, *facts).code == "B204"
 
 
