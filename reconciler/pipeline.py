@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TypeVar
 
 from reconciler import __version__
 from reconciler.apply import restore, results
@@ -23,6 +22,7 @@ from reconciler.journal.journal import ActionJournal
 from reconciler.journal.release import Approval, ci_run, manifests_hash
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.journal_topic import JournalTopic, check_stamps
+from reconciler.kafka.records import decide_with_lookups
 from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import git, secrets
 from reconciler.manifest.files import ClusterManifests
@@ -39,11 +39,8 @@ from reconciler.plan.expiry_and_cluster import check_cluster_id, check_usable
 from reconciler.plan.plan_file import SavedPlan
 from reconciler.plan.review import restrict_to
 from reconciler.plan.targets import matches
-from reconciler.scan import check_packages
-from reconciler.scan.engine_choice import Engine, EngineName
+from reconciler.scan.engine_choice import Engine, EngineName, check_packages
 from reconciler.text.formatting import count
-
-T = TypeVar("T")
 
 
 @dataclass(kw_only=True)
@@ -159,7 +156,7 @@ def plan(
         )
         return planned, planner.asked_lookups(planned.decisions)
 
-    planned, snapshot = _look_up(run, snapshot, decide)
+    planned, snapshot = decide_with_lookups(run.session, snapshot, decide, run.progress)
     if modes == planner.ALL_MODES:  # a plan that no one reviews says nothing of later runs
         changes = () if manifests.base is None else rules.rule_changes(manifests.rules, manifests.base)
         continuous = rules.continuous_policies(manifests.rules, manifests.base)
@@ -276,7 +273,8 @@ def _decide_again(
         checked = recheck.recheck(needed, manifests.cluster, manifests.policies, manifests.waivers, snapshot)
         return checked, checked.asked
 
-    return _look_up(run, _scan(run, request, engine, now_ms, action_journal), decide)
+    snapshot = _scan(run, request, engine, now_ms, action_journal)
+    return decide_with_lookups(run.session, snapshot, decide, run.progress)
 
 
 def _close_intents(ended: Sequence[Outcome], context: ApplyContext) -> None:
@@ -410,14 +408,6 @@ def _scan(
             engine=engine,
             progress=run.progress,
         )
-
-
-def _look_up(
-    run: Run, snapshot: ClusterSnapshot, decide: Callable[[ClusterSnapshot], tuple[T, Lookups]]
-) -> tuple[T, ClusterSnapshot]:
-    from reconciler.scan import scan
-
-    return scan.decide_with_lookups(run.session, snapshot, decide, run.progress)
 
 
 def _last_purges(

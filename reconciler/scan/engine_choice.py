@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -18,6 +19,7 @@ from reconciler.scan.java import find_java
 if TYPE_CHECKING:
     from reconciler.scan.chunks import Chunk
 
+_PACKAGES = ("pandas", "pyarrow", "pyspark")
 _INLINE_MAX_S = 10.0
 """Up to which sum of `Chunk.seconds`, which is five times what is measured, `auto` takes `inline`."""
 _PUBLIC_PARAMETERS = frozenset({"use_ssl", "user_id", "user_agent", "session_id", "grpc_max_message_size"})
@@ -60,6 +62,16 @@ class Engine:
         """What may be a secret in addresses and properties, and what messages show instead."""
         properties = {value: f"({name})" for name, value in self.conf.items() if _SECRET_PROPERTY.search(name)}
         return properties | _secrets(self.remote or "") | _secrets(self.master)
+
+
+def check_packages() -> None:
+    """Raise ScanFailed if this installation lacks a package of the extra `scan`."""
+    missing = [name for name in _PACKAGES if find_spec(name) is None]
+    if missing:
+        raise ScanFailed(
+            f"a scan needs {', '.join(missing)}, and this installation has only the packages of `validate`: install the "
+            "program with its extra `scan` (docs/getting-started.md); in the GitHub action, leave `scan: false` out"
+        )
 
 
 def starts_spark_first(request: ScanRequest, engine: Engine) -> bool:

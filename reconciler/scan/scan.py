@@ -5,16 +5,13 @@ This process lists topics and groups while Spark starts. Tasks read the other fa
 
 import logging
 import time
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from reconciler.kafka import futures
 from reconciler.kafka.group_listing import GroupListing, list_groups, with_members
 from reconciler.kafka.offsets import read_ends, read_stable_ends, read_watermarks, requests_by_leader
-from reconciler.kafka.records import look_up
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.silence import silent_brokers
 from reconciler.kafka.topics import (
@@ -32,10 +29,7 @@ from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
     NOT_ASKED,
     ClusterSnapshot,
-    Lookups,
     PartitionFacts,
-    RecordLookup,
-    RecordStamp,
     Unknown,
 )
 from reconciler.scan import read_chunks, select, snapshot_builder
@@ -45,9 +39,6 @@ from reconciler.scan.rows import Rows, combine, compare_in_tasks
 from reconciler.scan.select import PartitionRequest
 from reconciler.scan.snapshot_builder import CommitLog
 from reconciler.scan.task_rows import Answer, ScanTask
-from reconciler.text.formatting import count
-
-T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 
@@ -250,29 +241,6 @@ def _snapshot(
         readers_incomplete=snapshot_builder.readers_incomplete(request, listings.groups, rows, log),
         cluster_records=snapshot_builder.cluster_records(request, topics.values()),
     )
-
-
-def decide_with_lookups(
-    session: KafkaSession,
-    snapshot: ClusterSnapshot,
-    decide: Callable[[ClusterSnapshot], tuple[T, Lookups]],
-    progress: Progress,
-) -> tuple[T, ClusterSnapshot]:
-    """Decide, and again with answers while decisions ask about records. Returns what they rest on, too.
-
-    Ends, because no lookup is asked twice. In this process: decisions ask about few records.
-    """
-    decided, asked = decide(snapshot)
-    while asked:
-        progress(f"looking up records of {count(len(asked), 'partition')}")
-        answers: defaultdict[TopicPartition, dict[RecordLookup, RecordStamp | Unknown | None]] = defaultdict(dict)
-        for (partition, lookup), answer in look_up(session, asked, snapshot.partitions).items():
-            answers[partition][lookup] = answer
-        facts = {name: snapshot.partitions[name] for name in answers}
-        answered = {name: replace(of, lookups={**of.lookups, **answers[name]}) for name, of in facts.items()}
-        snapshot = replace(snapshot, partitions={**snapshot.partitions, **answered})
-        decided, asked = decide(snapshot)
-    return decided, snapshot
 
 
 def refresh_watermarks(

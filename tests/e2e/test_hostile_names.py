@@ -15,7 +15,6 @@ from uuid import uuid4
 
 import pyarrow.dataset
 import pytest
-from tests.unit.report.test_html import read
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
@@ -26,6 +25,7 @@ from tests.build import head, write_manifests
 from tests.command import output
 from tests.e2e.raw_groups import commit, delete
 from tests.strategies.plans import LONG, NASTY
+from tests.unit.companions.html.test_html import read
 from tests.unit.report.test_renderers_are_harmless import assert_harmless_markdown
 
 pytestmark = pytest.mark.brokers
