@@ -29,7 +29,7 @@ from bench.processes import memory_mib, run_module
 from bench.scan_cluster import DAY_MS, RECORDS_PER_PARTITION, group_name, topic_name
 from bench.scan_rows import MANIFESTS
 from bench.sizes import FULL, QUICK
-from reconciler.kafka import records
+from reconciler import pipeline
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.group_listing import GroupListing
@@ -237,7 +237,7 @@ def measure(partitions: int, groups: int, commits: int) -> dict[str, Any]:
         manifests.write_text(MANIFESTS % {"cluster_id": CLUSTER_ID, "servers": "127.0.0.1:9"}, encoding="utf-8")
         for name in ("list_topics", "describe_topics", "list_groups", "retention_facts", "read_ends"):
             stack.enter_context(patch.object(scan_module, name, steps.without(getattr(cluster, name))))
-        stack.enter_context(patch.object(records, "look_up", steps.without(cluster.look_up)))
+        stack.enter_context(patch.object(pipeline, "look_up", steps.without(cluster.look_up)))
         for name in ("read_offsets", "read_consumption", "read_commit_log"):
             stack.enter_context(patch.object(task_rows, name, getattr(cluster, name)))
         stack.enter_context(patch.object(read_chunks, "read", partial(_read, steps, sizes)))
@@ -265,7 +265,7 @@ def _plan_and_recheck(steps: Steps, manifests: ClusterManifests, path: Path) -> 
         )
         return planned, planner.asked_lookups(planned.decisions)
 
-    planned, snapshot = records.decide_with_lookups(_session(), snapshot, plan, lambda *_step: None)
+    planned, snapshot = pipeline.decide_with_lookups(_session(), snapshot, plan, lambda *_step: None)
     del snapshot
     steps.mark("plan file")
     plan_file.write(planned, path)
@@ -281,7 +281,7 @@ def _plan_and_recheck(steps: Steps, manifests: ClusterManifests, path: Path) -> 
         checked = recheck.recheck(planned, manifests.cluster, manifests.policies, manifests.waivers, snapshot)
         return checked, checked.asked
 
-    checked, _snapshot = records.decide_with_lookups(_session(), snapshot, check, lambda *_step: None)
+    checked, _snapshot = pipeline.decide_with_lookups(_session(), snapshot, check, lambda *_step: None)
     steps.mark("")
     return {"decisions": len(planned.decisions), "actions": len(planned.actions), "rechecked": len(checked.remaining)}
 

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TypeVar
 
 from reconciler import __version__
 from reconciler.apply import restore, results
@@ -22,7 +23,7 @@ from reconciler.journal.journal import ActionJournal
 from reconciler.journal.release import Approval, ci_run, manifests_hash
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.journal_topic import JournalTopic, check_stamps
-from reconciler.kafka.records import decide_with_lookups
+from reconciler.kafka.records import look_up
 from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import git, secrets
 from reconciler.manifest.files import ClusterManifests
@@ -41,6 +42,8 @@ from reconciler.plan.review import restrict_to
 from reconciler.plan.targets import matches
 from reconciler.scan.engine_choice import Engine, EngineName, check_packages
 from reconciler.text.formatting import count
+
+T = TypeVar("T")
 
 
 @dataclass(kw_only=True)
@@ -408,6 +411,28 @@ def _scan(
             engine=engine,
             progress=run.progress,
         )
+
+
+def decide_with_lookups(
+    session: KafkaSession,
+    snapshot: ClusterSnapshot,
+    decide: Callable[[ClusterSnapshot], tuple[T, Lookups]],
+    progress: Progress,
+) -> tuple[T, ClusterSnapshot]:
+    """Decide, and again with answers while decisions ask about records. Returns what they rest on, too.
+
+    Ends, because no lookup is asked twice. In this process: decisions ask about few records.
+    """
+    decided, asked = decide(snapshot)
+    while asked:
+        progress(f"looking up records of {count(len(asked), 'partition')}")
+        partitions = dict(snapshot.partitions)
+        for (partition, lookup), answer in look_up(session, asked, snapshot.partitions).items():
+            facts = partitions[partition]
+            partitions[partition] = replace(facts, lookups={**facts.lookups, lookup: answer})
+        snapshot = replace(snapshot, partitions=partitions)
+        decided, asked = decide(snapshot)
+    return decided, snapshot
 
 
 def _last_purges(

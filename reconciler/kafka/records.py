@@ -4,13 +4,10 @@ Decided here: when a range of offsets counts as read: up to its end, or not at a
 records are found without reading what lies between them.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import replace
 from itertools import groupby
 from operator import methodcaller
-from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as ClientPartition
@@ -20,20 +17,7 @@ from reconciler.kafka.futures import Deadline, cause_of, reason_of
 from reconciler.kafka.offsets import Watermarks, find_by_time
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
-from reconciler.model.progress import Progress
-from reconciler.model.snapshot import (
-    Cause,
-    ClusterSnapshot,
-    LookupKind,
-    Lookups,
-    PartitionFacts,
-    RecordLookup,
-    RecordStamp,
-    Unknown,
-)
-from reconciler.text.formatting import count
-
-T = TypeVar("T")
+from reconciler.model.snapshot import Cause, LookupKind, PartitionFacts, RecordLookup, RecordStamp, Unknown
 
 _BATCH = 10_000
 _SLICE_S = 0.05
@@ -148,29 +132,6 @@ def look_up(
             if last is not None or ranges[partition][0] == lookup.start:
                 found[partition, lookup] = last
     return {pair: found[pair] for pair in pairs}
-
-
-def decide_with_lookups(
-    session: KafkaSession,
-    snapshot: ClusterSnapshot,
-    decide: Callable[[ClusterSnapshot], tuple[T, Lookups]],
-    progress: Progress,
-) -> tuple[T, ClusterSnapshot]:
-    """Decide, and again with answers while decisions ask about records. Returns what they rest on, too.
-
-    Ends, because no lookup is asked twice. In this process: decisions ask about few records.
-    """
-    decided, asked = decide(snapshot)
-    while asked:
-        progress(f"looking up records of {count(len(asked), 'partition')}")
-        answers: defaultdict[TopicPartition, dict[RecordLookup, RecordStamp | Unknown | None]] = defaultdict(dict)
-        for (partition, lookup), answer in look_up(session, asked, snapshot.partitions).items():
-            answers[partition][lookup] = answer
-        facts = {name: snapshot.partitions[name] for name in answers}
-        answered = {name: replace(of, lookups={**of.lookups, **answers[name]}) for name, of in facts.items()}
-        snapshot = replace(snapshot, partitions={**snapshot.partitions, **answered})
-        decided, asked = decide(snapshot)
-    return decided, snapshot
 
 
 def _find(session: KafkaSession, ranges: Ranges, *, all_of: int) -> dict[TopicPartition, tuple[Answer, Answer]]:

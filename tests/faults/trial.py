@@ -29,7 +29,6 @@ from reconciler.errors import ReconcilerError
 from reconciler.journal.entry import create, dump_batch
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
-from reconciler.kafka import records
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
@@ -154,7 +153,7 @@ class _Driver:
             checked = recheck.recheck(plan, manifests.cluster, manifests.policies, manifests.waivers, snapshot)
             return checked, checked.asked
 
-        return records.decide_with_lookups(session, snapshot, decide, lambda *_step: None)[0]
+        return pipeline.decide_with_lookups(session, snapshot, decide, lambda *_step: None)[0]
 
     def send(self, actions: Sequence[Action], digest: str, stop: Callable[[], bool]) -> Iterator[Outcome]:
         gateway = KafkaGateway(KafkaSession(self.connection))
