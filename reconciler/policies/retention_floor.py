@@ -90,11 +90,6 @@ class Keep(ManifestModel):
         description="Records that one of these groups has not read: those from its committed offset on.",
     )
 
-    @property
-    def has_times(self) -> bool:
-        """Whether a rule is about timestamps."""
-        return self.newer_than is not None or self.since is not None
-
     def _issues(self) -> Iterator[ValidationIssue]:
         if all(rule is None for name, rule in self if name != "topic_id"):
             hint = f"say what stays: {', '.join(_RULES)}"
@@ -348,7 +343,8 @@ class FloorEvaluator:
             pinned = f"the manifest's offsets are for {keep.topic_id}"
             raise BlockReason("B209", f"{partition.topic} has topic id {observed.topic_id}, {pinned}")
         from_offset = None if keep.from_offset is None else keep.from_offset[partition.partition]
-        may_be_held = observed.high_watermark > end and keep.has_times and keep.unread_by is None
+        has_times = keep.newer_than is not None or keep.since is not None
+        may_be_held = observed.high_watermark > end and has_times and keep.unread_by is None
         if end <= log_start and not may_be_held and (from_offset is None or from_offset <= end):
             return Satisfied(address, f"the log starts at {log_start}, and what is committed ends at {end}")
         rules = list(self._rules(facts, observed))
