@@ -287,19 +287,14 @@ def _close_intents(ended: Sequence[Outcome], context: ApplyContext) -> None:
 
 
 def _send(actions: Sequence[Action], planned: Plan, run: Run, context: ApplyContext) -> Iterator[Outcome]:
-    """Yield one outcome for each action that is sent, with what it does less than the saved plan."""
-    saved = {action.address: action for action in planned.actions}
+    """Yield one outcome for each action, with what the plan asked for where less was sent."""
+    saved = {action.address: action.request() for action in planned.actions}
     if actions:
         run.progress(f"sending requests for {count(len(actions), 'action')}")
     for outcome in run.note_purges(send_actions(actions, context)):
-        yield _with_difference(outcome, saved[outcome.action.address])
-
-
-def _with_difference(outcome: Outcome, saved: Action) -> Outcome:
-    """Return the outcome, with what the plan asked for where the manifests and facts of now ask for less."""
-    sent, planned = outcome.action.request(), saved.request()
-    less = [f"{name} {value}, {planned[name]} in the plan" for name, value in sent.items() if value != planned[name]]
-    return replace(outcome, detail="; ".join([outcome.detail, *less])) if less else outcome
+        asked, sent = saved[outcome.action.address], outcome.action.request()
+        less = [f"{name} {value}, {asked[name]} in the plan" for name, value in sent.items() if value != asked[name]]
+        yield replace(outcome, detail="; ".join([outcome.detail, *less])) if less else outcome
 
 
 def _rechecked_part(planned: Plan, operations: tuple[type[Operation], ...]) -> Plan:
