@@ -54,7 +54,10 @@ class Selector:
 
     def matches(self, name: str) -> bool:
         """Whether the selector selects `name`."""
-        return self.name == name if self._pattern is None else self._pattern.fullmatch(name) is not None
+        if self._pattern is None:
+            return self.name == name
+        # RE2's wrapper counts the characters of a text, which takes thrice as long as the matching of bytes.
+        return self._pattern.fullmatch(name if isinstance(self._pattern, re.Pattern) else name.encode()) is not None
 
 
 def _compile_regex(pattern: str) -> Any:
