@@ -16,7 +16,7 @@ from reconciler.model.progress import Progress
 from reconciler.model.snapshot import Consumers, GroupFacts, GroupState, GroupType, Unknown
 from reconciler.operations import Operation
 from reconciler.operations.attempt import Attempt
-from reconciler.operations.base import Subject
+from reconciler.operations.sendable import Subject
 from reconciler.text.formatting import approximate_duration, format_duration, format_instant
 
 _LOG = logging.getLogger(__name__)

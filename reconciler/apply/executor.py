@@ -15,7 +15,8 @@ from reconciler.apply.context import ApplyContext
 from reconciler.model.action import Action
 from reconciler.model.outcome import Outcome, Status
 from reconciler.operations import OPERATIONS, Operation
-from reconciler.operations.attempt import Attempt, ResponseAction, StepResult
+from reconciler.operations.attempt import Attempt, StepResult
+from reconciler.operations.error_meanings import ResponseAction
 from reconciler.operations.observation import Observation, RecheckFailure
 
 _CUT_SHORT = "the run ends in the middle: nothing more is sent"

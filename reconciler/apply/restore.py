@@ -16,14 +16,14 @@ from reconciler.apply import results
 from reconciler.errors import JournalUnavailable, PlanUnusable
 from reconciler.journal.entry import Event, parse
 from reconciler.model.action import Action, Mode
-from reconciler.model.block_reason import BlockReason
+from reconciler.model.block_reason import BlockReason, known
 from reconciler.model.names import NOWHERE, Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.snapshot import CommittedOffset, PartitionFacts, Unknown
 from reconciler.operations import DeleteGroup
-from reconciler.operations.checks import known, suggestion
 from reconciler.operations.observation import RecheckFailure
+from reconciler.operations.touchable import suggestion
 from reconciler.text.escape import display_name, quoted
 from reconciler.text.formatting import count, format_time
 from reconciler.text.validation import error_reason

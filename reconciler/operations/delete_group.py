@@ -9,17 +9,19 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
-from reconciler.model.block_reason import BlockReason, unknown_fact
+from reconciler.model.block_reason import BlockReason, known, unknown_fact
 from reconciler.model.bounds import EpochMs, Int32, Int64, NonEmpty
 from reconciler.model.description import Description, Fact, IdleGroup
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, GroupType, Unknown
-from reconciler.operations.attempt import Attempt, ErrorMeaning, ErrorTable, Response, ResponseAction, Right, StepResult
-from reconciler.operations.base import NO_LIMITS, Effect, Limit, LimitUsage, Operation, RunContext, beyond_review
-from reconciler.operations.checks import known, suggestion
+from reconciler.operations.attempt import Attempt, StepResult
+from reconciler.operations.base import NO_LIMITS, Limit, LimitUsage, Operation, beyond_review
+from reconciler.operations.error_meanings import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
 from reconciler.operations.observation import Observation, RecheckFailure
+from reconciler.operations.sendable import Effect, RunContext
+from reconciler.operations.touchable import suggestion
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import approximate_duration, count, format_duration, format_time
 from reconciler.text.phrase import escaped_name, name, sentence, strong

@@ -4,11 +4,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
+from reconciler.model.block_reason import known
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, PartitionFacts, Unknown
-from reconciler.operations.checks import GroupExcluder, UnknownConsumers, group_excluder, known, unknown_consumers
+from reconciler.operations.consumers import GroupExcluder, UnknownConsumers, group_excluder, unknown_consumers
 
 
 class RecheckFailure(Exception):

@@ -24,7 +24,7 @@ from reconciler.model.plan import (
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot, Lookups, RecordLookup
 from reconciler.operations import Operation
-from reconciler.operations.checks import Protection
+from reconciler.operations.touchable import Protection
 from reconciler.plan import limits
 from reconciler.plan.conflicts import ConflictIndex
 from reconciler.plan.targets import find_targets, restrict_request, with_parents

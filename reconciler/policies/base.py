@@ -12,14 +12,14 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 from pydantic.alias_generators import to_camel
 
 from reconciler.model.action import Mode
-from reconciler.model.block_reason import BlockReason
+from reconciler.model.block_reason import BlockReason, known
 from reconciler.model.names import NOWHERE, Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Decision
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.selector import Selector, SelectorSet, select
 from reconciler.model.snapshot import ClusterSnapshot, TopicFacts
 from reconciler.operations import Operation
-from reconciler.operations.checks import Protection, known, missing_partition
+from reconciler.operations.touchable import Protection, missing_partition
 from reconciler.policies.fields import LIST, Name
 from reconciler.policies.validation import FieldPath, ValidationIssue, raise_if_any
 

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from reconciler.kafka.gateway import error_name
-from reconciler.operations.attempt import ResponseAction
+from reconciler.operations.error_meanings import ResponseAction
 from tests.fakes.error_table import TABLE, Operation
 from tests.unit.apply import test_error_table as on_the_fake
 

@@ -11,10 +11,10 @@ from reconciler.apply.context import Tuning
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import ItemResult
-from reconciler.operations.attempt import ErrorMeaning, interpret
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
+from reconciler.operations.error_meanings import ErrorMeaning, interpret
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.error_table import Operation
 from tests.fakes.runs import election, purge, removal, run

@@ -1,0 +1,26 @@
+"""DeleteRecords: remove the records below an offset of one partition (KIP-107, API key 21).
+
+The offset is the plan's, absolute and frozen: nothing here can make it higher.
+"""
+
+from reconciler.operations.delete_records.deletion import (
+    TOPICS,
+    AcceptedLag,
+    LagPolicy,
+    ObservedPartition,
+    Preconditions,
+    observe_partition,
+)
+from reconciler.operations.delete_records.request_and_answer import DeleteRecords
+from reconciler.operations.delete_records.rule import purge_wait
+
+__all__ = [
+    "TOPICS",
+    "AcceptedLag",
+    "DeleteRecords",
+    "LagPolicy",
+    "ObservedPartition",
+    "Preconditions",
+    "observe_partition",
+    "purge_wait",
+]
