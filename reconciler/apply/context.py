@@ -4,19 +4,18 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from threading import Lock
+from threading import Event, Lock
 from typing import Any
 
 from reconciler.errors import JournalUnavailable
 from reconciler.journal.journal import ActionJournal
-from reconciler.model.names import Address
+from reconciler.model.action import Subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway
 from reconciler.model.progress import Progress
 from reconciler.model.snapshot import Consumers, GroupFacts, GroupState, GroupType, Unknown
-from reconciler.operations import Operation
 from reconciler.operations.attempt import Attempt
-from reconciler.operations.sendable import Subject
+from reconciler.operations.sendable import Sendable
 from reconciler.text.formatting import approximate_duration, format_duration, format_instant
 
 _LOG = logging.getLogger(__name__)
@@ -156,9 +155,14 @@ class ApplyContext:
     topics: set[str] = field(default_factory=set)
     """The topics that the run is about."""
     _consumers: _Consumers = field(default_factory=_Consumers)
-    _sent: dict[Address, bool] = field(default_factory=dict)
+    _sent: dict[Subject, bool] = field(default_factory=dict)
     """Attempts under way with their intent stored, and whether their request may have gone out."""
     _reasons: list[str] = field(default_factory=list)
+    _announced: Event = field(default_factory=Event)
+
+    @property
+    def has_sent(self) -> bool:
+        return self._announced.is_set()
 
     @property
     def effect_wait_ms(self) -> int:
@@ -221,7 +225,7 @@ class ApplyContext:
         began_ms = self.clock()
         is_stored, stored_ms = self._record(actions, removed_offsets=offsets)
         if is_stored:
-            self._sent.update((action.address, False) for action in actions)
+            self._sent.update((action.subject, False) for action in actions)
             self._compare_clocks(began_ms, stored_ms, self.clock())
         return is_stored
 
@@ -244,12 +248,13 @@ class ApplyContext:
 
     def announce(self, attempts: Iterable[Attempt[Any]]) -> None:
         """Note that the requests of these attempts go out now."""
-        self._sent.update((attempt.action.address, True) for attempt in attempts)
+        self._sent.update((attempt.action.subject, True) for attempt in attempts)
+        self._announced.set()
         self.sending()
 
     def with_intent(self, attempt: Attempt[Any]) -> Attempt[Any]:
         """Return the attempt of an interrupted batch: intent stored, request perhaps sent."""
-        sent = self._sent.get(attempt.action.address)
+        sent = self._sent.get(attempt.action.subject)
         if sent is None:
             return attempt
         return replace(attempt, intended=True, sends=attempt.sends + sent, possible=attempt.possible or sent)
@@ -257,7 +262,7 @@ class ApplyContext:
     def discard(self, batch: Iterable[Attempt[Any]]) -> None:
         """Forget the state of a batch whose steps are known."""
         for attempt in batch:
-            self._sent.pop(attempt.action.address, None)
+            self._sent.pop(attempt.action.subject, None)
 
     def record_outcomes(self, outcomes: Iterable[Outcome]) -> None:
         """Store outcomes. What was done stays done if that fails, but nothing more is sent."""
@@ -269,7 +274,7 @@ class ApplyContext:
         """Remember the groups that are gone and the leaders that are elected by these outcomes of this run."""
         for outcome in outcomes:
             action = outcome.action
-            if not isinstance(action, Operation) or outcome.status not in (Status.APPLIED, Status.SATISFIED):
+            if not isinstance(action, Sendable) or outcome.status not in (Status.APPLIED, Status.SATISFIED):
                 continue
             if action.removed_group is not None and action.proves_absence(outcome):
                 self.removed_groups.add(action.removed_group)

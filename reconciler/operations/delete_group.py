@@ -94,7 +94,7 @@ GROUPS_PERCENT = Limit("groups_percent", 50, "share of the cluster's groups remo
 class DeleteGroup(Operation):
     """Remove one consumer group and all its committed offsets.
 
-    It counts as irreversible: apply/restore.py writes back only offsets that still mean the same records.
+    It counts as irreversible: `RestoreOffset` writes back only offsets that still mean the same records.
     """
 
     OPERATION: ClassVar[str] = "delete_group"

@@ -8,7 +8,7 @@ client did. Neither is success, nor proof that the request had no effect.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from reconciler.model.ports import ItemResult
 
@@ -80,10 +80,11 @@ class Response:
 
 
 class Right(NamedTuple):
-    """The right that a request needs: an operation of an ACL, and its resource."""
+    """The right that a request needs: an operation of an ACL, and its resource. `hint`: how to get it."""
 
     operation: str
-    resource: Literal["topic", "group", "cluster"]
+    resource: str
+    hint: str = "; `reconciler doctor --acls` prints the grants"
 
 
 def interpret(result: ItemResult, errors: ErrorTable, right: Right) -> Response:
@@ -94,6 +95,6 @@ def interpret(result: ItemResult, errors: ErrorTable, right: Right) -> Response:
         meaning = next((listed for listed, codes in table.items() if code in codes), meaning)
     answer, no_effect = (meaning if result.sent else ErrorMeaning.NOT_READY).value
     if code.endswith("_AUTHORIZATION_FAILED"):
-        text = f"a right is missing ({text or code}): the request needs {right.operation} on the {right.resource}; "
-        text += "`reconciler doctor --acls` prints the grants"
+        needed = f"{right.operation} on the {right.resource}{right.hint}"
+        text = f"a right is missing ({text or code}): the request needs {needed}"
     return Response(answer, code, text, no_effect, result.sent, result.low_watermark)

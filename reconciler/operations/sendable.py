@@ -7,16 +7,12 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason
-from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.snapshot import Consumers, GroupFacts
 from reconciler.operations.attempt import Attempt, StepResult
 from reconciler.operations.error_meanings import ErrorTable, Response, ResponseAction, Right, interpret
 from reconciler.operations.observation import Observation, RecheckFailure
-
-Subject = TopicPartition | str
-"""What a request names: a partition, or a group."""
 
 
 class Effect(NamedTuple):
@@ -39,6 +35,10 @@ class RunContext(Protocol):
 
     @property
     def removed_groups(self) -> Collection[str]: ...
+
+    @property
+    def has_sent(self) -> bool:
+        """Whether a request of this run may have gone out."""
 
     @property
     def effect_wait_ms(self) -> int: ...
@@ -76,12 +76,6 @@ class Sendable(Action):
     """What the errors of the request mean, besides COMMON_ERRORS."""
     RIGHT: ClassVar[Right]
     """The right that the request needs."""
-
-    @property
-    def subject(self) -> Subject:
-        """What the request names. A plan holds one action of an operation for a subject."""
-        name, partition = self.address.name, self.address.partition
-        return name if partition < 0 else TopicPartition(name, partition)
 
     @abstractmethod
     def check(self, observation: Observation) -> None:
