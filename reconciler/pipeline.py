@@ -265,7 +265,7 @@ def apply(
         progress=run.progress,
         sending=run.sending,
         checked_at_ms=checked_at_ms,
-        expires_at_ms=planned.expires_at_ms,
+        has_expired=planned.has_expired,
         known_groups=snapshot.groups,
         commit_log_ends=snapshot.commit_log_ends,
         needs_stamps=needs_stamps,

@@ -127,8 +127,7 @@ class ApplyContext:
 
     `sleep`: seconds. `stop`: read before each request; true means that nothing new is sent.
     `progress`: shows one line. `sending`: called before each request, from any thread, once its
-    intents are stored. `checked_at_ms`: when the recheck began. `expires_at_ms`: when the plan
-    expires. `removed_groups`: groups that this run removed, or that its recheck found removed.
+    intents are stored. `checked_at_ms`: when the recheck began. `has_expired`: `Plan.has_expired`. `removed_groups`: groups that this run removed, or that its recheck found removed.
     `leaders`: the leader of each partition for which it held an election.
     `known_groups`: the groups of the recheck, which read the types of groups that no list call tells.
     `commit_log_ends`: up to where the recheck has read each partition of the commit log.
@@ -146,7 +145,7 @@ class ApplyContext:
     sending: Callable[[], None] = lambda: None
     tuning: Tuning = field(default_factory=Tuning)
     checked_at_ms: int | None = None
-    expires_at_ms: int | None = None
+    has_expired: Callable[[int], bool] = lambda _now_ms: False
     removed_groups: set[str] = field(default_factory=set)
     leaders: dict[Subject, int] = field(default_factory=dict)
     known_groups: Mapping[str, GroupFacts] = field(default_factory=dict)
@@ -214,7 +213,7 @@ class ApplyContext:
         if not self.stopping and age_ms > _RECHECK_MAX_AGE_MS:
             age, limit = age_ms // 60_000, _RECHECK_MAX_AGE_MS // 60_000
             self.halt(f"the recheck was {age} min ago, and it is good for {limit} min: apply the plan again")
-        if not self.stopping and self.expires_at_ms is not None and now_ms >= self.expires_at_ms:
+        if not self.stopping and self.has_expired(now_ms):
             self.halt("the plan expired during this run: plan again")
         return not self.stopping
 

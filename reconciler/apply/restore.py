@@ -19,7 +19,6 @@ from reconciler.model.names import NOWHERE, Address, TopicPartition
 from reconciler.model.outcome import Outcome
 from reconciler.model.ports import Gateway
 from reconciler.model.snapshot import CommittedOffset
-from reconciler.operations import DeleteGroup
 from reconciler.operations.attempt import Attempt
 from reconciler.operations.restore_offset import RestoreOffset, observe_restore
 from reconciler.operations.touchable import suggestion
@@ -105,7 +104,7 @@ def find_removal(text: str, group: str, *, name: str) -> Removal:
 def _of_results(text: str) -> Iterator[Removal]:
     header, rows = results.parse(text)
     for row in rows:
-        if row.operation == DeleteGroup.OPERATION and row.removed_offsets is not None:
+        if row.removed_offsets is not None:
             yield Removal(
                 address=row.address,
                 group=row.address.name,
@@ -123,8 +122,8 @@ def _of_journal(text: str) -> Iterator[Removal]:
     """
     removals: dict[tuple[Address, str], Removal] = {}
     for entry in chain.from_iterable(parse(line.encode()) for line in filter(None, text.splitlines())):
-        if entry.operation != DeleteGroup.OPERATION:
-            continue
+        if entry.operation == RestoreOffset.OPERATION:
+            continue  # an earlier version stored the offsets that it wrote back
         key = entry.address, entry.run_id
         if entry.event is Event.OUTCOME and entry.sends == 0:
             removals.pop(key, None)

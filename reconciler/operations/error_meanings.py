@@ -8,7 +8,7 @@ client did. Neither is success, nor proof that the request had no effect.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from reconciler.model.ports import ItemResult
 
@@ -80,10 +80,10 @@ class Response:
 
 
 class Right(NamedTuple):
-    """The right that a request needs: an operation of an ACL, and its resource. `hint`: how to get it."""
+    """The right that a request needs: an operation of an ACL, and its resource. `hint`: what follows."""
 
     operation: str
-    resource: str
+    resource: Literal["topic", "group", "cluster"]
     hint: str = "; `reconciler doctor --acls` prints the grants"
 
 

@@ -47,7 +47,7 @@ class RestoreOffset(Sendable):
             {"GROUP_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_MEMBER_ID"}
         ),
     }
-    RIGHT: ClassVar[Right] = Right("READ", "group and on the topic", hint="")
+    RIGHT: ClassVar[Right] = Right("READ", "group", hint=" and on the topic")
 
     group: str
     commit: CommittedOffset

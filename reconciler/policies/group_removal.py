@@ -77,7 +77,6 @@ class GroupRemoval(Policy):
         )
     )
 
-    SUBJECTS: ClassVar[str] = "groups"
     NEEDS: ClassVar[frozenset[str]] = frozenset({"groups"})
     ABSENCE_IS_DESIRED: ClassVar[bool] = True
     OPERATION: ClassVar[type[Operation]] = DeleteGroup
