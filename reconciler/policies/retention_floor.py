@@ -36,15 +36,9 @@ from reconciler.operations.consumers import (
     verified_offset,
     verified_positions,
 )
-from reconciler.operations.delete_records import (
-    AcceptedLag,
-    DeleteRecords,
-    LagPolicy,
-    ObservedPartition,
-    Preconditions,
-    observe_partition,
-    purge_wait,
-)
+from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
+from reconciler.operations.delete_records.deletion import observe_partition
+from reconciler.operations.delete_records.rule import purge_wait
 from reconciler.operations.idle_groups import state_elsewhere, topics_of_streams
 from reconciler.operations.offsets_without_records import next_record
 from reconciler.operations.touchable import check_not_kept_forever, check_records_deletable, listed_topic

@@ -47,11 +47,6 @@ class DeletionTexts(Deletion):
     DRIFT_TEXT: ClassVar[str] = "records below the floor are still there"
 
     @property
-    def partition_percent(self) -> float:
-        """Share of the partition's offsets, between log start and last stable offset."""
-        return _share([self])
-
-    @property
     def noun(self) -> str:
         """What reports count: an offset is a record only where nothing leaves gaps."""
         return "offset" if self.may_have_gaps else "record"
@@ -198,7 +193,7 @@ class DeletionTexts(Deletion):
         return (("groups of exceptGroups do not count: ", names, unknown),)
 
 
-def _share(actions: Sequence[Deletion]) -> float:
+def share_percent(actions: Sequence[Deletion]) -> float:
     """Return what part of the partitions' offsets goes, in percent. Those of open transactions are none."""
     offsets = sum(action.seen.last_stable_offset - action.seen.log_start for action in actions)
     return 100.0 * sum(action.records_max for action in actions) / offsets
@@ -212,7 +207,7 @@ def _share_text(actions: Sequence[Deletion]) -> str:
     """Return the share in words that hold for the records, too: the gaps may all be in what stays."""
     of = "partition's" if len(actions) == 1 else "partitions'"
     gaps = f" of the {of} offsets, perhaps all records" if _noun(actions) == "offset" else ""
-    return f"{percent(_share(actions))}{gaps}"
+    return f"{percent(share_percent(actions))}{gaps}"
 
 
 def _skip(group: str, records: str, partitions: int = 0) -> Phrase:
