@@ -110,7 +110,7 @@ class DeleteGroup(Operation):
     LIMITS: ClassVar[tuple[Limit, ...]] = (GROUPS, GROUPS_PERCENT)
     BATCH_SIZE: ClassVar[int] = 5_000
     """The check before a batch and the read-back after it each list all groups of the cluster."""
-    BATCH_COMMITS_MAX: ClassVar[int] = 100_000
+    BATCH_WEIGHT: ClassVar[int] = 100_000
     """Most commits of a batch of several groups: they are read in seconds, and held in memory."""
     APPLIED: ClassVar[str] = "removed, absent from a complete listing"
     SATISFIED: ClassVar[str] = "another client removed it, absent from a complete listing"
@@ -266,19 +266,9 @@ class DeleteGroup(Operation):
     def proves_absence(self, outcome: Outcome) -> bool:
         return outcome.read_back in (None, _ABSENT)  # None: of the recheck of the plan
 
-    @classmethod
-    def batches(
-        cls, attempts: Sequence[Attempt["DeleteGroup"]], size: int
-    ) -> list[list[Sequence[Attempt["DeleteGroup"]]]]:
-        """Return one lane of batches, limited in groups and in commits."""
-        batches: list[Sequence[Attempt[DeleteGroup]]] = []
-        start = commits = 0
-        for at, attempt in enumerate(attempts):
-            commits += attempt.action.seen.commits
-            if at > start and (at - start == size or commits > cls.BATCH_COMMITS_MAX):
-                batches.append(attempts[start:at])
-                start, commits = at, attempt.action.seen.commits
-        return [[*batches, attempts[start:]]] if attempts else []
+    @property
+    def weight(self) -> int:
+        return self.seen.commits
 
     @classmethod
     def observe(cls, actions: Sequence["DeleteGroup"], context: RunContext) -> Observation:

@@ -35,8 +35,8 @@ class RestoreOffset(Sendable):
     OPERATION: ClassVar[str] = "restore_group"
     TITLE: ClassVar[str] = "offset"
     BATCH_SIZE: ClassVar[int] = 2_500
-    BATCH_BYTES: ClassVar[int] = 400_000
-    """One request becomes one batch of `__consumer_offsets`, which takes a megabyte."""
+    BATCH_WEIGHT: ClassVar[int] = 400_000
+    """Bytes: one request becomes one batch of `__consumer_offsets`, which takes a megabyte."""
     APPLIED: ClassVar[str] = "written back"
     SATISFIED: ClassVar[str] = "the group has committed this offset since"
     ERRORS: ClassVar[ErrorTable] = {
@@ -95,22 +95,10 @@ class RestoreOffset(Sendable):
             detail = f"the group has committed offset {position} since: it is never overwritten"
             raise RecheckFailure(Status.BLOCKED, detail)
 
-    @classmethod
-    def batches(
-        cls, attempts: Sequence[Attempt["RestoreOffset"]], size: int
-    ) -> list[list[Sequence[Attempt["RestoreOffset"]]]]:
-        """Return one lane of batches that a coordinator can store, one after the other."""
-        batches: list[list[Attempt[RestoreOffset]]] = []
-        room = 0
-        for attempt in attempts:
-            names = attempt.action.group + attempt.action.commit.topic
-            needed = _COMMIT_BYTES + len(names.encode("utf-8", "replace"))
-            if not batches or needed > room or len(batches[-1]) == size:
-                batches.append([])
-                room = cls.BATCH_BYTES
-            batches[-1].append(attempt)
-            room -= needed
-        return [list(batches)] if batches else []
+    @property
+    def weight(self) -> int:
+        """Its bytes in a batch of `__consumer_offsets`."""
+        return _COMMIT_BYTES + len((self.group + self.commit.topic).encode("utf-8", "replace"))
 
     @classmethod
     def observe(cls, actions: Sequence["RestoreOffset"], context: RunContext) -> Observation:

@@ -66,6 +66,8 @@ class Sendable(Action):
     """What progress and reports call one action of this operation: `record deletion`."""
     BATCH_SIZE: ClassVar[int]
     """Subjects in one request, at most."""
+    BATCH_WEIGHT: ClassVar[int] = 0
+    """Most weight of a request with several subjects."""
     LANES: ClassVar[int] = 1
     """Batches under way at once, for each `batch_key`."""
     APPLIED: ClassVar[str]
@@ -109,15 +111,26 @@ class Sendable(Action):
 
     @classmethod
     def batches(cls, attempts: Sequence[Attempt[Any]], size: int) -> list[list[Sequence[Attempt[Any]]]]:
-        """Return at most LANES parallel lanes for each key, of batches of up to `size` subjects."""
+        """Return at most LANES parallel lanes for each key, of batches of up to `size` subjects and BATCH_WEIGHT."""
         by_key: dict[Any, list[Attempt[Any]]] = {}
         for attempt in attempts:
             by_key.setdefault(attempt.action.batch_key(attempt), []).append(attempt)
         lanes: list[list[Sequence[Attempt[Any]]]] = []
         for _, same in sorted(by_key.items()):
-            batches: list[Sequence[Attempt[Any]]] = [same[at : at + size] for at in range(0, len(same), size)]
+            batches, weight = list[Any](), 0
+            for attempt in same:
+                weight += attempt.action.weight
+                if not batches or len(batches[-1]) == size or weight > cls.BATCH_WEIGHT:
+                    batches.append([])
+                    weight = attempt.action.weight
+                batches[-1].append(attempt)
             lanes += [batches[first :: cls.LANES] for first in range(min(cls.LANES, len(batches)))]
         return lanes
+
+    @property
+    def weight(self) -> int:
+        """How much of a request's BATCH_WEIGHT the subject takes."""
+        return 0
 
     def batch_key(self, attempt: Attempt[Any]) -> int | str:
         """Return what the subjects of one request have in common, such as their leader."""

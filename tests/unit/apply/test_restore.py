@@ -232,7 +232,7 @@ def test_between_two_requests_a_stop_and_a_commit_count(
     cluster: FakeCluster, restored: Restored, monkeypatch: pytest.MonkeyPatch, stopped: bool
 ) -> None:
     """The second request went out after a stop, and over the offset of a consumer that had committed."""
-    monkeypatch.setattr(RestoreOffset, "BATCH_BYTES", 1)
+    monkeypatch.setattr(RestoreOffset, "BATCH_WEIGHT", 1)
     commit_offsets, requests = cluster.commit_offsets, []
 
     def commit_next(group: str, offsets: Sequence[CommittedOffset]) -> Any:
