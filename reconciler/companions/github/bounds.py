@@ -267,9 +267,10 @@ class Finder:
     def _attempts(self, number: int, head: str) -> Iterator[Attempt]:
         """Yield the attempts of `plan.yml` that ended for this head, of each run that names the pull request."""
         for run in sorted({artifact["workflow_run"]["id"] for artifact in self._artifacts(f"pull_{number}_{head}")}):
-            facts = self._run_of(run, "plan.yml", "workflow_run")
-            artifacts = self.run.github.get_all(f"actions/runs/{run}/artifacts", "artifacts") if facts else []
-            for attempt in range(1, facts["run_attempt"] + 1 if facts else 1):
+            if (facts := self._run_of(run, "plan.yml", "workflow_run")) is None:
+                continue
+            artifacts = self.run.github.get_all(f"actions/runs/{run}/artifacts", "artifacts")
+            for attempt in range(1, facts["run_attempt"] + 1):
                 path = f"actions/runs/{run}/attempts/{attempt}"
                 state = self.run.github.get(path)
                 if state["status"] != "completed":

@@ -165,7 +165,7 @@ def test_an_artifact_is_a_plan_of_its_whole_name() -> None:
     [
         (job("eu", "failure", 9), True),
         (job("eu", "cancelled", 9), True),
-        (job("eu", "success", 9), True),
+        (job("eu", "success", 8), True),
         (job("eu", "success", 7), False),
         (job("eu", "skipped", 9), False),
         ({"name": "Comment", "conclusion": "failure", "completed_at": at(9)}, False),
@@ -224,6 +224,7 @@ def test_an_approval_in_the_second_in_which_the_plan_ended_does_not_count() -> N
     late = replace(attempt(8, eu=1), ended=time(10, 0))
     assert "Planned after the approval" in bound_of("eu", [late], time(10, 0)).refusal
     assert bound_of("eu", [late], time(10, 1)).artifact == "1"
+    assert bound_of("eu", [late, attempt(7, eu=2)], time(10, 0)).artifact == "2"
 
 
 # --- the questions ---
@@ -301,6 +302,15 @@ def test_the_approval_before_that_of_a_stranger_counts(api: FakeApi, answer: Any
     api.answers["collaborators/stranger/permission"] = answer
     api.answers["actions/runs/5/attempts/1"]["updated_at"] = at(10)
     assert "the last approval is of 2026-11-23T09:00:00Z" in finder(api, "eu").find()[0][0].refusal
+
+
+def test_an_approver_whose_permission_cannot_be_read_is_not_passed_over(api: FakeApi) -> None:
+    """The approval before that one is of an earlier plan."""
+    api.answers |= merge_answers(eu=41)
+    api.answers["pulls/7/reviews"] = [review(hour=9), review("hidden", hour=11)]
+    api.answers["collaborators/hidden/permission"] = FORBIDDEN
+    with pytest.raises(GitHubUnavailable, match="collaborators/hidden/permission"):
+        finder(api, "eu").find()
 
 
 def test_github_may_report_the_pull_request_late(api: FakeApi) -> None:
