@@ -45,14 +45,12 @@ def test_init_writes_the_workflows_which_install_one_commit_of_this_program() ->
 
 
 def test_this_repository_runs_the_workflows_that_init_writes() -> None:
-    """The copies under .github/ equal the package's data; other repositories differ in the line of
-    the action only. This repository's file of Dependabot covers its image, too.
+    """Other repositories differ in the line of the action only. This repository's file of Dependabot
+    covers its image, too.
     """
     assert WRITTEN.keys() - OWN.keys() == {workflows.DEPENDABOT}
     for path, text in OWN.items():
-        assert (ROOT / path).read_text(encoding="utf-8") == text, (
-            f"{path}: copy it from reconciler/companions/github/files"
-        )
+        assert (ROOT / path).read_text(encoding="utf-8") == text
         assert WRITTEN[path].replace(USED, workflows.OWN_ACTION) == text
 
 
