@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from reconciler.companions.github.api import GitHub
+from reconciler.companions.github.workflow_run import WorkflowRun
 
 TOKEN = "ghs_planted4f2c9aa0hunter2"
 NOT_FOUND = (404, {"message": "Not Found"})
@@ -35,6 +36,24 @@ class FakeApi:
         return GitHub.of(
             "acme/kafka", timeout_s=5, environment={"GITHUB_API_URL": self.url, "GH_TOKEN": TOKEN} | variables
         )
+
+
+def workflow_run(api: FakeApi, **changes: Any) -> WorkflowRun:
+    """A run of a workflow on main."""
+    values: dict[str, Any] = {
+        "github": api.repository(),
+        "name": "push",
+        "event": {},
+        "commit": "d" * 40,
+        "branch": "main",
+    }
+    values |= {
+        "id": "90",
+        "attempt": "1",
+        "actor": "octocat",
+        "actions_url": "https://github.example.org/acme/kafka/actions",
+    }
+    return WorkflowRun(**values | changes)
 
 
 @pytest.fixture

@@ -13,9 +13,8 @@ import pytest
 
 from reconciler.companions.github import bounds
 from reconciler.companions.github.bounds import Attempt, Bound, Finder, bound_of
-from reconciler.companions.github.workflow_run import WorkflowRun
 from reconciler.errors import GitHubUnavailable, Refused
-from tests.unit.companions.github.conftest import FORBIDDEN, NOT_FOUND, FakeApi
+from tests.unit.companions.github.conftest import FORBIDDEN, NOT_FOUND, FakeApi, workflow_run
 
 MERGE, HEAD, TIP = "c" * 40, "a" * 40, "d" * 40
 DIGEST = "b" * 64
@@ -250,19 +249,10 @@ def merge_answers(**clusters: int) -> dict[str, Any]:
 
 
 def finder(api: FakeApi, *clusters: str, event: Mapping[str, Any] | None = None, **changes: Any) -> Finder:
-    run = WorkflowRun(
-        github=api.repository(),
-        name="workflow_dispatch" if event else "push",
-        event=event or {},
-        commit=MERGE,
-        branch="main",
-        id="90",
-        attempt="1",
-        actor="octocat",
-        actions_url="https://github.example.org/acme/kafka/actions",
-    )
+    name = "workflow_dispatch" if event else "push"
+    run = workflow_run(api, name=name, event=event or {}, commit=MERGE, actor=changes.pop("actor", "octocat"))
     values: dict[str, Any] = {"unreviewed": (), "pause": lambda: None} | changes
-    return Finder(run=replace(run, actor=values.pop("actor", "octocat")), clusters=clusters, **values)
+    return Finder(run=run, clusters=clusters, **values)
 
 
 def test_a_merge_is_bounded_by_its_plans(api: FakeApi) -> None:

@@ -14,7 +14,7 @@ from reconciler.errors import ExitCode, GitHubUnavailable
 from reconciler.plan import plan_file
 from tests.command import reconciler
 from tests.strategies.examples import election, plan, purge, removal
-from tests.unit.companions.github.conftest import TOKEN, FakeApi
+from tests.unit.companions.github.conftest import TOKEN, FakeApi, workflow_run
 
 HEAD, MERGE, BASE, TIP = "a" * 40, "b" * 40, "c" * 40, "d" * 40
 
@@ -163,17 +163,7 @@ def checked(api: FakeApi, **changes: Any) -> WorkflowRun:
         "head_branch": "x",
         "head_repository": {"full_name": "acme/kafka", "owner": {"login": "acme"}},
     }
-    return WorkflowRun(
-        github=api.repository(),
-        name="workflow_run",
-        event={"workflow_run": run | changes, "repository": {"default_branch": "main"}},
-        commit=TIP,
-        branch="main",
-        id="90",
-        attempt="1",
-        actor="octocat",
-        actions_url="https://github.example.org/acme/kafka/actions",
-    )
+    return workflow_run(api, event={"workflow_run": run | changes, "repository": {"default_branch": "main"}})
 
 
 @pytest.mark.parametrize("late", ["mergeable", "an older head", "an older base"])
