@@ -4,13 +4,14 @@ import re
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
 
 from reconciler import __version__
-from reconciler.companions.github import workflows
+from reconciler.companions.github import bounds, workflows
 
 ROOT = Path(__file__).parents[4]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -145,6 +146,28 @@ def test_a_step_is_a_command_and_no_program(path: str) -> None:
     for script in scripts:
         assert len(script.strip().splitlines()) <= SHELL_MAX, script
         assert not re.search(r"\b(gh|jq|awk|curl|python)\b", script), script
+
+
+def test_the_rules_read_the_names_that_plan_yml_writes() -> None:
+    """`bounds` finds runs, plans and failed plans by the names of artifacts and of a job."""
+    jobs = YAML(typ="safe").load(OWN[".github/workflows/plan.yml"])["jobs"]
+    head, number = "a" * 40, 7
+    values = {
+        "matrix.cluster": "eu",
+        "needs.find.outputs.number": str(number),
+        "github.event.workflow_run.head_sha": head,
+        "github.run_attempt": "2",
+    }
+
+    def text(template: str) -> str:
+        return re.sub(r"\$\{\{ (.*?) \}\}", lambda match: values[match[1]], template)
+
+    names = [text(step["with"]["name"]) for job in jobs.values() for step in job["steps"] if "upload" in str(step)]
+    assert f"pull_{number}_{head}" in names
+    rows = [{"id": row, "name": name} for row, name in enumerate(names)]
+    assert bounds.plans_of(rows, number=number, head=head, attempt=2).keys() == {"eu"}
+    failed = {"name": text(jobs["plan"]["name"]), "conclusion": "failure"}
+    assert bounds.lost_plans([failed], started=datetime.now(UTC), plans=[]) == {"eu"}
 
 
 def test_no_python_imports_modules_of_the_checkout() -> None:
