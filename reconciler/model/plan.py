@@ -221,6 +221,9 @@ class Plan:
         """Everything there is to apply, in address order."""
         return tuple(d for d in self.decisions if isinstance(d, Action))
 
+    def has_expired(self, now_ms: int) -> bool:
+        return now_ms >= self.expires_at_ms
+
     @property
     def refused(self) -> tuple[LimitVerdict, ...]:
         """The limits that refuse this plan; empty: none."""

@@ -32,7 +32,7 @@ def check_usable(plan: Plan, now_ms: int, cluster_ids: Mapping[str, str]) -> Non
                 f"the plan is for cluster id {plan.cluster_id}, {source} {cluster_id}: nothing was done; choose the "
                 "right manifests or plan again"
             )
-    if now_ms >= plan.expires_at_ms:
+    if plan.has_expired(now_ms):
         raise PlanUnusable(
             f"the plan expired at {format_instant(plan.expires_at_ms)}, and now it is {format_instant(now_ms)}: "
             "nothing was done; plan again"

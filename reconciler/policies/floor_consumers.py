@@ -4,20 +4,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from reconciler.model.block_reason import BlockReason
+from reconciler.model.block_reason import BlockReason, known
 from reconciler.model.snapshot import (
     NOT_ASKED,
     ClusterSnapshot,
     ConsumerPosition,
     GroupState,
-    LookupKind,
     PartitionFacts,
-    RecordLookup,
     Unknown,
 )
-from reconciler.operations import checks
+from reconciler.operations.consumers import (
+    GroupExcluder,
+    describe_pending,
+    find_lagging,
+    traces_of_unlisted_readers,
+    unknown_consumers,
+    verified_positions,
+)
 from reconciler.operations.delete_records import AcceptedLag, LagPolicy, ObservedPartition, Preconditions
-from reconciler.policies.timestamps import SEARCHED_OFFSETS, find_records
+from reconciler.operations.idle_groups import state_elsewhere, topics_of_streams
+from reconciler.operations.offsets_without_records import next_record
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import count, first_few
 
@@ -46,42 +52,42 @@ class FloorTarget:
 class FloorConsumers:
     """The consumers that one policy must respect on one snapshot. `guard`: what the policy says of them."""
 
-    def __init__(self, guard: Preconditions, is_excluded: checks.GroupExcluder, snapshot: ClusterSnapshot) -> None:
+    def __init__(self, guard: Preconditions, is_excluded: GroupExcluder, snapshot: ClusterSnapshot) -> None:
         self.guard = guard
         self.snapshot = snapshot
         self.is_excluded = is_excluded
-        self.unknown = checks.unknown_consumers(snapshot, is_excluded)
+        self.unknown = unknown_consumers(snapshot, is_excluded)
         self.caveat = cache(self._caveat)
 
     @cached_property
     def streams(self) -> Mapping[str, str]:
         """A topic of Kafka Streams for each group that has one."""
-        return checks.topics_of_streams(self.snapshot.topics, self.snapshot.groups)
+        return topics_of_streams(self.snapshot.topics, self.snapshot.groups)
 
     @cached_property
     def traces(self) -> str:
         """Topics and groups of programs that may read without a consumer group, in words."""
-        traces = checks.traces_of_unlisted_readers(self.snapshot)
+        traces = traces_of_unlisted_readers(self.snapshot)
         return f"; traces of readers that Kafka does not list: {first_few(traces)}" if traces else ""
 
     def respect(self, floor: int, facts: PartitionFacts, observed: ObservedPartition) -> FloorTarget:
         """Return how far the floor may rise. Raises BlockReason."""
         if (unknown := self.unknown.of(facts.partition.topic)) is not None:
             raise unknown.with_traceback(None)  # raised for many partitions
-        readers = checks.known(facts.readers, "the groups that read", facts.partition)
-        readers_below = checks.known(facts.readers_below, "the groups that read", facts.partition)
+        readers = known(facts.readers, "the groups that read", facts.partition)
+        readers_below = known(facts.readers_below, "the groups that read", facts.partition)
         if floor > readers_below:
             reason = f"the scan read positions below offset {readers_below} only, and the floor is {floor}"
             raise BlockReason("B213", reason, unread=True)
-        positions = checks.verified_positions(readers, observed.topic_id, observed.log_start, observed.high_watermark)
-        behind = checks.lagging(positions, floor, frozenset(self.guard.named))
+        positions = verified_positions(readers, observed.topic_id, observed.log_start, observed.high_watermark)
+        behind = find_lagging(positions, floor, frozenset(self.guard.named))
         lagging = [reader for reader in behind if not self.is_excluded(reader.group)]
         holding = [] if self.guard.consumers is LagPolicy.IGNORE else lagging
         holding.sort(key=lambda reader: (reader.committed, reader.group))
         target = read_from = floor
         if holding:
             read_from = max(holding[0].committed, observed.log_start)
-            target, note = _next_record(facts, read_from, floor)
+            target, note = next_record(facts, read_from, floor)
             if target == floor:
                 holding = []
             elif self.guard.consumers is LagPolicy.BLOCK:
@@ -109,12 +115,12 @@ class FloorConsumers:
         A group with members is in use, and one whose application keeps state elsewhere is idle on
         purpose: neither is proposed for removal.
         """
-        if transaction := checks.describe_pending(lagging[0]):
+        if transaction := describe_pending(lagging[0]):
             return transaction, _END_TRANSACTION
         groups, topics = self.snapshot.groups, self.streams
         facts = {reader.group: groups.get(reader.group) for reader in lagging}
         kept = {
-            group: checks.state_elsewhere(group, NOT_ASKED if of_group is None else of_group.type, topics.get(group))
+            group: state_elsewhere(group, NOT_ASKED if of_group is None else of_group.type, topics.get(group))
             for group, of_group in facts.items()
         }
         clamp = "" if self.guard.consumers is LagPolicy.CLAMP else "say consumers: clamp, "
@@ -142,20 +148,6 @@ class FloorConsumers:
         else:
             return ""
         return f'{reason}: "consumers: {rule}" guards nobody here{self.traces}'
-
-
-def _next_record(facts: PartitionFacts, position: int, floor: int) -> tuple[int, str]:
-    """Return the first offset at or above `position` that may hold a record, at most `floor`; and what is not known.
-
-    Transaction markers and aborted records have offsets, and a read-committed consumer is given none.
-    Floors are at or below the last stable offset, so what is proven stays true.
-    """
-    if floor - position > SEARCHED_OFFSETS:
-        return position, ""
-    (found,) = find_records(facts, RecordLookup(LookupKind.FIRST, position, floor))
-    if isinstance(found, Unknown):
-        return position, f"; whether these offsets hold records is not known: {found.reason}"
-    return (floor if found is None else found.offset), ""
 
 
 def names_of(readers: Iterable[ConsumerPosition]) -> tuple[str, ...]:

@@ -11,19 +11,17 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from reconciler.model.block_reason import SILENT, BlockReason, contradiction, unknown_fact
+from reconciler.model.block_reason import SILENT, BlockReason, contradiction, known, unknown_fact
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Decision, Satisfied, Waiting
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, KeptForever, PartitionFacts, TopicFacts, Unknown
-from reconciler.operations import Operation, checks
-from reconciler.operations.delete_records import (
-    DeleteRecords,
-    LagPolicy,
-    ObservedPartition,
-    Preconditions,
-    observe_partition,
-)
+from reconciler.operations import Operation
+from reconciler.operations.consumers import group_excluder, unknown_consumers, verified_offset
+from reconciler.operations.delete_records import DeleteRecords, LagPolicy, ObservedPartition, Preconditions
+from reconciler.operations.delete_records.deletion import observe_partition
+from reconciler.operations.delete_records.rule import purge_wait
+from reconciler.operations.touchable import check_not_kept_forever, check_records_deletable, listed_topic
 from reconciler.policies import fields
 from reconciler.policies.base import Guards, ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
 from reconciler.policies.floor_consumers import FloorConsumers, names_of
@@ -278,10 +276,10 @@ class RetentionFloor(Policy):
         evaluator = FloorEvaluator(self, snapshot)
         for topic, exact in subjects.items():
             try:
-                facts = checks.listed_topic(topic, snapshot)
-                checks.check_records_deletable(facts, exact=exact)
+                facts = listed_topic(topic, snapshot)
+                check_records_deletable(facts, exact=exact)
                 if not exact and not (self.awaited_groups and topic.endswith(_REPARTITION)):
-                    checks.check_not_kept_forever(facts)
+                    check_not_kept_forever(facts)
                 for partition, missing in self.partitions(facts):
                     if missing is None:
                         yield evaluator.decide(partition)
@@ -315,7 +313,7 @@ class FloorEvaluator:
         self.policy = policy
         self.keep = spec.keep
         self.snapshot = snapshot
-        self.unknown_with_excluded = checks.unknown_consumers(snapshot, lambda _group: False)
+        self.unknown_with_excluded = unknown_consumers(snapshot, lambda _group: False)
         self.has_transactions = TRANSACTIONS in snapshot.topics or snapshot.topics_incomplete is not None
         self.guard = Preconditions(
             consumers=spec.consumers,
@@ -323,7 +321,7 @@ class FloorEvaluator:
             except_groups=tuple(sorted(selector.text for selector in spec.except_groups or ())),
             every_ms=policy.every_ms,
         )
-        self.consumers = FloorConsumers(self.guard, checks.group_excluder(spec.except_groups or ()), snapshot)
+        self.consumers = FloorConsumers(self.guard, group_excluder(spec.except_groups or ()), snapshot)
 
     def decide(self, partition: TopicPartition) -> Decision:
         """Return what the rules, the consumers and the clock say of one partition."""
@@ -375,7 +373,7 @@ class FloorEvaluator:
                 raise BlockReason("B204", reason, next_step=next_step, held_by=held_by)
             return Waiting(address=address, declared_at=policy.declared_at, reason=reason, held_by=held_by)
         now_ms, every_ms = self.snapshot.observed_at_ms, self.guard.every_ms
-        if wait := checks.purge_wait(partition, facts.last_purge, every_ms, now_ms):
+        if wait := purge_wait(partition, facts.last_purge, every_ms, now_ms):
             reason = f"{reason}; {wait[0]}"
             return Waiting(address=address, declared_at=policy.declared_at, reason=reason, until_ms=wait[1])
         check_ages(facts, observed, before_offset, [rule.time for rule in rules if rule.time is not None], now_ms)
@@ -463,14 +461,14 @@ class FloorEvaluator:
                 raise BlockReason("B208", reason)
             yield RuleOffset(offset, offset, f"fromOffset {offset}", f"fromOffset says {offset}")
         if keep.unread_by is not None:
-            known_readers = checks.known(facts.readers, "the groups that read", facts.partition)
+            known_readers = known(facts.readers, "the groups that read", facts.partition)
             readers = {reader.group: reader for reader in known_readers}
             topic_id, high_watermark = observed.topic_id, observed.high_watermark
             silence = self.consumers.unknown.of(facts.partition.topic)
             if silence is not None and silence.code == SILENT and not readers.keys() >= set(keep.unread_by):
                 raise silence.with_traceback(None)  # a silent broker may know the position that is missing
             position, group = min(
-                (checks.verified_offset(group, readers.get(group), facts, topic_id, high_watermark), group)
+                (verified_offset(group, readers.get(group), facts, topic_id, high_watermark), group)
                 for group in keep.unread_by
             )
             offset, name = min(position, end), f"unreadBy {quoted(group)}"

@@ -597,27 +597,32 @@ def test_decisions_without_a_purge_are_not_blocked_by_unlisted_groups() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "result", "words"),
+    ("facts", "result", "words", "next_step"),
     [
         # Share groups return an empty list of positions without an error.
-        ({"type": GroupType.SHARE, "listed": False}, "B211", ("share",)),
-        ({"type": GroupType.HIDDEN, "listed": False}, "B211", ("type",)),
+        ({"type": GroupType.SHARE, "listed": False}, "B211", ("share",), "exceptGroups"),
+        # What a group of an unknown type needs is not known: no one is told to except it.
+        ({"type": GroupType.HIDDEN, "listed": False}, "B211", ("type",), ""),
         # Only the commit log has it: it is hidden, or was created during the scan, and its commits were not read.
-        ({"type": GroupType.CLASSIC, "listed": False}, "B211", ("listed",)),
-        ({"type": GroupType.CONSUMER, "listed": False}, "B211", ("listed",)),
-        ({"type": LOST}, "B103?", ("type",)),
+        ({"type": GroupType.CLASSIC, "listed": False}, "B211", ("listed",), "plan again"),
+        ({"type": GroupType.CONSUMER, "listed": False}, "B211", ("listed",), "plan again"),
+        ({"type": LOST}, "B103?", ("type",), ""),
         # A client with a protocol type of its own may commit: without an answer it counted as one that reads nothing.
-        ({"type": GroupType.OTHER, "listed": False, "consumption_unread": LOST}, "B212?", ()),
-        ({"type": GroupType.STREAMS, "listed": False, "consumption_unread": LOST}, "B212?", ()),
+        ({"type": GroupType.OTHER, "listed": False, "consumption_unread": LOST}, "B212?", (), ""),
+        ({"type": GroupType.STREAMS, "listed": False, "consumption_unread": LOST}, "B212?", (), ""),
     ],
 )
 def test_a_group_whose_position_is_not_known_blocks_unless_excepted(
-    facts: dict[str, Any], result: str, words: tuple[str, ...]
+    facts: dict[str, Any], result: str, words: tuple[str, ...], next_step: str
 ) -> None:
     """The slowest visible group may not be the slowest group."""
     unseen = group("carts", **facts)
+    decision = blocked(LAST, old(), unseen)
     assert outcome(LAST, old(), unseen) == result
-    assert mentions(blocked(LAST, old(), unseen).reason, '"carts"', *words)
+    assert mentions(decision.reason, '"carts"', *words)
+    assert mentions(decision.next_step, next_step)
+    if facts["type"] is GroupType.HIDDEN:
+        assert not mentions(decision.next_step, "exceptGroups")
     assert outcome(LAST, old(), unseen, exceptGroups=["c*"]) == 40
 
 
