@@ -386,9 +386,9 @@ def _scan(
 ) -> ClusterSnapshot:
     """Scan, and connect while Spark starts. `action_journal` None: the journal of the cluster.
 
-    Raises ScanFailed in an installation without the extra `scan`.
+    Raises ScanFailed in an installation without the packages of the engine.
     """
-    check_packages()
+    check_packages(request, engine)
     from reconciler.scan import read_chunks, scan
 
     with read_chunks.started(request, engine):

@@ -19,7 +19,7 @@ from reconciler.scan.java import find_java
 if TYPE_CHECKING:
     from reconciler.scan.chunks import Chunk
 
-_PACKAGES = ("pandas", "pyarrow", "pyspark")
+_SPARK_PACKAGES = ("pandas", "pyspark")
 _INLINE_MAX_S = 10.0
 """Up to which sum of `Chunk.seconds`, which is five times what is measured, `auto` takes `inline`."""
 _PUBLIC_PARAMETERS = frozenset({"use_ssl", "user_id", "user_agent", "session_id", "grpc_max_message_size"})
@@ -64,14 +64,24 @@ class Engine:
         return properties | _secrets(self.remote or "") | _secrets(self.master)
 
 
-def check_packages() -> None:
-    """Raise ScanFailed if this installation lacks a package of the extra `scan`."""
-    missing = [name for name in _PACKAGES if find_spec(name) is None]
-    if missing:
+def check_packages(request: ScanRequest, engine: Engine) -> None:
+    """Raise ScanFailed if this installation lacks a package that this scan needs."""
+    if lacking := _lacking("pyarrow"):
         raise ScanFailed(
-            f"a scan needs {', '.join(missing)}, and this installation has only the packages of `validate`: install the "
-            "program with its extra `scan` (docs/getting-started.md); in the GitHub action, leave `scan: false` out"
+            f"a scan needs {lacking}, and this installation has only the packages of `validate`: install the program with "
+            "its extra `inline`, or `spark` for large clusters (docs/getting-started.md); in the GitHub action, leave "
+            "`scan: false` out"
         )
+    if starts_spark_first(request, engine) and (lacking := _lacking(*_SPARK_PACKAGES)):
+        raise ScanFailed(
+            f"Spark needs {lacking}, and this installation has the extra `inline` only: add --engine auto, write "
+            "`scan: {engine: auto}` into the Cluster's spec, or install the extra `spark`"
+        )
+
+
+def _lacking(*packages: str) -> str:
+    """Return which of these packages are missing, in words; empty: none."""
+    return ", ".join(name for name in packages if find_spec(name) is None)
 
 
 def starts_spark_first(request: ScanRequest, engine: Engine) -> bool:
@@ -89,7 +99,9 @@ def reads_inline(request: ScanRequest, engine: Engine, chunks: "Sequence[Chunk]"
 
 
 def _can_start_spark(engine: Engine) -> bool:
-    """Whether Spark needs no Java of this machine, or there is one."""
+    """Whether its packages are here, and it needs no Java of this machine, or there is one."""
+    if _lacking(*_SPARK_PACKAGES):
+        return False
     with suppress(ScanFailed):
         return engine.remote is not None or find_java().is_file()
     return False
