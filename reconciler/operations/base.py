@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason
-from reconciler.model.description import Description, Fact, Figure, SizeChange
+from reconciler.model.description import Description, Fact, SizeChange
 from reconciler.model.names import Address, TopicPartition, format_address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
@@ -167,10 +167,6 @@ class Operation(Action):
         """Raise ValueError where the address names another subject than the request."""
         if self.address.name != name or self.address.partition != partition:
             raise ValueError(f"the address {format_address(self.address)} names another subject than the request")
-
-    def figure(self) -> Figure | None:
-        """Return what a report with pictures draws of the action; None: nothing."""
-        return None
 
     # --- reports
 

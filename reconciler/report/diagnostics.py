@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -12,6 +13,7 @@ from rich.cells import cell_len
 from reconciler.manifest.diagnostics import Diagnostic, format_position
 from reconciler.manifest.error_codes import CODES
 from reconciler.report.annotations import describe, write_annotations
+from reconciler.report.document import DIAGNOSTICS, Document
 from reconciler.report.tree import Item, Report, Section, Severity
 from reconciler.text.escape import escape_char, harmless_json, is_invisible
 from reconciler.text.formatting import count
@@ -120,6 +122,12 @@ DIAGNOSTICS_WRITERS: Mapping[str, Callable[[Sequence[Diagnostic]], str]] = {
     "sarif": write_sarif,
 }
 """Format → writer."""
+
+
+def diagnostics_document(diagnostics: Sequence[Diagnostic], *, summary: str = "") -> Document:
+    """Return the document of the diagnostics. `summary`: the end of its text."""
+    writers = {form: partial(write, diagnostics) for form, write in DIAGNOSTICS_WRITERS.items()}
+    return Document(kind=DIAGNOSTICS, writers=writers | {"text": lambda: write_diagnostics(diagnostics) + summary})
 
 
 def _text(diagnostic: Diagnostic) -> str:

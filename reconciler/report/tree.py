@@ -134,7 +134,7 @@ class Report:
     of the document; a terminal leaves it out where `is_quiet`, when there is nothing to do.
     `page_note`: what only a page says below it. `marker`: kind and values of a hidden line that
     workflows read; a value of None says whether the writer cut the text. `remainder`: where to read
-    what was cut, such as `in the plan file`.
+    what was cut, such as `in the plan file`. `is_full`: a terminal shows optional sections, too.
     """
 
     title: str = ""
@@ -148,6 +148,7 @@ class Report:
     page_note: Phrase = ()
     marker: tuple[str, tuple[tuple[str, str | None], ...]] | None = None
     remainder: Phrase = ()
+    is_full: bool = False
 
 
 def group_equal(values: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[list[T]]:

@@ -14,11 +14,12 @@ from reconciler.apply import results
 from reconciler.cli import converge
 from reconciler.cli.app import run
 from reconciler.cli.apply import show_applied
-from reconciler.cli.settings import Format, OutputFile, Settings
+from reconciler.cli.settings import OutputFile, Settings
 from reconciler.errors import ClusterUnreachable, ExitCode, WrongCluster
 from reconciler.model.outcome import Outcome, Status
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan import plan_file
+from reconciler.report.document import Format
 from tests import rendering
 from tests.command import environment
 from tests.strategies.examples import blocked, plan, purge, removal

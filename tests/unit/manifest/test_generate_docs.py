@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.cli.codes import ALL_CODES
+from reconciler.cli.codes import ALL_CODES, page
 from reconciler.errors import ManifestsInvalid, SecretMissing
 from reconciler.manifest.error_codes import CODES
 from reconciler.manifest.files import load
@@ -105,7 +105,7 @@ def test_each_code_has_a_page_with_real_output(tmp_path: Path, monkeypatch: pyte
         for name, text in pages.items():
             (folder / name).write_text(text, encoding="utf-8")
     assert {page.name: page.read_text(encoding="utf-8") for page in folder.iterdir()} == pages
-    assert all((ROOT / entry.page(None)).is_file() for entry in ALL_CODES.values())
+    assert all((ROOT / page(code, None)).is_file() for code in ALL_CODES)
 
 
 @pytest.mark.parametrize("page", ["errors.md", "block-codes.md"])
