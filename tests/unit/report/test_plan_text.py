@@ -226,15 +226,6 @@ def test_no_sign_stands_for_a_word() -> None:
         assert not any(re.match(r"\s*[^\w\s\"'(]", line) or " -> " in line or "→" in line for line in text_lines)
 
 
-def test_a_folded_topic_with_excepted_groups_says_what_is_not_known() -> None:
-    """Others may be known to skip records; what the excepted groups would skip never is."""
-    for skips, words in (((), "what they would skip"), ((("slow", 50_000),), "what more they would skip")):
-        actions = [purge("clicks", number, skips=skips) for number in range(21)]
-        excepted = [replace(a, guard=replace(a.guard, except_groups=("console-*",))) for a in actions]
-        page = " ".join(line.strip() for line in lines(plan(*excepted)))
-        assert f"{words} is not known" in page
-
-
 def test_folded_elections_show_the_most_frequent_move_first() -> None:
     """Moves that are as frequent as each other are in the order of their brokers."""
     seen = election().seen
@@ -247,14 +238,6 @@ def test_unclean_elections_are_never_folded() -> None:
     """Each of them may lose any number of records."""
     decisions = [election("orders", number, unclean=True) for number in range(25)]
     assert sum(line.startswith("    orders[") and "unclean" in line for line in lines(plan(*decisions))) == 25
-
-
-def test_more_than_ten_groups_that_would_skip_are_counted() -> None:
-    """A folded topic does not become longer with its consumers."""
-    skips = tuple((f"group-{number:02}", 50_000) for number in range(13))
-    text_lines = lines(plan(*[purge("clicks", number, skips=skips) for number in range(21)]))
-    assert sum('"group-' in line for line in text_lines) == 10
-    assert any(mentions(line, "3 more", "--full") for line in text_lines)
 
 
 def test_a_plan_without_changes_is_short() -> None:
@@ -356,36 +339,6 @@ def test_topics_of_one_cause_are_one_line_whatever_their_names_are_part_of() -> 
 )
 def test_a_cause_is_a_reason_without_its_subject(address: str, reason: str, cause: str) -> None:
     assert cause_of(reason, Address.parse(address)) == cause
-
-
-def test_blocked_partitions_of_one_cause_are_one_line() -> None:
-    """The cause is the code with the groups that hold back, or with the reason without the subject."""
-    silent = "the log start of {} could not be read: broker 2 did not answer within 10 s"
-    blocks = [
-        *(blocked(f"RetentionFloor/a/orders[{n}]", reason=f'"etl" is at {n}', held_by=("etl",)) for n in range(21)),
-        *(
-            blocked(f"RetentionFloor/a/t[{n}]", code="B103", unread=True, reason=silent.format(f"t[{n}]"))
-            for n in (1, 2)
-        ),
-        blocked("RetentionFloor/a/u[0]", code="B103", unread=True, reason="broker 3 did not answer"),
-        *(
-            blocked(f"RetentionFloor/a/v[{n}]", code="B208", reason=f"fromOffset {n} is above the end")
-            for n in range(6)
-        ),
-    ]
-    rows = [line for line in lines(plan(*blocks)) if re.search(r"\(B\d{3}\)", line)]
-    for row, facts in zip(
-        rows,
-        (
-            ("21 partitions of orders", "orders[0]", "(B204)"),
-            ("6 partitions of v", "v[0]", "fromOffset 0", "(B208)"),
-            ("2 partitions of t", "t[1]", silent.format("t[1]"), "(B103)"),
-            ("u[0]", "broker 3", "(B103)"),
-        ),
-        strict=True,
-    ):
-        assert mentions(row, *facts), row
-    assert sum("(B204)" in line for line in lines(plan(*blocks), full=True)) == 21
 
 
 def test_waiting_partitions_are_folded_by_interval_or_by_reason() -> None:
