@@ -220,6 +220,7 @@ def folded_outcomes() -> list[Outcome]:
         ("none", 21, "NONE", "no effect"),
         ("pair", 2, "UNKNOWN", "unknown code"),
         ("alone", 1, None, ""),
+        ("gone", 2, None, "the topic is gone"),
     ):
         for number in range(count):
             action = purge(topic, number)
