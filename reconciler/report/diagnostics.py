@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -114,20 +113,16 @@ def _locations(item: Item) -> list[dict[str, Any]]:
     return [{"physicalLocation": place}] if location.path else []
 
 
-DIAGNOSTICS_WRITERS: Mapping[str, Callable[[Sequence[Diagnostic]], str]] = {
-    "text": write_diagnostics,
-    "json": diagnostics_json,
-    # Without a limit: no other output of a workflow lists the errors.
-    "github": lambda diagnostics: write_annotations(diagnostics_report(diagnostics), limit=len(diagnostics)),
-    "sarif": write_sarif,
-}
-"""Format → writer."""
-
-
 def diagnostics_document(diagnostics: Sequence[Diagnostic], *, summary: str = "") -> Document:
     """Return the document of the diagnostics. `summary`: the end of its text."""
-    writers = {form: partial(write, diagnostics) for form, write in DIAGNOSTICS_WRITERS.items()}
-    return Document(kind=DIAGNOSTICS, writers=writers | {"text": lambda: write_diagnostics(diagnostics) + summary})
+    writers: dict[str, Callable[[], str]] = {
+        "text": lambda: write_diagnostics(diagnostics) + summary,
+        "json": lambda: diagnostics_json(diagnostics),
+        # Without a limit: no other output of a workflow lists the errors.
+        "github": lambda: write_annotations(diagnostics_report(diagnostics), limit=len(diagnostics)),
+        "sarif": lambda: write_sarif(diagnostics),
+    }
+    return Document(kind=DIAGNOSTICS, writers=writers)
 
 
 def _text(diagnostic: Diagnostic) -> str:
