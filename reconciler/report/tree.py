@@ -127,7 +127,7 @@ class Section:
 class Report:
     """One document.
 
-    `title`: its name in an annotation, raw text. `headline`: the answer in one line; a page begins
+    `title`: its name in an annotation, raw text; empty: it has none. `headline`: the answer in one line; a page begins
     with it. `opening`: what the document is about; a terminal begins with it, or with the headline
     where there is none. `summary`: the totals, where no section has them; a terminal ends with it,
     or with the headline. `next_steps`: what to do now, the last lines. `footer`: identity, then age

@@ -27,13 +27,12 @@ def lines(example: Plan, **how: object) -> list[str]:
 
 def test_a_topic_is_one_line_and_its_partitions_are_lines_in_full() -> None:
     """A single partition shows its offsets; several show their number; --full lists each."""
-    assert "  clicks[7] (clicks-gdpr): at most 97,213 records (39.1 %), log start from 1000 to 98213" in lines(
-        plan(purge("clicks", 7))
-    )
+    (row,) = [line for line in lines(plan(purge("clicks", 7))) if line.startswith("  clicks[7] (clicks-gdpr): ")]
+    assert mentions(row, "97,213 records", "39.1 %", "1000", "98213")
     for count in (2, 20, 21, 64):
         purges = [purge("clicks", number) for number in range(count)]
-        (row,) = [line for line in lines(plan(*purges)) if line.startswith("  clicks")]
-        assert row == f"  clicks (clicks-gdpr): at most {97_213 * count:,} records, {count} partitions (39.1 %)"
+        (row,) = [line for line in lines(plan(*purges)) if line.startswith("  clicks (clicks-gdpr): ")]
+        assert mentions(row, f"{97_213 * count:,} records", f"{count} partitions", "39.1 %")
         full = lines(plan(*purges), full=True)
         assert sum(line.startswith("    clicks[") for line in full) == count
         assert sum("because newerThan 7d" in line for line in full) == count
@@ -151,16 +150,28 @@ def test_the_totals_name_shares_and_count_subjects_and_not_decisions() -> None:
         blocked("RetentionFloor/typo/odrers", code="B101"),
         limits=LIMITS_USED,
     )
-    shares = "up to 39.1 % of the topic and 12.3 % of the cluster"
-    deleted = f"records of 1 partition deleted (at most 97,213 records: {shares})"
-    used = "topics 10 of 50, recordsPercentPerTopic 39.1 of 90 %, recordsPercent 12.3 of 50 %"
-    assert lines(example)[2:7] == [
-        f"Cannot be undone: {deleted}; 1 group removed (12 committed offsets)",
-        "Can be undone: leader of 1 partition elected",
-        "Blocked: 1 topic",
-        "In sync: 1 partition, 1 group",
-        f"Limits used: {used}, groups 1 of 20, groupsPercent 25 of 50 %, elections 177 of 1,000",
-    ]
+    shares = ("topics 10 of 50", "recordsPercentPerTopic 39.1 of 90 %", "recordsPercent 12.3 of 50 %")
+    for line, (label, *facts) in zip(
+        lines(example)[2:7],
+        (
+            (
+                "Cannot be undone",
+                "1 partition",
+                "97,213 records",
+                "39.1 %",
+                "12.3 %",
+                "1 group",
+                "12 committed offsets",
+            ),
+            ("Can be undone", "1 partition"),
+            ("Blocked", "1 topic"),
+            ("In sync", "1 partition", "1 group"),
+            ("Limits used", *shares, "groups 1 of 20", "groupsPercent 25 of 50 %", "elections 177 of 1,000"),
+        ),
+        strict=True,
+    ):
+        assert line.startswith(f"{label}: ")
+        assert mentions(line, *facts)
 
 
 def test_shares_are_left_out_where_the_limits_do_not_count_all_records() -> None:
