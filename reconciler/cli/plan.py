@@ -194,7 +194,7 @@ def show(
         console.emit(settings, _read_document(saved, kind, settings))
         return ExitCode.DONE
     planned = plan_file.read(saved)
-    has_expired = (now_ms := wall_clock_ms()) >= planned.expires_at_ms
+    has_expired = planned.has_expired(now_ms := wall_clock_ms())
     console.emit(settings, plan_document(planned, full=full, saved_to=saved, with_next_step=not has_expired))
     if has_expired:
         console.print_stderr(
