@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
@@ -79,6 +79,14 @@ class Undecided(Blocked):
 
 
 Decision = Action | Satisfied | Waiting | Skipped | Blocked
+_SECTION_OF: Mapping[type, str] = {Waiting: "waiting", Skipped: "skipped", Satisfied: "satisfied"}
+
+
+def section_of(decision: Decision) -> str:
+    """Return the list of the plan file that a decision stands in."""
+    if isinstance(decision, Blocked):
+        return "unread" if decision.unread else "blocked"
+    return _SECTION_OF.get(type(decision), "actions")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +108,11 @@ class LimitVerdict:
     def __post_init__(self) -> None:
         if not all(math.isfinite(number) for number in (self.limit, self.observed or 0)):
             raise ValueError(f"limit {self.id}: {self.observed} of {self.limit} are not two finite numbers")
+
+    @property
+    def unit(self) -> str:
+        """` %` of a share, otherwise nothing: the names of limits say which they are."""
+        return " %" if "Percent" in self.id else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

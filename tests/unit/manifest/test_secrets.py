@@ -21,7 +21,8 @@ from reconciler.manifest.files import load
 from reconciler.manifest.secrets import resolve
 from reconciler.policies.cluster import Cluster
 from reconciler.references import UnresolvedReference
-from reconciler.report.diagnostics import DIAGNOSTICS_WRITERS
+from reconciler.report.diagnostics import diagnostics_document, write_diagnostics
+from reconciler.report.document import DIAGNOSTICS
 from tests.golden.wording import mentions
 from tests.unit.manifest.broken import BROKEN, GOOD, NOW_MS, cluster, floor
 from tests.unit.manifest.checking import outcome
@@ -214,7 +215,7 @@ def test_no_output_shows_a_planted_secret(
     with pytest.raises(ManifestsInvalid) as invalid:
         load([tmp_path], now_ms=NOW_MS)
     reported = [diagnostic for diagnostic in invalid.value.diagnostics if isinstance(diagnostic, Diagnostic)]
-    outputs = [write(reported) for write in DIAGNOSTICS_WRITERS.values()]
+    outputs = [write() for write in diagnostics_document(reported).writers.values()]
     outputs += [
         repr(reported),
         repr(invalid.value),
@@ -255,7 +256,7 @@ def test_other_lines_of_a_file_with_a_secret_are_shown() -> None:
     }
     _, reported = outcome({"c.yaml": cluster("client:\n  sasl.password: ${env:P}\n  a: [")})
     assert [diagnostic.code for diagnostic in reported] == ["M101"]
-    assert "not shown" not in DIAGNOSTICS_WRITERS["text"](reported)
+    assert "not shown" not in write_diagnostics(reported)
 
 
 @pytest.mark.parametrize(
@@ -278,14 +279,14 @@ def test_other_lines_of_a_file_with_a_secret_are_shown() -> None:
         f"client: {{security.protocol: SSL, ssl.key.pem {PLANTED}: x, sasl.oauthbearer.config {PLANTED}}}",
     ],
 )
-@pytest.mark.parametrize("form", DIAGNOSTICS_WRITERS)
+@pytest.mark.parametrize("form", DIAGNOSTICS.formats)
 def test_no_output_shows_a_secret_in_the_wrong_place(spec: str, form: str) -> None:
     """A missing blank makes property and secret one key; text instead of a mapping; other letter
     case.
     """
     _, reported = outcome({"c.yaml": cluster(spec)})
     assert any(diagnostic.severity == "error" for diagnostic in reported)
-    assert PLANTED not in DIAGNOSTICS_WRITERS[form](reported)
+    assert PLANTED not in diagnostics_document(reported).writers[form]()
 
 
 @pytest.mark.parametrize("pattern", [diagnostics.LOOKS_SECRET, diagnostics._MASKED], ids=["looks secret", "masked"])
@@ -311,7 +312,7 @@ def test_no_line_of_a_pull_request_stalls_the_masking_of_secrets(pattern: re.Pat
 def test_the_examples_of_the_documents_show_no_secret() -> None:
     """The output for the broken example of M211 masks the secret."""
     _, reported = outcome(BROKEN["M211"])
-    assert "correct-horse" not in DIAGNOSTICS_WRITERS["text"](reported)
+    assert "correct-horse" not in write_diagnostics(reported)
 
 
 def test_policies_hold_no_client(tmp_path: Path) -> None:
