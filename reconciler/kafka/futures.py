@@ -120,7 +120,12 @@ def cause_of(error: BaseException | KafkaError) -> Cause:
 
 def text_of(error: KafkaError) -> str:
     """The text of the broker or the library, without values of secrets."""
-    return redact(raw_text_of(error))
+    return one_line(raw_text_of(error))
+
+
+def one_line(text: str) -> str:
+    """The text without values of secrets, which it is searched for before, and with single spaces."""
+    return " ".join(redact(text).split())
 
 
 def raw_text_of(error: KafkaError) -> str:
