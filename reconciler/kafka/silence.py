@@ -44,7 +44,9 @@ def silent_brokers(session: KafkaSession, addresses: Mapping[int, str]) -> dict[
     silent = [broker for broker, answer in answers.items() if not _has_answered(answer)]
     opened = {broker: submit(partial(accepts, [addresses[broker]], _CONNECT_S)) for broker in silent}
     down = {broker for broker, accepting in opened.items() if not accepting.result()}
-    listed = session.call(lambda client, limit_s: client.list_topics(COMMIT_LOG_TOPIC, timeout=limit_s)) if down else None
+    listed = (
+        session.call(lambda client, limit_s: client.list_topics(COMMIT_LOG_TOPIC, timeout=limit_s)) if down else None
+    )
     named = set(listed.result().brokers) if listed and failure_of(listed) is None and patience_s > _FENCED_S else set()
     return {
         broker: silence_of(broker, addresses[broker], patience_s, down=broker in down, unfenced=broker in named)

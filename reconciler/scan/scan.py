@@ -66,6 +66,7 @@ class Listings:
     partition_requests: tuple[PartitionRequest, ...]
     counted: frozenset[str]
     log: CommitLog
+    reads_log: bool
 
 
 def scan(
@@ -131,6 +132,8 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
         partition_requests=tuple(chunking.partition_requests(request.naming(group_listing.groups), topics)),
         counted=chunking.topics_to_count(request, topics),
         log=commit_log,
+        # Without types, only the log shows that all groups are classic.
+        reads_log=request.commit_log or group_listing.without_types,
     )
 
 
@@ -169,7 +172,7 @@ def _divide(
     """The chunks, what their tasks share, and the time limit of each job in seconds."""
     # Without a log no group has committed, and a request for a coordinator would create it.
     no_commits = listings.log.partitions == 0 and listings.log.missing is None
-    log_sizes = listings.log.sizes if request.commit_log else {}
+    log_sizes = listings.log.sizes if listings.reads_log else {}
     # The slow chunks first, so that no single task ends late.
     chunks: tuple[Chunk, ...] = (
         *chunking.log_chunks(log_sizes, listings.log.leaders),
@@ -221,7 +224,7 @@ def _snapshot(
     observed_at_ms: int,
     last_purges: Mapping[TopicPartition, int] | Unknown,
 ) -> ClusterSnapshot:
-    log = (listings.log if request.commit_log else CommitLog(missing=NOT_ASKED)).with_rows(rows.runs)
+    log = (listings.log if listings.reads_log else CommitLog(missing=NOT_ASKED)).with_rows(rows.runs)
     _LOG.info("log_records=%d log_skipped=%d log_malformed=%d", log.records, log.skipped, log.malformed)
     topics = snapshot_builder.topic_facts(
         listings.topics,

@@ -163,7 +163,7 @@ def done(result: Any) -> Future[Any]:
 
 def session_of(*, cluster_id: str, errors: list[KafkaError] | None = None) -> KafkaSession:
     """A session whose listing names no group and has these errors. The caller may describe the cluster."""
-    described = SimpleNamespace(cluster_id=cluster_id, authorized_operations=[AclOperation.DESCRIBE])
+    described = SimpleNamespace(cluster_id=cluster_id, authorized_operations=[AclOperation.DESCRIBE], nodes=[])
     client: Any = SimpleNamespace(
         poll=lambda _timeout: 0,
         list_consumer_groups=lambda **_options: done(SimpleNamespace(valid=[], errors=errors or [])),

@@ -1,7 +1,6 @@
 """The text of suggested manifests: valid, harmless and with the facts that they rest on."""
 
 import pytest
-from tests.unit.companions.suggest.test_rules import SHARED, partition
 
 from reconciler.companions.suggest import drafts
 from reconciler.companions.suggest.findings import Kind, Suggestions
@@ -12,6 +11,7 @@ from reconciler.model.snapshot import GroupState
 from reconciler.policies import GroupRemoval, RetentionFloor
 from tests.strategies import facts
 from tests.strategies.facts import HOUR, NOW_MS, group, reader, snapshot
+from tests.unit.companions.suggest.test_rules import SHARED, partition
 
 HOSTILE = (
     "no: yaml",
