@@ -31,6 +31,7 @@ from reconciler.kafka.futures import (
     submit,
     text_of,
 )
+from reconciler.kafka.tokens import token_source
 from reconciler.references import REFERENCE, value_of
 from reconciler.text.formatting import first_few
 from reconciler.text.redact import add_references, redact
@@ -47,7 +48,10 @@ _METADATA_MAX_S = 3.0
 _INTERNAL_TOPIC = "__consumer_offsets"
 """For a metadata request: all topics would take seconds on a large cluster."""
 _FAILED = re.compile(r"FAIL .*?\]: (?:\w+://)?(\S+)/bootstrap: (.*?)(?:\(after \d+ms in state (\w+).*)?", re.DOTALL)
-"""A log line of librdkafka about a bootstrap server: the server, what failed, the state of the connection."""
+"""A log line of librdkafka about a bootstrap server: the server, what failed, the state of the connection.
+
+The state is the end of the line, which is cut off after a long text of the broker.
+"""
 _NOT_OPENED = ("connection refused", "name not found")
 _LISTENER = "check security.protocol in the Cluster's spec.client, and the ports in bootstrapServers"
 _FINAL = (
@@ -69,12 +73,12 @@ _FINAL = (
     ),
     ("AUTH_.* mechanisms:$", "the listener has no SASL", _LISTENER),
     (
-        "OAUTHBEARER AUTH_",
+        "OAUTHBEARER .*(AUTH_|SASL authentication error)",
         "the brokers refused the token",
         "compare its issuer, audience and scope with what the brokers accept",
     ),
     (
-        "AUTH_",
+        "AUTH_|SASL authentication error",
         "authentication failed",
         "check sasl.mechanism, sasl.username and sasl.password in the Cluster's spec.client",
     ),
@@ -103,7 +107,7 @@ class Connection:
 
     `properties`: librdkafka's names and values. `references`: values of secrets, and the references
     that the manifest writes for them. `unresolved`: properties that hold secrets, with references in
-    their place. repr hides all values.
+    their place. repr hides all values. `tokens`: a source of `tokens.token_source`, or empty.
     """
 
     bootstrap_servers: tuple[str, ...] = field(repr=False)
@@ -111,6 +115,7 @@ class Connection:
     timeout_s: float = 30.0
     references: Mapping[str, str] = field(default_factory=dict, repr=False)
     unresolved: Mapping[str, str] = field(default_factory=dict, repr=False)
+    tokens: str = ""
 
     def for_tasks(self, *, with_secrets: bool) -> "Connection":
         """Return the connection that tasks get: with its secrets, or with references for `resolve_here`."""
@@ -149,8 +154,8 @@ def create(
 ) -> Client:
     """Open a client. `settings` win over the connection's properties.
 
-    Raises ClusterUnreachable where a property is refused, or no thread can be started. Futures of an admin client finish without
-    `poll`; the library's log and errors need it. A producer asks brokers to create a missing topic,
+    Raises ClusterUnreachable where a property is refused, no token comes, or no thread can be started.
+    Futures of an admin client finish without `poll`; the library's log and errors need it. A producer asks brokers to create a missing topic,
     whatever the configuration: check that the topic exists before writing.
     """
     add_references(connection.references)
@@ -169,14 +174,21 @@ def create(
         **({} if client_class is Producer else {"allow.auto.create.topics": False}),
         **(settings or {}),
     }
+    if connection.tokens:
+        configuration["oauth_cb"] = token_source(connection.tokens, connection.bootstrap_servers)
     # Not on the main thread, where Python delivers signals: the library turns a Ctrl-C that arrives
     # while it reads its properties into a TypeError about a valid property.
     try:
         return submit(lambda: client_class(configuration, logger=logger or DebugLogger())).result()
-    except (KafkaException, ValueError, TypeError) as error:
-        raise ClusterUnreachable(
-            f"no client for {connection.servers}: {reason_of(error)}; correct the Cluster's spec.client"
-        ) from None
+    # For `aws_iam` it also imports a package of its own.
+    except (KafkaException, ValueError, TypeError, ImportError, RuntimeError) as error:
+        reason, next_step = reason_of(error), "correct the Cluster's spec.client"
+        if "SASL mechanism GSSAPI" in reason:
+            next_step = (
+                "set another sasl.mechanism, or build confluent-kafka here with a librdkafka that has Kerberos: its wheel "
+                "has none"
+            )
+        raise ClusterUnreachable(f"no client for {connection.servers}: {reason}; {next_step}") from None
 
 
 def _log_error(error: KafkaError) -> None:

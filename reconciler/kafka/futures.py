@@ -110,7 +110,7 @@ def code_of(error: object) -> int:
 def reason_of(error: BaseException | KafkaError) -> str:
     """One line for a failed call: the words of the broker or the library, without class names."""
     inner = kafka_error(error)
-    return redact(str(error)) or type(error).__name__ if inner is None else f"{text_of(inner)} ({inner.name()})"
+    return one_line(str(error)) or type(error).__name__ if inner is None else f"{text_of(inner)} ({inner.name()})"
 
 
 def cause_of(error: BaseException | KafkaError) -> Cause:

@@ -58,7 +58,11 @@ def test_it_installs_what_the_action_installs() -> None:
         assert words in action
     assert len(re.findall(r"pip install", DOCKERFILE)) == 2
     assert "for lock in requirements-base.lock requirements.lock; do" in DOCKERFILE
-    assert re.findall(r"locks\+?=\((.*)\)", action) == ["requirements-base.lock", "requirements.lock"]
+    assert re.findall(r"locks\+?=\((.*)\)", action) == [
+        "requirements-base.lock",
+        "requirements.lock",
+        "requirements-tokens.lock",
+    ]
 
 
 def test_it_runs_the_command_as_an_unprivileged_user() -> None:

@@ -31,6 +31,7 @@ BEYOND_A_SCHEMA = {
     "M110": "other readers read a number",
     "M111": "a JSON key is no list",
     "M219": "the machine may allow it",
+    "M220": "the machine may allow another source",
     "M123": "whether a regular expression compiles",
     "M206": "time",
     "M207": "other manifests",
