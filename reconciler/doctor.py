@@ -94,6 +94,7 @@ def required_access(cluster: Cluster, policies: Sequence[Policy], *, observed_at
         ),
         journal_topic=spec.journal.topic,
         requests=tuple(sorted(operation.API for operation in OPERATIONS)),
+        rights=tuple((operation.RIGHT.operation, operation.RIGHT.resource) for operation in OPERATIONS),
     )
 
 

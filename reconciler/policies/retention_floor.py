@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from reconciler.model.block_reason import SILENT, BlockReason, contradiction, unknown_fact
+from reconciler.model.block_reason import SILENT, BlockReason, contradiction, known, unknown_fact
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Decision, Satisfied, Waiting
 from reconciler.model.scan_request import ScanRequest, TopicRequest
@@ -22,24 +22,29 @@ from reconciler.model.snapshot import (
     ConsumerPosition,
     GroupState,
     KeptForever,
-    LookupKind,
     PartitionFacts,
-    RecordLookup,
     TopicFacts,
     Unknown,
 )
-from reconciler.operations import Operation, checks
-from reconciler.operations.delete_records import (
-    AcceptedLag,
-    DeleteRecords,
-    LagPolicy,
-    ObservedPartition,
-    Preconditions,
-    observe_partition,
+from reconciler.operations import Operation
+from reconciler.operations.consumers import (
+    describe_pending,
+    find_lagging,
+    group_excluder,
+    traces_of_unlisted_readers,
+    unknown_consumers,
+    verified_offset,
+    verified_positions,
 )
+from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
+from reconciler.operations.delete_records.deletion import observe_partition
+from reconciler.operations.delete_records.rule import purge_wait
+from reconciler.operations.idle_groups import state_elsewhere, topics_of_streams
+from reconciler.operations.offsets_without_records import next_record
+from reconciler.operations.touchable import check_not_kept_forever, check_records_deletable, listed_topic
 from reconciler.policies import fields
 from reconciler.policies.base import Guards, ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
-from reconciler.policies.timestamps import SEARCHED_OFFSETS, Hold, TimeRule, check_ages, find_hold, find_records
+from reconciler.policies.timestamps import Hold, TimeRule, check_ages, find_hold
 from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import count, first_few, format_duration, format_instant
@@ -301,10 +306,10 @@ class RetentionFloor(Policy):
         evaluator = FloorEvaluator(self, snapshot)
         for topic, exact in subjects.items():
             try:
-                facts = checks.listed_topic(topic, snapshot)
-                checks.check_records_deletable(facts, exact=exact)
+                facts = listed_topic(topic, snapshot)
+                check_records_deletable(facts, exact=exact)
                 if not exact and not (self.awaited_groups and topic.endswith(_REPARTITION)):
-                    checks.check_not_kept_forever(facts)
+                    check_not_kept_forever(facts)
                 for partition, missing in self.partitions(facts):
                     if missing is None:
                         yield evaluator.decide(partition)
@@ -338,9 +343,9 @@ class FloorEvaluator:
         self.policy = policy
         self.keep = spec.keep
         self.snapshot = snapshot
-        self.is_excluded = checks.group_excluder(spec.except_groups or ())
-        self.unknown_consumers = checks.unknown_consumers(snapshot, self.is_excluded)
-        self.unknown_with_excluded = checks.unknown_consumers(snapshot, lambda _group: False)
+        self.is_excluded = group_excluder(spec.except_groups or ())
+        self.unknown_consumers = unknown_consumers(snapshot, self.is_excluded)
+        self.unknown_with_excluded = unknown_consumers(snapshot, lambda _group: False)
         self.caveat = cache(self._caveat)
         self.has_transactions = TRANSACTIONS in snapshot.topics or snapshot.topics_incomplete is not None
         self.guard = Preconditions(
@@ -353,12 +358,12 @@ class FloorEvaluator:
     @cached_property
     def streams(self) -> Mapping[str, str]:
         """A topic of Kafka Streams for each group that has one."""
-        return checks.topics_of_streams(self.snapshot.topics, self.snapshot.groups)
+        return topics_of_streams(self.snapshot.topics, self.snapshot.groups)
 
     @cached_property
     def traces(self) -> str:
         """Topics and groups of programs that may read without a consumer group, in words."""
-        traces = checks.traces_of_unlisted_readers(self.snapshot)
+        traces = traces_of_unlisted_readers(self.snapshot)
         return f"; traces of readers that Kafka does not list: {first_few(traces)}" if traces else ""
 
     def decide(self, partition: TopicPartition) -> Decision:
@@ -410,7 +415,7 @@ class FloorEvaluator:
                 raise BlockReason("B204", reason, next_step=next_step, held_by=held_by)
             return Waiting(address=address, declared_at=policy.declared_at, reason=reason, held_by=held_by)
         now_ms, every_ms = self.snapshot.observed_at_ms, self.guard.every_ms
-        if wait := checks.purge_wait(partition, facts.last_purge, every_ms, now_ms):
+        if wait := purge_wait(partition, facts.last_purge, every_ms, now_ms):
             reason = f"{reason}; {wait[0]}"
             return Waiting(address=address, declared_at=policy.declared_at, reason=reason, until_ms=wait[1])
         check_ages(facts, observed, before_offset, [rule.time for rule in rules if rule.time is not None], now_ms)
@@ -482,12 +487,12 @@ class FloorEvaluator:
         A group with members is in use, and one whose application keeps state elsewhere is idle on
         purpose: neither is proposed for removal.
         """
-        if transaction := checks.describe_pending(lagging[0]):
+        if transaction := describe_pending(lagging[0]):
             return transaction, _END_TRANSACTION
         groups, topics = self.snapshot.groups, self.streams
         facts = {reader.group: groups.get(reader.group) for reader in lagging}
         kept = {
-            group: checks.state_elsewhere(group, NOT_ASKED if of_group is None else of_group.type, topics.get(group))
+            group: state_elsewhere(group, NOT_ASKED if of_group is None else of_group.type, topics.get(group))
             for group, of_group in facts.items()
         }
         clamp = "" if self.guard.consumers is LagPolicy.CLAMP else "say consumers: clamp, "
@@ -552,14 +557,14 @@ class FloorEvaluator:
                 raise BlockReason("B208", reason)
             yield RuleOffset(offset, offset, f"fromOffset {offset}", f"fromOffset says {offset}")
         if keep.unread_by is not None:
-            known_readers = checks.known(facts.readers, "the groups that read", facts.partition)
+            known_readers = known(facts.readers, "the groups that read", facts.partition)
             readers = {reader.group: reader for reader in known_readers}
             topic_id, high_watermark = observed.topic_id, observed.high_watermark
             silence = self.unknown_consumers.of(facts.partition.topic)
             if silence is not None and silence.code == SILENT and not readers.keys() >= set(keep.unread_by):
                 raise silence.with_traceback(None)  # a silent broker may know the position that is missing
             position, group = min(
-                (checks.verified_offset(group, readers.get(group), facts, topic_id, high_watermark), group)
+                (verified_offset(group, readers.get(group), facts, topic_id, high_watermark), group)
                 for group in keep.unread_by
             )
             offset, name = min(position, end), f"unreadBy {quoted(group)}"
@@ -570,20 +575,20 @@ class FloorEvaluator:
         """Return how far the floor may rise. Raises BlockReason."""
         if (unknown := self.unknown_consumers.of(facts.partition.topic)) is not None:
             raise unknown.with_traceback(None)  # raised for many partitions
-        readers = checks.known(facts.readers, "the groups that read", facts.partition)
-        readers_below = checks.known(facts.readers_below, "the groups that read", facts.partition)
+        readers = known(facts.readers, "the groups that read", facts.partition)
+        readers_below = known(facts.readers_below, "the groups that read", facts.partition)
         if floor > readers_below:
             reason = f"the scan read positions below offset {readers_below} only, and the floor is {floor}"
             raise BlockReason("B213", reason, unread=True)
-        positions = checks.verified_positions(readers, observed.topic_id, observed.log_start, observed.high_watermark)
-        behind = checks.lagging(positions, floor, frozenset(self.guard.named))
+        positions = verified_positions(readers, observed.topic_id, observed.log_start, observed.high_watermark)
+        behind = find_lagging(positions, floor, frozenset(self.guard.named))
         lagging = [reader for reader in behind if not self.is_excluded(reader.group)]
         holding = [] if self.guard.consumers is LagPolicy.IGNORE else lagging
         holding.sort(key=lambda reader: (reader.committed, reader.group))
         target = read_from = floor
         if holding:
             read_from = max(holding[0].committed, observed.log_start)
-            target, note = _next_record(facts, read_from, floor)
+            target, note = next_record(facts, read_from, floor)
             if target == floor:
                 holding = []
             elif self.guard.consumers is LagPolicy.BLOCK:
@@ -604,20 +609,6 @@ class FloorTarget:
     accepted: tuple[AcceptedLag, ...]
     holding: Sequence[ConsumerPosition]
     empty_tail: int
-
-
-def _next_record(facts: PartitionFacts, position: int, floor: int) -> tuple[int, str]:
-    """Return the first offset at or above `position` that may hold a record, at most `floor`; and what is not known.
-
-    Transaction markers and aborted records have offsets, and a read-committed consumer is given none.
-    Floors are at or below the last stable offset, so what is proven stays true.
-    """
-    if floor - position > SEARCHED_OFFSETS:
-        return position, ""
-    (found,) = find_records(facts, RecordLookup(LookupKind.FIRST, position, floor))
-    if isinstance(found, Unknown):
-        return position, f"; whether these offsets hold records is not known: {found.reason}"
-    return (floor if found is None else found.offset), ""
 
 
 def _offset_at(facts: PartitionFacts, instant_ms: int, end: int) -> int | None:

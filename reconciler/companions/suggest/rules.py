@@ -38,7 +38,8 @@ from reconciler.model.snapshot import (
 )
 from reconciler.operations.base import DAY_MS
 from reconciler.operations.delete_group import GROUPS, GROUPS_PERCENT, DeleteGroup
-from reconciler.operations.delete_records import TOPICS, DeleteRecords, LagPolicy
+from reconciler.operations.delete_records import DeleteRecords, LagPolicy
+from reconciler.operations.delete_records.deletion import TOPICS
 from reconciler.operations.elect_leader import ELECTIONS, ElectLeader
 from reconciler.policies import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
 from reconciler.policies.cluster import Cluster

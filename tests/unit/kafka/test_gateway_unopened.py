@@ -29,7 +29,7 @@ from reconciler.model.outcome import Status
 from reconciler.model.ports import Election, ItemResult
 from reconciler.model.snapshot import NOT_ASKED, Cause, CommittedOffset, GroupState, Unknown, fingerprint
 from reconciler.operations import DeleteGroup
-from reconciler.operations.attempt import ResponseAction, interpret
+from reconciler.operations.error_meanings import ResponseAction, interpret
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.error_table import InterpretingGateway
 from tests.fakes.runs import last_purges, purge, run
