@@ -86,7 +86,6 @@ _FINAL = (
     ("^(PLAINTEXT|SSL) .*UP: .*closed by peer", "closed, as a listener with SASL does", _LISTENER),
 )
 """Failures that no waiting mends: a pattern of protocol, mechanism, state and text; the kind; what to do."""
-_TOKEN = "no token", "check the token endpoint and the credentials for it in the Cluster's spec.client"
 _AT_ONCE = 16
 _EXPIRED = "the certificate of {} has expired or is not valid yet", "renew it, or set this machine's clock"
 _OTHER_NAME = (
@@ -226,7 +225,7 @@ def open_client(connection: Connection, *, patience_s: float = _GRACE_S) -> tupl
     settings = {**read_timeouts(connection), "error_cb": attempt.add_error, "log.connection.close": True}
     client = create(AdminClient, connection, settings, logger=attempt)
     answer: Future[Any] | None = None
-    while not deadline.passed and not (give_up.passed and not attempt.may_succeed()):
+    while not deadline.passed:
         if answer is None or answer.done():
             # Not describe_cluster: that waits for the controller, and brokers may name a frozen one. It also
             # makes the library try the next server after 50 ms; for the cluster's id alone it waits for 1 s.
@@ -240,7 +239,9 @@ def open_client(connection: Connection, *, patience_s: float = _GRACE_S) -> tupl
             return client, str(answer.result().cluster_id)
         if answer.done():
             time.sleep(_SLICE_S)
-        if not attempt.is_final:
+        if give_up.passed and not attempt.may_succeed():
+            break
+        if give_up.passed or not attempt.is_final:
             give_up = Deadline.after(patience_s)
     waited_s = time.monotonic() - started
     reason, next_step = (attempt.certificate and _diagnose_certificate(connection)) or attempt.explain()
@@ -248,7 +249,10 @@ def open_client(connection: Connection, *, patience_s: float = _GRACE_S) -> tupl
 
 
 def _check_advertised(connection: Connection, metadata: Any) -> None:
-    """Raise ClusterUnreachable if the server that answered is no broker, and no broker can be reached."""
+    """Raise ClusterUnreachable if no broker accepts connections at the address that it advertises.
+
+    A server that answers at such an address is proof enough, and then nothing is tried.
+    """
     addresses = sorted(f"{broker.host}:{broker.port}" for broker in metadata.brokers.values())
     answered = re.sub(r"^\w+://|/[^/]*$", "", metadata.orig_broker_name)
     if addresses and answered not in addresses and not accepts(addresses, connection.timeout_s / 3):
@@ -377,7 +381,8 @@ class ConnectAttempt(DebugLogger):
         """Note that no token came, which the log does not say."""
         _log_error(error)
         if error.code() == KafkaError._AUTHENTICATION and "OAUTHBEARER token" in raw_text_of(error):
-            self._failures = dict.fromkeys(self._connection.bootstrap_servers, (_TOKEN[0], text_of(error), _TOKEN[1]))
+            next_step = "check the token endpoint and the credentials for it in the Cluster's spec.client"
+            self._failures = dict.fromkeys(self._connection.bootstrap_servers, ("no token", text_of(error), next_step))
 
     @property
     def is_final(self) -> bool:
@@ -387,7 +392,7 @@ class ConnectAttempt(DebugLogger):
         )
 
     def may_succeed(self) -> bool:
-        """Return whether a server that refused the library accepts a connection, as at another address of its name."""
+        """Return whether a later try may succeed, as at another address of a server's name."""
         not_opened = [server for server, (kind, _text, _step) in self._failures.items() if kind in _NOT_OPENED]
         return not self.is_final or accepts(not_opened, _GRACE_S)
 
