@@ -42,13 +42,23 @@ Full = Annotated[bool, typer.Option("--full", help="List every partition, and sk
 
 
 def exit_code(plan: Plan, *, detailed: bool, fail_on: Collection[str] = ()) -> ExitCode:
-    """Return 3 if a limit or a finding of `fail_on` refuses, 2 for actions if `detailed`, else 0."""
+    """Return 3 if a limit or a finding of `fail_on` refuses, 2 for actions if `detailed`, else 0.
+
+    1: no subject could be read, so the plan says nothing about the cluster.
+    """
     refused = [verdict.message for verdict in plan.refused]
     findings = {name: text for name, text in describe_findings(plan).items() if name in fail_on and text}
     for message in (*refused, *(f"--fail-on {name}: {text}" for name, text in findings.items())):
         console.print_error(message)
     if refused or findings:
         return ExitCode.REFUSED
+    unread = [decision for decision in plan.decisions if isinstance(decision, Blocked) and decision.unread]
+    if unread and len(unread) == len(plan.decisions):
+        first = f"{format_subject(unread[0].address)}: {unread[0].reason}"
+        console.print_error(
+            f"none of {count(len(unread), 'subject')} could be read, the first: {first}; `reconciler doctor` says more"
+        )
+        return ExitCode.ERROR
     return ExitCode.ACTIONS if detailed and plan.actions else ExitCode.DONE
 
 

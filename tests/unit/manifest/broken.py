@@ -93,6 +93,10 @@ BROKEN: Mapping[str, Mapping[str, str]] = {
             "  sasl.password: ${env:KAFKA_PASSWORD}"
         )
     },
+    "M220": {
+        "cluster.yaml": cluster("client:\n  security.protocol: SASL_SSL\n  sasl.mechanism: OAUTHBEARER"),
+        "orders.yaml": floor(GOOD),
+    },
     "M301": {"orders.yaml": floor(GOOD), "more.yaml": floor("topics: [clicks]\nkeep: {newerThan: 7d}")},
     "M302": {"orders.yaml": floor(GOOD), "team.yaml": floor(GOOD, name="team-orders")},
     "M303": {"orders.yaml": manifest("RetentionFloor", "orders", GOOD, metadata="cluster: prod-ue")},

@@ -32,6 +32,7 @@ BEYOND_A_SCHEMA = {
     "M111": "a JSON key is no list",
     "M124": "schemas are matched by engines that have lookaround",
     "M219": "the machine may allow it",
+    "M220": "the machine may allow another source",
     "M123": "whether a regular expression compiles",
     "M206": "time",
     "M207": "other manifests",

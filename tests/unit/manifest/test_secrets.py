@@ -115,6 +115,46 @@ def test_certificates_of_the_system_need_no_secret(secrets_dir: Path) -> None:
     assert resolved.properties == {"ssl.ca.location": str(Path(location).resolve())}
 
 
+def test_a_file_that_is_sent_lies_in_the_folder_of_secrets(secrets_dir: Path) -> None:
+    """A token endpoint gets the content of an assertion file: a key below /etc/ssl is not for it."""
+    text = (
+        "client:\n  sasl.mechanism: OAUTHBEARER\n  sasl.oauthbearer.method: oidc\n  sasl.oauthbearer.assertion.file: "
+    )
+    environment = {"RECONCILER_SECRETS_DIR": str(secrets_dir)}
+    (secrets_dir / "assertion").write_text("a.b.c")
+    resolved = resolve(loaded(cluster(text + "assertion"), secrets_dir.parent), environment=environment)
+    assert resolved.properties["sasl.oauthbearer.assertion.file"] == str((secrets_dir / "assertion").resolve())
+    for path in ("/etc/ssl/openssl.cnf", "/etc/passwd", "/etc/ssl"):
+        message = missing(cluster(text + path), secrets_dir.parent, **environment)
+        assert mentions(message, "M501", f"the file {path}")
+
+
+@pytest.mark.parametrize(
+    ("identity", "service"),
+    [
+        ("tokens: msk-iam", "b-1.shop.x1y2.c2.kafka.eu-central-1.amazonaws.com:9098"),
+        ("tokens: msk-iam", "boot-x1y2.c1.kafka-serverless.us-east-1.amazonaws.com:9098"),
+        ("tokens: gcp", "bootstrap.shop.europe-west1.managedkafka.project.cloud.goog:9092"),
+        ("azure_imds", "shop.servicebus.windows.net:9093"),
+        ("aws_iam", None),
+    ],
+)
+def test_the_identity_of_the_machine_goes_to_its_cloud_only(identity: str, service: str | None, tmp_path: Path) -> None:
+    """No reference allows it to leave, so the names of the service do, or RECONCILER_ALLOW_SERVERS."""
+    by_client = "\n  sasl.oauthbearer.method: oidc\n  sasl.oauthbearer.metadata.authentication.type: "
+    is_field = identity.startswith("tokens")
+    text = cluster(
+        "client:\n  security.protocol: SASL_SSL\n  sasl.mechanism: OAUTHBEARER"
+        + ("\n" + identity if is_field else by_client + identity)
+    )
+    assert "broker-1:9093 is not one of " in missing(text, tmp_path)
+    assert "allows: nothing is sent there" in missing(text.replace("broker-1", "evil.compute.amazonaws.com"), tmp_path)
+    assert resolve(loaded(text, tmp_path), environment={SERVERS: "broker-?:*"}).bootstrap_servers == ("broker-1:9093",)
+    if service:
+        resolved = resolve(loaded(text.replace("broker-1:9093", service), tmp_path), environment={})
+        assert resolved.tokens == (identity.removeprefix("tokens: ") if is_field else "")
+
+
 def test_only_allowed_variables_are_read(tmp_path: Path) -> None:
     """A pull request names the variable of another secret of the job."""
     text = cluster("client: {sasl.password: '${env:AWS_SECRET_ACCESS_KEY}', sasl.username: '${env:KAFKA_USER}'}")
