@@ -43,7 +43,7 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class NameSelection:
     """Names that some policies select. `excluding`: excepted or protected names."""
 
     selectors: tuple[Selector, ...]
@@ -59,7 +59,7 @@ class Selection:
         return tuple(select(names, self.selectors, excluding=self.excluding, patterns_skip_underscore=skip))
 
 
-EVERY = Selection(selectors=(Selector("*"),))
+EVERY = NameSelection(selectors=(Selector("*"),))
 """Every name; also the selection of a cluster."""
 
 
@@ -74,7 +74,7 @@ class Permission:
     purpose: Role
     operation: str
     resource: str
-    selections: Sequence[Selection] = ()
+    selections: Sequence[NameSelection] = ()
     breaks: str = ""
     total: int = 0
     missing: tuple[str, ...] = ()
@@ -105,18 +105,20 @@ def requirements(required: RequiredAccess) -> list[Permission]:
     """All permissions that the manifests require. Applying also needs those of planning."""
     plan, apply, elections = Role
     request = required.needs
-    topics = [(Selection(selectors=n.topics, excluding=n.except_topics), n.offsets) for n in request.topics]
+    topics = [(NameSelection(selectors=n.topics, excluding=n.except_topics), n.offsets) for n in request.topics]
     floors = [selection for selection, with_offsets in topics if with_offsets]
     with_records = [
-        Selection(selectors=n.topics, excluding=n.except_topics, patterns_skip_underscore=n.patterns_skip_underscore)
+        NameSelection(
+            selectors=n.topics, excluding=n.except_topics, patterns_skip_underscore=n.patterns_skip_underscore
+        )
         for n in request.topics
         if n.records
     ]
-    groups = [Selection(selectors=n.groups, excluding=n.except_groups) for n in request.groups]
-    journal = [Selection(selectors=(Selector(required.journal_topic),))] if required.journal_topic else []
+    groups = [NameSelection(selectors=n.groups, excluding=n.except_groups) for n in request.groups]
+    journal = [NameSelection(selectors=(Selector(required.journal_topic),))] if required.journal_topic else []
     of_elections = journal if any(change.purpose is elections for change in required.changes) else []
     described = [*(selection for selection, _ in topics), *([EVERY] if request.cluster_records else [])]
-    commit_log = [Selection(selectors=(Selector(COMMIT_LOG_TOPIC),))] if request.commit_log else []
+    commit_log = [NameSelection(selectors=(Selector(COMMIT_LOG_TOPIC),))] if request.commit_log else []
     # A policy with `every` reads the journal.
     has_clock = any(part.every_ms is not None for part in request.topics)
     # What does not work without each of them.
@@ -313,7 +315,7 @@ def _resources(permission: Permission, names: Mapping[str, Sequence[str]]) -> It
                 yield Resource(kind, ALL if selector.is_pattern else selector.text)
 
 
-def _may_except(selection: Selection, prefix: str) -> bool:
+def _may_except(selection: NameSelection, prefix: str) -> bool:
     """Whether the selection may leave out a name with this prefix."""
 
     def may_match(selector: Selector) -> bool:

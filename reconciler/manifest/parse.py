@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from reconciler import policies
 from reconciler.manifest.diagnostics import Diagnostic, Related, SourceFile, suggestion
-from reconciler.manifest.yaml import INVALID, Document, ManifestError, Node, TextRange
+from reconciler.manifest.yaml import INVALID, ManifestError, Node, TextRange, YamlDocument
 from reconciler.policies.base import Envelope
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.validation import FieldPath, ValidationIssue
@@ -54,7 +54,7 @@ def kinds() -> Mapping[str, type[Envelope]]:
     return {kind.__name__: kind for kind in classes}
 
 
-def parse_manifest(source: SourceFile, document: Document, *, now_ms: int) -> "ParsedManifest | None":
+def parse_manifest(source: SourceFile, document: YamlDocument, *, now_ms: int) -> "ParsedManifest | None":
     """Return the manifest in `document`, and add its errors to those of the document.
 
     None: the document has no known kind or no name, or a syntax error ended it.
@@ -84,7 +84,7 @@ class ParsedManifest:
     `spelling`: path of a known field → the misspelt key in the text.
     """
 
-    def __init__(self, source: SourceFile, document: Document, root: Node) -> None:
+    def __init__(self, source: SourceFile, document: YamlDocument, root: Node) -> None:
         self.source = source
         self.document = document
         self.root = root

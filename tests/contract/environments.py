@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from reconciler.companions.sandbox import client, tools
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
@@ -143,7 +143,7 @@ class FakeEnvironment:
 
 
 class RealEnvironment:
-    def __init__(self, cluster: Cluster, *, timeout_s: float = 20.0) -> None:
+    def __init__(self, cluster: SandboxCluster, *, timeout_s: float = 20.0) -> None:
         self.cluster = cluster
         self.servers = cluster.bootstrap_servers
         self.gateway = InterpretingGateway(KafkaGateway(KafkaSession(connection_to(cluster, timeout_s=timeout_s))))
@@ -230,5 +230,5 @@ class RealEnvironment:
         client.wait_until(lambda: self.gateway.read_groups([group])[group].listed is True, 30, f"{group} to be listed")
 
 
-def connection_to(cluster: Cluster, *, timeout_s: float = 20.0) -> Connection:
+def connection_to(cluster: SandboxCluster, *, timeout_s: float = 20.0) -> Connection:
     return Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=timeout_s)

@@ -18,7 +18,7 @@ from reconciler.cli.plan import parse_duration
 from reconciler.cli.settings import KeyValue, Settings, accepts_settings, parse_key_value
 from reconciler.companions.suggest import drafts, findings, rules, starter
 from reconciler.companions.suggest.drafts import ManifestText
-from reconciler.companions.suggest.findings import Kind, Suggestions
+from reconciler.companions.suggest.findings import FindingKind, Suggestions
 from reconciler.companions.suggest.report import ITEMS_MAX, suggest_report
 from reconciler.companions.suggest.rules import DEFAULT_IDLE_FOR_MS
 from reconciler.errors import UsageError
@@ -168,7 +168,11 @@ def _undeclared(servers: Sequence[str], name: str, client: dict[str, str], clust
 def _write(path: Path, suggestions: Suggestions, texts: Sequence[ManifestText]) -> None:
     """Write the manifests to a new file. Raises UsageError if there is one by now, OutputUnwritten."""
     of_cluster = any(address.kind == "Cluster" for address, _findings, _text in texts)
-    advice = () if of_cluster else (*suggestions.of(Kind.PROTECTION).findings, *suggestions.of(Kind.LIMIT).findings)
+    advice = (
+        ()
+        if of_cluster
+        else (*suggestions.of(FindingKind.PROTECTION).findings, *suggestions.of(FindingKind.LIMIT).findings)
+    )
     if not texts:
         console.print_stderr(f"{path} is not written: there is no policy to suggest")
         return

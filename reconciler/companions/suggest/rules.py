@@ -21,7 +21,7 @@ from reconciler.companions.suggest.findings import (
     Confidence,
     Draft,
     Finding,
-    Kind,
+    FindingKind,
     Size,
     Suggestions,
 )
@@ -127,22 +127,24 @@ class _Analysis:
 
     def result(self) -> Suggestions:
         snapshot = self.facts.snapshot
-        rules: Mapping[Kind, Callable[[Collector], None]] = {
-            Kind.IDLE_GROUP: self._idle_groups,
-            Kind.READ_RECORDS: self._read_records,
-            Kind.LEADER: self._leaders,
-            Kind.LAGGING_GROUP: self._lagging_groups,
-            Kind.UNREAD_TOPIC: self._unread_topics,
-            Kind.PROTECTION: partial(find_protections, self.facts),
-            Kind.LIMIT: lambda collector: find_limits(self.facts, collector, self._drafted_actions()),
+        rules: Mapping[FindingKind, Callable[[Collector], None]] = {
+            FindingKind.IDLE_GROUP: self._idle_groups,
+            FindingKind.READ_RECORDS: self._read_records,
+            FindingKind.LEADER: self._leaders,
+            FindingKind.LAGGING_GROUP: self._lagging_groups,
+            FindingKind.UNREAD_TOPIC: self._unread_topics,
+            FindingKind.PROTECTION: partial(find_protections, self.facts),
+            FindingKind.LIMIT: lambda collector: find_limits(self.facts, collector, self._drafted_actions()),
         }
         collectors = []
-        for kind in Kind:  # in this order
+        for kind in FindingKind:  # in this order
             collectors.append(Collector(kind, self.ignored_ids))
             rules[kind](collectors[-1])
         policies = self._policies()
         manifests = {identifier: policy.address for policy, ids in policies for identifier in ids}
-        of_cluster = (f for c in collectors if c.kind in (Kind.PROTECTION, Kind.LIMIT) for f in c.findings)
+        of_cluster = (
+            f for c in collectors if c.kind in (FindingKind.PROTECTION, FindingKind.LIMIT) for f in c.findings
+        )
         manifests |= {finding.id: self.facts.cluster.address for finding in of_cluster}
         sections = tuple(collector.section(manifests) for collector in collectors)
         by_id = {finding.id: finding for section in sections for finding in section.findings}
@@ -497,7 +499,7 @@ class _Analysis:
 
         def order(item: tuple[_Rule, dict[str, str]]) -> tuple[int, str, list[str]]:
             kind = self.drafted[min(item[1].values())].kind
-            return list(Kind).index(kind), item[0].base, sorted(item[1])
+            return list(FindingKind).index(kind), item[0].base, sorted(item[1])
 
         for rule, ids in sorted(subjects.items(), key=order):
             for chunk in _chunks(sorted(ids)):
