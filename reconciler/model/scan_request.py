@@ -6,6 +6,7 @@ exist.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from reconciler.model.selector import Selector
 
@@ -52,6 +53,24 @@ class GroupRequest:
     """Last activity and newest record, from the commit log."""
     only: frozenset[str] | None = None
     """Only these groups of the selected ones; None: all."""
+
+
+class PositionKind(StrEnum):
+    """What holds the position of an external reader; the value is the field of its manifest."""
+
+    SPARK_CHECKPOINT = "sparkCheckpoint"
+    MIRROR_MAKER_SYNCS = "mirrorMakerSyncs"
+    TABLE = "table"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalReaderRequest:
+    """The position of a reader outside of Kafka's groups. `at`: a place, or a topic of syncs."""
+
+    name: str
+    topics: tuple[Selector, ...]
+    kind: PositionKind
+    at: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

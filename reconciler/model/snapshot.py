@@ -131,6 +131,17 @@ class ConsumerPosition:
     pending: PendingCommit | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ExternalPosition:
+    """The next offsets that an external reader needs. A partition that is absent counts from its log start.
+
+    `written_at_ms`: when the newest of them was written, by the clock of what wrote it.
+    """
+
+    offsets: Mapping[TopicPartition, int]
+    written_at_ms: int
+
+
 class LookupKind(StrEnum):
     """What a lookup finds.
 
