@@ -16,6 +16,7 @@ from reconciler.apply.executor import apply as send_actions
 from reconciler.apply.restore import Removal, RestoreContext, RestorePlan
 from reconciler.clock import steady_clock, wall_clock_ms
 from reconciler.errors import ExitCode, JournalUnavailable, PlanUnusable, WrongCluster
+from reconciler.external.read import read_positions
 from reconciler.journal import journal
 from reconciler.journal.entry import JournalEntry
 from reconciler.journal.file import JournalFile
@@ -150,6 +151,7 @@ def plan(
             cluster=manifests.cluster,
             policies=manifests.policies,
             waivers=manifests.waivers,
+            readers=manifests.readers,
             snapshot=snapshot,
             source=source,
             expires_after_ms=expires_after_ms,
@@ -255,7 +257,11 @@ def apply(
     with suppress(JournalUnavailable):  # the first intent will fail, too, and nothing is sent then
         action_journal.record(ended_intents, run_id=run.run_id, plan_digest=digest, at_ms=wall_clock_ms())
     context = ApplyContext(
-        gateway=KafkaGateway(run.session, cluster_id=planned.cluster_id),
+        gateway=KafkaGateway(
+            run.session,
+            cluster_id=planned.cluster_id,
+            read_external=partial(read_positions, run.session, run.manifests.reader_requests),
+        ),
         journal=action_journal,
         run_id=run.run_id,
         plan_digest=digest,
@@ -386,6 +392,7 @@ def _scan(
     check_packages()
     from reconciler.scan import engines, scan
 
+    request = replace(request, external=run.manifests.reader_requests)
     with engines.started(request, engine):
         session = run.session
         last_purges: Mapping[TopicPartition, int] | Unknown = NOT_ASKED

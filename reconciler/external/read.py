@@ -1,5 +1,6 @@
 """Reads the positions of all external readers side by side, within one deadline."""
 
+import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, wait
 from functools import partial
@@ -12,21 +13,21 @@ from reconciler.external.table import read_table
 from reconciler.kafka.futures import kafka_error, reason_of, submit
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import ExternalReaderRequest, PositionKind
-from reconciler.model.snapshot import Cause, ExternalPosition, Unknown
+from reconciler.model.snapshot import Cause, ExternalPosition, ExternalPositions, Unknown
 
 
 def read_positions(
-    readers: Iterable[ExternalReaderRequest], session: KafkaSession, environment: Mapping[str, str]
-) -> dict[str, ExternalPosition | Unknown]:
-    """Return the position of each reader by its name. Takes at most the session's timeout.
+    session: KafkaSession, readers: Iterable[ExternalReaderRequest], environment: Mapping[str, str] = os.environ
+) -> ExternalPositions:
+    """Return the position of each reader. Takes at most the session's timeout.
 
     What hangs is left to a thread that ends with this process. Raises ClusterUnreachable where no
     thread can be started.
     """
     deadline = session.deadline()
-    calls = {reader.name: submit(partial(_read, reader, session, environment)) for reader in readers}
+    calls = {reader: submit(partial(_read, reader, session, environment)) for reader in readers}
     wait(calls.values(), timeout=deadline.remaining_s)
-    return {name: _answer(call, session.timeout_s) for name, call in calls.items()}
+    return {reader: _answer(call, session.timeout_s) for reader, call in calls.items()}
 
 
 def _answer(call: Future[ExternalPosition], timeout_s: float) -> ExternalPosition | Unknown:

@@ -16,6 +16,7 @@ from reconciler.manifest.parse import ParsedManifest, address_of, parse_manifest
 from reconciler.manifest.yaml import MOST_SHOWN
 from reconciler.model.names import SourceLocation
 from reconciler.model.plan import ManifestFile
+from reconciler.model.scan_request import ExternalReaderRequest
 from reconciler.model.selector import Selector
 from reconciler.plan.rules import RuleSet
 from reconciler.policies import Policy
@@ -50,6 +51,11 @@ class ClusterManifests:
     connection_changes: tuple[str, ...] = ()
     base: RuleSet | None = None
     proposed: Cluster | None = None
+
+    @property
+    def reader_requests(self) -> tuple[ExternalReaderRequest, ...]:
+        """What a scan reads of the readers that are no groups."""
+        return tuple(reader.request for reader in self.readers)
 
     @property
     def rules(self) -> RuleSet:

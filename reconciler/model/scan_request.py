@@ -7,8 +7,9 @@ exist.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 
-from reconciler.model.selector import Selector
+from reconciler.model.selector import Selector, SelectorSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,15 @@ class ExternalReaderRequest:
     kind: PositionKind
     at: str
 
+    def selects(self, topic: str) -> bool:
+        """Whether the manifest names the topic, which counts where the position is unknown, too."""
+        return _selector_set(self.topics).covering(topic) is not None
+
+
+@lru_cache(maxsize=64)
+def _selector_set(selectors: tuple[Selector, ...]) -> SelectorSet:
+    return SelectorSet(selectors)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanRequest:
@@ -85,6 +95,8 @@ class ScanRequest:
     """Records of the whole cluster."""
     commit_records: bool = False
     """The newest record of each commit of the groups whose activity is requested."""
+    external: tuple[ExternalReaderRequest, ...] = ()
+    """Readers that are no groups, wherever they are; read if any consumers are."""
 
     def naming(self, groups: Iterable[str]) -> "ScanRequest":
         """Return the request with these groups named where a part of it names all groups."""

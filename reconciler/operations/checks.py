@@ -17,13 +17,14 @@ from reconciler.model.selector import Selector, SelectorSet
 from reconciler.model.snapshot import (
     ClusterSnapshot,
     ConsumerPosition,
+    ExternalPosition,
     GroupType,
     KeptForever,
     PartitionFacts,
     TopicFacts,
     Unknown,
 )
-from reconciler.text.escape import quoted
+from reconciler.text.escape import display_name, quoted
 from reconciler.text.formatting import count, format_duration, format_instant
 from reconciler.text.suggest import did_you_mean
 
@@ -45,7 +46,7 @@ _CONSUMPTION_UNREAD = (
 )
 
 # Names that Kafka Connect and Kafka Streams give to their topics and groups, unless told otherwise.
-_MIRROR_MAKER = re.compile(r"mm2-offset-syncs[._-].+[._-]internal")
+MIRROR_MAKER_SYNCS = re.compile(r"mm2-offset-syncs[._-].+[._-]internal")
 _CONNECT_TOPIC = re.compile(r"(.+)[._-](config|offset|status)(?:s|es)?")
 _STREAMS_TOPIC = re.compile(r"(.+)-(?:repartition|changelog)")
 _CONNECTOR = "connect-"
@@ -295,6 +296,44 @@ def verified_positions(
             yield reader
 
 
+def external_positions(
+    snapshot: ClusterSnapshot, partition: TopicPartition, log_start: int, high_watermark: int
+) -> Iterator[ConsumerPosition]:
+    """Yield where each reader of a partition stands that a manifest declares. Raises BlockReason for Unknown.
+
+    It stands at the log start without an entry, and with one above the end, which is of another log.
+    """
+    for reader, position in snapshot.external.items():
+        if isinstance(position, Unknown):
+            if reader.selects(partition.topic):
+                reason = f"{reader.name} reads {partition.topic}, and its position is not known: {position.reason}"
+                raise BlockReason("B218", reason, unread=True)
+        elif partition.topic in position.topics or reader.selects(partition.topic):
+            offset = position.offsets.get(partition)
+            is_true = offset is not None and offset <= high_watermark
+            yield ConsumerPosition(
+                group=reader.name,
+                committed=offset if offset is not None and is_true else log_start,
+                implied=offset is None,
+                refuted=None if is_true else offset,
+                written_at_ms=position.written_at_ms,
+            )
+
+
+def external_names(snapshot: ClusterSnapshot, topic: str) -> frozenset[str]:
+    """Return the external readers of a topic: its manifest names it, or its position does."""
+    return frozenset(
+        reader.name
+        for reader, position in snapshot.external.items()
+        if reader.selects(topic) or (isinstance(position, ExternalPosition) and topic in position.topics)
+    )
+
+
+def name_consumer(position: ConsumerPosition) -> str:
+    """Return what messages call a group or an external reader, whose names are apart."""
+    return f"group {quoted(position.group)}" if position.written_at_ms is None else display_name(position.group)
+
+
 def describe_pending(reader: ConsumerPosition) -> str:
     """Return which transaction a position of `verified_positions` rests on; empty: on none."""
     if reader.pending is None or reader.refuted is not None:
@@ -315,12 +354,14 @@ def traces_of_unlisted_readers(snapshot: ClusterSnapshot) -> list[str]:
     """Return topics and groups of programs that may read without a consumer group.
 
     MirrorMaker 2 keeps the offset syncs of a target on the source cluster (KIP-382). Kafka Connect has
-    three topics of one beginning, and a group of its workers.
+    three topics of one beginning, and a group of its workers. A topic that an external reader names is
+    no trace.
     """
+    declared = {reader.at for reader in snapshot.external}
     connect: defaultdict[str, dict[str, str]] = defaultdict(dict)
     traces = []
     for topic in sorted(snapshot.topics):
-        if _MIRROR_MAKER.fullmatch(topic):
+        if MIRROR_MAKER_SYNCS.fullmatch(topic) and topic not in declared:
             traces.append(topic)
         elif match := _CONNECT_TOPIC.fullmatch(topic):
             connect[match[1]][match[2]] = topic

@@ -537,6 +537,10 @@ class DeleteRecords(FoldableOperation):
         for group in self.guard.named:
             position = checks.verified_offset(group, by_group.get(group), facts, self.seen.topic_id, high_watermark)
             _check_position(group, position, self.before_offset, target)
+        if self.guard.consumers is not LagPolicy.IGNORE:
+            for reader in checks.external_positions(observation.snapshot, self.partition, log_start, high_watermark):
+                if reader.committed < self.before_offset - self.empty_tail:
+                    raise RecheckFailure(Status.STALE, f"{reader.group} is at {reader.committed}, {target}")
         accepted = {reader.group: reader.committed for reader in self.guard.accepted}
         positions = checks.verified_positions(readers, self.seen.topic_id, log_start, high_watermark)
         for reader in checks.lagging(positions, self.before_offset - self.empty_tail, self.guard.named):
@@ -591,6 +595,7 @@ class DeleteRecords(FoldableOperation):
             },
             groups=consumers.groups,
             groups_incomplete=consumers.incomplete,
+            external=consumers.external,
             removed_groups=_still_removed(context.removed_groups, consumers, positions),
         )
 

@@ -252,6 +252,11 @@ class Policy(Envelope, ABC):
         return ()
 
     @property
+    def waits_for_consumers(self) -> bool | None:
+        """Whether it holds records for consumers that are behind; None: it deletes no records."""
+        return None
+
+    @property
     def compares_subjects(self) -> bool:
         """Whether a decision depends on the facts of the policy's other subjects."""
         return False

@@ -251,6 +251,10 @@ class RetentionFloor(Policy):
     def awaited_groups(self) -> tuple[str, ...]:
         return self.spec.keep.unread_by or ()
 
+    @property
+    def waits_for_consumers(self) -> bool:
+        return self.spec.consumers is not LagPolicy.IGNORE
+
     def reviewed_only(self) -> Iterator[tuple[FieldPath, str, str]]:
         keep = self.spec.keep
         if keep.from_offset is not None and keep.topic_id is None:
@@ -396,7 +400,7 @@ class FloorEvaluator:
         before_offset, accepted, lagging = target.before_offset, target.accepted, target.holding
         words, next_step = self._advice(lagging) if lagging else ("", "")
         needs = "still needs everything from"
-        clamp = (f"group {quoted(lagging[0].group)} {needs} {before_offset}{words}",) if lagging else ()
+        clamp = (f"{checks.name_consumer(lagging[0])} {needs} {before_offset}{words}",) if lagging else ()
         higher = (f"{rule.name} alone: {rule.offset}" for rule in rules if rule is not lowest)
         topic = self.snapshot.topics.get(partition.topic)
         by_default = topic is not None and topic.kept_forever is KeptForever.BROKER
@@ -448,10 +452,11 @@ class FloorEvaluator:
         """Return why no consumer of a topic can hold its floor back; empty: at least one can."""
         facts, rule = self.snapshot.topics.get(topic), self.guard.consumers
         consumers = NOT_ASKED if facts is None else facts.consumers
-        if self.guard.named:
+        if self.guard.named or (rule is not LagPolicy.IGNORE and checks.external_names(self.snapshot, topic)):
             return ""
         if isinstance(consumers, Unknown):
             return f"whether any consumer guards it is not known: {consumers.reason}"
+        consumers |= checks.external_names(self.snapshot, topic)
         if not consumers:
             reason = "no consumer is known"
         elif rule is LagPolicy.IGNORE:
@@ -469,11 +474,10 @@ class FloorEvaluator:
         if last.refuted is not None:
             at = f"has committed {last.refuted}, which is no offset of this log, so it restarts at {last.committed}"
         words, next_step = self._advice(lagging)
-        more = (
-            f"; {count(more_groups, 'more group')} {'is' if more_groups == 1 else 'are'} behind" if more_groups else ""
-        )
+        kind = "more group" if all(reader.written_at_ms is None for reader in lagging) else "more consumer"
+        more = f"; {count(more_groups, kind)} {'is' if more_groups == 1 else 'are'} behind" if more_groups else ""
         skipped = f"would skip {floor - next_record:,} records below {floor}"
-        reason = f"group {quoted(last.group)} {at} and {skipped}{words}{more}{note}"
+        reason = f"{checks.name_consumer(last)} {at} and {skipped}{words}{more}{note}"
         return BlockReason("B204", reason, next_step=next_step, held_by=_names(lagging))
 
     def _advice(self, lagging: Sequence[ConsumerPosition]) -> tuple[str, str]:
@@ -482,6 +486,10 @@ class FloorEvaluator:
         A group with members is in use, and one whose application keeps state elsewhere is idle on
         purpose: neither is proposed for removal.
         """
+        clamp = "" if self.guard.consumers is LagPolicy.CLAMP else "say consumers: clamp, "
+        if (written_at_ms := lagging[0].written_at_ms) is not None:
+            since = f"; it has not moved since {format_instant(written_at_ms)}"
+            return since, f"let it catch up, {clamp}or remove its manifest if it is gone"
         if transaction := checks.describe_pending(lagging[0]):
             return transaction, _END_TRANSACTION
         groups, topics = self.snapshot.groups, self.streams
@@ -490,10 +498,10 @@ class FloorEvaluator:
             group: checks.state_elsewhere(group, NOT_ASKED if of_group is None else of_group.type, topics.get(group))
             for group, of_group in facts.items()
         }
-        clamp = "" if self.guard.consumers is LagPolicy.CLAMP else "say consumers: clamp, "
         if (elsewhere := kept[lagging[0].group]) is not None:
             return f"; {elsewhere[0]}", f"{elsewhere[1]}, {clamp}or name it in exceptGroups"
-        are_idle = all(of_group is not None and of_group.state is GroupState.EMPTY for of_group in facts.values())
+        are_groups = all(reader.written_at_ms is None for reader in lagging)
+        are_idle = are_groups and all(of is not None and of.state is GroupState.EMPTY for of in facts.values())
         if are_idle and not any(kept.values()):
             return "", f"let it catch up, {clamp}name it in exceptGroups, or remove it if nothing uses it"
         return "", f"let it catch up, {clamp}or name it in exceptGroups"
@@ -578,7 +586,7 @@ class FloorEvaluator:
         positions = checks.verified_positions(readers, observed.topic_id, observed.log_start, observed.high_watermark)
         behind = checks.lagging(positions, floor, frozenset(self.guard.named))
         lagging = [reader for reader in behind if not self.is_excluded(reader.group)]
-        holding = [] if self.guard.consumers is LagPolicy.IGNORE else lagging
+        holding = [] if self.guard.consumers is LagPolicy.IGNORE else lagging + self._external(floor, facts, observed)
         holding.sort(key=lambda reader: (reader.committed, reader.group))
         target = read_from = floor
         if holding:
@@ -590,6 +598,12 @@ class FloorEvaluator:
                 raise self._lag_block(holding, floor, target, note)
         accepted = (AcceptedLag(reader.group, reader.committed) for reader in behind if reader.committed < read_from)
         return FloorTarget(target, tuple(sorted(accepted)), holding, target - read_from)
+
+    def _external(self, floor: int, facts: PartitionFacts, observed: ObservedPartition) -> list[ConsumerPosition]:
+        """Return the external readers that are behind the floor. Raises BlockReason."""
+        log_start, high_watermark = observed.log_start, observed.high_watermark
+        readers = checks.external_positions(self.snapshot, facts.partition, log_start, high_watermark)
+        return [reader for reader in readers if reader.committed < floor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -634,6 +648,7 @@ def _offset_at(facts: PartitionFacts, instant_ms: int, end: int) -> int | None:
 
 
 def _names(readers: Iterable[ConsumerPosition]) -> tuple[str, ...]:
-    """Return the groups that hold a partition back; none where too many do to remove them all."""
-    names = sorted({reader.group for reader in readers})
-    return tuple(names) if len(names) <= _HELD_BY_MAX else ()
+    """Return the groups that hold a partition back; none where to remove them all frees nothing, or is too much."""
+    readers = list(readers)
+    names = sorted({reader.group for reader in readers if reader.written_at_ms is None})
+    return tuple(names) if len(names) <= _HELD_BY_MAX and all(r.written_at_ms is None for r in readers) else ()

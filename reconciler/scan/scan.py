@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from reconciler.external.read import read_positions
 from reconciler.kafka import futures
 from reconciler.kafka.group_listing import GroupListing, list_groups
 from reconciler.kafka.offsets import read_ends, read_stable_ends, read_watermarks, requests_by_leader
@@ -32,6 +33,7 @@ from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
     NOT_ASKED,
     ClusterSnapshot,
+    ExternalPositions,
     Lookups,
     PartitionFacts,
     RecordLookup,
@@ -66,6 +68,7 @@ class Listings:
     partition_requests: tuple[PartitionRequest, ...]
     counted: frozenset[str]
     log: CommitLog
+    external: ExternalPositions
 
 
 def scan(
@@ -114,6 +117,7 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
     # In parallel: with a frozen broker each step takes its whole patience.
     not_listed = GroupListing(groups={}, incomplete=NOT_ASKED)
     groups = futures.submit(lambda: list_groups(session, hidden=True) if with_groups else not_listed)
+    external = futures.submit(lambda: read_positions(session, request.external if request.readers else ()))
     listed = list_topics(session)
     log = futures.submit(lambda: describe_log(session, listed) if with_groups else CommitLog(missing=NOT_ASKED))
     names = set(chunking.select_topics(request, listed.topics)) | chunking.exact_topics(request)
@@ -131,6 +135,7 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
         partition_requests=tuple(chunking.partition_requests(request.naming(group_listing.groups), topics)),
         counted=chunking.topics_to_count(request, topics),
         log=commit_log,
+        external=external.result(),
     )
 
 
@@ -240,6 +245,7 @@ def _snapshot(
         groups=snapshot_builder.group_facts(request, listings.groups, rows, log),
         partitions=refresh_watermarks(session, partitions),
         commit_log_ends=log.ends,
+        external=listings.external,
         topics_incomplete=listings.topics.incomplete,
         groups_incomplete=listings.groups.incomplete,
         readers_incomplete=snapshot_builder.readers_incomplete(request, listings.groups, rows, log),
