@@ -231,7 +231,8 @@ def scenario(seed: int) -> Scenario:
         timed.active[SHARE_GROUP] = NOW_MS
     timed.pass_time(60 * SECOND)
     for reader in r.sample(READERS, r.choice((0, 0, 1, 2))):
-        full = {at: timed.cluster.partition(at).high_watermark for at in PARTITIONS}
+        ends = {at: timed.cluster.partition(at).high_watermark for at in PARTITIONS}
+        full = {at: max(0, end - (r.randint(0, 9) if chance(r, 3) else 0)) for at, end in ends.items()}
         timed.cluster.external[reader] = ExternalPosition(full, NOW_MS)
     spec = {"consumers": r.choice(("block", "block", "clamp", "ignore"))}
     if chance(r, 3):
