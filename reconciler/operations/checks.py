@@ -46,7 +46,7 @@ _CONSUMPTION_UNREAD = (
 )
 
 # Names that Kafka Connect and Kafka Streams give to their topics and groups, unless told otherwise.
-MIRROR_MAKER_SYNCS = re.compile(r"mm2-offset-syncs[._-].+[._-]internal")
+_MIRROR_MAKER = re.compile(r"mm2-offset-syncs[._-].+[._-]internal")
 _CONNECT_TOPIC = re.compile(r"(.+)[._-](config|offset|status)(?:s|es)?")
 _STREAMS_TOPIC = re.compile(r"(.+)-(?:repartition|changelog)")
 _CONNECTOR = "connect-"
@@ -350,6 +350,12 @@ def lagging(
     return tuple(reader for reader in readers if reader.committed < before_offset and reader.group not in named)
 
 
+def undeclared_syncs(snapshot: ClusterSnapshot) -> list[str]:
+    """Return the topics of offset syncs of MirrorMaker 2 that no external reader names (KIP-382)."""
+    declared = {reader.at for reader in snapshot.external}
+    return [topic for topic in sorted(snapshot.topics) if _MIRROR_MAKER.fullmatch(topic) and topic not in declared]
+
+
 def traces_of_unlisted_readers(snapshot: ClusterSnapshot) -> list[str]:
     """Return topics and groups of programs that may read without a consumer group.
 
@@ -357,13 +363,10 @@ def traces_of_unlisted_readers(snapshot: ClusterSnapshot) -> list[str]:
     three topics of one beginning, and a group of its workers. A topic that an external reader names is
     no trace.
     """
-    declared = {reader.at for reader in snapshot.external}
     connect: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    traces = []
+    traces = undeclared_syncs(snapshot)
     for topic in sorted(snapshot.topics):
-        if MIRROR_MAKER_SYNCS.fullmatch(topic) and topic not in declared:
-            traces.append(topic)
-        elif match := _CONNECT_TOPIC.fullmatch(topic):
+        if match := _CONNECT_TOPIC.fullmatch(topic):
             connect[match[1]][match[2]] = topic
     traces += [of_worker["offset"] for of_worker in connect.values() if len(of_worker) == 3]
     workers = (name for name, group in snapshot.groups.items() if group.type is GroupType.CONNECT)

@@ -11,7 +11,7 @@ from itertools import islice
 from reconciler.model.plan import Unmatched
 from reconciler.model.selector import Selector, SelectorSet, select
 from reconciler.model.snapshot import ClusterSnapshot, ExternalPosition
-from reconciler.operations.checks import MIRROR_MAKER_SYNCS
+from reconciler.operations.checks import undeclared_syncs
 from reconciler.policies import Policy
 from reconciler.policies.base import Selection
 from reconciler.policies.cluster import Cluster
@@ -106,8 +106,7 @@ def unmatched_readers(
         if of_reader and not any(selection.policy.waits_for_consumers for selection in of_reader):
             reason = "it guards nothing: every floor of its topics says consumers: ignore"
             yield _warning(reader, reason, "say consumers: block or clamp, or remove the reader")
-    declared = {reader.request.at for reader in readers} | frozenset(cluster.metadata.expect_none or ())
-    syncs = sorted(topic for topic in snapshot.topics if MIRROR_MAKER_SYNCS.fullmatch(topic) and topic not in declared)
+    syncs = [topic for topic in undeclared_syncs(snapshot) if topic not in (cluster.metadata.expect_none or ())]
     if syncs and any(selection.subjects for selection in waiting):
         reason = (
             f"MirrorMaker 2 reads topics of this cluster, and no ExternalReader holds their records: {_cite(syncs)}"

@@ -25,6 +25,7 @@ _HEADINGS: dict[Kind, str] = {
     Kind.LEADER: "Leaders that are not the preferred ones",
     Kind.LAGGING_GROUP: "Groups that hold purges back",
     Kind.UNREAD_TOPIC: "Questions: topics that no group reads",
+    Kind.EXTERNAL_READER: "Readers that Kafka does not list",
     Kind.PROTECTION: "Topics to protect",
     Kind.LIMIT: "Limits that fit the cluster",
 }

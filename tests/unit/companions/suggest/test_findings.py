@@ -5,12 +5,12 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.companions.suggest.test_rules import SHARED
 
 from reconciler.companions.suggest import drafts, findings
 from reconciler.companions.suggest.findings import Kind, finding_id, parse_ignored
 from reconciler.companions.suggest.rules import suggest
 from tests.strategies import facts
+from tests.unit.companions.suggest.test_rules import SHARED
 
 
 @pytest.mark.parametrize(

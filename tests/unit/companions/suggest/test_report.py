@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-from tests.unit.companions.suggest.test_rules import SHARED, partition
-
 from reconciler.companions.suggest.command import LINES_MAX, fitting_lines
 from reconciler.companions.suggest.findings import Kind, Suggestions
 from reconciler.companions.suggest.report import suggest_report
@@ -13,6 +11,7 @@ from reconciler.report.markdown import write_markdown
 from reconciler.report.terminal import write_lines
 from tests.strategies import facts
 from tests.strategies.facts import HOUR, LOST, group, snapshot, topic
+from tests.unit.companions.suggest.test_rules import SHARED, partition
 
 
 def of(snap: ClusterSnapshot, **more: object) -> Suggestions:
