@@ -112,7 +112,7 @@ mutants: setup  ## find code changes in policies/, operations/ and plan/ that no
 	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$$($(MUTANTS)/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/project.pth"
 	cd $(MUTANTS)/tree && nice $(abspath $(MUTANTS))/venv/bin/python -m tools.mutants ../verdicts.json $(or $(ONLY),reconciler.policies reconciler.operations reconciler.plan)
 
-test-matrix: java setup  ## tests on both Kafka versions, and on each Python and Java of this machine: ONLY=kafka=3.9.1
+test-matrix: java setup  ## tests on every Kafka version of the sandbox, and on each Python and Java of this machine: ONLY=kafka=3.9.1
 	$(BIN)/python -m tools.version_matrix $(if $(ONLY),--only $(ONLY))
 
 lint-workflows:  ## run actionlint on .github: the one on PATH, or built by Go from its pinned source

@@ -96,6 +96,7 @@ def required_access(cluster: Cluster, policies: Sequence[Policy], *, observed_at
         ),
         journal_topic=spec.journal.topic,
         requests=tuple(sorted(operation.API for operation in OPERATIONS)),
+        rights=tuple((operation.RIGHT.operation, operation.RIGHT.resource) for operation in OPERATIONS),
     )
 
 
@@ -160,6 +161,9 @@ def _versions(versions: Sequence[BrokerVersion]) -> Iterator[Item]:
         yield _item("unknown", "no broker reported its protocol versions")
     brokers: dict[str, list[str]] = {}
     for version in versions:
+        if version.unread is not None:
+            yield _item("unknown", escape_sentence(version.unread.reason), Severity.WARNING)
+            continue
         kafka = "Apache Kafka 4.0 or later" if version.kafka_4 else "Apache Kafka before 4.0"
         ranges = ", ".join(f"{name} {low}..{high}" for name, (low, high) in sorted(version.operations.items()))
         brokers.setdefault(f"{kafka}; {ranges}", []).append(display_name(version.broker))

@@ -13,7 +13,7 @@ from reconciler import __version__
 from reconciler.apply import restore, results
 from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply as send_actions
-from reconciler.apply.restore import Removal, RestoreContext, RestorePlan
+from reconciler.apply.restore import Removal, RestorePlan
 from reconciler.clock import steady_clock, wall_clock_ms
 from reconciler.errors import ExitCode, JournalUnavailable, PlanUnusable, WrongCluster
 from reconciler.external.read import read_positions
@@ -33,7 +33,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.model.progress import Progress
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, CommittedOffset, Lookups, Unknown
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Lookups, Unknown
 from reconciler.operations import OPERATIONS, Operation
 from reconciler.plan import limits, plan_file, planner, recheck, rules
 from reconciler.plan.plan_file import SavedPlan
@@ -271,7 +271,7 @@ def apply(
         progress=run.progress,
         sending=run.sending,
         checked_at_ms=checked_at_ms,
-        expires_at_ms=planned.expires_at_ms,
+        has_expired=planned.has_expired,
         known_groups=snapshot.groups,
         commit_log_ends=snapshot.commit_log_ends,
         needs_stamps=needs_stamps,
@@ -360,20 +360,19 @@ def plan_restore(run: Run, removal: Removal) -> RestorePlan:
 
 def restore_group(run: Run, planned: RestorePlan) -> Mapping[TopicPartition, Outcome]:
     """Write the offsets of a plan back that still may be. Raises WrongCluster, JournalUnavailable."""
-    removal, action_journal = planned.removal, run.open_journal()
-
-    def record(event: Action | Outcome, offsets: tuple[CommittedOffset, ...]) -> None:
-        action_journal.record(
-            [event],
-            run_id=run.run_id,
-            plan_digest=f"restore of {removal.plan_digest}",  # another plan: no intent of the removal stays open
-            at_ms=wall_clock_ms(),
-            removed_offsets={removal.address: offsets} if offsets else None,
-        )
-
     run.progress("writing the offsets back")
-    gateway = KafkaGateway(run.session, cluster_id=run.manifests.cluster.spec.cluster_id)
-    return restore.restore(planned, RestoreContext(gateway=gateway, record=record, stop=run.stop, sending=run.sending))
+    context = ApplyContext(
+        gateway=KafkaGateway(run.session, cluster_id=run.manifests.cluster.spec.cluster_id),
+        journal=run.open_journal(),
+        run_id=run.run_id,
+        plan_digest=f"restore of {planned.removal.plan_digest}",  # another plan: no intent of the removal stays open
+        clock=steady_clock(),
+        sleep=time.sleep,
+        stop=run.stop,
+        progress=run.progress,
+        sending=run.sending,
+    )
+    return restore.restore(planned, context)
 
 
 def scan(run: Run, request: Callable[[int], ScanRequest]) -> ClusterSnapshot:

@@ -201,7 +201,7 @@ def main() -> int:
         "--only",
         action="append",
         metavar="NAME",
-        help="a version such as kafka=3.9.1, python=3.12 or java; repeat the option for several",
+        help="a version such as kafka=3.7.2, python=3.12 or java; repeat the option for several",
     )
     options = parser.parse_args()
     assert DEFAULT_VERSION in versions()

@@ -4,19 +4,18 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from threading import Lock
+from threading import Event, Lock
 from typing import Any
 
 from reconciler.errors import JournalUnavailable
 from reconciler.journal.journal import ActionJournal
-from reconciler.model.names import Address
+from reconciler.model.action import Subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway
 from reconciler.model.progress import Progress
 from reconciler.model.snapshot import Consumers, GroupFacts, GroupState, GroupType, Unknown
-from reconciler.operations import Operation
 from reconciler.operations.attempt import Attempt
-from reconciler.operations.base import Subject
+from reconciler.operations.sendable import Sendable
 from reconciler.text.formatting import approximate_duration, format_duration, format_instant
 
 _LOG = logging.getLogger(__name__)
@@ -128,8 +127,7 @@ class ApplyContext:
 
     `sleep`: seconds. `stop`: read before each request; true means that nothing new is sent.
     `progress`: shows one line. `sending`: called before each request, from any thread, once its
-    intents are stored. `checked_at_ms`: when the recheck began. `expires_at_ms`: when the plan
-    expires. `removed_groups`: groups that this run removed, or that its recheck found removed.
+    intents are stored. `checked_at_ms`: when the recheck began. `has_expired`: `Plan.has_expired`. `removed_groups`: groups that this run removed, or that its recheck found removed.
     `leaders`: the leader of each partition for which it held an election.
     `known_groups`: the groups of the recheck, which read the types of groups that no list call tells.
     `commit_log_ends`: up to where the recheck has read each partition of the commit log.
@@ -147,7 +145,7 @@ class ApplyContext:
     sending: Callable[[], None] = lambda: None
     tuning: Tuning = field(default_factory=Tuning)
     checked_at_ms: int | None = None
-    expires_at_ms: int | None = None
+    has_expired: Callable[[int], bool] = lambda _now_ms: False
     removed_groups: set[str] = field(default_factory=set)
     leaders: dict[Subject, int] = field(default_factory=dict)
     known_groups: Mapping[str, GroupFacts] = field(default_factory=dict)
@@ -156,9 +154,14 @@ class ApplyContext:
     topics: set[str] = field(default_factory=set)
     """The topics that the run is about."""
     _consumers: _Consumers = field(default_factory=_Consumers)
-    _sent: dict[Address, bool] = field(default_factory=dict)
+    _sent: dict[Subject, bool] = field(default_factory=dict)
     """Attempts under way with their intent stored, and whether their request may have gone out."""
     _reasons: list[str] = field(default_factory=list)
+    _announced: Event = field(default_factory=Event)
+
+    @property
+    def has_sent(self) -> bool:
+        return self._announced.is_set()
 
     @property
     def effect_wait_ms(self) -> int:
@@ -210,7 +213,7 @@ class ApplyContext:
         if not self.stopping and age_ms > _RECHECK_MAX_AGE_MS:
             age, limit = age_ms // 60_000, _RECHECK_MAX_AGE_MS // 60_000
             self.halt(f"the recheck was {age} min ago, and it is good for {limit} min: apply the plan again")
-        if not self.stopping and self.expires_at_ms is not None and now_ms >= self.expires_at_ms:
+        if not self.stopping and self.has_expired(now_ms):
             self.halt("the plan expired during this run: plan again")
         return not self.stopping
 
@@ -221,7 +224,7 @@ class ApplyContext:
         began_ms = self.clock()
         is_stored, stored_ms = self._record(actions, removed_offsets=offsets)
         if is_stored:
-            self._sent.update((action.address, False) for action in actions)
+            self._sent.update((action.subject, False) for action in actions)
             self._compare_clocks(began_ms, stored_ms, self.clock())
         return is_stored
 
@@ -244,12 +247,13 @@ class ApplyContext:
 
     def announce(self, attempts: Iterable[Attempt[Any]]) -> None:
         """Note that the requests of these attempts go out now."""
-        self._sent.update((attempt.action.address, True) for attempt in attempts)
+        self._sent.update((attempt.action.subject, True) for attempt in attempts)
+        self._announced.set()
         self.sending()
 
     def with_intent(self, attempt: Attempt[Any]) -> Attempt[Any]:
         """Return the attempt of an interrupted batch: intent stored, request perhaps sent."""
-        sent = self._sent.get(attempt.action.address)
+        sent = self._sent.get(attempt.action.subject)
         if sent is None:
             return attempt
         return replace(attempt, intended=True, sends=attempt.sends + sent, possible=attempt.possible or sent)
@@ -257,7 +261,7 @@ class ApplyContext:
     def discard(self, batch: Iterable[Attempt[Any]]) -> None:
         """Forget the state of a batch whose steps are known."""
         for attempt in batch:
-            self._sent.pop(attempt.action.address, None)
+            self._sent.pop(attempt.action.subject, None)
 
     def record_outcomes(self, outcomes: Iterable[Outcome]) -> None:
         """Store outcomes. What was done stays done if that fails, but nothing more is sent."""
@@ -269,7 +273,7 @@ class ApplyContext:
         """Remember the groups that are gone and the leaders that are elected by these outcomes of this run."""
         for outcome in outcomes:
             action = outcome.action
-            if not isinstance(action, Operation) or outcome.status not in (Status.APPLIED, Status.SATISFIED):
+            if not isinstance(action, Sendable) or outcome.status not in (Status.APPLIED, Status.SATISFIED):
                 continue
             if action.removed_group is not None and action.proves_absence(outcome):
                 self.removed_groups.add(action.removed_group)

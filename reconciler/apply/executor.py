@@ -14,9 +14,11 @@ from typing import Any
 from reconciler.apply.context import ApplyContext
 from reconciler.model.action import Action
 from reconciler.model.outcome import Outcome, Status
-from reconciler.operations import OPERATIONS, Operation
-from reconciler.operations.attempt import Attempt, ResponseAction, StepResult
+from reconciler.operations import OPERATIONS
+from reconciler.operations.attempt import Attempt, StepResult
+from reconciler.operations.error_meanings import ResponseAction
 from reconciler.operations.observation import Observation, RecheckFailure
+from reconciler.operations.sendable import Sendable
 
 _CUT_SHORT = "the run ends in the middle: nothing more is sent"
 """The reader of the outcomes has gone, or an unexpected error was raised."""
@@ -35,8 +37,9 @@ def apply(actions: Sequence[Action], context: ApplyContext) -> Iterator[Outcome]
     journal that cannot be written stops the run in the same way.
     """
     context.topics.update(action.address.name for action in actions)
-    for operation in OPERATIONS:
-        selected = [action for action in actions if isinstance(action, operation)]
+    kinds: list[Any] = [*OPERATIONS, *map(type, actions)]
+    for operation in dict.fromkeys(kinds):
+        selected = [action for action in actions if type(action) is operation]
         ended = 0
         for start in range(0, len(selected), context.tuning.window):
             window = [
@@ -51,7 +54,7 @@ def apply(actions: Sequence[Action], context: ApplyContext) -> Iterator[Outcome]
                 yield from outcomes
 
 
-def _rounds(operation: type[Operation], pending: _Batch, context: ApplyContext) -> Iterator[list[Outcome]]:
+def _rounds(operation: type[Sendable], pending: _Batch, context: ApplyContext) -> Iterator[list[Outcome]]:
     """Run rounds over what is pending, each with fresh metadata, up to the last or a stop."""
     size = min(operation.BATCH_SIZE, context.tuning.batch_max or operation.BATCH_SIZE)
     for number in range(context.tuning.attempts):
@@ -76,7 +79,7 @@ def _rounds(operation: type[Operation], pending: _Batch, context: ApplyContext) 
 
 
 def _run_lanes(
-    operation: type[Operation], lanes: Sequence[Sequence[_Batch]], context: ApplyContext
+    operation: type[Sendable], lanes: Sequence[Sequence[_Batch]], context: ApplyContext
 ) -> Iterator[list[StepResult]]:
     """Yield the results of batches. Lanes run side by side, batches of one lane in order."""
     finished: SimpleQueue[list[StepResult] | None] = SimpleQueue()
@@ -97,8 +100,8 @@ def _run_lanes(
                         f"this machine is out of something: {getattr(error, 'strerror', None) or error or 'memory'}"
                     )
                     # Of those without a step it is not known whether their request went out.
-                    known = {step.action.address for step in steps}
-                    unknown = [attempt for attempt in batch if attempt.action.address not in known]
+                    known = {step.action.subject for step in steps}
+                    unknown = [attempt for attempt in batch if attempt.action.subject not in known]
                     steps += _end_all(map(context.with_intent, unknown), context)
                 finally:
                     finished.put(steps)
@@ -128,7 +131,7 @@ def _run_lanes(
         raise
 
 
-def _execute_batch(operation: type[Operation], batch: _Batch, context: ApplyContext) -> Iterator[StepResult]:
+def _execute_batch(operation: type[Sendable], batch: _Batch, context: ApplyContext) -> Iterator[StepResult]:
     """Run one round of a batch: recheck, store the intents, send one request, read back.
 
     A batch whose subjects turn out to need several brokers is sent broker by broker, and one that
@@ -165,7 +168,7 @@ def _execute_batch(operation: type[Operation], batch: _Batch, context: ApplyCont
 
 
 def _recheck_batch(
-    operation: type[Operation], attempts: _Batch, context: ApplyContext
+    operation: type[Sendable], attempts: _Batch, context: ApplyContext
 ) -> Generator[StepResult, None, tuple[_Batch, Observation]]:
     """Recheck the attempts on present facts.
 
@@ -185,7 +188,7 @@ def _recheck_batch(
     return ready, observation
 
 
-def _after_failure(attempt: Attempt[Operation], failure: RecheckFailure, observation: Observation) -> StepResult:
+def _after_failure(attempt: Attempt[Sendable], failure: RecheckFailure, observation: Observation) -> StepResult:
     """Return what becomes of an attempt that does not hold right before its request."""
     if failure.status is Status.SATISFIED:
         return attempt.action.reached(attempt, observation)
@@ -195,7 +198,7 @@ def _after_failure(attempt: Attempt[Operation], failure: RecheckFailure, observa
 
 
 def _store_intents(
-    operation: type[Operation], ready: _Batch, observation: Observation, context: ApplyContext
+    operation: type[Sendable], ready: _Batch, observation: Observation, context: ApplyContext
 ) -> Generator[StepResult, None, _Batch]:
     """Store the intents. Yields attempts that may not go out; returns those to send at once.
 

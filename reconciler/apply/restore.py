@@ -1,41 +1,30 @@
-"""Writes the offsets of a removed group back, where they still mean the same records.
+"""Writes the offsets of a removed group back: finds them, says which may be written, and applies that.
 
-Decided here: from which removal the offsets are, which of them may be written, and what became of
-each. A group that exists in any state or type is never touched, nor one whose absence is not proven.
-Where it takes several requests, the later ones write no offset where the group has one by then.
+Decided here: from which removal the offsets are. `RestoreOffset` decides what may be written.
 """
 
-import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import ClassVar
 
 from reconciler.apply import results
-from reconciler.errors import JournalUnavailable, PlanUnusable
+from reconciler.apply.context import ApplyContext
+from reconciler.apply.executor import apply
+from reconciler.clock import wall_clock_ms
+from reconciler.errors import PlanUnusable
 from reconciler.journal.entry import Event, parse
-from reconciler.model.action import Action, Mode
-from reconciler.model.block_reason import BlockReason
+from reconciler.model.action import Mode
 from reconciler.model.names import NOWHERE, Address, TopicPartition
-from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import Gateway, ItemResult
-from reconciler.model.snapshot import CommittedOffset, PartitionFacts, Unknown
-from reconciler.operations import DeleteGroup
-from reconciler.operations.checks import known, suggestion
-from reconciler.operations.observation import RecheckFailure
+from reconciler.model.outcome import Outcome
+from reconciler.model.ports import Gateway
+from reconciler.model.snapshot import CommittedOffset
+from reconciler.operations.attempt import Attempt
+from reconciler.operations.restore_offset import RestoreOffset, observe_restore
+from reconciler.operations.touchable import suggestion
 from reconciler.text.escape import display_name, quoted
 from reconciler.text.formatting import count, format_time
 from reconciler.text.validation import error_reason
-
-_LOG = logging.getLogger(__name__)
-
-_REQUEST_BYTES = 400_000
-"""One request becomes one batch of `__consumer_offsets`, which takes a megabyte."""
-_COMMIT_BYTES = 150
-"""Of one offset in such a batch, without its names."""
-_REFUSALS = frozenset({"GROUP_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_MEMBER_ID"})
-"""Answers that prove that nothing was written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,52 +42,33 @@ class Removal:
     source: str
     cluster_id: str | None = None
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreGroup(Action):
-    """Commit offsets for a group that does not exist. No policy and no plan yields it."""
-
-    OPERATION: ClassVar[str] = "restore_group"
-
-    group: str
-    partitions: int
-
     @property
-    def irreversible(self) -> bool:
-        return False
-
-    def request(self) -> Mapping[str, str | int]:
-        return {"group": self.group, "partitions": self.partitions}
+    def actions(self) -> tuple[RestoreOffset, ...]:
+        """One action for each offset, in their order."""
+        return tuple(
+            RestoreOffset(
+                address=self.address,
+                declared_at=NOWHERE,
+                reason=self.source,
+                mode=Mode.MERGE,
+                group=self.group,
+                commit=commit,
+            )
+            for commit in self.offsets
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestorePlan:
-    """Which offsets of a removal may be written now.
-
-    `group_failure`: why none; None: the group is proven to be absent. `failures`: why not that of a
-    partition.
-    """
+    """Which offsets of a removal may be written now. `unwritten`: what becomes of the others, and why."""
 
     removal: Removal
-    group_failure: RecheckFailure | None
-    failures: Mapping[TopicPartition, RecheckFailure]
+    unwritten: Mapping[TopicPartition, Outcome]
 
     @property
-    def writable(self) -> tuple[CommittedOffset, ...]:
+    def writable(self) -> tuple[RestoreOffset, ...]:
         """The offsets that may be written."""
-        if self.group_failure is not None:
-            return ()
-        return tuple(commit for commit in self.removal.offsets if commit.at not in self.failures)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreContext:
-    """One run of the command. `stop`, `sending`: as in `ApplyContext`. `record`: stores in the journal."""
-
-    gateway: Gateway
-    record: Callable[[Action | Outcome, tuple[CommittedOffset, ...]], None]
-    stop: Callable[[], bool]
-    sending: Callable[[], None]
+        return tuple(action for action in self.removal.actions if action.subject not in self.unwritten)
 
 
 def find_removal(text: str, group: str, *, name: str) -> Removal:
@@ -134,7 +104,7 @@ def find_removal(text: str, group: str, *, name: str) -> Removal:
 def _of_results(text: str) -> Iterator[Removal]:
     header, rows = results.parse(text)
     for row in rows:
-        if row.operation == DeleteGroup.OPERATION and row.removed_offsets is not None:
+        if row.removed_offsets is not None:
             yield Removal(
                 address=row.address,
                 group=row.address.name,
@@ -152,8 +122,8 @@ def _of_journal(text: str) -> Iterator[Removal]:
     """
     removals: dict[tuple[Address, str], Removal] = {}
     for entry in chain.from_iterable(parse(line.encode()) for line in filter(None, text.splitlines())):
-        if entry.operation != DeleteGroup.OPERATION:
-            continue
+        if entry.operation == RestoreOffset.OPERATION:
+            continue  # an earlier version stored the offsets that it wrote back
         key = entry.address, entry.run_id
         if entry.event is Event.OUTCOME and entry.sends == 0:
             removals.pop(key, None)
@@ -172,167 +142,25 @@ def _of_journal(text: str) -> Iterator[Removal]:
 
 def plan(removal: Removal, gateway: Gateway) -> RestorePlan:
     """Check the group and every partition on the cluster as it is now."""
-    partitions = gateway.read_partitions([commit.at for commit in removal.offsets], offsets=True)
-    failures = {commit.at: _check_offset(commit, partitions[commit.at]) for commit in removal.offsets}
+    observation = observe_restore(removal.actions, gateway, wall_clock_ms)
+    failures = ((action, action.recheck(observation)) for action in removal.actions)
     return RestorePlan(
         removal=removal,
-        group_failure=_check_absence(removal.group, gateway),
-        failures={at: failure for at, failure in failures.items() if failure is not None},
+        unwritten={
+            action.subject: Attempt(action=action).outcome(failure.status, failure.detail)
+            for action, failure in failures
+            if failure is not None
+        },
     )
 
 
-def _check_absence(group: str, gateway: Gateway) -> RecheckFailure | None:
-    """Return why a group may exist; None: the listings and its coordinator prove that it does not."""
-    name = f"group {quoted(group)}"
-    groups = gateway.list_groups()
-    if isinstance(groups, Unknown):
-        return RecheckFailure(Status.FAILED, f"whether {name} exists is not known: {groups.reason}")
-    facts = groups.get(group)
-    if facts is None:
-        facts = gateway.read_groups([group])[group]
-        if facts.listed is False:
-            return None
-    if isinstance(facts.listed, Unknown):
-        return RecheckFailure(Status.FAILED, f"whether {name} exists is not known: {facts.listed.reason}")
-    state = "" if isinstance(facts.state, Unknown) else f", {facts.state}"
-    return RecheckFailure(Status.BLOCKED, f"{name} exists ({facts.type}{state}): its offsets are never overwritten")
-
-
-def _check_offset(commit: CommittedOffset, facts: PartitionFacts | None) -> RecheckFailure | None:
-    """Return why an offset does not mean the same records any more; None: it does."""
-    if commit.topic_id is None:
-        return RecheckFailure(Status.BLOCKED, "the topic's id at the removal is not known")
-    if facts is None:
-        return RecheckFailure(Status.STALE, "the partition is gone")
-    try:
-        topic_id = known(facts.topic_id, "the topic's id")
-        log_start, high_watermark = known(facts.log_start, "the log start"), known(facts.high_watermark, "the end")
-    except BlockReason as error:
-        return RecheckFailure(Status.FAILED, error.reason)
-    if topic_id != commit.topic_id:
-        change = f"its id is {topic_id}, the offset is of {commit.topic_id}"
-        return RecheckFailure(Status.STALE, f"the topic was deleted and created again: {change}")
-    if log_start > commit.offset:
-        return RecheckFailure(Status.STALE, f"the log starts at {log_start}, above the offset")
-    if high_watermark < commit.offset:
-        return RecheckFailure(Status.STALE, f"the log ends at {high_watermark}, below the offset")
-    return None
-
-
-def restore(planned: RestorePlan, context: RestoreContext) -> dict[TopicPartition, Outcome]:
-    """Write what was planned and still holds, read it back, and return what became of each partition.
-
-    Raises JournalUnavailable where the intent cannot be stored; nothing is written then.
-    """
-    removal = planned.removal
-    action = _action(planned)
-    context.record(action, planned.writable)
-    now = plan(removal, context.gateway)
-    results_of: dict[TopicPartition, ItemResult] = {}
-    outcomes: dict[TopicPartition, Outcome] = {}
-    requests, offsets = 0, set(now.writable)
-    for batch in _batches(removal.group, [commit for commit in planned.writable if commit in offsets]):
-        if context.stop():
-            break
-        # From the first request on the group exists, so that a consumer may commit between two of them.
-        in_use = _in_use(context.gateway, action, batch) if requests else {}
-        outcomes |= in_use
-        if still := [commit for commit in batch if commit.at not in in_use]:
-            context.sending()
-            results_of |= context.gateway.commit_offsets(removal.group, still)
-            requests += 1
-    positions = context.gateway.read_positions({removal.group: list(results_of)})
-    outcomes |= unwritten(now, action) | unwritten(planned, action)
-    for commit in planned.writable:
-        if commit.at in results_of:
-            position = positions[removal.group, commit.at]
-            outcomes[commit.at] = _outcome(action, commit, results_of[commit.at], position)
-        elif commit.at not in outcomes:
-            outcomes[commit.at] = Outcome(action=action, status=Status.NOT_ATTEMPTED, detail="interrupted")
-    try:
-        context.record(_summary(action, removal.offsets, outcomes, requests), ())
-    except JournalUnavailable as error:  # what was written stays written
-        _LOG.warning("%s", error)
-    return {commit.at: outcomes[commit.at] for commit in removal.offsets}
-
-
-def _in_use(gateway: Gateway, action: RestoreGroup, batch: Sequence[CommittedOffset]) -> dict[TopicPartition, Outcome]:
-    """Return the outcome of each offset of a batch on whose partition the group has a commit by now."""
-    positions = gateway.read_positions({action.group: [commit.at for commit in batch]})
-    outcomes = {}
-    for commit in batch:
-        position = positions[action.group, commit.at]
-        if isinstance(position, Unknown):
-            detail = f"whether the group has committed since is not known: {position.reason}"
-            outcomes[commit.at] = Outcome(action=action, status=Status.FAILED, detail=detail)
-        elif position is not None:
-            detail = f"the group has committed offset {position} since: it is never overwritten"
-            outcomes[commit.at] = Outcome(action=action, status=Status.BLOCKED, detail=detail)
-    return outcomes
-
-
-def unwritten(planned: RestorePlan, action: Action | None = None) -> dict[TopicPartition, Outcome]:
-    """Return the outcome of each partition whose offset may not be written."""
-    action = action or _action(planned)
-    failures = {commit.at: planned.failures.get(commit.at, planned.group_failure) for commit in planned.removal.offsets}
+def restore(planned: RestorePlan, context: ApplyContext) -> dict[TopicPartition, Outcome]:
+    """Write what was planned and still holds, and return what became of each offset, in their order."""
+    outcomes = {outcome.action.subject: outcome for outcome in apply(planned.writable, context)}
     return {
-        at: Outcome(action=action, status=failure.status, detail=failure.detail)
-        for at, failure in failures.items()
-        if failure is not None
+        action.subject: planned.unwritten.get(action.subject) or outcomes[action.subject]
+        for action in planned.removal.actions
     }
-
-
-def _action(planned: RestorePlan) -> RestoreGroup:
-    removal = planned.removal
-    return RestoreGroup(
-        address=removal.address,
-        declared_at=NOWHERE,
-        reason=removal.source,
-        mode=Mode.MERGE,
-        group=removal.group,
-        partitions=len(planned.writable),
-    )
-
-
-def _batches(group: str, offsets: Sequence[CommittedOffset]) -> Iterator[list[CommittedOffset]]:
-    """Split offsets into requests whose commits fit into one batch of the commit log."""
-    batch: list[CommittedOffset] = []
-    size = 0
-    for commit in offsets:
-        commit_bytes = _COMMIT_BYTES + sum(len(text.encode("utf-8", "replace")) for text in (group, commit.topic))
-        if batch and size + commit_bytes > _REQUEST_BYTES:
-            yield batch
-            batch, size = [], 0
-        batch.append(commit)
-        size += commit_bytes
-    if batch:
-        yield batch
-
-
-def _outcome(action: Action, commit: CommittedOffset, result: ItemResult, position: int | Unknown | None) -> Outcome:
-    """Return what a request and the read-back make of one offset. A consumer may have gone on since."""
-    is_written = isinstance(position, int) and (
-        (position == commit.offset and result.code not in _REFUSALS)
-        or (position > commit.offset and result.code == "NONE")
-    )
-    if is_written:
-        detail = "written back" if position == commit.offset else "written back, and a consumer has gone on since"
-    elif isinstance(position, Unknown):
-        detail = f"the offset could not be read back: {position.reason}"
-    elif result.code.endswith("_AUTHORIZATION_FAILED"):
-        detail = "a right is missing: the request needs READ on the group and on the topic"
-    else:
-        detail = result.text or "the broker answered NONE, and the offset is another one"
-    read_back = None if isinstance(position, Unknown) else "no commit" if position is None else f"offset {position}"
-    return Outcome(
-        action=action,
-        status=Status.APPLIED if is_written else Status.FAILED,
-        detail=detail,
-        code=result.code,
-        read_back=read_back,
-        sends=int(result.sent),
-        possible=is_written or (result.sent and result.code not in _REFUSALS),
-    )
 
 
 def note_metadata(commits: Iterable[CommittedOffset]) -> str:
@@ -347,20 +175,3 @@ def note_metadata(commits: Iterable[CommittedOffset]) -> str:
     reasons = [f"the client library cannot write that of {len(lost) - unknown}"] if unknown < len(lost) else []
     reasons += [f"that of {unknown} is not known"] if unknown else []
     return f"; metadata of {count(len(lost), 'partition')} not restored: {', '.join(reasons)}"
-
-
-def _summary(
-    action: Action, commits: Sequence[CommittedOffset], outcomes: Mapping[TopicPartition, Outcome], requests: int
-) -> Outcome:
-    """Return the journal's outcome: APPLIED only where every offset of the removal is back."""
-    written = [commit for commit in commits if outcomes[commit.at].status is Status.APPLIED]
-    worst = next((o for o in outcomes.values() if o.status is not Status.APPLIED), None)
-    detail = f"{len(written)} of {count(len(outcomes), 'offset')} written back{note_metadata(written)}"
-    return Outcome(
-        action=action,
-        status=Status.APPLIED if worst is None else worst.status,
-        detail=detail if worst is None else f"{detail}; first of the others: {worst.detail}",
-        sends=requests,
-        possible=any(outcome.possible for outcome in outcomes.values()),
-        intended=True,
-    )

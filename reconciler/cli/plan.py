@@ -226,7 +226,7 @@ def show(
         case "DriftReport":
             return _show_drift_report(saved, settings)
     planned = plan_file.read(saved)
-    has_expired = (now_ms := wall_clock_ms()) >= planned.expires_at_ms
+    has_expired = planned.has_expired(now_ms := wall_clock_ms())
     show_plan(planned, settings, full=full, saved_to=saved, with_next_step=not has_expired)
     if has_expired:
         console.print_stderr(

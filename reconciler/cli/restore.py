@@ -60,7 +60,7 @@ def restore_group(
         planned = pipeline.plan_restore(run, removal)
     common.show(settings, "restore-group", lambda: [restore_plan_report(planned, cluster)])
     if not planned.writable:
-        return exit_code(restore.unwritten(planned).values())
+        return exit_code(planned.unwritten.values())
     if dry_run:
         return ExitCode.DONE
     if confirm is None and (answer := console.ask(f"Type the name of the group ({quoted(group)}) to write:")) != group:

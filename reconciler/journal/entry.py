@@ -44,8 +44,8 @@ class JournalEntry:
     `at_ms`: epoch milliseconds; where the store knows when it was stored, that time. `request`: as
     in the plan file. `who`: the author of the run; `commit`: of the manifests; None: not known.
     `in_flight_ms`: of an intent of an earlier version. `status` and all that follow: of an outcome
-    only, as in `Outcome`. `removed_offsets`: of an intent only, commits that the request removes, or
-    those whose offsets `restore_group` writes; a large number is in several entries.
+    only, as in `Outcome`. `removed_offsets`: of an intent only, commits that the request removes, and
+    those that an earlier version restored; a large number is in several entries.
     """
 
     v: Literal[2] = 2

@@ -191,28 +191,43 @@ def request_metadata(client: AdminClient, connection: Connection, *, deadline: D
         wait([submit(lambda: client.list_topics(_INTERNAL_TOPIC, timeout=limit_s))], timeout=limit_s)
 
 
+def tls_context(properties: Mapping[str, str]) -> ssl.SSLContext | None:
+    """Return Python's TLS with the checks that these properties demand; None: they use no TLS.
+
+    Raises OSError or ValueError where a certificate cannot be loaded: Python reads client
+    certificates from PEM files only.
+    """
+    if not properties.get("security.protocol", "").upper().endswith("SSL"):
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = properties.get("ssl.endpoint.identification.algorithm", "https") != "none"
+    if properties.get("enable.ssl.certificate.verification") == "false":
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    pem, location = properties.get("ssl.ca.pem"), properties.get("ssl.ca.location")
+    if pem:
+        context.load_verify_locations(cadata=pem)
+    elif location:
+        context.load_verify_locations(**{"capath" if Path(location).is_dir() else "cafile": location})
+    else:
+        context.load_default_certs()
+    if certificate := properties.get("ssl.certificate.location"):
+        context.load_cert_chain(certificate, properties.get("ssl.key.location"), properties.get("ssl.key.password"))
+    return context
+
+
 def _diagnose_certificate(connection: Connection) -> tuple[str, str] | None:
     """What is wrong with the first certificate that fails the client's checks, and what to do.
 
     The client library has one message for all reasons, so Python's own TLS repeats the handshake,
-    for the error message only. None: no certificate fails, or no server answers, or no check is on.
+    for the error message only. None: no certificate fails, or no server answers.
     """
-    properties = connection.properties
-    if properties.get("enable.ssl.certificate.verification") == "false":
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = properties.get("ssl.endpoint.identification.algorithm", "https") != "none"
-    pem, location = properties.get("ssl.ca.pem"), properties.get("ssl.ca.location")
     try:
-        if pem:
-            context.load_verify_locations(cadata=pem)
-        elif location:
-            context.load_verify_locations(**{"capath" if Path(location).is_dir() else "cafile": location})
-        else:
-            context.load_default_certs()
+        context = tls_context(connection.properties)
     except (OSError, ValueError):
         return None
     limit_s = min(_GRACE_S, connection.timeout_s)
+    if context is None:
+        return None
     for server in connection.bootstrap_servers:
         host, _, port = server.rpartition(":")
         host = host.strip("[]")

@@ -1,16 +1,13 @@
 """Reads what planning and applying need of a cluster: versions, clock, permissions."""
 
-import logging
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 import confluent_kafka
 
 from reconciler.kafka import permissions
-from reconciler.kafka.futures import deliver_events
+from reconciler.kafka.api_versions import FETCH, ApiVersions
 from reconciler.kafka.group_listing import list_groups
 from reconciler.kafka.journal_topic import check_topic
 from reconciler.kafka.offsets import newest_timestamps
@@ -20,18 +17,19 @@ from reconciler.kafka.silence import silent_brokers
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, describe_topics, list_topics
 from reconciler.model.snapshot import Unknown
 
-_API = re.compile(r"([^\s/]+)/(\d+|bootstrap):\s+ApiKey \S+ \((\d+)\) Versions (\d+)\.\.(\d+)")
-_FETCH = 1
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerVersion:
-    """Version ranges of apply's requests on a broker; `lacking`: requests without a usable one."""
+    """Version ranges of apply's requests on a broker; `lacking`: requests without a usable one.
+
+    `unread`: why the broker did not tell them.
+    """
 
     broker: str
-    kafka_4: bool
-    operations: Mapping[str, tuple[int, int]]
+    kafka_4: bool = False
+    operations: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     lacking: tuple[str, ...] = ()
+    unread: Unknown | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,22 +69,18 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
     journal = required.journal_topic
     group_names = tuple(sorted(name for name, group in groups.groups.items() if group.listed is True))
     commit_log = describe_topics(session, listing, [COMMIT_LOG_TOPIC]).partitions.get(COMMIT_LOG_TOPIC, ())
-    # No call of the library tells the protocol versions of a broker; its debug log does.
-    connection = session.connection
-    debug = replace(connection, properties={**connection.properties, "debug": "feature"})
-    with _capture_client_log() as log, closing(KafkaSession(debug)) as debug_session:
-        silent = silent_brokers(debug_session, session.addresses)
-        rights, beyond = permissions.check(
-            debug_session, required, topics=names, groups=group_names, with_unanswered=not silent
-        )
-        clock = _clock_skew(debug_session, [facts.partition.partition for facts in commit_log])
-        deliver_events(debug_session.reader())
+    silent = silent_brokers(session, session.addresses)
+    rights, beyond = permissions.check(session, required, topics=names, groups=group_names, with_unanswered=not silent)
     return DoctorReport(
         cluster_id=listing.cluster_id or session.cluster_id or "",
         brokers=listing.brokers,
         client=f"confluent-kafka {confluent_kafka.version()}, librdkafka {confluent_kafka.libversion()[0]}",
-        versions=versions(log, required.requests),
-        clock=clock,
+        versions=tuple(
+            broker_version(session.addresses[broker], versions, required.requests)
+            for broker, versions in sorted(session.api_versions().items())
+            if broker not in silent
+        ),
+        clock=_clock_skew(session, [facts.partition.partition for facts in commit_log]),
         topics=names,
         groups=group_names,
         rights=rights,
@@ -113,43 +107,19 @@ def _not_alive(session: KafkaSession, listing: TopicListing) -> Iterator[str]:
         yield f"{session.broker(broker)} has replicas and is not in the cluster's metadata: it is down or does not answer"
 
 
-def versions(lines: Sequence[str], requests: Sequence[tuple[str, int, int]]) -> tuple[BrokerVersion, ...]:
-    """The protocols of each broker, from the client's log. `requests`: as of RequiredAccess."""
-    apis: dict[str, dict[int, tuple[int, int]]] = {}
-    for line in lines:
-        if match := _API.search(line):
-            address, _, key, low, high = match.groups()
-            apis.setdefault(address, {})[int(key)] = (int(low), int(high))
-    return tuple(
-        BrokerVersion(
-            broker=broker,
-            # Kafka 4.0 removed the first versions of Fetch (KIP-896).
-            kafka_4=ranges.get(_FETCH, (0, 0))[0] >= 4,
-            operations={name: ranges[key] for name, key, _ in requests if key in ranges},
-            lacking=tuple(name for name, key, first in requests if ranges.get(key, (0, -1))[1] < first),
-        )
-        for broker, ranges in sorted(apis.items())
+def broker_version(
+    address: str, versions: ApiVersions | Unknown, requests: Sequence[tuple[str, int, int]]
+) -> BrokerVersion:
+    """Compare the versions of a broker with what the requests need, as in RequiredAccess."""
+    if isinstance(versions, Unknown):
+        return BrokerVersion(broker=address, unread=versions)
+    return BrokerVersion(
+        broker=address,
+        # Kafka 4.0 removed the first versions of Fetch (KIP-896).
+        kafka_4=versions.get(FETCH, (0, 0))[0] >= 4,
+        operations={name: versions[key] for name, key, _ in requests if key in versions},
+        lacking=tuple(name for name, key, first in requests if versions.get(key, (0, -1))[1] < first),
     )
-
-
-@contextmanager
-def _capture_client_log() -> Iterator[list[str]]:
-    """Keeps the lines that clients log during the block from the terminal."""
-    lines: list[str] = []
-    log = logging.getLogger("reconciler.kafka.client")
-    level = log.level
-
-    def capture(record: logging.LogRecord) -> bool:
-        lines.append(record.getMessage())
-        return False
-
-    log.addFilter(capture)
-    log.setLevel(logging.DEBUG)
-    try:
-        yield lines
-    finally:
-        log.removeFilter(capture)
-        log.setLevel(level)
 
 
 def _clock_skew(session: KafkaSession, partitions: Sequence[int]) -> ClockSkew:

@@ -14,6 +14,7 @@ from typing import Any
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaException
 from confluent_kafka.admin import AclOperation, AdminClient
 
+from reconciler.kafka.api_versions import tell_no_types
 from reconciler.kafka.futures import Deadline, cause_of, failure_of, is_final, reason_of, submit
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.snapshot import NOT_ASKED, Cause, GroupFacts, GroupState, GroupType, Unknown
@@ -38,12 +39,15 @@ class GroupListing:
 
     `hidden_unread` None: the old list call, which shows share and Streams groups, answered
     completely. `cluster_id`: of the cluster that answered; None: no broker has answered with it.
+    `without_types`: brokers before Kafka 3.8 do not tell types. All groups are then classic, unless
+    `__consumer_offsets` holds a key of another protocol, which the early access of Kafka 3.7 can write.
     """
 
     groups: Mapping[str, GroupFacts]
     incomplete: Unknown | None = None
     hidden_unread: Unknown | None = NOT_ASKED
     cluster_id: str | None = None
+    without_types: bool = False
 
     def check_cluster(self, expected: str | None) -> Unknown | None:
         """Why these may be groups of another cluster than `expected`; None: they are not, or any will do."""
@@ -72,8 +76,15 @@ def list_groups(
         old = _old_groups(answers[_OLD_LISTING])
         hidden_unread = old if isinstance(old, Unknown) else None
         groups = groups if isinstance(old, Unknown) else old | groups
+    untold = [name for name, facts in groups.items() if facts.listed is True and facts.type is GroupType.HIDDEN]
+    if failure_of(cluster) is None:
+        session.addresses |= {node.id: f"{node.host}:{node.port}" for node in cluster.result().nodes}
+    without_types = bool(untold) and incomplete is None and tell_no_types(session.api_versions())
+    if without_types:
+        groups |= {name: replace(groups[name], type=GroupType.CLASSIC) for name in untold}
     return GroupListing(
         groups=groups,
+        without_types=without_types,
         incomplete=incomplete,
         hidden_unread=hidden_unread,
         cluster_id=cluster.result().cluster_id

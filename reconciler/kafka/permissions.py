@@ -97,6 +97,8 @@ class RequiredAccess:
     journal_topic: str | None = None
     requests: tuple[tuple[str, int, int], ...] = ()
     """Name and protocol key of each request of apply, and the first sufficient version."""
+    rights: tuple[tuple[str, str], ...] = ()
+    """Operation and resource of the right that each request of apply needs."""
 
 
 def requirements(required: RequiredAccess) -> list[Permission]:
@@ -192,14 +194,16 @@ def check(
         )
         if existing:
             permissions.append(replace(permission, total=len(existing), missing=tuple(missing), unread=unread))
-    return tuple(permissions), tuple(_beyond(by_resource, required.journal_topic))
+    return tuple(permissions), tuple(_beyond(by_resource, required))
 
 
-def _beyond(by_resource: Mapping[str, Operations], journal: str | None) -> Iterator[str]:
+def _beyond(by_resource: Mapping[str, Operations], required: RequiredAccess) -> Iterator[str]:
+    journal = required.journal_topic
     cluster = by_resource["cluster"].get("", frozenset())
     if not isinstance(cluster, Unknown) and "ALTER" in cluster:
         yield "ALTER on the cluster: this principal can grant every permission to itself and to others"
-    for resource, operation in (("topic", "DELETE"), ("topic", "WRITE"), ("topic", "ALTER"), ("group", "DELETE")):
+    of_requests = [right for right in required.rights if right[1] != "cluster"]
+    for operation, resource in dict.fromkeys([*of_requests, ("WRITE", "topic"), ("ALTER", "topic")]):
         count = sum(
             operation in operations
             for name, operations in by_resource[resource].items()

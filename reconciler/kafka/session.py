@@ -20,10 +20,12 @@ from confluent_kafka.admin import AdminClient
 
 from reconciler.errors import ClusterUnreachable, ProgramFailed, ReconcilerError
 from reconciler.kafka import connect
+from reconciler.kafka.api_versions import ApiVersions, read_api_versions
 from reconciler.kafka.child import Child, serve
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.futures import Deadline, batched, deliver_events, is_final, name_failure, submit, wait_all
 from reconciler.model.garbage import gc_paused
+from reconciler.model.snapshot import Unknown
 
 Item = TypeVar("Item")
 Argument = TypeVar("Argument")
@@ -62,6 +64,7 @@ class KafkaSession:
         self._lock = threading.Lock()
         self._clients: dict[str, AdminClient] = {}
         self._idle_workers: list[_Worker] = []
+        self._api_versions: dict[int, ApiVersions | Unknown] = {}
 
     @classmethod
     def open(cls, connection: Connection) -> "KafkaSession":
@@ -80,6 +83,12 @@ class KafkaSession:
         """The broker as messages name it, with its address where that is known."""
         address = self.addresses.get(number)
         return f"broker {number}" if address is None else f"broker {number} ({address})"
+
+    def api_versions(self) -> Mapping[int, ApiVersions | Unknown]:
+        """The versions of each broker that metadata has named, read once per session."""
+        missing = {broker: address for broker, address in self.addresses.items() if broker not in self._api_versions}
+        self._api_versions |= read_api_versions(self.connection, missing, self.deadline())
+        return {broker: self._api_versions[broker] for broker in self.addresses}
 
     def deadline(self) -> Deadline:
         """The deadline of a step that starts now."""
@@ -216,6 +225,7 @@ class KafkaSession:
         with self._lock:
             workers, self._idle_workers = self._idle_workers, []
             clients, self._clients = self._clients, {}
+            self._api_versions = {}
         if clients:
             # In a thread: a client with requests to a silent broker takes minutes to end.
             with suppress(ClusterUnreachable):

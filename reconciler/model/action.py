@@ -7,7 +7,10 @@ from enum import StrEnum
 from typing import ClassVar
 
 from reconciler.model.bounds import OMIT_DEFAULT
-from reconciler.model.names import Address, SourceLocation
+from reconciler.model.names import Address, SourceLocation, TopicPartition
+
+Subject = TopicPartition | str
+"""What a request names: a partition, a group, or a topic."""
 
 
 class Mode(StrEnum):
@@ -34,6 +37,12 @@ class Action(ABC):
     mode: Mode
     drift: bool = True
     caveat: str = field(default="", metadata=OMIT_DEFAULT)
+
+    @property
+    def subject(self) -> Subject:
+        """What the request names. A plan holds one action of an operation for a subject."""
+        name, partition = self.address.name, self.address.partition
+        return name if partition < 0 else TopicPartition(name, partition)
 
     @property
     def irreversible(self) -> bool:

@@ -9,11 +9,14 @@ block_codes.md: each heading has the code, its origin unless that is the cluster
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Skipped, Undecided
 from reconciler.model.snapshot import RecordLookup, Unknown
 from reconciler.text.catalogue import read_catalogue
+
+T = TypeVar("T")
 
 
 class BlockReason(Exception):
@@ -65,6 +68,13 @@ def unknown_fact(what: str, fact: Unknown) -> BlockReason:
     if fact.silent:
         return BlockReason("B109", fact.reason, unread=True)
     return BlockReason("B103", f"{what} could not be read: {fact.reason}", unread=True)
+
+
+def known(fact: T | Unknown, what: str, subject: object = "") -> T:
+    """Return a fact. Raises BlockReason for Unknown, named by `what` and `subject`."""
+    if isinstance(fact, Unknown):
+        raise unknown_fact(f"{what} {subject}".rstrip(), fact)
+    return fact
 
 
 def contradiction(what: str) -> BlockReason:

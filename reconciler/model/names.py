@@ -10,8 +10,14 @@ TOPIC = re.compile("[a-zA-Z0-9._-]{1,249}")
 """The names that a topic can have."""
 _PARTITION = re.compile(rf"(?P<topic>{TOPIC.pattern})\[(?P<partition>0|[1-9][0-9]*)\]")
 
-GROUP_KINDS = frozenset({"GroupRemoval"})
-"""Kinds whose subjects are groups. Group ids are arbitrary text, such as `orders[3]`."""
+
+def subjects_of(kind: str) -> str:
+    """Return what a kind is about: `groups` where its name begins with Group, else `topics`.
+
+    A rule and no list: an address of a kind that this version does not know must not be misread, and
+    group ids are arbitrary text, such as `orders[3]`.
+    """
+    return "groups" if kind.startswith("Group") else "topics"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -46,6 +52,11 @@ class Address:
         return f"{head}/{self.name}" if self.partition < 0 else f"{head}/{self.name}[{self.partition}]"
 
     @property
+    def is_of_group(self) -> bool:
+        """Whether its subject is a group."""
+        return subjects_of(self.kind) == "groups"
+
+    @property
     def policy_address(self) -> "Address":
         """The address of the policy that this subject belongs to."""
         return Address(self.kind, self.policy)
@@ -57,9 +68,10 @@ class Address:
         policy, _, name = path.partition("/")
         if not kind or not policy:
             raise ValueError(f"not an address: {display_name(text)}; expected KIND/POLICY or KIND/POLICY/SUBJECT")
-        if kind not in GROUP_KINDS and (match := _PARTITION.fullmatch(name)):
+        address = cls(kind, policy, name)
+        if not address.is_of_group and (match := _PARTITION.fullmatch(name)):
             return cls(kind, policy, match["topic"], int(match["partition"]))
-        return cls(kind, policy, name)
+        return address
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -86,7 +98,7 @@ def format_subject(address: Address) -> str:
     """Return what a decision is about: `orders[3]`, `"old-etl"`, or the policy itself."""
     if not address.name:
         return format_address(address)
-    if address.kind in GROUP_KINDS:
+    if address.is_of_group:
         return quoted(address.name)
     topic = display_name(address.name)
     return topic if address.partition < 0 else f"{topic}[{address.partition}]"

@@ -226,6 +226,9 @@ class Plan:
         """Everything there is to apply, in address order."""
         return tuple(d for d in self.decisions if isinstance(d, Action))
 
+    def has_expired(self, now_ms: int) -> bool:
+        return now_ms >= self.expires_at_ms
+
     def check_usable(self, now_ms: int, cluster_ids: Mapping[str, str]) -> None:
         """Raise WrongCluster or PlanUnusable for a plan that may not be applied now.
 
@@ -238,7 +241,7 @@ class Plan:
                     f"the plan is for cluster id {self.cluster_id}, {source} {cluster_id}: nothing was done; choose the "
                     "right manifests or plan again"
                 )
-        if now_ms >= self.expires_at_ms:
+        if self.has_expired(now_ms):
             raise PlanUnusable(
                 f"the plan expired at {format_instant(self.expires_at_ms)}, and now it is {format_instant(now_ms)}: "
                 "nothing was done; plan again"

@@ -1,108 +1,17 @@
-"""One action that a run tries to carry out, and what the results of its requests mean.
+"""One action that a run tries to carry out, and how it ends.
 
-Each operation maps names of errors to what the applier does; the client library's `retriable()` is
-always false. An error that no table names is a failure if a broker sent it, and is read back if the
-client did. Neither is success, nor proof that the request had no effect. Once a request may have
-been carried out, no later fact lets the action end as "nothing was done".
+Once a request may have been carried out, no later fact lets the action end as "nothing was done".
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import Enum, StrEnum
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from reconciler.model.action import Action
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import ItemResult
 from reconciler.model.snapshot import CommittedOffset
+from reconciler.operations.error_meanings import Response, ResponseAction
 
 A = TypeVar("A", bound=Action, covariant=True)
-
-
-class ResponseAction(StrEnum):
-    """What the applier does after a response."""
-
-    DONE = "done"
-    READ_BACK = "read_back"
-    RETRY = "retry"
-    STALE = "stale"
-    WAITING = "waiting"
-    FAILED = "failed"
-    HALVE = "halve"
-    """The batch was too large and had no effect: send halves."""
-
-
-class ErrorMeaning(Enum):
-    """What the applier does after an error, and whether the error proves "no effect".
-
-    Silence and disk errors prove nothing, nor do the answers of a former leader, coordinator or
-    controller. It may have applied the request, and answers so while it waits for its followers
-    (DelayedDeleteRecords.tryComplete, CoordinatorRuntime's failAll).
-    """
-
-    DONE = ResponseAction.DONE, False
-    ALREADY_DONE = ResponseAction.DONE, True
-    READ_BACK = ResponseAction.READ_BACK, False
-    RETRY = ResponseAction.RETRY, False
-    NOT_READY = ResponseAction.RETRY, True
-    STALE = ResponseAction.STALE, True
-    GONE = ResponseAction.STALE, False
-    WAITING = ResponseAction.WAITING, True
-    FAILED = ResponseAction.FAILED, False
-    REFUSED = ResponseAction.FAILED, True
-    HALVE = ResponseAction.HALVE, True
-
-
-ErrorTable = Mapping[ErrorMeaning, frozenset[str]]
-"""Kafka's names of errors by meaning. Names of the client library's errors begin with `_`."""
-
-COMMON_ERRORS: ErrorTable = {
-    ErrorMeaning.DONE: frozenset({"NONE"}),
-    # No answer: the request may have been carried out, or may never have been sent.
-    ErrorMeaning.READ_BACK: frozenset(
-        {"_TIMED_OUT", "_TIMED_OUT_QUEUE", "_MSG_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE"}
-        | {"_DESTROY", "_DESTROY_BROKER", "_IN_PROGRESS", "NETWORK_EXCEPTION", "UNKNOWN_SERVER_ERROR"}
-    ),
-    # The client knows no leader, and the cluster may have one in a moment; or a quota delays it.
-    ErrorMeaning.NOT_READY: frozenset(
-        {"_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC", "_NOENT", "_UNKNOWN_BROKER", "THROTTLING_QUOTA_EXCEEDED"}
-    ),
-    # The client refused to send.
-    ErrorMeaning.REFUSED: frozenset({"_INVALID_ARG", "_UNSUPPORTED_FEATURE", "_NOT_IMPLEMENTED"}),
-}
-"""The errors that mean the same for every operation."""
-
-
-@dataclass(frozen=True, slots=True)
-class Response:
-    """What the result of one item of a request means. Other fields: as in ItemResult."""
-
-    answer: ResponseAction
-    code: str
-    text: str = ""
-    no_effect: bool = False
-    sent: bool = True
-    low_watermark: int | None = None
-
-
-class Right(NamedTuple):
-    """The right that a request needs: an operation of an ACL, and its resource."""
-
-    operation: str
-    resource: Literal["topic", "group", "cluster"]
-
-
-def interpret(result: ItemResult, errors: ErrorTable, right: Right) -> Response:
-    """Return what a result means. The text of an authorization error names the missing right."""
-    code, text = result.code, result.text
-    meaning = ErrorMeaning.READ_BACK if code.startswith("_") else ErrorMeaning.FAILED
-    for table in (COMMON_ERRORS, errors):
-        meaning = next((listed for listed, codes in table.items() if code in codes), meaning)
-    answer, no_effect = (meaning if result.sent else ErrorMeaning.NOT_READY).value
-    if code.endswith("_AUTHORIZATION_FAILED"):
-        text = f"a right is missing ({text or code}): the request needs {right.operation} on the {right.resource}; "
-        text += "`reconciler doctor --acls` prints the grants"
-    return Response(answer, code, text, no_effect, result.sent, result.low_watermark)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

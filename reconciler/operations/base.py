@@ -1,28 +1,20 @@
 """What every operation says about itself. A class that lacks a method cannot be instantiated.
 
-The planner, the limits, the review, the recheck, the applier and the reports call these methods and
-know no operation by name.
+The planner, the limits, the review and the reports call these methods and know no operation by name.
 """
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason
 from reconciler.model.description import Description, Fact, Figure, SizeChange
-from reconciler.model.names import Address, TopicPartition, format_address
-from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import Gateway, ItemResult
-from reconciler.model.snapshot import ClusterSnapshot, Consumers, GroupFacts, Unknown
-from reconciler.operations.attempt import Attempt, ErrorTable, Response, ResponseAction, Right, StepResult, interpret
-from reconciler.operations.observation import Observation, RecheckFailure
+from reconciler.model.names import Address, format_address
+from reconciler.model.snapshot import ClusterSnapshot, Unknown
+from reconciler.operations.sendable import Sendable
 from reconciler.text.formatting import count
-
-Subject = TopicPartition | str
-"""What a request names: a partition, or a group."""
-
 
 DAY_MS = 86_400_000
 NO_LIMITS: Mapping[str, float] = {}
@@ -71,51 +63,10 @@ class LimitUsage(NamedTuple):
     name: str = ""
 
 
-class Effect(NamedTuple):
-    """What the cluster shows, None: not read; and why that is not as desired, None: it is."""
-
-    read_back: str | None
-    missing: str | None
-
-
-class RunContext(Protocol):
-    """What an operation needs of a run of the applier. Times are epoch milliseconds.
-
-    `removed_groups`: groups that this run has removed, or found removed. `effect_wait_ms`: how long
-    to wait until the cluster shows the effect of a request. `commit_log_ends`: up to where the recheck
-    has read each partition of the commit log. `known_groups`: the groups of the recheck.
-    """
-
-    @property
-    def gateway(self) -> Gateway: ...
-
-    @property
-    def removed_groups(self) -> Collection[str]: ...
-
-    @property
-    def effect_wait_ms(self) -> int: ...
-
-    @property
-    def commit_log_ends(self) -> Mapping[int, int]: ...
-
-    @property
-    def known_groups(self) -> Mapping[str, GroupFacts]: ...
-
-    def clock(self) -> int: ...
-
-    def sleep(self, seconds: float) -> None: ...
-
-    def consumers(self) -> Consumers:
-        """Return all groups and what they consume, at most a few seconds old."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation(Action):
-    """An action that this program knows how to limit, review, recheck, send and verify."""
+class Operation(Sendable):
+    """An action that this program knows how to limit, review and describe, and that policies ask for."""
 
-    TITLE: ClassVar[str]
-    """What progress and reports call one action of this operation: `record deletion`."""
     HEADING: ClassVar[str] = ""
     """What its actions do, above a list of them: `leaders elected`; empty: the TITLE says it."""
     FIELD_WORDS: ClassVar[Mapping[str, str]] = {}
@@ -124,28 +75,10 @@ class Operation(Action):
     """Name and key of the request in Kafka's protocol, and the first version that suffices."""
     LIMITS: ClassVar[tuple[Limit, ...]]
     """The limits of a plan that this operation counts towards, in the order of the manifest."""
-    BATCH_SIZE: ClassVar[int]
-    """Subjects in one request, at most."""
-    LANES: ClassVar[int] = 1
-    """Batches under way at once, for each `batch_key`."""
-    APPLIED: ClassVar[str]
-    """What an outcome says where this run reached the desired state."""
-    SATISFIED: ClassVar[str]
-    """What an outcome says where the desired state was there already."""
-    ERRORS: ClassVar[ErrorTable]
-    """What the errors of the request mean, besides COMMON_ERRORS."""
-    RIGHT: ClassVar[Right]
-    """The right that the request needs."""
     REMOVES: ClassVar[bool] = True
     """Whether each request removes something, so that no review may leave the operation out."""
     RESTS_ON_REMOVALS: ClassVar[bool] = False
     """Whether the check before its request has to know which groups the same plan has removed."""
-
-    @property
-    def subject(self) -> Subject:
-        """What the request names. A plan holds one action of an operation for a subject."""
-        name, partition = self.address.name, self.address.partition
-        return name if partition < 0 else TopicPartition(name, partition)
 
     # --- plan file
 
@@ -232,107 +165,6 @@ class Operation(Action):
         """Return this action, which `restrict_to` has bounded, under the conditions that `saved` was reviewed with."""
         return self
 
-    @abstractmethod
-    def check(self, observation: Observation) -> None:
-        """Raise RecheckFailure or BlockReason unless it holds right before its request."""
-
-    def recheck(self, observation: Observation) -> RecheckFailure | None:
-        """Return why the action does not hold on these facts; None: it holds."""
-        try:
-            self.check(observation)
-        except BlockReason as error:
-            return RecheckFailure(Status.FAILED if error.unread else Status.STALE, error.reason)
-        except RecheckFailure as error:
-            return error
-        return None
-
-    @property
-    def removed_group(self) -> str | None:
-        """The group that is gone once this action is applied; None: none."""
-        return None
-
-    def proves_absence(self, outcome: Outcome) -> bool:
-        """Whether `removed_group` is gone by this outcome, and no other group has its name since."""
-        return True
-
-    @property
-    def elected_leader(self) -> int | None:
-        """The broker that leads the partition once this action is applied; None: it is not known."""
-        return None
-
-    # --- apply
-
-    @classmethod
-    def batches(cls, attempts: Sequence[Attempt[Any]], size: int) -> list[list[Sequence[Attempt[Any]]]]:
-        """Return at most LANES parallel lanes for each key, of batches of up to `size` subjects."""
-        by_key: dict[Any, list[Attempt[Any]]] = {}
-        for attempt in attempts:
-            by_key.setdefault(attempt.action.batch_key(attempt), []).append(attempt)
-        lanes: list[list[Sequence[Attempt[Any]]]] = []
-        for _, same in sorted(by_key.items()):
-            batches: list[Sequence[Attempt[Any]]] = [same[at : at + size] for at in range(0, len(same), size)]
-            lanes += [batches[first :: cls.LANES] for first in range(min(cls.LANES, len(batches)))]
-        return lanes
-
-    def batch_key(self, attempt: Attempt[Any]) -> int | str:
-        """Return what the subjects of one request have in common, such as their leader."""
-        return 0
-
-    @classmethod
-    def connect(cls, gateway: Gateway) -> None:
-        """Open the connections for the requests of this thread, without waiting for them."""
-
-    @classmethod
-    @abstractmethod
-    def observe(cls, actions: Sequence[Any], context: RunContext) -> Observation:
-        """Read the facts that may have changed since the recheck."""
-
-    def prepare(self, attempt: Attempt[Any], observation: Observation) -> Attempt[Any]:
-        """Return the attempt with what the facts before the request say about it."""
-        return attempt
-
-    @classmethod
-    @abstractmethod
-    def call_gateway(cls, actions: Sequence[Any], gateway: Gateway) -> Mapping[Any, ItemResult]:
-        """Make one request for these actions and return the result of each by its subject."""
-
-    @classmethod
-    def send(cls, actions: Sequence[Any], gateway: Gateway) -> Mapping[Any, Response]:
-        """Make one request and return what its results mean, by subject."""
-        results = cls.call_gateway(actions, gateway)
-        return {subject: interpret(result, cls.ERRORS, cls.RIGHT) for subject, result in results.items()}
-
-    @classmethod
-    def observe_effect(
-        cls, actions: Sequence[Any], responses: Mapping[Any, Response], context: RunContext
-    ) -> Observation:
-        """Read the cluster after a request."""
-        return cls.observe(actions, context)
-
-    @abstractmethod
-    def effect(self, observation: Observation) -> Effect:
-        """Return what the cluster shows of the desired state."""
-
-    def verify(self, attempt: Attempt[Any], response: Response, observation: Observation) -> StepResult:
-        """Return what the response to a request and the cluster afterwards make of the attempt."""
-        attempt, effect = attempt.after_response(response), self.effect(observation)
-        if (status := _STATUS_OF.get(response.answer)) is not None:
-            return attempt.outcome(status, response.text or response.code, read_back=effect.read_back)
-        if effect.missing is not None:
-            return attempt.retry_later(effect.missing)
-        return self.reached(attempt, observation)
-
-    def after_confirmation(
-        self, attempt: Attempt[Any], failure: RecheckFailure | None, observation: Observation
-    ) -> StepResult | None:
-        """Return what a later recheck makes of an attempt that a broker called done, if any."""
-        return None
-
-    def reached(self, attempt: Attempt[Any], observation: Observation) -> Outcome:
-        """End the attempt: the cluster shows the desired state."""
-        status, detail = (Status.APPLIED, self.APPLIED) if attempt.possible else (Status.SATISFIED, self.SATISFIED)
-        return attempt.outcome(status, detail, read_back=self.effect(observation).read_back)
-
 
 class FoldableOperation(Operation):
     """An operation of which a report may describe many actions of one topic in one item.
@@ -353,15 +185,6 @@ class FoldableOperation(Operation):
     @abstractmethod
     def describe_many(cls, actions: Sequence[Any]) -> Description:
         """Describe foldable actions, one or many, in one line below HEADING."""
-
-
-_STATUS_OF = {
-    ResponseAction.STALE: Status.STALE,
-    ResponseAction.WAITING: Status.WAITING,
-    ResponseAction.FAILED: Status.FAILED,
-    ResponseAction.HALVE: Status.FAILED,
-}
-"""The outcome after answers that leave nothing to read back."""
 
 
 def beyond_review(reason: str) -> BlockReason:

@@ -9,17 +9,19 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
-from reconciler.model.block_reason import BlockReason, unknown_fact
+from reconciler.model.block_reason import BlockReason, known, unknown_fact
 from reconciler.model.bounds import EpochMs, Int32, Int64, NonEmpty
 from reconciler.model.description import Description, Fact, IdleGroup
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, GroupType, Unknown
-from reconciler.operations.attempt import Attempt, ErrorMeaning, ErrorTable, Response, ResponseAction, Right, StepResult
-from reconciler.operations.base import NO_LIMITS, Effect, Limit, LimitUsage, Operation, RunContext, beyond_review
-from reconciler.operations.checks import known, suggestion
+from reconciler.operations.attempt import Attempt, StepResult
+from reconciler.operations.base import NO_LIMITS, Limit, LimitUsage, Operation, beyond_review
+from reconciler.operations.error_meanings import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
 from reconciler.operations.observation import Observation, RecheckFailure
+from reconciler.operations.sendable import Effect, RunContext
+from reconciler.operations.touchable import suggestion
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import approximate_duration, count, format_duration, format_time
 from reconciler.text.phrase import escaped_name, name, sentence, strong
@@ -92,7 +94,7 @@ GROUPS_PERCENT = Limit("groups_percent", 50, "share of the cluster's groups remo
 class DeleteGroup(Operation):
     """Remove one consumer group and all its committed offsets.
 
-    It counts as irreversible: apply/restore.py writes back only offsets that still mean the same records.
+    It counts as irreversible: `RestoreOffset` writes back only offsets that still mean the same records.
     """
 
     OPERATION: ClassVar[str] = "delete_group"
@@ -108,7 +110,7 @@ class DeleteGroup(Operation):
     LIMITS: ClassVar[tuple[Limit, ...]] = (GROUPS, GROUPS_PERCENT)
     BATCH_SIZE: ClassVar[int] = 5_000
     """The check before a batch and the read-back after it each list all groups of the cluster."""
-    BATCH_COMMITS_MAX: ClassVar[int] = 100_000
+    BATCH_WEIGHT: ClassVar[int] = 100_000
     """Most commits of a batch of several groups: they are read in seconds, and held in memory."""
     APPLIED: ClassVar[str] = "removed, absent from a complete listing"
     SATISFIED: ClassVar[str] = "another client removed it, absent from a complete listing"
@@ -264,19 +266,9 @@ class DeleteGroup(Operation):
     def proves_absence(self, outcome: Outcome) -> bool:
         return outcome.read_back in (None, _ABSENT)  # None: of the recheck of the plan
 
-    @classmethod
-    def batches(
-        cls, attempts: Sequence[Attempt["DeleteGroup"]], size: int
-    ) -> list[list[Sequence[Attempt["DeleteGroup"]]]]:
-        """Return one lane of batches, limited in groups and in commits."""
-        batches: list[Sequence[Attempt[DeleteGroup]]] = []
-        start = commits = 0
-        for at, attempt in enumerate(attempts):
-            commits += attempt.action.seen.commits
-            if at > start and (at - start == size or commits > cls.BATCH_COMMITS_MAX):
-                batches.append(attempts[start:at])
-                start, commits = at, attempt.action.seen.commits
-        return [[*batches, attempts[start:]]] if attempts else []
+    @property
+    def weight(self) -> int:
+        return self.seen.commits
 
     @classmethod
     def observe(cls, actions: Sequence["DeleteGroup"], context: RunContext) -> Observation:

@@ -10,26 +10,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
-from reconciler.model.block_reason import BlockReason, contradiction, unknown_fact
+from reconciler.model.block_reason import BlockReason, contradiction, known, unknown_fact
 from reconciler.model.bounds import Int32, NonEmpty
 from reconciler.model.description import Description, Fact, LeaderMove
 from reconciler.model.names import Address, TopicPartition, format_subject
 from reconciler.model.outcome import Status
 from reconciler.model.ports import Election, Gateway, ItemResult
 from reconciler.model.snapshot import ClusterSnapshot, PartitionFacts, Unknown
-from reconciler.operations.attempt import Attempt, ErrorMeaning, ErrorTable, Response, ResponseAction, Right
-from reconciler.operations.base import (
-    DAY_MS,
-    NO_LIMITS,
-    Effect,
-    FoldableOperation,
-    Limit,
-    LimitUsage,
-    RunContext,
-    beyond_review,
-)
-from reconciler.operations.checks import known
+from reconciler.operations.attempt import Attempt
+from reconciler.operations.base import DAY_MS, NO_LIMITS, FoldableOperation, Limit, LimitUsage, beyond_review
+from reconciler.operations.error_meanings import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
 from reconciler.operations.observation import Observation, RecheckFailure
+from reconciler.operations.sendable import Effect, RunContext
 from reconciler.text.formatting import broker_ids, count, count_partitions
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
 

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Self
 
+from reconciler.model.block_reason import known
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, ExternalPositions, GroupFacts, PartitionFacts, Unknown
-from reconciler.operations.checks import GroupExcluder, UnknownConsumers, group_excluder, known, unknown_consumers
+from reconciler.operations.consumers import GroupExcluder, UnknownConsumers, group_excluder, unknown_consumers
 
 
 class RecheckFailure(Exception):
@@ -31,13 +32,15 @@ class Observation:
 
     The check tests what can change in seconds; the planner has decided about everything else in this
     run. `removed_groups`: groups that this run has removed, without those that were created again.
-    `read_at_ms`: when reading began; of groups, when it ended.
+    `read_at_ms`: when reading began; of groups, when it ended. `positions`: newer commits of some groups;
+    None: no commit.
     """
 
     snapshot: ClusterSnapshot
     now_ms: int
     read_at_ms: int = 0
     removed_groups: Collection[str] = ()
+    positions: Mapping[tuple[str, TopicPartition], int | Unknown | None] = field(default_factory=dict)
     _excluders: dict[tuple[str, ...], tuple[GroupExcluder, UnknownConsumers]] = field(default_factory=dict)
 
     @classmethod
@@ -51,6 +54,7 @@ class Observation:
         groups_incomplete: Unknown | None = None,
         external: ExternalPositions = MappingProxyType({}),
         removed_groups: Collection[str] = (),
+        positions: Mapping[tuple[str, TopicPartition], int | Unknown | None] | None = None,
     ) -> Self:
         """Return the facts right before a request. A partition that is None is provably gone."""
         snapshot = ClusterSnapshot(
@@ -69,16 +73,17 @@ class Observation:
             now_ms=now_ms,
             read_at_ms=now_ms if read_at_ms is None else read_at_ms,
             removed_groups=removed_groups,
+            positions=positions or {},
         )
 
     def partition(self, partition: TopicPartition, topic_id: str) -> PartitionFacts:
         """Return the facts of a partition. Raises RecheckFailure if it is not the plan's."""
         facts = self.snapshot.partitions.get(partition)
         if facts is None:
-            raise RecheckFailure(Status.STALE, f"{partition} is gone")
+            raise RecheckFailure(Status.STALE, "the partition is gone")
         present_id = known(facts.topic_id, "the topic id of", partition)
         if present_id != topic_id:
-            change = f"its id is {present_id}, it was {topic_id} in the plan"
+            change = f"its id is {present_id}, it was {topic_id}"
             raise RecheckFailure(Status.STALE, f"the topic was deleted and created again: {change}")
         return facts
 

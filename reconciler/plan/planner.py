@@ -8,7 +8,7 @@ from reconciler.errors import UsageError, WrongCluster
 from reconciler.model.action import Mode
 from reconciler.model.block_reason import SILENT, BlockReason
 from reconciler.model.garbage import gc_paused
-from reconciler.model.names import GROUP_KINDS, Address, TopicPartition, format_address
+from reconciler.model.names import Address, TopicPartition, format_address
 from reconciler.model.plan import (
     Blocked,
     Decision,
@@ -24,7 +24,7 @@ from reconciler.model.plan import (
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot, Lookups, RecordLookup
 from reconciler.operations import Operation
-from reconciler.operations.checks import Protection
+from reconciler.operations.touchable import Protection
 from reconciler.plan import limits
 from reconciler.plan.conflicts import ConflictIndex
 from reconciler.plan.targets import find_targets, restrict_request, with_parents
@@ -287,7 +287,7 @@ def _find_decided(
         matched = {target for target in addresses if target in touched or not decided.isdisjoint(with_parents(target))}
         if not matched:
             target = min(addresses)
-            names: Collection[str] = snapshot.groups if target.kind in GROUP_KINDS else snapshot.topics
+            names: Collection[str] = snapshot.groups if target.is_of_group else snapshot.topics
             near = None if target.name in names else did_you_mean(target.name, names)
             hint = f"; did you mean {display_name(near)}?" if near else ""
             subject = format_address(target) if len(addresses) == 1 else text

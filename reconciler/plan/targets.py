@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from reconciler.errors import UsageError
-from reconciler.model.names import GROUP_KINDS, TOPIC, Address, format_address, format_subject
+from reconciler.model.names import TOPIC, Address, format_address, format_subject
 from reconciler.model.scan_request import ScanRequest
 from reconciler.policies import POLICIES, Policy
 from reconciler.text.escape import display_name, unescape_name
@@ -85,7 +85,7 @@ def find_subjects(text: str, decided: Iterable[Address]) -> list[Address]:
     subjects, names = set[Address](), set[str]()
     for address in decided:  # a plan may have a million
         names.add(address.name)
-        if address.kind in GROUP_KINDS:
+        if address.is_of_group:
             if address.name in readings or ("\u2026" in text and format_subject(address) == text):
                 subjects.add(address)
         elif (address.name, address.partition) in topics:
@@ -104,7 +104,7 @@ def find_subjects(text: str, decided: Iterable[Address]) -> list[Address]:
 
 def _without_topics(text: str, subjects: set[Address]) -> set[Address]:
     """Return the groups alone if the text has quotes and means some: reports put groups into quotes, and no topic."""
-    groups = {subject for subject in subjects if subject.kind in GROUP_KINDS} if text.startswith('"') else set()
+    groups = {subject for subject in subjects if subject.is_of_group} if text.startswith('"') else set()
     return groups or subjects
 
 
@@ -166,7 +166,7 @@ def _subjects(text: str, policy: Policy) -> Iterator[Address]:
 
 
 def _selects(policy: Policy, address: Address) -> bool:
-    if address.kind not in GROUP_KINDS and not TOPIC.fullmatch(address.name):
+    if not address.is_of_group and not TOPIC.fullmatch(address.name):
         return False
     if address.name not in policy.select_among({address.name}):
         return False
@@ -179,11 +179,7 @@ def _short_texts(address: Address) -> Iterator[str]:
     yield format_address(address)
     if address.name:
         yield format_subject(address)
-        yield (
-            address.name
-            if address.kind in GROUP_KINDS or address.partition < 0
-            else f"{address.name}[{address.partition}]"
-        )
+        yield (address.name if address.is_of_group or address.partition < 0 else f"{address.name}[{address.partition}]")
 
 
 def _ambiguous(text: str, subjects: Sequence[Address]) -> str:

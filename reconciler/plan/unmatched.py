@@ -11,7 +11,7 @@ from itertools import islice
 from reconciler.model.plan import Unmatched
 from reconciler.model.selector import Selector, SelectorSet, select
 from reconciler.model.snapshot import ClusterSnapshot, ExternalPosition
-from reconciler.operations.checks import undeclared_syncs
+from reconciler.operations.consumers import undeclared_syncs
 from reconciler.policies import Policy
 from reconciler.policies.base import Selection
 from reconciler.policies.cluster import Cluster

@@ -12,14 +12,14 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 from pydantic.alias_generators import to_camel
 
 from reconciler.model.action import Mode
-from reconciler.model.block_reason import BlockReason
-from reconciler.model.names import NOWHERE, Address, SourceLocation, TopicPartition
+from reconciler.model.block_reason import BlockReason, known
+from reconciler.model.names import NOWHERE, Address, SourceLocation, TopicPartition, subjects_of
 from reconciler.model.plan import Decision
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.selector import Selector, SelectorSet, select
 from reconciler.model.snapshot import ClusterSnapshot, TopicFacts
 from reconciler.operations import Operation
-from reconciler.operations.checks import Protection, known, missing_partition
+from reconciler.operations.touchable import Protection, missing_partition
 from reconciler.policies.fields import LIST, Name
 from reconciler.policies.validation import FieldPath, ValidationIssue, raise_if_any
 
@@ -191,8 +191,8 @@ class Policy(Envelope, ABC):
     Its `spec` has `topics` and `exceptTopics`, or the same for groups; perhaps `expectAtMost`.
     """
 
-    SUBJECTS: ClassVar[str] = "topics"
-    """What it selects, as its field is called: `topics` or `groups`."""
+    SUBJECTS: ClassVar[str]
+    """What it selects, as its field is called: `topics`, or `groups` of a kind whose name begins with Group."""
     PATTERNS_SKIP_UNDERSCORE: ClassVar[bool] = False
     """Whether no pattern selects a name with a leading `_`."""
     NEEDS: ClassVar[frozenset[str]] = frozenset({"topics"})
@@ -221,6 +221,10 @@ class Policy(Envelope, ABC):
     def reviewed_only(self) -> Iterator[tuple[FieldPath, str, str]]:
         """Yield what needs a review each time: the field, what it does, and what to write instead."""
         yield from ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.SUBJECTS = subjects_of(cls.__name__)
 
     @property
     def selectors(self) -> tuple[Selector, ...]:

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, BaseModel, Field, create_model
 
 from reconciler.operations import OPERATIONS
 from reconciler.operations.base import Limit
-from reconciler.operations.checks import Protection
+from reconciler.operations.touchable import Protection
 from reconciler.policies.base import ClusterMetadata, Envelope, Guards, ManifestModel
 from reconciler.policies.client_properties import SCHEMA as CLIENT_SCHEMA
 from reconciler.policies.client_properties import SERVER_TEXT, ClientValue, validate_properties, validate_server

@@ -9,18 +9,17 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from reconciler.model.block_reason import BlockReason
+from reconciler.model.block_reason import BlockReason, known
 from reconciler.model.plan import Decision, Satisfied
 from reconciler.model.scan_request import GroupRequest, ScanRequest
-from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, Unknown
+from reconciler.model.snapshot import ClusterSnapshot, GroupState, Unknown
 from reconciler.operations import Operation
-from reconciler.operations.checks import known, state_elsewhere, topics_of_streams
 from reconciler.operations.delete_group import DeleteGroup, ObservedGroup, check_absence, check_type
+from reconciler.operations.idle_groups import idle_evidence, state_elsewhere, topics_of_streams
 from reconciler.policies.base import ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
 from reconciler.policies.fields import LIST, PATTERN_TEXT, ZERO_TEXT, Count, Duration, Selectors, unique
 from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.text.escape import quoted
-from reconciler.text.formatting import format_duration, format_instant
 
 _ANY_PATTERN = {"properties": {"groups": {"contains": {"pattern": PATTERN_TEXT}}}, "required": ["groups"]}
 _STREAMS = {"properties": {"types": {"contains": {"const": "streams"}}}, "required": ["types"]}
@@ -69,10 +68,6 @@ class GroupRemovalSpec(ManifestModel):
             yield ValidationIssue("M208", message, ("idleFor",), "idleFor: 1s, or types without streams")
 
 
-IdleEvidence = tuple[str, int | None, tuple[int, int] | None]
-"""Why a group counts as idle, its last activity and newest record; None: `idleFor: 0s`."""
-
-
 class GroupRemoval(Policy):
     """Consumer groups that must be gone."""
 
@@ -82,7 +77,6 @@ class GroupRemoval(Policy):
         )
     )
 
-    SUBJECTS: ClassVar[str] = "groups"
     NEEDS: ClassVar[frozenset[str]] = frozenset({"groups"})
     ABSENCE_IS_DESIRED: ClassVar[bool] = True
     OPERATION: ClassVar[type[Operation]] = DeleteGroup
@@ -120,7 +114,9 @@ class GroupRemoval(Policy):
         state = known(unknown if facts.state is GroupState.UNKNOWN else facts.state, "the state of group", name)
         if state is not GroupState.EMPTY:
             raise BlockReason("B303", f"group {name} is {state}, not EMPTY: it is in use")
-        words, last_activity_ms, newest_record = self._evidence(facts, snapshot.observed_at_ms, exact=exact)
+        words, last_activity_ms, newest_record = idle_evidence(
+            facts, self.spec.idle_for, snapshot.observed_at_ms, exact=exact
+        )
         return DeleteGroup(
             address=address,
             declared_at=self.declared_at,
@@ -139,21 +135,3 @@ class GroupRemoval(Policy):
             ),
             caveat="; ".join(state_elsewhere(group, type_, topic) or ()),
         )
-
-    def _evidence(self, facts: GroupFacts, observed_at_ms: int, *, exact: bool) -> IdleEvidence:
-        """Return the evidence that a group is idle for long enough. Raises BlockReason."""
-        group, idle_for_ms = quoted(facts.group), self.spec.idle_for
-        if idle_for_ms == 0:
-            if exact:
-                # Brokers leave commits on such topics out of their answer. Only the log has them.
-                words = "and idleFor 0s asks for no evidence that it is idle; commits on topics that this principal "
-                return words + "may not describe go, too, and are not counted", None, None
-            reason = f"idleFor 0s gives up the evidence that {group} is idle, and a pattern selected it"
-            raise BlockReason("B305", reason)
-        last_ms = known(facts.last_activity_ms, f"when group {group} was last active")
-        newest_record = known(facts.newest_record, f"the newest record of group {group} in the commit log")
-        last = format_instant(last_ms)
-        if observed_at_ms - last_ms < idle_for_ms:
-            reason = f"group {group} was active at {last}, and idleFor is {format_duration(idle_for_ms)}"
-            raise BlockReason("B304", reason)
-        return f"no activity since {last}", last_ms, newest_record

@@ -15,8 +15,8 @@ from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.operations import Operation
-from reconciler.operations.checks import Protection, listed_topic
 from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership, observe_leadership
+from reconciler.operations.touchable import Protection, listed_topic
 from reconciler.policies.base import ExactClaim, ManifestModel, Policy, Subjects, reviewed_only_schema
 from reconciler.policies.fields import TOPIC_TEXT, Count, Partitions, Percent, TopicName, TopicSelectors
 from reconciler.policies.validation import FieldPath, ValidationIssue

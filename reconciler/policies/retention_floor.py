@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from reconciler.model.block_reason import SILENT, BlockReason, contradiction, unknown_fact
+from reconciler.model.block_reason import SILENT, BlockReason, contradiction, known, unknown_fact
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Decision, Satisfied, Waiting
 from reconciler.model.scan_request import ScanRequest, TopicRequest
@@ -22,24 +22,32 @@ from reconciler.model.snapshot import (
     ConsumerPosition,
     GroupState,
     KeptForever,
-    LookupKind,
     PartitionFacts,
-    RecordLookup,
     TopicFacts,
     Unknown,
 )
-from reconciler.operations import Operation, checks
-from reconciler.operations.delete_records import (
-    AcceptedLag,
-    DeleteRecords,
-    LagPolicy,
-    ObservedPartition,
-    Preconditions,
-    observe_partition,
+from reconciler.operations import Operation
+from reconciler.operations.consumers import (
+    describe_pending,
+    external_names,
+    external_positions,
+    find_lagging,
+    group_excluder,
+    name_consumer,
+    traces_of_unlisted_readers,
+    unknown_consumers,
+    verified_offset,
+    verified_positions,
 )
+from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
+from reconciler.operations.delete_records.deletion import observe_partition
+from reconciler.operations.delete_records.rule import purge_wait
+from reconciler.operations.idle_groups import state_elsewhere, topics_of_streams
+from reconciler.operations.offsets_without_records import next_record
+from reconciler.operations.touchable import check_not_kept_forever, check_records_deletable, listed_topic
 from reconciler.policies import fields
 from reconciler.policies.base import Guards, ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
-from reconciler.policies.timestamps import SEARCHED_OFFSETS, Hold, TimeRule, check_ages, find_hold, find_records
+from reconciler.policies.timestamps import Hold, TimeRule, check_ages, find_hold
 from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import count, first_few, format_duration, format_instant
@@ -305,10 +313,10 @@ class RetentionFloor(Policy):
         evaluator = FloorEvaluator(self, snapshot)
         for topic, exact in subjects.items():
             try:
-                facts = checks.listed_topic(topic, snapshot)
-                checks.check_records_deletable(facts, exact=exact)
+                facts = listed_topic(topic, snapshot)
+                check_records_deletable(facts, exact=exact)
                 if not exact and not (self.awaited_groups and topic.endswith(_REPARTITION)):
-                    checks.check_not_kept_forever(facts)
+                    check_not_kept_forever(facts)
                 for partition, missing in self.partitions(facts):
                     if missing is None:
                         yield evaluator.decide(partition)
@@ -342,9 +350,9 @@ class FloorEvaluator:
         self.policy = policy
         self.keep = spec.keep
         self.snapshot = snapshot
-        self.is_excluded = checks.group_excluder(spec.except_groups or ())
-        self.unknown_consumers = checks.unknown_consumers(snapshot, self.is_excluded)
-        self.unknown_with_excluded = checks.unknown_consumers(snapshot, lambda _group: False)
+        self.is_excluded = group_excluder(spec.except_groups or ())
+        self.unknown_consumers = unknown_consumers(snapshot, self.is_excluded)
+        self.unknown_with_excluded = unknown_consumers(snapshot, lambda _group: False)
         self.caveat = cache(self._caveat)
         self.has_transactions = TRANSACTIONS in snapshot.topics or snapshot.topics_incomplete is not None
         self.guard = Preconditions(
@@ -357,12 +365,12 @@ class FloorEvaluator:
     @cached_property
     def streams(self) -> Mapping[str, str]:
         """A topic of Kafka Streams for each group that has one."""
-        return checks.topics_of_streams(self.snapshot.topics, self.snapshot.groups)
+        return topics_of_streams(self.snapshot.topics, self.snapshot.groups)
 
     @cached_property
     def traces(self) -> str:
         """Topics and groups of programs that may read without a consumer group, in words."""
-        traces = checks.traces_of_unlisted_readers(self.snapshot)
+        traces = traces_of_unlisted_readers(self.snapshot)
         return f"; traces of readers that Kafka does not list: {first_few(traces)}" if traces else ""
 
     def decide(self, partition: TopicPartition) -> Decision:
@@ -400,7 +408,7 @@ class FloorEvaluator:
         before_offset, accepted, lagging = target.before_offset, target.accepted, target.holding
         words, next_step = self._advice(lagging) if lagging else ("", "")
         needs = "still needs everything from"
-        clamp = (f"{checks.name_consumer(lagging[0])} {needs} {before_offset}{words}",) if lagging else ()
+        clamp = (f"{name_consumer(lagging[0])} {needs} {before_offset}{words}",) if lagging else ()
         higher = (f"{rule.name} alone: {rule.offset}" for rule in rules if rule is not lowest)
         topic = self.snapshot.topics.get(partition.topic)
         by_default = topic is not None and topic.kept_forever is KeptForever.BROKER
@@ -414,7 +422,7 @@ class FloorEvaluator:
                 raise BlockReason("B204", reason, next_step=next_step, held_by=held_by)
             return Waiting(address=address, declared_at=policy.declared_at, reason=reason, held_by=held_by)
         now_ms, every_ms = self.snapshot.observed_at_ms, self.guard.every_ms
-        if wait := checks.purge_wait(partition, facts.last_purge, every_ms, now_ms):
+        if wait := purge_wait(partition, facts.last_purge, every_ms, now_ms):
             reason = f"{reason}; {wait[0]}"
             return Waiting(address=address, declared_at=policy.declared_at, reason=reason, until_ms=wait[1])
         check_ages(facts, observed, before_offset, [rule.time for rule in rules if rule.time is not None], now_ms)
@@ -452,11 +460,11 @@ class FloorEvaluator:
         """Return why no consumer of a topic can hold its floor back; empty: at least one can."""
         facts, rule = self.snapshot.topics.get(topic), self.guard.consumers
         consumers = NOT_ASKED if facts is None else facts.consumers
-        if self.guard.named or (rule is not LagPolicy.IGNORE and checks.external_names(self.snapshot, topic)):
+        if self.guard.named or (rule is not LagPolicy.IGNORE and external_names(self.snapshot, topic)):
             return ""
         if isinstance(consumers, Unknown):
             return f"whether any consumer guards it is not known: {consumers.reason}"
-        consumers |= checks.external_names(self.snapshot, topic)
+        consumers |= external_names(self.snapshot, topic)
         if not consumers:
             reason = "no consumer is known"
         elif rule is LagPolicy.IGNORE:
@@ -477,7 +485,7 @@ class FloorEvaluator:
         kind = "more group" if all(reader.written_at_ms is None for reader in lagging) else "more consumer"
         more = f"; {count(more_groups, kind)} {'is' if more_groups == 1 else 'are'} behind" if more_groups else ""
         skipped = f"would skip {floor - next_record:,} records below {floor}"
-        reason = f"{checks.name_consumer(last)} {at} and {skipped}{words}{more}{note}"
+        reason = f"{name_consumer(last)} {at} and {skipped}{words}{more}{note}"
         return BlockReason("B204", reason, next_step=next_step, held_by=_names(lagging))
 
     def _advice(self, lagging: Sequence[ConsumerPosition]) -> tuple[str, str]:
@@ -490,12 +498,12 @@ class FloorEvaluator:
         if (written_at_ms := lagging[0].written_at_ms) is not None:
             since = f"; it has not moved since {format_instant(written_at_ms)}"
             return since, f"let it catch up, {clamp}or remove its manifest if it is gone"
-        if transaction := checks.describe_pending(lagging[0]):
+        if transaction := describe_pending(lagging[0]):
             return transaction, _END_TRANSACTION
         groups, topics = self.snapshot.groups, self.streams
         facts = {reader.group: groups.get(reader.group) for reader in lagging}
         kept = {
-            group: checks.state_elsewhere(group, NOT_ASKED if of_group is None else of_group.type, topics.get(group))
+            group: state_elsewhere(group, NOT_ASKED if of_group is None else of_group.type, topics.get(group))
             for group, of_group in facts.items()
         }
         if (elsewhere := kept[lagging[0].group]) is not None:
@@ -560,14 +568,14 @@ class FloorEvaluator:
                 raise BlockReason("B208", reason)
             yield RuleOffset(offset, offset, f"fromOffset {offset}", f"fromOffset says {offset}")
         if keep.unread_by is not None:
-            known_readers = checks.known(facts.readers, "the groups that read", facts.partition)
+            known_readers = known(facts.readers, "the groups that read", facts.partition)
             readers = {reader.group: reader for reader in known_readers}
             topic_id, high_watermark = observed.topic_id, observed.high_watermark
             silence = self.unknown_consumers.of(facts.partition.topic)
             if silence is not None and silence.code == SILENT and not readers.keys() >= set(keep.unread_by):
                 raise silence.with_traceback(None)  # a silent broker may know the position that is missing
             position, group = min(
-                (checks.verified_offset(group, readers.get(group), facts, topic_id, high_watermark), group)
+                (verified_offset(group, readers.get(group), facts, topic_id, high_watermark), group)
                 for group in keep.unread_by
             )
             offset, name = min(position, end), f"unreadBy {quoted(group)}"
@@ -578,20 +586,20 @@ class FloorEvaluator:
         """Return how far the floor may rise. Raises BlockReason."""
         if (unknown := self.unknown_consumers.of(facts.partition.topic)) is not None:
             raise unknown.with_traceback(None)  # raised for many partitions
-        readers = checks.known(facts.readers, "the groups that read", facts.partition)
-        readers_below = checks.known(facts.readers_below, "the groups that read", facts.partition)
+        readers = known(facts.readers, "the groups that read", facts.partition)
+        readers_below = known(facts.readers_below, "the groups that read", facts.partition)
         if floor > readers_below:
             reason = f"the scan read positions below offset {readers_below} only, and the floor is {floor}"
             raise BlockReason("B213", reason, unread=True)
-        positions = checks.verified_positions(readers, observed.topic_id, observed.log_start, observed.high_watermark)
-        behind = checks.lagging(positions, floor, frozenset(self.guard.named))
+        positions = verified_positions(readers, observed.topic_id, observed.log_start, observed.high_watermark)
+        behind = find_lagging(positions, floor, frozenset(self.guard.named))
         lagging = [reader for reader in behind if not self.is_excluded(reader.group)]
         holding = [] if self.guard.consumers is LagPolicy.IGNORE else lagging + self._external(floor, facts, observed)
         holding.sort(key=lambda reader: (reader.committed, reader.group))
         target = read_from = floor
         if holding:
             read_from = max(holding[0].committed, observed.log_start)
-            target, note = _next_record(facts, read_from, floor)
+            target, note = next_record(facts, read_from, floor)
             if target == floor:
                 holding = []
             elif self.guard.consumers is LagPolicy.BLOCK:
@@ -602,7 +610,7 @@ class FloorEvaluator:
     def _external(self, floor: int, facts: PartitionFacts, observed: ObservedPartition) -> list[ConsumerPosition]:
         """Return the external readers that are behind the floor. Raises BlockReason."""
         log_start, high_watermark = observed.log_start, observed.high_watermark
-        readers = checks.external_positions(self.snapshot, facts.partition, log_start, high_watermark)
+        readers = external_positions(self.snapshot, facts.partition, log_start, high_watermark)
         return [reader for reader in readers if reader.committed < floor]
 
 
@@ -618,20 +626,6 @@ class FloorTarget:
     accepted: tuple[AcceptedLag, ...]
     holding: Sequence[ConsumerPosition]
     empty_tail: int
-
-
-def _next_record(facts: PartitionFacts, position: int, floor: int) -> tuple[int, str]:
-    """Return the first offset at or above `position` that may hold a record, at most `floor`; and what is not known.
-
-    Transaction markers and aborted records have offsets, and a read-committed consumer is given none.
-    Floors are at or below the last stable offset, so what is proven stays true.
-    """
-    if floor - position > SEARCHED_OFFSETS:
-        return position, ""
-    (found,) = find_records(facts, RecordLookup(LookupKind.FIRST, position, floor))
-    if isinstance(found, Unknown):
-        return position, f"; whether these offsets hold records is not known: {found.reason}"
-    return (floor if found is None else found.offset), ""
 
 
 def _offset_at(facts: PartitionFacts, instant_ms: int, end: int) -> int | None:

@@ -4,16 +4,15 @@ The age of a record is its timestamp only if that is plausible. A rule asks for 
 floor is known: `LookupNeeded` says which.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reconciler.model.block_reason import BlockReason, LookupNeeded, unknown_fact
-from reconciler.model.snapshot import NOT_ASKED, LookupKind, PartitionFacts, RecordLookup, RecordStamp, Unknown
+from reconciler.model.block_reason import BlockReason, unknown_fact
+from reconciler.model.snapshot import LookupKind, PartitionFacts, RecordLookup, RecordStamp, Unknown
 from reconciler.operations.delete_records import ObservedPartition
+from reconciler.operations.offsets_without_records import SEARCHED_OFFSETS, find_records
 from reconciler.text.formatting import count, format_instant
 
-SEARCHED_OFFSETS = 10_000
-"""How far below a floor its last record is looked for, and how far behind a group may be to prove that it has read all."""
 _OLDEST_MS = 978_307_200_000
 """2001-01-01. An earlier timestamp is in seconds instead of milliseconds, or made up."""
 _FUTURE_STAMPS = 5
@@ -47,14 +46,6 @@ class Hold:
     next_step: str
     overdue: bool
     is_transaction: bool = False
-
-
-def find_records(facts: PartitionFacts, *lookups: RecordLookup) -> Iterator[RecordStamp | Unknown | None]:
-    """Yield the answer to each lookup. Raises LookupNeeded."""
-    found = [facts.lookups.get(lookup, NOT_ASKED) for lookup in lookups]
-    if needed := tuple(lookup for lookup, answer in zip(lookups, found, strict=True) if answer is NOT_ASKED):
-        raise LookupNeeded(facts.partition, needed)
-    return iter(found)
 
 
 def check_ages(

@@ -17,7 +17,7 @@ from reconciler.errors import UsageError
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BLOCK_CODES, SILENT
 from reconciler.model.description import Fact
-from reconciler.model.names import GROUP_KINDS, NOWHERE, Address, format_address, format_location, format_subject
+from reconciler.model.names import NOWHERE, Address, format_address, format_location, format_subject
 from reconciler.model.plan import (
     Blocked,
     Change,
@@ -187,7 +187,7 @@ def _subjects(addresses: Iterable[Address]) -> defaultdict[tuple[str, str], set[
     """Return the partition numbers of each sort of subject by its name; of all but partitions: -1."""
     subjects: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
     for address in addresses:
-        sort = "partition" if address.partition >= 0 else "group" if address.kind in GROUP_KINDS else "topic"
+        sort = "partition" if address.partition >= 0 else "group" if address.is_of_group else "topic"
         if not address.name:
             sort = "policy"
         subjects[sort, address.name or str(address)].add(address.partition)

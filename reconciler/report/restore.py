@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
-from reconciler.apply.restore import Removal, RestorePlan, note_metadata, unwritten
+from reconciler.apply.restore import Removal, RestorePlan, note_metadata
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset
@@ -15,17 +15,13 @@ from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
 
 def restore_plan_report(planned: RestorePlan, cluster: str) -> Report:
     """The report of which offsets would be written, and why not the others."""
-    total = f"of {count(len(planned.removal.offsets), 'offset')} can be written back{note_metadata(planned.writable)}."
-    failure = planned.group_failure
+    metadata = note_metadata(action.commit for action in planned.writable)
+    total = f"of {count(len(planned.removal.offsets), 'offset')} can be written back{metadata}."
     return Report(
         title="restore-group",
         opening=_opening(planned.removal, cluster),
-        sections=(Section(items=tuple(_items(planned.removal.offsets, unwritten(planned), _planned_item))),),
-        summary=(
-            *((sentence(failure.detail), ". ") if failure is not None else ()),
-            strong(f"{len(planned.writable):,}"),
-            f" {total} Deleted records cannot be restored.",
-        ),
+        sections=(Section(items=tuple(_items(planned.removal.offsets, planned.unwritten, _planned_item))),),
+        summary=(strong(f"{len(planned.writable):,}"), f" {total} Deleted records cannot be restored."),
     )
 
 

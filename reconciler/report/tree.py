@@ -12,7 +12,6 @@ from typing import TypeVar
 
 from reconciler.model.description import Fact
 from reconciler.model.names import (
-    GROUP_KINDS,
     NOWHERE,
     Address,
     SourceLocation,
@@ -177,7 +176,7 @@ def cause_of(reason: str, address: Address) -> str:
     """
     if not address.name:
         return reason
-    if address.kind in GROUP_KINDS:
+    if address.is_of_group:
         return reason.replace(str(address), f"{address.policy_address}/…").replace(quoted(address.name), "…")
     name = str(TopicPartition(address.name, address.partition)) if address.partition >= 0 else address.name
     if name not in reason:  # there may be a million reasons

@@ -69,6 +69,7 @@ class Listings:
     counted: frozenset[str]
     log: CommitLog
     external: ExternalPositions
+    reads_log: bool
 
 
 def scan(
@@ -136,6 +137,8 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
         counted=chunking.topics_to_count(request, topics),
         log=commit_log,
         external=external.result(),
+        # Without types, only the log shows that all groups are classic.
+        reads_log=request.commit_log or group_listing.without_types,
     )
 
 
@@ -174,7 +177,7 @@ def _divide(
     """The chunks, what their tasks share, and the time limit of each job in seconds."""
     # Without a log no group has committed, and a request for a coordinator would create it.
     no_commits = listings.log.partitions == 0 and listings.log.missing is None
-    log_sizes = listings.log.sizes if request.commit_log else {}
+    log_sizes = listings.log.sizes if listings.reads_log else {}
     # The slow chunks first, so that no single task ends late.
     chunks: tuple[Chunk, ...] = (
         *chunking.log_chunks(log_sizes, listings.log.leaders),
@@ -226,7 +229,7 @@ def _snapshot(
     observed_at_ms: int,
     last_purges: Mapping[TopicPartition, int] | Unknown,
 ) -> ClusterSnapshot:
-    log = (listings.log if request.commit_log else CommitLog(missing=NOT_ASKED)).with_rows(rows.runs)
+    log = (listings.log if listings.reads_log else CommitLog(missing=NOT_ASKED)).with_rows(rows.runs)
     _LOG.info("log_records=%d log_skipped=%d log_malformed=%d", log.records, log.skipped, log.malformed)
     topics = snapshot_builder.topic_facts(
         listings.topics,

@@ -38,6 +38,7 @@ _NOT_READ = Unknown("not read")
 _LOG_ONLY = Unknown("state: only the commit log knows this group")
 
 _COMMITS = ("commits", "commit_topics", "fingerprint")
+_LATER_PROTOCOLS = frozenset({GroupType.CONSUMER, GroupType.SHARE, GroupType.STREAMS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,6 +229,7 @@ def _log_not_read(number: int, *, has_leader: bool) -> Unknown:
 def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: CommitLog) -> dict[str, GroupFacts]:
     """All listed groups, and ids that only the old list call or the commit log knows."""
     groups: dict[str, GroupFacts] = {}
+    untold = _untold_types(listing, rows, log)
     names = listing.groups.keys() | {name for name, row in rows.groups.items() if row.get("live")}
     requested = select_groups(request.groups, names)
     with_activity = select_groups([part for part in request.groups if part.activity], names)
@@ -237,6 +239,8 @@ def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: Co
         row = rows.groups.get(name, {})
         seems = row.get("seems") if row.get("live") else None
         facts = listed or GroupFacts(group=name, listed=False, type=GroupType.HIDDEN, state=_LOG_ONLY)
+        if untold is not None and facts.listed is True:
+            facts = replace(facts, type=untold)
         if seems is not None and facts.type is GroupType.HIDDEN and (listed is None or seems not in LISTED_TYPES):
             facts = replace(facts, type=GroupType(seems))
         if facts.type is GroupType.SHARE and (topics := row.get("may_read")) is not None:
@@ -257,6 +261,22 @@ def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: Co
             facts = _with_activity(facts, row, log.reason_for(name))
         groups[name] = _with_commits(facts, row) if name in requested else facts
     return groups
+
+
+def _untold_types(listing: GroupListing, rows: Rows, log: CommitLog) -> Unknown | None:
+    """Why listed groups may not be classic, though no broker knows another protocol; None: they are, or types were told.
+
+    The early access of Kafka 3.7 writes keys of the consumer protocol, and lists its groups without a type.
+    """
+    if not listing.without_types:
+        return None
+    reason = "no broker tells types of groups (ListGroups before version 5), and "
+    if log.missing is not None or log.unread:
+        return Unknown(f"{reason}{COMMIT_LOG_TOPIC} was not read, which shows that all of them are classic")
+    others = (name for name, row in rows.groups.items() if row.get("live") and row["seems"] in _LATER_PROTOCOLS)
+    if other := min(others, default=None):
+        return Unknown(f"{reason}{COMMIT_LOG_TOPIC} holds keys of another protocol, of group {quoted(other)}")
+    return None
 
 
 def _with_commits(facts: GroupFacts, row: Row) -> GroupFacts:

@@ -9,7 +9,7 @@ from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election
 from reconciler.model.snapshot import GroupState, GroupType, PartitionFacts, PendingCommit, Unknown
-from reconciler.operations.attempt import ResponseAction
+from reconciler.operations.error_meanings import ResponseAction
 from tests.contract.environments import Environment
 
 

@@ -109,12 +109,13 @@ def test_a_consumer_goes_on_where_the_group_was(removed: RemovedGroup) -> None:
     assert removed.next_record() == b"4"
     entries = [json.loads(line) for line in removed.run("journal", "-o", "json", "-q")[1].splitlines()]
     restores = [entry for entry in entries if entry["operation"] == "restore_group"]
-    assert [(entry["event"], entry.get("status")) for entry in restores] == [("intent", None), ("outcome", "applied")]
-    assert {(c["topic"], c["partition"], c["offset"]) for c in restores[0]["removed_offsets"]} == {
-        (removed.topic, 0, 4),
-        (removed.topic, 1, 0),
-        (removed.other, 0, 6),
-    }
+    assert [(entry["event"], entry.get("status")) for entry in restores] == [
+        *[("intent", None)] * 3,
+        *[("outcome", "applied")] * 3,
+    ]
+    offsets = {(removed.topic, 0, 4), (removed.topic, 1, 0), (removed.other, 0, 6)}
+    requests = [entry["request"] for entry in restores]
+    assert {(request["topic"], request["partition"], request["offset"]) for request in requests} == offsets
     code, text = removed.restore()
     assert code == 3, text
     assert "exists" in text

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
-from reconciler.model.block_reason import BlockReason
+from reconciler.model.block_reason import BlockReason, known
 from reconciler.model.description import Description, Fact
 from reconciler.model.outcome import Status
 from reconciler.model.ports import ItemResult
 from reconciler.model.snapshot import ClusterSnapshot, TopicFacts
-from reconciler.operations.attempt import ErrorTable, Right
-from reconciler.operations.base import Effect, Limit, LimitUsage, Operation, RunContext, beyond_review
-from reconciler.operations.checks import known
+from reconciler.operations.base import Limit, LimitUsage, Operation, beyond_review
+from reconciler.operations.error_meanings import ErrorTable, Right
 from reconciler.operations.observation import Observation, RecheckFailure
+from reconciler.operations.sendable import Effect, RunContext
 from reconciler.text.phrase import name
 from tests.fakes.cluster import FakeCluster
 

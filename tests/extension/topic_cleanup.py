@@ -5,12 +5,12 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from reconciler.model.block_reason import BlockReason
+from reconciler.model.block_reason import BlockReason, known
 from reconciler.model.plan import Decision, Satisfied
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.operations.base import Operation
-from reconciler.operations.checks import known, listed_topic
+from reconciler.operations.touchable import listed_topic
 from reconciler.policies.base import ManifestModel, Policy, Subjects
 from reconciler.policies.fields import TopicSelectors
 from tests.extension.alter_cleanup import AlterCleanup, ObservedTopic

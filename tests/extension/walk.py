@@ -22,17 +22,21 @@ policies.POLICIES = (*policies.POLICIES, TopicCleanup)
 
 from reconciler.apply.context import ApplyContext  # noqa: E402
 from reconciler.apply.executor import apply  # noqa: E402
+from reconciler.apply.restore import find_removal  # noqa: E402
+from reconciler.apply.results import ResultsHeader, lines  # noqa: E402
 from reconciler.doctor import required_access  # noqa: E402
-from reconciler.errors import ManifestsInvalid  # noqa: E402
+from reconciler.errors import ManifestsInvalid, PlanUnusable  # noqa: E402
 from reconciler.journal.entry import Event  # noqa: E402
 from reconciler.journal.file import JournalFile  # noqa: E402
 from reconciler.journal.journal import ActionJournal  # noqa: E402
+from reconciler.kafka.doctor import versions  # noqa: E402
 from reconciler.kafka.permissions import Role, grants  # noqa: E402
 from reconciler.manifest import files, schema  # noqa: E402
 from reconciler.manifest.files import ClusterManifests  # noqa: E402
+from reconciler.model.names import Address  # noqa: E402
 from reconciler.model.outcome import Outcome, Status  # noqa: E402
 from reconciler.model.plan import Blocked, Plan, Satisfied  # noqa: E402
-from reconciler.model.snapshot import ClusterSnapshot, TopicFacts  # noqa: E402
+from reconciler.model.snapshot import ClusterSnapshot, CommittedOffset, TopicFacts  # noqa: E402
 from reconciler.plan import drift, plan_file, planner, recheck  # noqa: E402
 from reconciler.plan.diff import Change, compare  # noqa: E402
 from reconciler.plan.review import restrict_to  # noqa: E402
@@ -104,8 +108,11 @@ def main(folder: Path) -> None:
     assert "TopicCleanup" in schema.schemas()["manifest.json"]
     manifests = load(folder / "manifests", CLUSTER % 5 + POLICY)
 
-    # To the rights that `doctor` prints: those of the operation, and no deletion.
+    # To `doctor`: the version and the right of the request, and the grants, without a deletion.
     required = required_access(manifests.cluster, manifests.policies, observed_at_ms=NOW_MS)
+    (version,) = versions(["b:1/1: ApiKey IncrementalAlterConfigs (44) Versions 0..1"], required.requests)
+    assert version.operations == {"IncrementalAlterConfigs": (0, 1)}
+    assert ("ALTER_CONFIGS", "topic") in required.rights
     granted = grants(required, Role.APPLY, topics=sorted(cluster.topics), groups=())
     assert all("Delete" not in names for names in granted.values()), granted
     assert any("AlterConfigs" in names for resource, names in granted.items() if resource.name == "clicks"), granted
@@ -180,6 +187,22 @@ def main(folder: Path) -> None:
     assert cluster.topics["clicks"].cleanup == frozenset({"delete"})
     assert [outcome.status for outcome in run("second")] == [Status.SATISFIED]
     assert not plan(manifests, cluster).actions
+
+    # An address of a kind of groups is never one of a partition, also of a kind that is not known.
+    texts = ("TopicCleanup/erasable/x[3]", "GroupOffsets/old/x[3]")
+    assert [Address.parse(text).partition for text in texts] == [3, -1]
+
+    # It starts no clock of `every`, and restore-group finds offsets by what is recorded of them.
+    assert journal.last_purges(every_ms=NOW_MS, now_ms=NOW_MS + 3) == {}
+    header = ResultsHeader(
+        tool_version="0", run_id="first", plan_digest=plan_file.digest(first_plan), cluster="prod", cluster_id=CLUSTER_ID,
+        started_at_ms=NOW_MS, finished_at_ms=NOW_MS, interrupted=False, exit_code=0,
+    )  # fmt: skip
+    commit = CommittedOffset(topic="clicks", topic_id="id", partition=0, offset=5)
+    with pytest.raises(PlanUnusable, match="holds no offsets"):
+        find_removal("".join(lines(outcomes, header)), "clicks", name="file")
+    removals = [replace(outcome, removed_offsets=(commit,)) for outcome in outcomes]
+    assert find_removal("".join(lines(removals, header)), "clicks", name="file").offsets == (commit,)
 
     # Reports of all documents, in all media, and the journal.
     entries = list(journal.entries(lambda _address: True))

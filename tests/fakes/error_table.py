@@ -10,7 +10,7 @@ from reconciler.kafka.gateway import error_name
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election, Gateway, ItemResult
 from reconciler.operations import OPERATIONS, DeleteGroup, DeleteRecords, ElectLeader
-from reconciler.operations.attempt import COMMON_ERRORS, Response, ResponseAction, interpret
+from reconciler.operations.error_meanings import COMMON_ERRORS, Response, ResponseAction, interpret
 
 CODES = sorted({value for value in vars(KafkaError).values() if isinstance(value, int)})
 

@@ -1,6 +1,6 @@
 """Builds actions as planned for a fake cluster, and applies them with a fake clock."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome
 from reconciler.model.ports import Election, Gateway
-from reconciler.model.snapshot import Consumers, GroupFacts, fingerprint
+from reconciler.model.snapshot import Consumers, fingerprint
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
@@ -52,46 +52,32 @@ class RunResult:
         return outcome
 
 
-def run(
+def context(
     gateway: Gateway,
-    actions: Sequence[Action],
     folder: Path,
     *,
     journal: ActionJournal | None = None,
     clock: FakeClock | None = None,
-    stop: Callable[[], bool] = lambda: False,
-    tuning: Tuning | None = None,
-    run_id: str = "run-1",
     removed_groups: Sequence[str] = (),
-    known_groups: Mapping[str, GroupFacts] | None = None,
-    commit_log_ends: Mapping[int, int] | None = None,
-    checked_at_ms: int | None = None,
-    expires_at_ms: int | None = None,
-    needs_stamps: bool = False,
-) -> RunResult:
-    """Apply the actions with a file journal in `folder` and a fake clock."""
+    **fields: Any,
+) -> ApplyContext:
+    """A run with a file journal in `folder` and a fake clock. `fields`: of ApplyContext."""
     clock = clock or FakeClock()
-    journal = journal or ActionJournal(JournalFile(folder / "journal.jsonl"))
-    outcomes = apply(
-        actions,
-        ApplyContext(
-            gateway=gateway,
-            journal=journal,
-            run_id=run_id,
-            plan_digest="sha256:plan",
-            clock=clock,
-            sleep=clock.sleep,
-            stop=stop,
-            tuning=tuning or Tuning(),
-            removed_groups=set(removed_groups),
-            known_groups=known_groups or {},
-            commit_log_ends=commit_log_ends or {},
-            checked_at_ms=checked_at_ms,
-            expires_at_ms=expires_at_ms,
-            needs_stamps=needs_stamps,
-        ),
+    defaults = {"run_id": "run-1", "plan_digest": "sha256:plan", "tuning": Tuning()}
+    return ApplyContext(
+        gateway=gateway,
+        journal=journal or ActionJournal(JournalFile(folder / "journal.jsonl")),
+        clock=clock,
+        sleep=clock.sleep,
+        removed_groups=set(removed_groups),
+        **{**defaults, **fields},
     )
-    return RunResult(list(outcomes), journal)
+
+
+def run(gateway: Gateway, actions: Sequence[Action], folder: Path, **of_context: Any) -> RunResult:
+    """Apply the actions. `of_context`: as of `context`."""
+    of_run = context(gateway, folder, **of_context)
+    return RunResult(list(apply(actions, of_run)), of_run.journal)
 
 
 def silence_after_consumers(cluster: FakeCluster, broker: int) -> None:

@@ -28,7 +28,7 @@ from reconciler.kafka.topics import list_topics
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election
 from reconciler.model.snapshot import Cause, Unknown
-from reconciler.operations.attempt import Response, ResponseAction
+from reconciler.operations.error_meanings import Response, ResponseAction
 from tests.e2e.raw_groups import join_group
 from tests.fakes.error_table import InterpretingGateway
 

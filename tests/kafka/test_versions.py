@@ -13,6 +13,7 @@ from reconciler.companions.sandbox.client import Topic
 from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.companions.sandbox.tools import kafka_version, run_tool
 from reconciler.errors import SandboxError
+from reconciler.kafka.api_versions import tell_no_types
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import NO_TOPIC_ID, decode_commit, decode_key
 from reconciler.kafka.group_listing import list_groups
@@ -59,6 +60,20 @@ def test_commits_carry_the_id_of_their_topic_from_kafka_4_2_on(cluster: Cluster)
     read = decode_commit(value)
     assert read.offset == 7
     assert (read.topic_id != NO_TOPIC_ID) == has_topic_id
+
+
+def test_brokers_before_kafka_3_8_tell_no_types(cluster: Cluster) -> None:
+    """ListGroups has types from version 5 on; before it, the brokers' versions show that all are classic."""
+    session = KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0))
+    group = f"typed-{uuid4().hex[:8]}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(group)])
+    client.commit(cluster.bootstrap_servers, group, {(group, 0): 0})
+    listing = list_groups(session, hidden=False)
+    is_old = kafka_version(cluster) < (3, 8)
+    assert listing.groups[group].type is GroupType.CLASSIC
+    assert listing.without_types is is_old
+    assert len(session.api_versions()) == len(cluster.brokers)
+    assert tell_no_types(session.api_versions()) is is_old
 
 
 def test_no_group_is_hidden_before_kafka_4(cluster: Cluster) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Unknown
-from reconciler.operations.checks import unknown_consumers
+from reconciler.operations.consumers import unknown_consumers
 from reconciler.scan import chunking, snapshot_builder
 from reconciler.scan.snapshot_builder import CommitLog, Row, Rows
 from tests.strategies import facts

@@ -6,16 +6,26 @@ rules left of it. An action remained only if everything that it was decided on s
 
 from collections.abc import Iterable
 
-from reconciler.model.block_reason import BlockReason
+from reconciler.model.block_reason import BlockReason, known
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Plan
 from reconciler.model.ports import Election
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupState, PartitionFacts
-from reconciler.operations import Operation, checks
+from reconciler.operations import Operation
+from reconciler.operations.consumers import (
+    find_lagging,
+    group_excluder,
+    unknown_consumers,
+    verified_offset,
+    verified_positions,
+)
 from reconciler.operations.delete_group import REMOVABLE, DeleteGroup
-from reconciler.operations.delete_records import DeleteRecords, observe_partition
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.delete_records.deletion import observe_partition
+from reconciler.operations.delete_records.rule import purge_wait
 from reconciler.operations.elect_leader import ElectLeader
+from reconciler.operations.touchable import check_records_deletable
 from reconciler.plan.conflicts import ConflictIndex
 from reconciler.policies import Policy, RetentionFloor
 from reconciler.policies.base import Selection
@@ -78,14 +88,14 @@ def _purge_holds(action: DeleteRecords, now: PlannerInput) -> bool:
     exact = isinstance(policy, RetentionFloor) and policy.select_among({action.partition.topic}).get(
         action.partition.topic, False
     )
-    checks.check_records_deletable(now.snapshot.topics[action.partition.topic], exact=exact)
+    check_records_deletable(now.snapshot.topics[action.partition.topic], exact=exact)
     observed = observe_partition(action.partition, facts)
     if not action.seen.log_start <= observed.log_start < action.before_offset:
         return False
     if observed.high_watermark < action.seen.high_watermark:
         return False
     at_ms = now.snapshot.observed_at_ms
-    return _readers_hold(action, facts, observed.log_start, observed.high_watermark, now) and not checks.purge_wait(
+    return _readers_hold(action, facts, observed.log_start, observed.high_watermark, now) and not purge_wait(
         action.partition, facts.last_purge, action.guard.every_ms, at_ms
     )
 
@@ -95,21 +105,21 @@ def _readers_hold(
 ) -> bool:
     """Whether below the target there are only readers that the plan accepted there."""
     guard, target, topic_id = action.guard, action.before_offset, action.seen.topic_id
-    is_excluded = checks.group_excluder(map(Selector, guard.except_groups))
-    if checks.unknown_consumers(now.snapshot, is_excluded).of(action.partition.topic) is not None:
+    is_excluded = group_excluder(map(Selector, guard.except_groups))
+    if unknown_consumers(now.snapshot, is_excluded).of(action.partition.topic) is not None:
         return False
-    readers = checks.known(facts.readers, "the consumers")
-    if checks.known(facts.readers_below, "the consumers") < target:
+    readers = known(facts.readers, "the consumers")
+    if known(facts.readers_below, "the consumers") < target:
         return False
     by_group = {reader.group: reader for reader in readers}
     for group in guard.named:
-        if checks.verified_offset(group, by_group.get(group), facts, topic_id, high_watermark) < target:
+        if verified_offset(group, by_group.get(group), facts, topic_id, high_watermark) < target:
             return False
     accepted = {reader.group: reader.committed for reader in guard.accepted}
-    positions = checks.verified_positions(readers, topic_id, log_start, high_watermark)
+    positions = verified_positions(readers, topic_id, log_start, high_watermark)
     return all(
         is_excluded(reader.group) or reader.committed >= accepted.get(reader.group, target)
-        for reader in checks.lagging(positions, target, guard.named)
+        for reader in find_lagging(positions, target, guard.named)
     )
 
 
@@ -131,8 +141,8 @@ def _election_holds(action: ElectLeader, now: PlannerInput) -> bool:
         return False
     if unclean and now.cluster.protection.of_topic(action.partition.topic):
         return False
-    leader = checks.known(facts.leader, "the leader")
-    in_sync = set(checks.known(facts.in_sync, "the in-sync replicas")) & set(now.snapshot.brokers)
+    leader = known(facts.leader, "the leader")
+    in_sync = set(known(facts.in_sync, "the in-sync replicas")) & set(now.snapshot.brokers)
     if unclean:
         return leader is None and not in_sync
     return leader != action.leader_wanted and action.leader_wanted in in_sync

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.model.names import GROUP_KINDS
+from reconciler.model.names import Address
 from reconciler.operations import OPERATIONS
 from reconciler.operations.base import Operation
 from reconciler.policies import POLICIES, Policy
@@ -44,5 +44,8 @@ def test_registered_classes_lack_no_method() -> None:
 
 
 def test_addresses_know_the_kinds_whose_subjects_are_groups() -> None:
-    """A group may be called `orders[3]`: without its kind, an address would parse it as a partition."""
-    assert {policy.__name__ for policy in POLICIES if policy.SUBJECTS == "groups"} == GROUP_KINDS
+    """A group may be called `orders[3]`. Its policy takes its subjects from the same rule as an address."""
+    of_groups = [policy.__name__ for policy in POLICIES if policy.SUBJECTS == "groups"]
+    assert of_groups == ["GroupRemoval"]
+    for policy in POLICIES:
+        assert Address.parse(f"{policy.__name__}/p/x[3]").is_of_group == (policy.SUBJECTS == "groups")

@@ -22,7 +22,7 @@ from reconciler.companions.html.figures import (
 from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.model.description import IdleGroup, LeaderMove, OffsetMove
 from reconciler.model.garbage import gc_paused
-from reconciler.model.names import GROUP_KINDS, Address, format_address, format_location, format_subject
+from reconciler.model.names import Address, format_address, format_location, format_subject
 from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, Skipped
 from reconciler.operations import Operation
 from reconciler.operations.base import DAY_MS
@@ -98,7 +98,7 @@ def plan_figures(plan: Plan, *, pages: Mapping[str, str] = NO_PAGES) -> Figures:
         states[state] += 1
         tally = by_policy[decision.address.policy_address]
         tally[state] += 1
-        if decision.address.name and decision.address.kind not in GROUP_KINDS:
+        if decision.address.name and not decision.address.is_of_group:
             topics[decision.address.name].add_state(decision.address.partition, state)
         if isinstance(decision, Operation):
             match figure := decision.figure():

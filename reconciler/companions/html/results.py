@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from reconciler.apply.results import ResultRow
 from reconciler.companions.html.figures import Bar, Chart, Figures, Row, Segment, Tile, cut_chart, slug
-from reconciler.model.names import GROUP_KINDS, Address, format_address, format_subject
+from reconciler.model.names import Address, format_address, format_subject
 from reconciler.model.outcome import Outcome
 from reconciler.report.results import address_of, severity_of
 from reconciler.report.tree import Severity
@@ -33,7 +33,7 @@ def results_figures(outcomes: Sequence[Outcome | ResultRow]) -> Figures:
 def _subject_of(outcome: Outcome | ResultRow) -> Address:
     """Return the topic, of whatever policies, or the group."""
     address = address_of(outcome)
-    return Address(address.kind if address.kind in GROUP_KINDS else "", "", address.name)
+    return Address(address.kind if address.is_of_group else "", "", address.name)
 
 
 def _results_tiles(outcomes: Sequence[Outcome | ResultRow]) -> Iterator[Tile]:

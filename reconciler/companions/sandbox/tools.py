@@ -34,14 +34,20 @@ TOOLS = {
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
 }
 """Script → class, for the tools of Kafka 4 that take `--bootstrap-server`."""
-BEFORE_4 = {
-    "kafka-acls": "kafka.admin.AclCommand",
-    "kafka-console-producer": "kafka.tools.ConsoleProducer",
-    "kafka-groups": None,
-    "kafka-share-groups": None,
-    "kafka-streams-groups": None,
+BEFORE: Mapping[tuple[int, int], Mapping[str, str | None]] = {
+    (3, 8): {
+        "kafka-console-consumer": "kafka.tools.ConsoleConsumer",
+        "kafka-consumer-groups": "kafka.admin.ConsumerGroupCommand",
+    },
+    (4, 0): {
+        "kafka-acls": "kafka.admin.AclCommand",
+        "kafka-console-producer": "kafka.tools.ConsoleProducer",
+        "kafka-groups": None,
+        "kafka-share-groups": None,
+        "kafka-streams-groups": None,
+    },
 }
-"""Script → class before Kafka 4, where it differs; None where the tool did not exist."""
+"""Version → script → class before it, where it differs; None where the tool did not exist."""
 _SERVER_OPTIONS = ("--bootstrap-server", "--bootstrap-controller")
 
 
@@ -56,10 +62,19 @@ def tool_class(cluster: Cluster, tool: str) -> str:
 
     `tool` is a name of `TOOLS` or a class. Raises SandboxError if this version has no such tool.
     """
-    name = BEFORE_4.get(tool, TOOLS.get(tool, tool)) if kafka_version(cluster) < (4,) else TOOLS.get(tool, tool)
+    name = _classes(cluster).get(tool, tool)
     if name is None:
         raise SandboxError(f"Kafka {'.'.join(map(str, kafka_version(cluster)))} has no {tool}")
     return name
+
+
+def _classes(cluster: Cluster) -> dict[str, str | None]:
+    version = kafka_version(cluster)
+    classes: dict[str, str | None] = dict(TOOLS)
+    for before, earlier in BEFORE.items():
+        if version < before:
+            classes |= earlier
+    return classes
 
 
 SCRIPT_FLAGS = (
@@ -75,8 +90,8 @@ SCRIPT_FLAGS = (
 
 def tool_names(cluster: Cluster) -> list[str]:
     """Return the names of `TOOLS` that the sandbox's Kafka version has."""
-    missing = [] if kafka_version(cluster) >= (4,) else [tool for tool, name in BEFORE_4.items() if name is None]
-    return [tool for tool in TOOLS if tool not in missing]
+    classes = _classes(cluster)
+    return [tool for tool in TOOLS if classes[tool] is not None]
 
 
 def tool_command(cluster: Cluster, tool: str, *args: str, as_script: bool = False) -> list[str]:

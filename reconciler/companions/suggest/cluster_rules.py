@@ -9,7 +9,7 @@ from reconciler.companions.suggest.facts import ClusterFacts, is_changelog
 from reconciler.companions.suggest.findings import NAMES_MAX, Collector, Confidence
 from reconciler.model.action import Action
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Unknown
-from reconciler.operations import checks
+from reconciler.operations.touchable import system_topic_block
 from reconciler.plan import limits
 from reconciler.policies import RetentionFloor
 from reconciler.policies.cluster import LIMITS
@@ -31,7 +31,7 @@ def find_protections(cluster_facts: ClusterFacts, collector: Collector) -> None:
     protection, snapshot = cluster_facts.cluster.protection, cluster_facts.snapshot
     added = 0
     for topic, facts in sorted(snapshot.topics.items()):
-        is_system = checks.system_topic_block(facts) is not None  # never loses records
+        is_system = system_topic_block(facts) is not None  # never loses records
         has_policy = cluster_facts.is_covered(RetentionFloor, topic)
         if is_system or has_policy or not re.fullmatch(TOPIC_TEXT, topic) or protection.of_topic(topic):
             continue
@@ -105,7 +105,7 @@ def find_limits(cluster_facts: ClusterFacts, collector: Collector, actions: Sequ
 
 def _limit_totals(snapshot: ClusterSnapshot) -> Mapping[str, int | Unknown]:
     """Return what one plan may do of each limit that depends on the size of the cluster."""
-    ordinary = sum(checks.system_topic_block(facts) is None for facts in snapshot.topics.values())
+    ordinary = sum(system_topic_block(facts) is None for facts in snapshot.topics.values())
     listed = sum(group.listed is True for group in snapshot.groups.values())
     preferring: Counter[int] = Counter()
     unknown: Unknown | None = snapshot.topics_incomplete

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from reconciler.model.block_reason import BlockReason
+from reconciler.model.block_reason import BlockReason, known
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import (
     NOT_ASKED,
@@ -19,7 +19,9 @@ from reconciler.model.snapshot import (
     TopicFacts,
     Unknown,
 )
-from reconciler.operations import checks
+from reconciler.operations.consumers import UnknownConsumers, unknown_consumers, verified_positions
+from reconciler.operations.idle_groups import state_elsewhere, topics_of_streams
+from reconciler.operations.touchable import check_records_deletable
 from reconciler.policies import Policy
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.fields import TOPIC_TEXT
@@ -47,18 +49,18 @@ class ClusterFacts:
         return name in self.covered.get(kind, ())
 
     @cached_property
-    def _unknown_consumers(self) -> checks.UnknownConsumers:
-        return checks.unknown_consumers(self.snapshot, lambda _group: False)
+    def _unknown_consumers(self) -> UnknownConsumers:
+        return unknown_consumers(self.snapshot, lambda _group: False)
 
     @cached_property
     def _streams(self) -> Mapping[str, str]:
-        return checks.topics_of_streams(self.snapshot.topics, self.snapshot.groups)
+        return topics_of_streams(self.snapshot.topics, self.snapshot.groups)
 
     def state_elsewhere(self, group: str) -> tuple[str, ...]:
         """Return whose group it is and what to do there, where another system holds the rest of its state."""
         facts = self.snapshot.groups.get(group)
         type_ = NOT_ASKED if facts is None else facts.type
-        return checks.state_elsewhere(group, type_, self._streams.get(group)) or ()
+        return state_elsewhere(group, type_, self._streams.get(group)) or ()
 
     @cached_property
     def unknown_consumers(self) -> str | None:
@@ -74,9 +76,9 @@ class ClusterFacts:
             if name.startswith("_") or not re.fullmatch(TOPIC_TEXT, name) or self.cluster.protection.of_topic(name):
                 continue
             try:
-                checks.check_records_deletable(facts, exact=False)
-                checks.known(facts.partitions, "the number of partitions of", name)
-                checks.known(facts.records, "the number of records of", name)
+                check_records_deletable(facts, exact=False)
+                known(facts.partitions, "the number of partitions of", name)
+                known(facts.records, "the number of records of", name)
             except BlockReason as error:
                 if error.unread:
                     topics[name] = error
@@ -95,7 +97,7 @@ class ClusterFacts:
             if self._unknown_consumers.of(partition.topic) is not None:
                 continue
             readers, log_start, _last_stable_offset, high_watermark, topic_id = values
-            positions[partition] = tuple(checks.verified_positions(readers, topic_id, log_start, high_watermark))
+            positions[partition] = tuple(verified_positions(readers, topic_id, log_start, high_watermark))
         return positions
 
     @cached_property

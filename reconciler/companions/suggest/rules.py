@@ -42,10 +42,11 @@ from reconciler.model.snapshot import (
     TopicFacts,
     Unknown,
 )
-from reconciler.operations import checks
 from reconciler.operations.base import DAY_MS
+from reconciler.operations.consumers import external_names, undeclared_syncs
 from reconciler.operations.delete_group import GROUPS, GROUPS_PERCENT, DeleteGroup
-from reconciler.operations.delete_records import TOPICS, DeleteRecords, LagPolicy
+from reconciler.operations.delete_records import DeleteRecords, LagPolicy
+from reconciler.operations.delete_records.deletion import TOPICS
 from reconciler.operations.elect_leader import ELECTIONS, ElectLeader
 from reconciler.policies import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
 from reconciler.policies.cluster import Cluster
@@ -97,7 +98,7 @@ def undeclared_readers(snapshot: ClusterSnapshot) -> Sequence[ExternalReaderRequ
     kind = PositionKind.MIRROR_MAKER_SYNCS
     return [
         ExternalReaderRequest(name=f"MirrorMaker 2 ({topic})", topics=(), kind=kind, at=topic)
-        for topic in checks.undeclared_syncs(snapshot)
+        for topic in undeclared_syncs(snapshot)
     ]
 
 
@@ -404,7 +405,7 @@ class _Analysis:
                 reason = readers.reason if isinstance(readers, Unknown) else ""
                 collector.cannot_tell(reason, display_name(topic))
                 continue
-            is_read = self._active_readers(topic) or checks.external_names(self.facts.snapshot, topic)
+            is_read = self._active_readers(topic) or external_names(self.facts.snapshot, topic)
             if is_read or collector.is_ignored(topic):
                 continue
             assert isinstance(facts.records, int)

@@ -1,22 +1,22 @@
-"""Every row of the error table on the fake cluster: the outcome of each code, with and without
-effect. test_error_rows.py says which rows real brokers produce, and in which test.
-"""
+"""The error table: what each code means, where real brokers produce it, and the outcome of each row on the fake cluster."""
 
+import re
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError
 
 from reconciler.apply.context import Tuning
+from reconciler.kafka.gateway import error_name
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import ItemResult
-from reconciler.operations.attempt import ErrorMeaning, interpret
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
+from reconciler.operations.error_meanings import ErrorMeaning, ResponseAction, interpret
 from tests.fakes.cluster import FakeCluster, Fault
-from tests.fakes.error_table import Operation
+from tests.fakes.error_table import CODES, TABLE, Operation, response
 from tests.fakes.runs import election, purge, removal, run
 
 AT = TopicPartition("orders", 0)
@@ -67,80 +67,125 @@ def outcome_of(
 
 RECORDS, GROUP, LEADER = Operation.DELETE_RECORDS, Operation.DELETE_GROUP, Operation.ELECT_LEADER
 
-NO_ANSWER = [
-    KafkaError._TIMED_OUT,
-    KafkaError._TIMED_OUT_QUEUE,
-    KafkaError._MSG_TIMED_OUT,
-    KafkaError._TRANSPORT,
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._RESOLVE,
-    KafkaError._DESTROY,
-    KafkaError._DESTROY_BROKER,
-    KafkaError._IN_PROGRESS,
-    KafkaError.NETWORK_EXCEPTION,
-    KafkaError.UNKNOWN,
-    -77_777,
-]
-NO_LEADER = [
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._NOENT,
-    KafkaError._UNKNOWN_BROKER,
-]
-NOT_SENT = [KafkaError._INVALID_ARG, KafkaError._UNSUPPORTED_FEATURE, KafkaError._NOT_IMPLEMENTED]
-READ_BACK = [
-    *((operation, code) for operation in Operation for code in NO_ANSWER),
-    (RECORDS, KafkaError.REQUEST_TIMED_OUT),
-    (GROUP, KafkaError.REQUEST_TIMED_OUT),
-]
-RETRY = [
-    (RECORDS, KafkaError.LEADER_NOT_AVAILABLE),
-    (RECORDS, KafkaError.NOT_LEADER_FOR_PARTITION),
-    (RECORDS, KafkaError.KAFKA_STORAGE_ERROR),
-    (RECORDS, KafkaError.FENCED_LEADER_EPOCH),
-    (RECORDS, KafkaError.UNKNOWN_LEADER_EPOCH),
-    (RECORDS, KafkaError.BROKER_NOT_AVAILABLE),
-    (RECORDS, KafkaError.REPLICA_NOT_AVAILABLE),
-    (LEADER, KafkaError.BROKER_NOT_AVAILABLE),
-    *((operation, KafkaError.THROTTLING_QUOTA_EXCEEDED) for operation in Operation),
-    *((operation, code) for operation in Operation for code in NO_LEADER),
-    (GROUP, KafkaError.COORDINATOR_NOT_AVAILABLE),
-    (GROUP, KafkaError.COORDINATOR_LOAD_IN_PROGRESS),
-    (GROUP, KafkaError.NOT_COORDINATOR),
-    (LEADER, KafkaError.NOT_CONTROLLER),
-    (LEADER, KafkaError.LEADER_NOT_AVAILABLE),
-    (LEADER, KafkaError.REQUEST_TIMED_OUT),
-]
-STALE = [
-    (RECORDS, KafkaError.OFFSET_OUT_OF_RANGE),
-    (RECORDS, KafkaError.UNKNOWN_TOPIC_OR_PART),
-    (GROUP, KafkaError.NON_EMPTY_GROUP),
-    (RECORDS, KafkaError.UNKNOWN_TOPIC_ID),
-    (LEADER, KafkaError.UNKNOWN_TOPIC_OR_PART),
-    (LEADER, KafkaError.UNKNOWN_TOPIC_ID),
-]
-FAILED = [
-    *((operation, code) for operation in Operation for code in NOT_SENT),
-    (RECORDS, KafkaError.POLICY_VIOLATION),
-    (RECORDS, KafkaError.TOPIC_AUTHORIZATION_FAILED),
-    (RECORDS, KafkaError.TOPIC_EXCEPTION),
-    (RECORDS, KafkaError.INVALID_REQUEST),
-    (GROUP, KafkaError.INVALID_GROUP_ID),
-    (GROUP, KafkaError.GROUP_AUTHORIZATION_FAILED),
-    (GROUP, KafkaError.INVALID_REQUEST),
-    (LEADER, KafkaError.CLUSTER_AUTHORIZATION_FAILED),
-    (LEADER, KafkaError.INVALID_REQUEST),
-    (LEADER, KafkaError.POLICY_VIOLATION),
-]
-DONE = [
-    *((operation, KafkaError.NO_ERROR) for operation in Operation),
-    (GROUP, KafkaError.GROUP_ID_NOT_FOUND),
-    (LEADER, KafkaError.ELECTION_NOT_NEEDED),
-]
-WAITING = [(LEADER, KafkaError.PREFERRED_LEADER_NOT_AVAILABLE), (LEADER, KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE)]
+EVERY = tuple(Operation)
+K, M = KafkaError, ErrorMeaning
+NO_SILENCE = (
+    "the client's words for silence that no test brings about on purpose; the fault suite kills and freezes brokers"
+)
+NOT_MADE = "the client refuses requests that the gateway never makes, or is of another version"
+BEHIND = "the client's cache is behind for a moment"
+MOVING = "leaders, coordinators and controllers move within milliseconds: not to be met on purpose"
+RARE = "takes a broken disk, a quota, or more than 10,000 elections in one request"
+BY_NAME = "brokers of now answer requests by name, and group ids that a plan can hold are valid"
+ROWS = "kafka/test_apply_rows.py::"
+FAULTS = "kafka/test_gateway_faults.py::test_gateway_"
+RIGHTS = "kafka/test_apply_rights.py::test_an_action_without_permission_fails_and_the_others_go_on"
+APPLIED = "kafka/test_apply.py::test_apply_does_what_was_planned_and_nothing_else"
+NO_LEADER = f"{FAULTS}no_leader_means_retry_and_elections_wait"
+
+MEANINGS: list[tuple[tuple[Operation, ...], tuple[int, ...], ErrorMeaning, str]] = [
+    (EVERY, (K.NO_ERROR,), M.DONE, APPLIED),
+    ((GROUP,), (K.GROUP_ID_NOT_FOUND,), M.ALREADY_DONE, f"{ROWS}test_group_id_not_found_is_satisfied"),
+    ((LEADER,), (K.ELECTION_NOT_NEEDED,), M.ALREADY_DONE, f"{ROWS}test_election_not_needed_is_satisfied"),
+    ((RECORDS,), (K._TIMED_OUT,), M.READ_BACK, f"{FAULTS}a_silent_leader_affects_only_its_partitions"),
+    ((GROUP, LEADER), (K._TIMED_OUT,), M.READ_BACK, NO_SILENCE),
+    (EVERY, (K._TIMED_OUT_QUEUE, K._MSG_TIMED_OUT, K._TRANSPORT, K._ALL_BROKERS_DOWN, K._RESOLVE, K._DESTROY), M.READ_BACK, NO_SILENCE),
+    (EVERY, (K._DESTROY_BROKER, K._IN_PROGRESS, K.NETWORK_EXCEPTION, K.UNKNOWN), M.READ_BACK, NO_SILENCE),
+    ((RECORDS,), (K.REQUEST_TIMED_OUT,), M.READ_BACK, f"{FAULTS}a_slow_follower_is_a_timeout_with_an_effect"),
+    ((GROUP,), (K.REQUEST_TIMED_OUT,), M.READ_BACK, MOVING),
+    (EVERY, (K._UNKNOWN_PARTITION, K._UNKNOWN_TOPIC, K._UNKNOWN_BROKER), M.NOT_READY, BEHIND),
+    ((RECORDS,), (K._NOENT,), M.NOT_READY, "contract/test_gateway_contract.py::test_contract_a_read_creates_no_topic"),
+    ((GROUP, LEADER), (K._NOENT,), M.NOT_READY, BEHIND),
+    (EVERY, (K.THROTTLING_QUOTA_EXCEEDED,), M.NOT_READY, RARE),
+    ((RECORDS,), (K.LEADER_NOT_AVAILABLE,), M.NOT_READY, NO_LEADER),
+    ((RECORDS,), (K.FENCED_LEADER_EPOCH, K.UNKNOWN_LEADER_EPOCH), M.NOT_READY, MOVING),
+    ((GROUP,), (K.COORDINATOR_LOAD_IN_PROGRESS,), M.NOT_READY, MOVING),
+    ((LEADER,), (K.LEADER_NOT_AVAILABLE,), M.NOT_READY, MOVING),
+    # Said by a leader that deleted, waited for its followers, and lost the partition meanwhile.
+    ((RECORDS,), (K.NOT_LEADER_FOR_PARTITION, K.BROKER_NOT_AVAILABLE, K.REPLICA_NOT_AVAILABLE), M.RETRY, MOVING),
+    ((RECORDS,), (K.KAFKA_STORAGE_ERROR,), M.RETRY, RARE),
+    ((GROUP,), (K.COORDINATOR_NOT_AVAILABLE, K.NOT_COORDINATOR), M.RETRY, MOVING),
+    ((LEADER,), (K.NOT_CONTROLLER, K.REQUEST_TIMED_OUT, K.BROKER_NOT_AVAILABLE), M.RETRY, MOVING),
+    ((RECORDS,), (K.OFFSET_OUT_OF_RANGE,), M.STALE, f"{ROWS}test_offset_out_of_range_is_stale"),
+    ((RECORDS, LEADER), (K.UNKNOWN_TOPIC_ID,), M.STALE, BY_NAME),
+    ((GROUP,), (K.NON_EMPTY_GROUP,), M.STALE, f"{ROWS}test_non_empty_group_is_stale"),
+    ((LEADER,), (K.UNKNOWN_TOPIC_OR_PART,), M.STALE, f"{ROWS}test_a_deleted_topic_is_stale"),
+    ((RECORDS,), (K.UNKNOWN_TOPIC_OR_PART,), M.GONE, f"{ROWS}test_a_deleted_topic_is_stale"),
+    ((LEADER,), (K.PREFERRED_LEADER_NOT_AVAILABLE,), M.WAITING, f"{ROWS}test_preferred_leader_not_available_waits"),
+    ((LEADER,), (K.ELIGIBLE_LEADERS_NOT_AVAILABLE,), M.WAITING, NO_LEADER),
+    (EVERY, (K._INVALID_ARG, K._UNSUPPORTED_FEATURE, K._NOT_IMPLEMENTED), M.REFUSED, NOT_MADE),
+    ((RECORDS,), (K.POLICY_VIOLATION,), M.REFUSED, f"{ROWS}test_policy_violation_is_failed"),
+    ((RECORDS,), (K.TOPIC_EXCEPTION,), M.REFUSED, f"{ROWS}test_invalid_topic_is_failed"),
+    ((RECORDS,), (K.TOPIC_AUTHORIZATION_FAILED,), M.REFUSED, RIGHTS),
+    ((GROUP,), (K.GROUP_AUTHORIZATION_FAILED,), M.REFUSED, RIGHTS),
+    ((LEADER,), (K.CLUSTER_AUTHORIZATION_FAILED,), M.REFUSED, RIGHTS),
+    ((GROUP,), (K.INVALID_GROUP_ID,), M.REFUSED, BY_NAME),
+    ((LEADER,), (K.POLICY_VIOLATION,), M.HALVE, RARE),
+]  # fmt: skip
+"""What each code means to which requests, and the test that provokes it on real brokers, or why none does."""
+MEANING_OF = {(operation, code): meaning for of, codes, meaning, _ in MEANINGS for operation in of for code in codes}
+FROM_THE_FUTURE = (9_999, -77_777)
 
 
-@pytest.mark.parametrize("operation", [operation for operation, code in DONE if code == KafkaError.NO_ERROR])
+def rows(*meanings: ErrorMeaning) -> list[tuple[Operation, int]]:
+    """Return the rows of these meanings, and those of a code that no table names."""
+    unknown = [(operation, -77_777) for operation in Operation if M.READ_BACK in meanings]
+    unknown += [(operation, K.INVALID_REQUEST) for operation in Operation if M.FAILED in meanings]
+    return [row for row, meaning in MEANING_OF.items() if meaning in meanings] + unknown
+
+
+READ_BACK, RETRIED = rows(M.READ_BACK), rows(M.RETRY, M.NOT_READY)
+
+
+# --- the table: total, and never optimistic
+
+
+@pytest.mark.parametrize("operation", Operation)
+def test_each_code_means_what_the_table_says_and_every_other_one_proves_nothing(operation: Operation) -> None:
+    """Of all codes of the library, and of some unknown ones. Another code of the client is read back, another one
+    of a broker is a failure, and neither shows that nothing happened.
+    """
+    for code in (*CODES, *FROM_THE_FUTURE):
+        expected = MEANING_OF.get((operation, code), M.READ_BACK if code < 0 else M.FAILED)
+        answer = response(operation, code)
+        assert (answer.answer, answer.no_effect) == expected.value, error_name(code)
+    assert {(operation, code) for code in TABLE[operation]} == {row for row in MEANING_OF if row[0] is operation}
+
+
+@pytest.mark.parametrize("operation", Operation)
+def test_codes_of_authorization_name_the_right(operation: Operation) -> None:
+    """Every authorization error names the right that the request needs, and the command that prints the grants."""
+    right = {RECORDS: "DELETE on the topic", GROUP: "DELETE on the group", LEADER: "ALTER on the cluster"}[operation]
+    codes = [code for code in CODES if error_name(code).endswith("AUTHORIZATION_FAILED")]
+    assert len(codes) >= 5
+    for code in codes:
+        answer = response(operation, code, "denied")
+        assert answer.answer is ResponseAction.FAILED
+        for text in ("a right is missing (denied)", right, "doctor --acls"):
+            assert text in answer.text, error_name(code)
+
+
+def test_codes_have_kafkas_names() -> None:
+    """Kafka's name replaces an old name of the library."""
+    assert error_name(0) == "NONE"
+    assert error_name(KafkaError.NOT_LEADER_FOR_PARTITION) == "NOT_LEADER_OR_FOLLOWER"
+    assert error_name(KafkaError.UNKNOWN_TOPIC_OR_PART) == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert error_name(KafkaError.TOPIC_EXCEPTION) == "INVALID_TOPIC_EXCEPTION"
+    assert error_name(KafkaError._TIMED_OUT) == "_TIMED_OUT"
+    assert error_name(KafkaError.NON_EMPTY_GROUP) == "NON_EMPTY_GROUP"
+
+
+def test_each_row_names_its_test_on_real_brokers_or_why_there_is_none() -> None:
+    for provoked in {evidence for *_, evidence in MEANINGS if "::" in evidence}:
+        file, _, name = provoked.partition("::")
+        text = (Path(__file__).parents[2] / file).read_text()
+        assert re.search(rf"^def {re.escape(name)}\(", text, re.MULTILINE), provoked
+
+
+# --- what a run makes of each row, on the fake cluster
+
+
+@pytest.mark.parametrize("operation", Operation)
 def test_none_is_applied_and_read_back(tmp_path: Path, operation: Operation) -> None:
     """NONE with a visible effect is applied after one request."""
     fake = cluster()
@@ -158,7 +203,7 @@ def test_none_without_effect_is_not_believed(tmp_path: Path, operation: Operatio
     assert not has_effect_on(fake, operation)
 
 
-@pytest.mark.parametrize(("operation", "code"), [row for row in DONE if row[1] != KafkaError.NO_ERROR])
+@pytest.mark.parametrize(("operation", "code"), rows(M.ALREADY_DONE))
 def test_an_effect_of_another_client_is_satisfied(tmp_path: Path, operation: Operation, code: int) -> None:
     """Another client makes the change between check and request: satisfied, not applied."""
     fake = cluster()
@@ -241,7 +286,7 @@ def test_the_log_of_another_leader_proves_nothing(tmp_path: Path, code: int) -> 
     assert (outcome.possible, outcome.removed_max) == (False, 0), "the leader that answered shows what it did"
 
 
-@pytest.mark.parametrize(("operation", "code"), [*READ_BACK, *RETRY])
+@pytest.mark.parametrize(("operation", "code"), [*READ_BACK, *RETRIED])
 def test_temporary_errors_are_retried(tmp_path: Path, operation: Operation, code: int) -> None:
     """After two temporary errors the third request is applied; each retry reads the metadata again."""
     outcome, fake = outcome_of(tmp_path, operation, code, times=2)
@@ -249,7 +294,7 @@ def test_temporary_errors_are_retried(tmp_path: Path, operation: Operation, code
     assert fake.refreshes == 2
 
 
-@pytest.mark.parametrize(("operation", "code"), [*READ_BACK, *RETRY])
+@pytest.mark.parametrize(("operation", "code"), [*READ_BACK, *RETRIED])
 def test_permanent_errors_fail_after_bounded_attempts(tmp_path: Path, operation: Operation, code: int) -> None:
     """If the error stays, the outcome is failed with its code, after a bounded number of requests."""
     outcome, fake = outcome_of(tmp_path, operation, code)
@@ -260,7 +305,7 @@ def test_permanent_errors_fail_after_bounded_attempts(tmp_path: Path, operation:
     assert not has_effect_on(fake, operation)
 
 
-@pytest.mark.parametrize(("operation", "code"), STALE)
+@pytest.mark.parametrize(("operation", "code"), rows(M.STALE, M.GONE))
 def test_changed_subjects_are_stale_at_once(tmp_path: Path, operation: Operation, code: int) -> None:
     """The broker says that the subject changed: stale after one request, without effect."""
     outcome, fake = outcome_of(tmp_path, operation, code)
@@ -268,7 +313,7 @@ def test_changed_subjects_are_stale_at_once(tmp_path: Path, operation: Operation
     assert len(fake.requests) == 1
 
 
-@pytest.mark.parametrize(("operation", "code"), FAILED)
+@pytest.mark.parametrize(("operation", "code"), rows(M.FAILED, M.REFUSED, M.HALVE))
 def test_refusals_are_failed_at_once(tmp_path: Path, operation: Operation, code: int) -> None:
     """A refusal is not retried."""
     outcome, fake = outcome_of(tmp_path, operation, code)
@@ -276,7 +321,7 @@ def test_refusals_are_failed_at_once(tmp_path: Path, operation: Operation, code:
     assert len(fake.requests) == 1
 
 
-@pytest.mark.parametrize(("operation", "code"), WAITING)
+@pytest.mark.parametrize(("operation", "code"), rows(M.WAITING))
 def test_an_unavailable_replica_is_waited_for(tmp_path: Path, operation: Operation, code: int) -> None:
     """If the preferred leader is not available yet, the action is waiting, not failed."""
     outcome, _ = outcome_of(tmp_path, operation, code)
@@ -338,5 +383,5 @@ def test_the_failure_of_an_item_is_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("code", ["_TIMED_OUT", "_TRANSPORT", "NONE"])
 def test_a_request_that_did_not_leave_this_machine_had_no_effect(code: str) -> None:
     """Whatever its code says: it is sent later, and its result is not open."""
-    response = interpret(ItemResult(code, "no client", sent=False), DeleteRecords.ERRORS, DeleteRecords.RIGHT)
-    assert ((response.answer, response.no_effect), response.sent) == (ErrorMeaning.NOT_READY.value, False)
+    unsent = interpret(ItemResult(code, "no client", sent=False), DeleteRecords.ERRORS, DeleteRecords.RIGHT)
+    assert ((unsent.answer, unsent.no_effect), unsent.sent) == (ErrorMeaning.NOT_READY.value, False)

@@ -1,7 +1,7 @@
 """restore-group on the fake cluster: which offsets may be written, and what became of each."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from reconciler.apply import restore, results
-from reconciler.apply.restore import Removal, RestoreContext, find_removal
+from reconciler.apply.restore import Removal, find_removal
 from reconciler.apply.results import ResultsHeader, exit_code
 from reconciler.errors import JournalUnavailable, PlanUnusable
 from reconciler.journal.entry import Event, JournalEntry, dump, parse
@@ -19,11 +19,12 @@ from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset, GroupType
+from reconciler.operations.restore_offset import RestoreOffset
 from reconciler.report.restore import restore_plan_report, restore_report
 from reconciler.report.terminal import write_lines
 from reconciler.report.tree import Report
 from tests.fakes.cluster import FakeCluster, FakeGroup
-from tests.fakes.runs import removal, run
+from tests.fakes.runs import context, removal, run
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 GROUP = "etl"
@@ -61,17 +62,21 @@ def removal_of(cluster: FakeCluster, first: int = 50, second: int = 60) -> Remov
     return Removal(address=ADDRESS, group=GROUP, offsets=offsets, plan_digest="sha256:plan", source="the test")
 
 
-class Events(list[tuple[Any, tuple[CommittedOffset, ...]]]):
-    """What a restore stores in the journal."""
+@pytest.fixture
+def restored(cluster: FakeCluster, tmp_path: Path) -> Callable[..., list[Outcome]]:
+    """Carries a plan out, and returns what became of each offset. `fields`: of ApplyContext."""
 
-    def record(self, event: Any, offsets: tuple[CommittedOffset, ...]) -> None:
-        self.append((event, offsets))
+    def restored(plan: restore.RestorePlan, **fields: Any) -> list[Outcome]:
+        return list(restore.restore(plan, context(cluster, tmp_path, **fields)).values())
+
+    return restored
 
 
-def restored(cluster: FakeCluster, plan: restore.RestorePlan, *, stop: bool = False) -> tuple[list[Outcome], Events]:
-    events = Events()
-    context = RestoreContext(gateway=cluster, record=events.record, stop=lambda: stop, sending=lambda: None)
-    return list(restore.restore(plan, context).values()), events
+Restored = Callable[..., list[Outcome]]
+
+
+def journaled(folder: Path) -> list[JournalEntry]:
+    return list(ActionJournal(JournalFile(folder / "journal.jsonl")).entries())
 
 
 def details(outcomes: Sequence[Outcome]) -> list[tuple[Status, str]]:
@@ -79,16 +84,22 @@ def details(outcomes: Sequence[Outcome]) -> list[tuple[Status, str]]:
 
 
 @pytest.mark.parametrize("offset", [10, 100])
-def test_offsets_from_the_log_start_to_the_end_are_written(cluster: FakeCluster, offset: int) -> None:
-    """Both bounds belong to the log; the journal has an intent with the offsets, and an outcome."""
-    planned = restore.plan(removal_of(cluster, offset), cluster)
-    outcomes, events = restored(cluster, planned)
+def test_offsets_from_the_log_start_to_the_end_are_written(
+    cluster: FakeCluster, restored: Restored, tmp_path: Path, offset: int
+) -> None:
+    """Both bounds belong to the log; the journal has an intent and an outcome of each offset."""
+    outcomes = restored(restore.plan(removal_of(cluster, offset), cluster))
     assert details(outcomes) == [(Status.APPLIED, "written back")] * 2
     assert cluster.groups[GROUP].commits == {FIRST: offset, SECOND: 60}
     assert exit_code(outcomes) == 0
-    (intent, offsets), (outcome, _) = events
-    assert (intent.OPERATION, intent.address, offsets) == ("restore_group", ADDRESS, planned.writable)
-    assert (outcome.status, outcome.detail, outcome.sends) == (Status.APPLIED, "2 of 2 offsets written back", 1)
+    entries = journaled(tmp_path)
+    assert {(entry.operation, entry.address) for entry in entries} == {("restore_group", ADDRESS)}
+    assert [(entry.event, entry.request["offset"], entry.detail) for entry in entries] == [
+        (Event.INTENT, offset, None),
+        (Event.INTENT, 60, None),
+        (Event.OUTCOME, offset, "written back"),
+        (Event.OUTCOME, 60, "written back"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -98,31 +109,30 @@ def test_offsets_from_the_log_start_to_the_end_are_written(cluster: FakeCluster,
         (lambda c: (c.delete_topic("orders"), c.create_topic("orders", 2)), Status.STALE, "deleted and created again"),
         (lambda c: c.expire(FIRST, 51), Status.STALE, "the log starts at 51, above the offset"),
         (lambda c: setattr(c.partition(FIRST), "high_watermark", 49), Status.STALE, "the log ends at 49, below"),
-        (lambda c: setattr(c.partition(FIRST), "leader", None), Status.FAILED, "could not be read"),
+        (lambda c: setattr(c.partition(FIRST), "leader", None), Status.NOT_ATTEMPTED, "could not be read"),
     ],
     ids=["gone", "created again", "starts above", "ends below", "no leader"],
 )
 def test_an_offset_of_other_records_is_not_written(
-    cluster: FakeCluster, change: Any, status: Status, reason: str
+    cluster: FakeCluster, restored: Restored, change: Any, status: Status, reason: str
 ) -> None:
     """Neither before the confirmation nor, where the cluster changes meanwhile, after it."""
     etl_removal = removal_of(cluster)
     before = restore.plan(etl_removal, cluster)
     change(cluster)
     now = restore.plan(etl_removal, cluster)
-    failure = now.failures[FIRST]
-    assert (failure.status, reason in failure.detail) == (status, True), failure.detail
-    outcomes, _ = restored(cluster, before)
+    assert (now.unwritten[FIRST].status, reason in now.unwritten[FIRST].detail) == (status, True), now.unwritten
+    outcomes = restored(before)
     assert (outcomes[0].status, outcomes[0].sends) == (status, 0)
     assert FIRST not in [commit.at for commit in cluster.restored]
 
 
-def test_an_unknown_topic_id_is_never_written(cluster: FakeCluster) -> None:
+def test_an_unknown_topic_id_is_never_written(cluster: FakeCluster, restored: Restored) -> None:
     etl_removal = removal_of(cluster)
     etl_removal = replace(etl_removal, offsets=(replace(etl_removal.offsets[0], topic_id=None), etl_removal.offsets[1]))
     planned = restore.plan(etl_removal, cluster)
-    assert [commit.at for commit in planned.writable] == [SECOND]
-    outcomes, _ = restored(cluster, planned)
+    assert [action.subject for action in planned.writable] == [SECOND]
+    outcomes = restored(planned)
     assert details(outcomes)[0] == (Status.BLOCKED, "the topic's id at the removal is not known")
     assert exit_code(outcomes) == results.EXIT_PARTLY
     assert cluster.groups[GROUP].commits == {SECOND: 60}
@@ -136,24 +146,22 @@ def test_an_unknown_topic_id_is_never_written(cluster: FakeCluster) -> None:
         (lambda c: c.join(GROUP, "orders"), Status.BLOCKED),
         (lambda c: c.groups.update({GROUP: FakeGroup(hidden=True)}), Status.BLOCKED),
         (lambda c: c.groups.update({GROUP: FakeGroup(type=GroupType.CONSUMER)}), Status.BLOCKED),
-        (lambda c: setattr(c, "may_describe", False), Status.FAILED),
-        (lambda c: c.silent.add(1), Status.FAILED),
+        (lambda c: setattr(c, "may_describe", False), Status.NOT_ATTEMPTED),
+        (lambda c: c.silent.add(1), Status.NOT_ATTEMPTED),
     ],
     ids=["with commits", "with a member", "hidden", "of the new protocol", "no right to list", "silent broker"],
 )
 def test_nothing_is_written_over_a_group_that_may_exist(
-    cluster: FakeCluster, change: Any, status: Status, *, late: bool
+    cluster: FakeCluster, restored: Restored, change: Any, status: Status, *, late: bool
 ) -> None:
     """In whatever state and type, and also where its absence is not proven."""
     planned = restore.plan(removal_of(cluster), cluster)
     change(cluster)
     if not late:
         planned = restore.plan(removal_of(cluster), cluster)
-        assert planned.group_failure is not None
-        assert planned.group_failure.status is status
         assert planned.writable == ()
-    outcomes, _ = restored(cluster, planned)
-    assert {outcome.status for outcome in outcomes} <= {status, Status.FAILED}
+    outcomes = restored(planned)
+    assert {outcome.status for outcome in outcomes} == {status}
     assert exit_code(outcomes) == (3 if status is Status.BLOCKED else 1)
     assert cluster.restored == []
 
@@ -162,26 +170,27 @@ def test_nothing_is_written_over_a_group_that_may_exist(
     ("code", "possible", "words"),
     [
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, False, "READ on the group and on the topic"),
-        (KafkaError.REQUEST_TIMED_OUT, True, ""),
-        (KafkaError.NO_ERROR, True, "the offset is another one"),
+        (KafkaError.REQUEST_TIMED_OUT, True, "the group has no commit, and not 50"),
+        (KafkaError.NO_ERROR, True, "the group has no commit, and not 50"),
     ],
 )
 def test_an_offset_that_does_not_read_back_has_failed(
-    cluster: FakeCluster, code: int, words: str, *, possible: bool
+    cluster: FakeCluster, restored: Restored, code: int, words: str, *, possible: bool
 ) -> None:
     """The others are written; the exit code says that something is not done."""
     cluster.commit_faults[FIRST] = code
-    outcomes, events = restored(cluster, restore.plan(removal_of(cluster), cluster))
-    assert (outcomes[0].status, outcomes[0].possible, outcomes[0].read_back) == (Status.FAILED, possible, "no commit")
+    outcomes = restored(restore.plan(removal_of(cluster), cluster))
+    assert (outcomes[0].status, outcomes[0].possible) == (Status.FAILED, possible)
+    assert outcomes[0].read_back == (None if possible else "no commit"), "of a try that ends it"
     assert words in outcomes[0].detail
     assert outcomes[1].status is Status.APPLIED
     assert exit_code(outcomes) == results.EXIT_PARTLY
-    assert events[1][0].status is Status.FAILED
-    assert "1 of 2 offsets written back" in events[1][0].detail
 
 
 @pytest.mark.parametrize(("offset", "words"), [(50, "written back"), (55, "a consumer has gone on since")])
-def test_the_read_back_decides(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, offset: int, words: str) -> None:
+def test_the_read_back_decides(
+    cluster: FakeCluster, restored: Restored, monkeypatch: pytest.MonkeyPatch, offset: int, words: str
+) -> None:
     """A consumer that comes back at once commits further on; that is no failure."""
     commit_offsets = cluster.commit_offsets
 
@@ -191,13 +200,13 @@ def test_the_read_back_decides(cluster: FakeCluster, monkeypatch: pytest.MonkeyP
         return answer
 
     monkeypatch.setattr(cluster, "commit_offsets", write_and_read_on)
-    outcomes, _ = restored(cluster, restore.plan(removal_of(cluster), cluster))
+    outcomes = restored(restore.plan(removal_of(cluster), cluster))
     assert (outcomes[0].status, outcomes[0].read_back) == (Status.APPLIED, f"offset {offset}")
     assert words in outcomes[0].detail
 
 
 def test_a_refused_offset_is_not_written_where_the_group_has_it(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: FakeCluster, restored: Restored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A consumer joined right before the request, and happens to stand there."""
     commit_offsets = cluster.commit_offsets
@@ -208,22 +217,22 @@ def test_a_refused_offset_is_not_written_where_the_group_has_it(
         return commit_offsets(group, offsets)
 
     monkeypatch.setattr(cluster, "commit_offsets", join_first)
-    outcomes, _ = restored(cluster, restore.plan(removal_of(cluster), cluster))
+    outcomes = restored(restore.plan(removal_of(cluster), cluster))
     assert [(o.status, o.code, o.possible) for o in outcomes] == [(Status.FAILED, "UNKNOWN_MEMBER_ID", False)] * 2
 
 
-def test_a_stop_sends_nothing(cluster: FakeCluster) -> None:
-    outcomes, _ = restored(cluster, restore.plan(removal_of(cluster), cluster), stop=True)
+def test_a_stop_sends_nothing(cluster: FakeCluster, restored: Restored) -> None:
+    outcomes = restored(restore.plan(removal_of(cluster), cluster), stop=lambda: True)
     assert details(outcomes) == [(Status.NOT_ATTEMPTED, "interrupted")] * 2
     assert cluster.restored == []
 
 
 @pytest.mark.parametrize("stopped", [False, True])
 def test_between_two_requests_a_stop_and_a_commit_count(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, stopped: bool
+    cluster: FakeCluster, restored: Restored, monkeypatch: pytest.MonkeyPatch, stopped: bool
 ) -> None:
     """The second request went out after a stop, and over the offset of a consumer that had committed."""
-    monkeypatch.setattr(restore, "_REQUEST_BYTES", 1)
+    monkeypatch.setattr(RestoreOffset, "BATCH_WEIGHT", 1)
     commit_offsets, requests = cluster.commit_offsets, []
 
     def commit_next(group: str, offsets: Sequence[CommittedOffset]) -> Any:
@@ -233,29 +242,50 @@ def test_between_two_requests_a_stop_and_a_commit_count(
         return results
 
     monkeypatch.setattr(cluster, "commit_offsets", commit_next)
-    context = RestoreContext(
-        gateway=cluster, record=lambda *_: None, stop=lambda: stopped and bool(requests), sending=lambda: None
-    )
-    outcomes = restore.restore(restore.plan(removal_of(cluster), cluster), context)
+    outcomes = restored(restore.plan(removal_of(cluster), cluster), stop=lambda: stopped and bool(requests))
     assert len(requests) == 1
-    assert [outcome.status for outcome in outcomes.values()] == [
+    assert [outcome.status for outcome in outcomes] == [
         Status.APPLIED,
         Status.NOT_ATTEMPTED if stopped else Status.BLOCKED,
     ]
     assert cluster.groups[GROUP].commits[SECOND] == 9
 
 
-def test_nothing_is_written_without_an_intent(cluster: FakeCluster) -> None:
-    def refuse(_event: object, _offsets: object) -> None:
+def test_nothing_is_written_without_an_intent(
+    cluster: FakeCluster, restored: Restored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: object, **_fields: object) -> None:
         raise JournalUnavailable("the disk is full")
 
-    context = RestoreContext(gateway=cluster, record=refuse, stop=lambda: False, sending=lambda: None)
-    with pytest.raises(JournalUnavailable):
-        restore.restore(restore.plan(removal_of(cluster), cluster), context)
+    monkeypatch.setattr(ActionJournal, "record", refuse)
+    outcomes = restored(restore.plan(removal_of(cluster), cluster))
+    assert details(outcomes) == [(Status.NOT_ATTEMPTED, "the disk is full")] * 2
     assert cluster.restored == []
 
 
-def test_a_large_group_is_written_in_requests_that_a_broker_accepts(cluster: FakeCluster) -> None:
+@pytest.mark.parametrize("code", [KafkaError._TIMED_OUT, KafkaError.NOT_COORDINATOR])
+def test_a_request_whose_answer_is_lost_is_tried_again(
+    cluster: FakeCluster, restored: Restored, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """The group may exist by then, as this run created it. A commit of another client stays as it is."""
+    cluster.commit_faults |= {FIRST: code, SECOND: code}
+    commit_offsets = cluster.commit_offsets
+
+    def fail_once(group: str, offsets: Any) -> Any:
+        results = commit_offsets(group, offsets)
+        if cluster.commit_faults:
+            cluster.commit_faults.clear()
+            cluster.commit(group, {SECOND: 9})
+        return results
+
+    monkeypatch.setattr(cluster, "commit_offsets", fail_once)
+    first, second = restored(restore.plan(removal_of(cluster), cluster))
+    assert (first.status, first.sends) == (Status.APPLIED, 2)
+    assert (second.status, second.sends, second.read_back) == (Status.FAILED, 1, "offset 9")
+    assert cluster.groups[GROUP].commits == {FIRST: 50, SECOND: 9}
+
+
+def test_a_large_group_is_written_in_requests_that_a_broker_accepts(cluster: FakeCluster, restored: Restored) -> None:
     """One request is one batch of the commit log, at most a megabyte."""
     cluster.create_topic("wide", 12_000)
     topic_id = cluster.topics["wide"].topic_id
@@ -270,7 +300,7 @@ def test_a_large_group_is_written_in_requests_that_a_broker_accepts(cluster: Fak
         return commit_offsets(group, batch)
 
     cluster.commit_offsets = count_bytes  # type: ignore[method-assign]
-    outcomes, _ = restored(cluster, restore.plan(replace(removal_of(cluster), offsets=offsets), cluster))
+    outcomes = restored(restore.plan(replace(removal_of(cluster), offsets=offsets), cluster))
     assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
     assert len(sizes) > 4
     assert max(sizes) < 400_000
@@ -290,18 +320,22 @@ def test_a_large_group_is_written_in_requests_that_a_broker_accepts(cluster: Fak
     ],
     ids=["none", "some", "not known", "both"],
 )
-def test_metadata_that_is_not_restored_is_said(cluster: FakeCluster, texts: list[str | None], note: str) -> None:
+def test_metadata_that_is_not_restored_is_said(
+    cluster: FakeCluster, tmp_path: Path, texts: list[str | None], note: str
+) -> None:
     """Before the question, in the result and in the journal. All offsets are back, so the exit code is 0."""
     etl_removal = removal_of(cluster)
     commits = zip(etl_removal.offsets, texts, strict=True)
     offsets = tuple(replace(commit, metadata_base64=text) for commit, text in commits)
     etl_removal = replace(etl_removal, offsets=offsets)
     planned = restore.plan(etl_removal, cluster)
-    events = Events()
-    context = RestoreContext(gateway=cluster, record=events.record, stop=lambda: False, sending=lambda: None)
-    outcomes = restore.restore(planned, context)
+    outcomes = restore.restore(planned, context(cluster, tmp_path))
     assert exit_code(outcomes.values()) == 0
-    assert events[-1][0].detail == f"2 of 2 offsets written back{note}"
+    reasons = {"": "", None: "; without its metadata, which is not known"}
+    expected = [
+        reasons.get(text, "; without its metadata, which cannot be written by the client library") for text in texts
+    ]
+    assert [entry.detail for entry in journaled(tmp_path)[2:]] == [f"written back{reason}" for reason in expected]
     for tree, verb in (
         (restore_plan_report(planned, "prod"), "can be written back"),
         (restore_report(etl_removal, outcomes, "prod"), "written back"),
@@ -428,7 +462,7 @@ def test_a_file_with_two_offsets_of_a_partition_is_refused(cluster: FakeCluster,
         find_removal(json.dumps(rows), GROUP, name="results.json")
 
 
-def test_the_partitions_of_a_topic_are_one_line(cluster: FakeCluster) -> None:
+def test_the_partitions_of_a_topic_are_one_line(cluster: FakeCluster, tmp_path: Path) -> None:
     """A group of 500 partitions once had 500 lines. What is not written comes first, by its cause."""
     cluster.create_topic("clicks", 40)
     cluster.produce("clicks", dict.fromkeys(range(40), 100))
@@ -436,7 +470,11 @@ def test_the_partitions_of_a_topic_are_one_line(cluster: FakeCluster) -> None:
         cluster.expire(TopicPartition("clicks", number), 30 + number)
     clicks = [
         CommittedOffset(
-            topic="clicks", topic_id=cluster.topics["clicks"].topic_id, partition=number, offset=20 + number
+            topic="clicks",
+            topic_id=cluster.topics["clicks"].topic_id,
+            partition=number,
+            offset=20 + number,
+            metadata_base64="",
         )
         for number in range(40)
     ]
@@ -452,8 +490,7 @@ def test_the_partitions_of_a_topic_are_one_line(cluster: FakeCluster) -> None:
         "Write: 2 partitions of orders — offsets 50 to 60",
         "Write: 30 partitions of clicks — offsets 30 to 59",
     ]
-    context = RestoreContext(gateway=cluster, record=Events().record, stop=lambda: False, sending=lambda: None)
-    outcomes = restore.restore(planned, context)
+    outcomes = restore.restore(planned, context(cluster, tmp_path))
     assert body(restore_report(removal, outcomes, "prod")) == [
         "Not written: 10 partitions of clicks, such as clicks[0] — offsets 20 to 29: stale: the log starts at 30, above the offset",
         "Written: 2 partitions of orders — offsets 50 to 60: applied: written back",
@@ -461,14 +498,13 @@ def test_the_partitions_of_a_topic_are_one_line(cluster: FakeCluster) -> None:
     ]
 
 
-def test_a_topic_name_of_an_edited_file_stays_on_its_line(cluster: FakeCluster) -> None:
+def test_a_topic_name_of_an_edited_file_stays_on_its_line(cluster: FakeCluster, tmp_path: Path) -> None:
     """A name with control characters could hide, or add, a line of the plan that is confirmed."""
     removal = removal_of(cluster)
     hostile = replace(removal.offsets[0], topic="orders\n  + paid[0]   offset 1\x1b[8m")
     removal = replace(removal, offsets=(hostile, removal.offsets[1]))
     planned = restore.plan(removal, cluster)
-    context = RestoreContext(gateway=cluster, record=Events().record, stop=lambda: True, sending=lambda: None)
-    outcomes = restore.restore(planned, context)
+    outcomes = restore.restore(planned, context(cluster, tmp_path, stop=lambda: True))
     for tree in (restore_plan_report(planned, "prod"), restore_report(removal, outcomes, "prod")):
         text = "\n".join(line.plain for line in write_lines(tree, width=None, full=False))
         assert "\x1b" not in text

@@ -29,7 +29,7 @@ from reconciler.model.outcome import Status
 from reconciler.model.ports import Election, ItemResult
 from reconciler.model.snapshot import NOT_ASKED, Cause, CommittedOffset, GroupState, Unknown, fingerprint
 from reconciler.operations import DeleteGroup
-from reconciler.operations.attempt import ResponseAction, interpret
+from reconciler.operations.error_meanings import ResponseAction, interpret
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.error_table import InterpretingGateway
 from tests.fakes.runs import last_purges, purge, run
@@ -163,7 +163,7 @@ def done(result: Any) -> Future[Any]:
 
 def session_of(*, cluster_id: str, errors: list[KafkaError] | None = None) -> KafkaSession:
     """A session whose listing names no group and has these errors. The caller may describe the cluster."""
-    described = SimpleNamespace(cluster_id=cluster_id, authorized_operations=[AclOperation.DESCRIBE])
+    described = SimpleNamespace(cluster_id=cluster_id, authorized_operations=[AclOperation.DESCRIBE], nodes=[])
     client: Any = SimpleNamespace(
         poll=lambda _timeout: 0,
         list_consumer_groups=lambda **_options: done(SimpleNamespace(valid=[], errors=errors or [])),

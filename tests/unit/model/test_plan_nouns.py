@@ -7,6 +7,7 @@ import pytest
 from reconciler.model.plan import LimitVerdict, sort_decisions
 from reconciler.model.snapshot import NOT_ASKED, Unknown
 from reconciler.operations.delete_records import AcceptedLag, LagPolicy
+from reconciler.operations.delete_records.texts import share_percent
 from tests.strategies.examples import blocked, election, plan, purge, removal, satisfied, waiting
 
 
@@ -42,9 +43,9 @@ def test_the_impact_of_a_purge_is_an_upper_bound() -> None:
     accepted = (AcceptedLag("below", 10), AcceptedLag("late", 52_000), AcceptedLag("there", 98_213))
     action = purge(consumers=LagPolicy.IGNORE, accepted=accepted)
     assert action.records_max == 97_213
-    assert action.partition_percent == pytest.approx(100 * 97_213 / 249_000)
+    assert share_percent([action]) == pytest.approx(100 * 97_213 / 249_000)
     assert action.skips == (("below", 97_213), ("late", 46_213))
-    assert purge(log_start=5, end=6, high_watermark=5, before_offset=6).partition_percent == 100.0
+    assert share_percent([purge(log_start=5, end=6, high_watermark=5, before_offset=6)]) == 100.0
 
 
 def test_only_a_preferred_election_can_be_undone() -> None:

@@ -12,17 +12,9 @@ from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Skipped
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupState, GroupType, PendingCommit, Unknown
-from reconciler.operations.checks import (
-    check_records_deletable,
-    group_excluder,
-    listed_topic,
-    missing_partition,
-    suggestion,
-    unknown_consumers,
-    verified_offset,
-    verified_positions,
-)
+from reconciler.operations.consumers import group_excluder, unknown_consumers, verified_offset, verified_positions
 from reconciler.operations.elect_leader import observe_leadership
+from reconciler.operations.touchable import check_records_deletable, listed_topic, missing_partition, suggestion
 from reconciler.policies.retention_floor import FloorEvaluator
 from reconciler.text.escape import quoted
 from tests.golden.wording import mentions

@@ -1,6 +1,7 @@
 """The snapshot from rows and listings: which facts are Unknown, and when a listing is complete."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -322,6 +323,24 @@ def test_group_that_only_the_log_or_the_old_list_call_knows() -> None:
         assert (result.listed, result.type) == (False, GroupType.SHARE)
         assert "no list call names" in reason(result.commits)
     assert group_facts(group_row(live=False, seems="classic"), listing=groups()) is None
+
+
+@pytest.mark.parametrize(
+    ("log", "seems", "expected"),
+    [
+        (CommitLog(partitions=1), "classic", GroupType.CLASSIC),
+        (CommitLog(partitions=1), "consumer", Unknown),  # of the early access in Kafka 3.7
+        (CommitLog(partitions=1, unread={0: Unknown("away")}), "classic", Unknown),
+        (CommitLog(missing=Unknown("hidden")), "classic", Unknown),
+    ],
+)
+def test_groups_of_brokers_without_types_are_classic_if_the_whole_log_says_so(
+    log: CommitLog, seems: str, expected: GroupType | type[Unknown]
+) -> None:
+    """Brokers before Kafka 3.8 tell no type; a key of another protocol, of whatever group, makes all unknown."""
+    row = group_row(live=True, seems=seems)
+    facts = group_facts(row, log=log, listing=replace(groups("g"), without_types=True))
+    assert facts.type is expected if isinstance(expected, GroupType) else isinstance(facts.type, expected)
 
 
 @pytest.mark.parametrize("seems", ["classic", "consumer"])

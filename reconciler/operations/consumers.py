@@ -1,37 +1,27 @@
-"""Checks that policies and the recheck share.
+"""Which groups count as consumers of a partition, whether all are known, and what a commit proves.
 
-A check raises BlockReason, or returns the reason. Which subjects an operation may
-act on is decided in the policies and in the operation.
+A group has read only what its commit proves. Every other known consumer stands at the log start.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
-from typing import TypeVar
+from functools import cache
 
 from reconciler.model.block_reason import BlockReason, unknown_fact
-from reconciler.model.names import Address, SourceLocation, TopicPartition
+from reconciler.model.names import TopicPartition
 from reconciler.model.selector import Selector, SelectorSet
 from reconciler.model.snapshot import (
     ClusterSnapshot,
     ConsumerPosition,
     ExternalPosition,
     GroupType,
-    KeptForever,
     PartitionFacts,
-    TopicFacts,
     Unknown,
 )
 from reconciler.text.escape import display_name, quoted
-from reconciler.text.formatting import count, format_duration, format_instant
-from reconciler.text.suggest import did_you_mean
 
-T = TypeVar("T")
-
-_MAX_NAMES = 2_000
-"""Among more names there is no hint: the search would take minutes on a large cluster."""
 _READABLE = frozenset({GroupType.CLASSIC, GroupType.CONSUMER})
 """Types whose positions a client can read. Share groups answer `[]`, and have positions."""
 
@@ -45,137 +35,11 @@ _CONSUMPTION_UNREAD = (
     "topics, or name it in exceptGroups"
 )
 
-# Names that Kafka Connect and Kafka Streams give to their topics and groups, unless told otherwise.
+# Names that MirrorMaker 2 and Kafka Connect give to their topics, unless told otherwise.
 _MIRROR_MAKER = re.compile(r"mm2-offset-syncs[._-].+[._-]internal")
 _CONNECT_TOPIC = re.compile(r"(.+)[._-](config|offset|status)(?:s|es)?")
-_STREAMS_TOPIC = re.compile(r"(.+)-(?:repartition|changelog)")
-_CONNECTOR = "connect-"
 
 GroupExcluder = Callable[[str], bool]
-
-
-def known(fact: T | Unknown, what: str, subject: object = "") -> T:
-    """Return a fact. Raises BlockReason for Unknown, named by `what` and `subject`."""
-    if isinstance(fact, Unknown):
-        raise unknown_fact(f"{what} {subject}".rstrip(), fact)
-    return fact
-
-
-@dataclass(frozen=True, kw_only=True)
-class Protection:
-    """The protections of one Cluster manifest, and its location. `journal`: the journal's topic."""
-
-    cluster: Address
-    declared_at: SourceLocation
-    topics: tuple[Selector, ...] = ()
-    groups: tuple[Selector, ...] = ()
-    journal: str | None = None
-
-    def of_topic(self, topic: str) -> BlockReason | None:
-        """Return why `topic` may lose no records; None: nothing protects it."""
-        if topic == self.journal:
-            reason = f"{topic} is the journal of this tool: its records are the audit trail and the clock of `every`"
-            return BlockReason("B201", reason, next_step="take it out of topics; its own retention rules it")
-        return self._protected(f"topic {topic}", self._topics.covering(topic))
-
-    def of_group(self, group: str) -> BlockReason | None:
-        """Return why `group` may not be removed; None: nothing protects it."""
-        return self._protected(f"group {quoted(group)}", self._groups.covering(group))
-
-    # A pattern protects also the name that is written like it: that can only protect more.
-
-    @cached_property
-    def _topics(self) -> SelectorSet:
-        return SelectorSet(self.topics)
-
-    @cached_property
-    def _groups(self) -> SelectorSet:
-        return SelectorSet(self.groups)
-
-    def _protected(self, subject: str, selector: Selector | None) -> BlockReason | None:
-        if selector is None:
-            return None
-        reason = f"{subject} is protected by {self.cluster} ({self.declared_at}): {selector.text}"
-        return BlockReason("B106", reason)
-
-
-# --- topics and partitions
-
-
-def suggestion(word: str, names: Collection[str]) -> str:
-    """Return `; did you mean …`, or nothing."""
-    nearest = did_you_mean(word, names) if len(names) < _MAX_NAMES else None
-    return f'; did you mean "{nearest}"?' if nearest else ""
-
-
-def listed_topic(topic: str, snapshot: ClusterSnapshot) -> TopicFacts:
-    """Return the facts of a topic. Raises BlockReason if it is absent or hidden by ACLs."""
-    facts = snapshot.topics.get(topic)
-    if facts is not None:
-        return facts
-    hidden = snapshot.topics_incomplete
-    if hidden is not None and hidden.silent:
-        raise unknown_fact("the list of topics", hidden)
-    state = "not on the cluster, or hidden from this principal" if hidden is None else f"not listed: {hidden.reason}"
-    reason = f"topic {topic} is {state}{suggestion(topic, snapshot.topics)}"
-    raise BlockReason("B101", reason, unread=hidden is not None)
-
-
-def missing_partition(partition: TopicPartition, partitions: int) -> BlockReason:
-    """Return the block of a partition number beyond the last one."""
-    number = f"so none with number {partition.partition}"
-    return BlockReason("B102", f"{partition.topic} has {count(partitions, 'partition')}, {number}")
-
-
-def system_topic_block(facts: TopicFacts) -> BlockReason | None:
-    """Return the block of Kafka's own topics: no name and no pattern makes them lose records."""
-    if not facts.internal and not facts.name.startswith("__"):
-        return None
-    reason = f"{facts.name} belongs to Kafka itself: losing records of it can destroy a cluster's state"
-    return BlockReason("B201", reason)
-
-
-def check_records_deletable(facts: TopicFacts, *, exact: bool = True) -> None:
-    """Raise BlockReason for Kafka's own topics, or without delete in cleanup.policy (KIP-107).
-
-    `exact` False: a pattern selects the topic, and patterns select no changelogs.
-    """
-    if block := system_topic_block(facts):
-        raise block
-    policy = known(facts.cleanup_policy, "the cleanup policy of", facts.name)
-    if "delete" not in policy:
-        reason = f"cleanup.policy of {facts.name} is {','.join(sorted(policy)) or 'empty'}"
-        raise BlockReason("B202", f"{reason}: brokers delete no records of it")
-    if "compact" in policy and not exact:
-        raise BlockReason("B214", f"{facts.name} is compacted, and only a pattern selects it")
-
-
-def check_not_kept_forever(facts: TopicFacts) -> None:
-    """Raise BlockReason for a topic that its own configuration keeps for ever: only an exact name takes it.
-
-    What reads such a topic, as Debezium its schema history and ksqlDB its commands, has no group.
-    """
-    if known(facts.kept_forever, "the retention of", facts.name) is KeptForever.TOPIC:
-        reason = f"{facts.name} has retention.ms of five years or more in its own configuration, and only a pattern selects it"
-        raise BlockReason("B215", reason)
-
-
-def purge_wait(
-    partition: TopicPartition, last_purge: int | Unknown | None, every_ms: int | None, now_ms: int
-) -> tuple[str, int] | None:
-    """Return why a partition may not be purged yet, and from when on it may; None: it may now.
-
-    More than `every` has to pass, as with the purge interval of Kafka Streams
-    (`repartition.purge.interval.ms`). Raises BlockReason where the last purge is not known.
-    """
-    last_ms = None if every_ms is None else known(last_purge, f"when {partition} was last purged")
-    if last_ms is None or every_ms is None or now_ms - last_ms > every_ms:
-        return None
-    apart = f"purges of a partition are at least {format_duration(every_ms)} apart"
-    return f"last purged at {format_instant(last_ms)}, and {apart}", last_ms + every_ms + 1
-
-
-# --- consumers: which groups count, whether all are known, and what a commit proves
 
 
 def group_excluder(selectors: Iterable[Selector]) -> GroupExcluder:
@@ -343,7 +207,7 @@ def describe_pending(reader: ConsumerPosition) -> str:
     return f"; it has a commit in or behind an open transaction of __consumer_offsets[{reader.pending.log_partition}]"
 
 
-def lagging(
+def find_lagging(
     readers: Iterable[ConsumerPosition], before_offset: int, named: Collection[str]
 ) -> tuple[ConsumerPosition, ...]:
     """Return the readers that would skip records below `before_offset`, without `named` groups."""
@@ -371,43 +235,3 @@ def traces_of_unlisted_readers(snapshot: ClusterSnapshot) -> list[str]:
     traces += [of_worker["offset"] for of_worker in connect.values() if len(of_worker) == 3]
     workers = (name for name, group in snapshot.groups.items() if group.type is GroupType.CONNECT)
     return [*traces, *map(quoted, sorted(workers))]
-
-
-# --- groups whose application keeps state elsewhere: idle is not dead
-
-
-def topics_of_streams(topics: Iterable[str], groups: Collection[str]) -> Mapping[str, str]:
-    """Return a topic of Kafka Streams for each group that has one: `GROUP-…-changelog` or `-repartition`.
-
-    The group with the longest fitting name owns a topic.
-    """
-    owned: dict[str, str] = {}
-    for topic in sorted(topics):
-        if match := _STREAMS_TOPIC.fullmatch(topic):
-            group = match[1]
-            while "-" in group:
-                group = group.rpartition("-")[0]
-                if group in groups:
-                    owned.setdefault(group, topic)
-                    break
-    return owned
-
-
-def state_elsewhere(group: str, type_: GroupType | Unknown, topic: str | None) -> tuple[str, str] | None:
-    """Return whose group it is and what to do there, where another system holds the rest of the state.
-
-    `topic`: its entry of `topics_of_streams`. None: no such system is known.
-    """
-    if topic is not None or type_ is GroupType.STREAMS:
-        owns = f", which has the topic {topic}" if topic is not None else ""
-        return (
-            f"it is the group of a Kafka Streams application{owns}",
-            f"reset the application with kafka-streams-application-reset.sh --application-id {quoted(group)}",
-        )
-    if group.startswith(_CONNECTOR) and group != _CONNECTOR:
-        connector = group.removeprefix(_CONNECTOR)
-        return (
-            "it has the name of a Kafka Connect sink connector's group, and a stopped connector keeps its offsets on purpose",
-            f"resume or delete the connector {quoted(connector)} with Connect's REST API",
-        )
-    return None

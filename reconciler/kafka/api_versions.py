@@ -1,0 +1,96 @@
+"""Reads which versions of which requests each broker supports (KIP-35, ApiVersions).
+
+Decided here: whether brokers can tell the types of groups. No call of the client library tells
+versions. A broker answers ApiVersions before a login, so the request has a connection of its own.
+"""
+
+import socket
+import struct
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from reconciler.kafka.connect import Connection, tls_context
+from reconciler.kafka.futures import Deadline
+from reconciler.model.snapshot import Cause, Unknown
+from reconciler.text.redact import redact
+
+ApiVersions = Mapping[int, tuple[int, int]]
+"""Key of a request → its first and last version on a broker."""
+
+FETCH = 1
+LIST_GROUPS = 16
+_API_VERSIONS = 18
+CONSUMER_GROUP_DESCRIBE = 69
+_WITH_TYPES = 5
+"""The version of ListGroups from which on it tells types (KIP-848, Kafka 3.8)."""
+_THREADS = 8
+_LARGEST = 1 << 16
+_CLIENT_ID = b"kafka-reconciler"
+
+
+def read_api_versions(
+    connection: Connection, addresses: Mapping[int, str], deadline: Deadline
+) -> dict[int, ApiVersions | Unknown]:
+    """Return the versions of each broker, by its number. `addresses`: HOST:PORT of each.
+
+    Unknown: it did not answer by the deadline, or its listener needs a client certificate that
+    Python cannot load. Needs no right.
+    """
+    if not addresses:
+        return {}
+    with ThreadPoolExecutor(min(_THREADS, len(addresses))) as threads:
+        answers = threads.map(lambda address: _ask(connection, address, deadline), addresses.values())
+        return dict(zip(addresses, answers, strict=True))
+
+
+def tell_no_types(versions: Mapping[int, ApiVersions | Unknown]) -> bool:
+    """Whether every broker has answered and none knows types of groups, as up to Kafka 3.7.
+
+    False in a cluster of mixed versions, and for a broker that did not answer.
+    """
+    return bool(versions) and all(
+        not isinstance(of_broker, Unknown)
+        and CONSUMER_GROUP_DESCRIBE not in of_broker
+        and of_broker.get(LIST_GROUPS, (0, _WITH_TYPES))[1] < _WITH_TYPES
+        for of_broker in versions.values()
+    )
+
+
+def _ask(connection: Connection, address: str, deadline: Deadline) -> ApiVersions | Unknown:
+    host, _, port = address.rpartition(":")
+    try:
+        context = tls_context(connection.properties)
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=deadline.request_timeout_s) as raw:
+            stream = raw if context is None else context.wrap_socket(raw, server_hostname=host.strip("[]"))
+            with stream:
+                stream.sendall(_request())
+                return _parse(_read(stream, struct.unpack(">i", _read(stream, 4))[0]))
+    except (OSError, ValueError, struct.error) as error:
+        return Unknown(f"the API versions of {address}: {redact(str(error))}", Cause.NO_ANSWER)
+
+
+def _request() -> bytes:
+    """ApiVersions version 0, which every Kafka answers, with request header 1."""
+    body = struct.pack(">hhih", _API_VERSIONS, 0, 1, len(_CLIENT_ID)) + _CLIENT_ID
+    return struct.pack(">i", len(body)) + body
+
+
+def _read(stream: socket.socket, size: int) -> bytes:
+    """Return exactly `size` bytes. Raises OSError where the connection ends before, ValueError for a nonsensical size."""
+    if not 0 <= size <= _LARGEST:
+        raise ValueError("the answer is not from a Kafka broker")
+    data = b""
+    while len(data) < size:
+        part = stream.recv(size - len(data))
+        if not part:
+            raise ConnectionError("the broker closed the connection")
+        data += part
+    return data
+
+
+def _parse(answer: bytes) -> ApiVersions | Unknown:
+    correlation, error, count = struct.unpack_from(">ihi", answer)
+    if correlation != 1 or error != 0:
+        return Unknown(f"the broker refused ApiVersions with error {error}")
+    rows = struct.iter_unpack(">hhh", answer[10 : 10 + 6 * count])
+    return {key: (low, high) for key, low, high in rows}

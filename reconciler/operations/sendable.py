@@ -1,0 +1,201 @@
+"""What the executor needs of whatever writes to Kafka: batches, facts, check, request, verification."""
+
+from abc import abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from reconciler.model.action import Action
+from reconciler.model.block_reason import BlockReason
+from reconciler.model.outcome import Outcome, Status
+from reconciler.model.ports import Gateway, ItemResult
+from reconciler.model.snapshot import Consumers, GroupFacts
+from reconciler.operations.attempt import Attempt, StepResult
+from reconciler.operations.error_meanings import ErrorTable, Response, ResponseAction, Right, interpret
+from reconciler.operations.observation import Observation, RecheckFailure
+
+
+class Effect(NamedTuple):
+    """What the cluster shows, None: not read; and why that is not as desired, None: it is."""
+
+    read_back: str | None
+    missing: str | None
+
+
+class RunContext(Protocol):
+    """What an operation needs of a run of the applier. Times are epoch milliseconds.
+
+    `removed_groups`: groups that this run has removed, or found removed. `effect_wait_ms`: how long
+    to wait until the cluster shows the effect of a request. `commit_log_ends`: up to where the recheck
+    has read each partition of the commit log. `known_groups`: the groups of the recheck.
+    """
+
+    @property
+    def gateway(self) -> Gateway: ...
+
+    @property
+    def removed_groups(self) -> Collection[str]: ...
+
+    @property
+    def has_sent(self) -> bool:
+        """Whether a request of this run may have gone out."""
+
+    @property
+    def effect_wait_ms(self) -> int: ...
+
+    @property
+    def commit_log_ends(self) -> Mapping[int, int]: ...
+
+    @property
+    def known_groups(self) -> Mapping[str, GroupFacts]: ...
+
+    def clock(self) -> int: ...
+
+    def sleep(self, seconds: float) -> None: ...
+
+    def consumers(self) -> Consumers:
+        """Return all groups and what they consume, at most a few seconds old."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sendable(Action):
+    """An action that the executor checks right before its request, sends and verifies."""
+
+    TITLE: ClassVar[str]
+    """What progress and reports call one action of this operation: `record deletion`."""
+    BATCH_SIZE: ClassVar[int]
+    """Subjects in one request, at most."""
+    BATCH_WEIGHT: ClassVar[int] = 0
+    """Most weight of a request with several subjects."""
+    LANES: ClassVar[int] = 1
+    """Batches under way at once, for each `batch_key`."""
+    APPLIED: ClassVar[str]
+    """What an outcome says where this run reached the desired state."""
+    SATISFIED: ClassVar[str]
+    """What an outcome says where the desired state was there already."""
+    ERRORS: ClassVar[ErrorTable]
+    """What the errors of the request mean, besides COMMON_ERRORS."""
+    RIGHT: ClassVar[Right]
+    """The right that the request needs."""
+
+    @abstractmethod
+    def check(self, observation: Observation) -> None:
+        """Raise RecheckFailure or BlockReason unless it holds right before its request."""
+
+    def recheck(self, observation: Observation) -> RecheckFailure | None:
+        """Return why the action does not hold on these facts; None: it holds."""
+        try:
+            self.check(observation)
+        except BlockReason as error:
+            return RecheckFailure(Status.FAILED if error.unread else Status.STALE, error.reason)
+        except RecheckFailure as error:
+            return error
+        return None
+
+    @property
+    def removed_group(self) -> str | None:
+        """The group that is gone once this action is applied; None: none."""
+        return None
+
+    def proves_absence(self, outcome: Outcome) -> bool:
+        """Whether `removed_group` is gone by this outcome, and no other group has its name since."""
+        return True
+
+    @property
+    def elected_leader(self) -> int | None:
+        """The broker that leads the partition once this action is applied; None: it is not known."""
+        return None
+
+    # --- apply
+
+    @classmethod
+    def batches(cls, attempts: Sequence[Attempt[Any]], size: int) -> list[list[Sequence[Attempt[Any]]]]:
+        """Return at most LANES parallel lanes for each key, of batches of up to `size` subjects and BATCH_WEIGHT."""
+        by_key: dict[Any, list[Attempt[Any]]] = {}
+        for attempt in attempts:
+            by_key.setdefault(attempt.action.batch_key(attempt), []).append(attempt)
+        lanes: list[list[Sequence[Attempt[Any]]]] = []
+        for _, same in sorted(by_key.items()):
+            batches, weight = list[Any](), 0
+            for attempt in same:
+                weight += attempt.action.weight
+                if not batches or len(batches[-1]) == size or weight > cls.BATCH_WEIGHT:
+                    batches.append([])
+                    weight = attempt.action.weight
+                batches[-1].append(attempt)
+            lanes += [batches[first :: cls.LANES] for first in range(min(cls.LANES, len(batches)))]
+        return lanes
+
+    @property
+    def weight(self) -> int:
+        """How much of a request's BATCH_WEIGHT the subject takes."""
+        return 0
+
+    def batch_key(self, attempt: Attempt[Any]) -> int | str:
+        """Return what the subjects of one request have in common, such as their leader."""
+        return 0
+
+    @classmethod
+    def connect(cls, gateway: Gateway) -> None:
+        """Open the connections for the requests of this thread, without waiting for them."""
+
+    @classmethod
+    @abstractmethod
+    def observe(cls, actions: Sequence[Any], context: RunContext) -> Observation:
+        """Read the facts that may have changed since the recheck."""
+
+    def prepare(self, attempt: Attempt[Any], observation: Observation) -> Attempt[Any]:
+        """Return the attempt with what the facts before the request say about it."""
+        return attempt
+
+    @classmethod
+    @abstractmethod
+    def call_gateway(cls, actions: Sequence[Any], gateway: Gateway) -> Mapping[Any, ItemResult]:
+        """Make one request for these actions and return the result of each by its subject."""
+
+    @classmethod
+    def send(cls, actions: Sequence[Any], gateway: Gateway) -> Mapping[Any, Response]:
+        """Make one request and return what its results mean, by subject."""
+        results = cls.call_gateway(actions, gateway)
+        return {subject: interpret(result, cls.ERRORS, cls.RIGHT) for subject, result in results.items()}
+
+    @classmethod
+    def observe_effect(
+        cls, actions: Sequence[Any], responses: Mapping[Any, Response], context: RunContext
+    ) -> Observation:
+        """Read the cluster after a request."""
+        return cls.observe(actions, context)
+
+    @abstractmethod
+    def effect(self, observation: Observation) -> Effect:
+        """Return what the cluster shows of the desired state."""
+
+    def verify(self, attempt: Attempt[Any], response: Response, observation: Observation) -> StepResult:
+        """Return what the response to a request and the cluster afterwards make of the attempt."""
+        attempt, effect = attempt.after_response(response), self.effect(observation)
+        if (status := _STATUS_OF.get(response.answer)) is not None:
+            return attempt.outcome(status, response.text or response.code, read_back=effect.read_back)
+        if effect.missing is not None:
+            return attempt.retry_later(effect.missing)
+        return self.reached(attempt, observation)
+
+    def after_confirmation(
+        self, attempt: Attempt[Any], failure: RecheckFailure | None, observation: Observation
+    ) -> StepResult | None:
+        """Return what a later recheck makes of an attempt that a broker called done, if any."""
+        return None
+
+    def reached(self, attempt: Attempt[Any], observation: Observation) -> Outcome:
+        """End the attempt: the cluster shows the desired state."""
+        status, detail = (Status.APPLIED, self.APPLIED) if attempt.possible else (Status.SATISFIED, self.SATISFIED)
+        return attempt.outcome(status, detail, read_back=self.effect(observation).read_back)
+
+
+_STATUS_OF = {
+    ResponseAction.STALE: Status.STALE,
+    ResponseAction.WAITING: Status.WAITING,
+    ResponseAction.FAILED: Status.FAILED,
+    ResponseAction.HALVE: Status.FAILED,
+}
+"""The outcome after answers that leave nothing to read back."""
