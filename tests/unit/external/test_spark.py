@@ -61,7 +61,7 @@ def prefixes(layout: str) -> list[tuple[dict[str, str], Any]]:
     return [
         ({path: text for path, text, _ms in files[:length]}, restart)
         for length, restart in enumerate(restarts)
-        if length
+        if length and restart is not None
     ]
 
 
