@@ -5,6 +5,7 @@ FROM python:3.13-slim-trixie@sha256:9d2e5553305c7c7b0097999bb17187c69b921ccd6bc9
 WORKDIR /src
 COPY requirements-base.lock requirements.lock pyproject.toml hatch_build.py README.md LICENSE ./
 COPY reconciler reconciler
+COPY .github/workflows .github/workflows
 # The first lock file has what builds pyspark and this program: pip resolves nothing and checks every hash.
 # SOURCE: the repository and the commit that the workflows of `reconciler init` install.
 ARG SOURCE=""

@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "sandbox": ("companions.sandbox.command", "Run local Kafka brokers to try things on."),
     "suggest": ("companions.suggest.command", "Scan a cluster and suggest its first policies."),
     "init": ("companions.github.init", "Write the first manifests and workflows for a cluster."),
+    "github": ("companions.github.steps", "Decide and report in the workflows that `init` writes."),
     "validate": ("cli.validate", "Check manifests without a cluster."),
     "clusters": ("cli.validate", "List the clusters of the manifests."),
     "doctor": ("cli.inspect", "Check versions, clock and rights of a cluster."),

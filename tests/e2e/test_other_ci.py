@@ -20,7 +20,7 @@ from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.journal_topic import create_topic
 from reconciler.kafka.session import KafkaSession
-from tests.e2e.github.runner import run_script, write_fakes
+from tests.e2e.github.runner import run_script, write_program
 from tests.toolbox import list_groups, log_start_offsets
 
 pytestmark = pytest.mark.brokers
@@ -66,7 +66,7 @@ class Repository:
         with closing(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(","))))) as session:
             create_topic(session, self.journal)
         self.commit("first", cluster=self.declare_cluster(cluster.bootstrap_servers.split(",")))
-        write_fakes(folder / "state")
+        write_program(folder / "state")
 
     def declare_cluster(self, servers: Sequence[str]) -> str:
         """Return the Cluster manifest."""

@@ -78,13 +78,16 @@ def run(binaries: Path, folder: Path, *arguments: str) -> subprocess.CompletedPr
 
 
 def test_the_wheel_has_the_data_files(distributions: Path) -> None:
-    """The wheel has the workflows, the demo's manifests, the lists of jars and the type marker.
+    """The wheel has the workflows that this repository runs, the demo's manifests, the lists of jars and the type marker.
 
     It has no tests and examples.
     """
-    names = zipfile.ZipFile(next(distributions.glob("*.whl"))).namelist()
+    wheel = zipfile.ZipFile(next(distributions.glob("*.whl")))
+    names = wheel.namelist()
+    for path in workflows.github(None):
+        packed = wheel.read(f"reconciler/companions/github/files/{path.removeprefix('.github/')}")
+        assert packed == (ROOT / path).read_bytes()
     for required in (
-        "companions/github/files/workflows/plan.yml",
         "companions/html/templates/page.css",
         "companions/html/templates/page.html",
         "companions/sandbox/demo/records.yaml",

@@ -19,6 +19,8 @@ from tests.command import reconciler
 from tests.e2e.github.gh import REPOSITORY
 from tests.e2e.github.repository import Repository, cluster_manifest, leaders, removal
 from tests.e2e.github.runner import Environment
+from tests.strategies.examples import election
+from tests.strategies.examples import plan as example_plan
 from tests.toolbox import await_leader, list_groups, run_kafka_tool
 
 pytestmark = pytest.mark.brokers
@@ -107,7 +109,7 @@ spec: {{topics: [{topic}], keep: {{last: 60}}}}
     assert results["exit_code"] == 0
     assert "**Applied**: records of 1 partition deleted; 1 group removed" in apply_run.jobs["Apply to eu"].summary
     [applied] = _commands(repository, "apply")
-    assert applied["arguments"][applied["arguments"].index("--operations") + 1] == "DeleteRecords,DeleteGroups"
+    assert applied["arguments"][applied["arguments"].index("--operations") + 1] == "DeleteGroups,DeleteRecords"
     assert "--release" in applied["arguments"]
     assert applied["variables"] == {
         "RECONCILER_APPROVER": "approver",
@@ -403,14 +405,14 @@ def test_drift_opens_keeps_and_closes_one_issue(repository: Repository, cluster:
 
 
 def test_a_push_without_a_pull_request_applies_nothing(repository: Repository, cluster: Cluster, topic: str) -> None:
-    """Without a reviewed plan nothing is applied; the search for it was repeated with pauses."""
+    """Without a reviewed plan nothing is applied."""
     group = _create_group(cluster, f"pushed-{topic}", topic)
     repository.commit("pushed", branch="change", start="main", groups=removal(group))
     repository.open()
+    repository.hub.machine = {"RECONCILER_TIMEOUT": "1"}
     run = repository.merge(associated=False)
     assert run.results()["Find what was reviewed"] == "failure"
     assert "::error title=Not reviewed::This commit was not merged from a pull request" in run.log
-    assert (repository.state.folder / "sleeps").read_text().splitlines() == ["sleep 5"] * 3
     assert repository.entered == []
     assert group in list_groups(cluster)
 
@@ -455,7 +457,7 @@ def test_without_reviewers_only_a_run_with_the_digest_applies(
     assert "not protected" in planned.jobs["Apply to eu"].log
 
     repository.hub.environments["reconciler-apply-eu"] = replace(protected, reviewers=())
-    digest = (repository.artifact("apply_eu_") / "eu/1/digest").read_text().strip()
+    digest = repository.digest()
     _create_group(cluster, later, topic)
     other = repository.hub.dispatch("apply.yml", cluster="eu", digest=f"sha256:{0:064}")
     assert "::error title=Not reviewed::No run of this workflow has a plan of eu with the digest" in other.log
@@ -468,18 +470,18 @@ def test_without_reviewers_only_a_run_with_the_digest_applies(
 
 def test_elections_have_a_job_and_an_environment_of_their_own(repository: Repository, cluster: Cluster) -> None:
     """One reviewed plan with an election enters the environment of elections and no other."""
-    plan = {"summary": '{"delete_records":0,"delete_group":0,"elect_leader":3,"waiting":0}', "digest": "a" * 64}
-    text = f'"summary": {plan["summary"]},\n"plan_digest": "sha256:{plan["digest"]}"\n'
-    folder = repository.state.folder / "artifacts" / "1"
-    (folder / "eu" / "1").mkdir(parents=True)
-    for name, content in (("plan.json", text), ("plan.md", "elections")):
-        (folder / "eu" / "1" / name).write_text(content)
+    plan = example_plan(election(), cluster="eu")
+    digest = plan_file.digest(plan)
+    folder = repository.state.folder / "artifacts" / "1" / "eu" / "1"
+    folder.mkdir(parents=True)
+    plan_file.write(plan, folder / "plan.json")
+    (folder / "plan.md").write_text("elections")
     sha = repository.git("rev-parse", "main")
     head = {"event": "push", "head_branch": "main", "head_sha": sha, "head_repository": {"full_name": REPOSITORY}}
     repository.state.write("runs", [{"id": 1, "path": ".github/workflows/apply.yml", "attempts": [], **head}])
-    artifact = {"id": 1, "name": f"apply_eu_{plan['digest']}", "workflow_run": {"id": 1}}
+    artifact = {"id": 1, "name": f"apply_eu_{digest.partition(':')[2]}", "workflow_run": {"id": 1}}
     repository.state.write("artifacts", [artifact])
-    run = repository.hub.dispatch("apply.yml", cluster="eu", digest=f"sha256:{plan['digest']}")
+    run = repository.hub.dispatch("apply.yml", cluster="eu", digest=digest)
     assert repository.entered == ["reconciler-plan-eu", "reconciler-elect-eu"], run.log
     assert run.jobs["Elect leaders on eu"].concurrency == "reconciler-elect-eu"
     assert "(exit 4)" in run.jobs["Elect leaders on eu"].log

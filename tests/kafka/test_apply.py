@@ -45,20 +45,19 @@ def connection(cluster: Cluster) -> Connection:
     return Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0)
 
 
-def send(actions: list[Action], gateway: KafkaGateway, journal: ActionJournal) -> list[Outcome]:
-    return list(
-        apply(
-            actions,
-            ApplyContext(
-                gateway=gateway,
-                journal=journal,
-                run_id=uuid.uuid4().hex,
-                plan_digest="sha256:plan",
-                clock=lambda: time.time_ns() // 1_000_000,
-                sleep=time.sleep,
-            ),
-        )
+def context(gateway: KafkaGateway, journal: ActionJournal) -> ApplyContext:
+    return ApplyContext(
+        gateway=gateway,
+        journal=journal,
+        run_id=uuid.uuid4().hex,
+        plan_digest="sha256:plan",
+        clock=lambda: time.time_ns() // 1_000_000,
+        sleep=time.sleep,
     )
+
+
+def send(actions: list[Action], gateway: KafkaGateway, journal: ActionJournal) -> list[Outcome]:
+    return list(apply(actions, context(gateway, journal)))
 
 
 def plan_actions(gateway: KafkaGateway, topic: str, group: str, before_offset: int) -> list[Action]:
@@ -222,7 +221,9 @@ def test_apply_without_a_journal_topic_sends_nothing(cluster: Cluster, gateway: 
     assert missing not in run_kafka_tool(cluster, "kafka-topics", "--list").split()
 
 
-def test_offsets_beyond_one_batch_of_the_commit_log_are_restored(cluster: Cluster, gateway: KafkaGateway) -> None:
+def test_offsets_beyond_one_batch_of_the_commit_log_are_restored(
+    cluster: Cluster, gateway: KafkaGateway, tmp_path: Path
+) -> None:
     """One request with all of them is refused whole: it would be a batch of more than a megabyte."""
     servers, topic, count = cluster.bootstrap_servers, f"wide-{uuid.uuid4().hex[:12]}", 300
     group = topic + "x" * 4_000
@@ -242,9 +243,7 @@ def test_offsets_beyond_one_batch_of_the_commit_log_are_restored(cluster: Cluste
         plan_digest="p",
         source="the test",
     )
-    context = restore.RestoreContext(
-        gateway=gateway, record=lambda _event, _offsets: None, stop=lambda: False, sending=lambda: None
-    )
-    outcomes = restore.restore(restore.plan(removed, gateway), context)
+    run = context(gateway, ActionJournal(JournalFile(tmp_path / "journal.jsonl")))
+    outcomes = restore.restore(restore.plan(removed, gateway), run)
     assert {outcome.status for outcome in outcomes.values()} == {Status.APPLIED}
     assert gateway.read_groups([group])[group].offsets == offsets

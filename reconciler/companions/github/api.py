@@ -1,4 +1,4 @@
-"""One repository in GitHub's REST API, read only.
+"""One repository in GitHub's REST API.
 
 The token goes to the API's host and nowhere else, and appears in no message.
 """
@@ -9,12 +9,13 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 from urllib.error import HTTPError
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from reconciler.errors import GitHubUnavailable, UsageError
@@ -26,12 +27,24 @@ _PAGES_MAX = 50
 _BYTES_MAX = 10_000_000
 
 
-class Hidden(Exception):
+class Hidden(GitHubUnavailable):
     """The token may not see it, or it does not exist; `message`: GitHub's reason."""
 
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, status: int, message: str, path: str) -> None:
+        super().__init__(
+            f"GitHub refuses {path or 'the repository'} to this token ({message}): it does not exist, or the job of the "
+            "token needs a permission"
+        )
         self.status, self.message = status, message
+
+
+@contextmanager
+def documented_form() -> Iterator[None]:
+    """Raise GitHubUnavailable where the block meets an answer of another form than GitHub documents."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        raise GitHubUnavailable("the API answered in another form than GitHub documents") from error
 
 
 class _SameHost(HTTPRedirectHandler):
@@ -39,6 +52,9 @@ class _SameHost(HTTPRedirectHandler):
 
     def redirect_request(self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Request | None:
         old, new = urlsplit(req.full_url), urlsplit(newurl)
+        if req.get_method() != "GET":  # urllib would follow it with GET, and nothing would be written
+            fp.close()
+            raise GitHubUnavailable(f"{old.netloc} redirects what is to be written: correct the name of the repository")
         if (old.scheme, old.netloc) != (new.scheme, new.netloc):
             fp.close()
             raise GitHubUnavailable(
@@ -89,22 +105,30 @@ class GitHub:
                 f"the repository {self.repository} does not exist, or this token may not see it{hint}"
             ) from error
 
-    def get(self, path: str) -> Any:
+    def get(self, path: str, **query: str | int) -> Any:
         """Return the JSON of a path below the repository. Raises Hidden for 403 and 404."""
+        return self._ask("GET", f"{path}?{urlencode(query)}" if query else path)
+
+    def send(self, method: str, path: str, **fields: str) -> Any:
+        """Write `fields` as JSON to a path below the repository. Raises Hidden for 403 and 404."""
+        return self._ask(method, path, json.dumps(fields).encode())
+
+    def _ask(self, method: str, path: str, body: bytes | None = None) -> Any:
         headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
         headers |= {"User-Agent": "kafka-reconciler"} | (
             {"Authorization": f"Bearer {self.token}"} if self.token else {}
         )
         url = f"{self.url}/repos/{self.repository}{'/' if path else ''}{path}"
+        request = Request(url, body, headers, method=method)  # noqa: S310  https or loopback
         # A proxy of the environment would read the token of a request without TLS.
         proxies = ProxyHandler() if url.startswith("https:") else ProxyHandler({})
         try:
-            with build_opener(_SameHost, proxies).open(Request(url, headers=headers), timeout=self.timeout_s) as answer:  # noqa: S310  https or loopback
+            with build_opener(_SameHost, proxies).open(request, timeout=self.timeout_s) as answer:
                 content = answer.read(_BYTES_MAX)
             return json.loads(content)
         except HTTPError as error:
             with error:
-                raise self._refusal(error) from None
+                raise self._refusal(error, path) from None
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise GitHubUnavailable(f"{self._host} could not be asked: {self._safe(str(reason))}") from None
@@ -113,14 +137,14 @@ class GitHub:
                 f"{self._host} answered {path or 'the repository'} with something else than JSON"
             ) from None
 
-    def get_all(self, path: str, key: str = "") -> list[Any]:
+    def get_all(self, path: str, key: str = "", **query: str) -> list[Any]:
         """Return all pages of a list.
 
         `key`: of the object that holds it; empty: the answer is the list.
         """
         rows: list[Any] = []
         for page in range(1, _PAGES_MAX + 1):
-            answer = self.get(f"{path}?per_page={_PAGE}&page={page}")
+            answer = self.get(path, **query, per_page=_PAGE, page=page)
             part = answer[key] if key else answer
             rows += part
             if len(part) < _PAGE:
@@ -148,7 +172,7 @@ class GitHub:
     def _safe(self, text: str) -> str:
         return escape_sentence(text.replace(self.token, "***") if self.token else text)
 
-    def _refusal(self, error: HTTPError) -> Exception:
+    def _refusal(self, error: HTTPError, path: str) -> Exception:
         try:
             message = self._safe(str(json.loads(error.read(_BYTES_MAX))["message"]))
         except (ValueError, KeyError, TypeError, OSError, http.client.HTTPException):
@@ -159,7 +183,7 @@ class GitHub:
         if is_limited:
             return GitHubUnavailable(f"{self._host} answers no more requests for now ({message}): try again later")
         if error.code in (403, 404):
-            return Hidden(error.code, message)
+            return Hidden(error.code, message, path)
         hint = ": the token of GH_TOKEN or GITHUB_TOKEN is not valid" if error.code == 401 else ""
         return GitHubUnavailable(f"{self._host} answered {error.code}{hint} ({message})")
 

@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from reconciler.companions.github.api import GitHub, Hidden
+from reconciler.companions.github.api import GitHub, Hidden, documented_form
 from reconciler.errors import GitHubUnavailable
 
 UNREVIEWED = "RECONCILER_UNREVIEWED"
@@ -101,10 +101,8 @@ def _guarded(findings: Iterator[Finding]) -> Sequence[Finding]:
 
     Raises GitHubUnavailable for an answer of another form than GitHub documents.
     """
-    try:
+    with documented_form():
         return list(findings)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise GitHubUnavailable("the API answered in another form than GitHub documents") from error
 
 
 def _environment(github: GitHub, name: str, *, reviewed: bool, accepted: bool) -> Iterator[Finding]:

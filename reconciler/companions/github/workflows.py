@@ -1,7 +1,7 @@
 """The workflows that `init` writes, and the commit that they install the program from.
 
-`files/` has the layout of `.github/`, and this project's own repository runs the same files. They
-read cluster names at run time. Other repositories install the program from a commit that the user,
+They are the files that this project's own repository runs: a checkout has them in `.github/`, and a
+distribution beside this file, where pyproject.toml puts them. They read cluster names at run time. Other repositories install the program from a commit that the user,
 the distribution (hatch_build.py), the installation's record (PEP 610) or its checkout names, and
 never from a package index, where anyone could register the name.
 """
@@ -25,7 +25,9 @@ DEPENDABOT = ".github/dependabot.yml"
 """What keeps the commits of the actions current; this project's own file covers more than actions."""
 SOURCE_FILE = "source.txt"
 """Beside this file in a distribution: OWNER/NAME@COMMIT that it was built from, written by hatch_build.py."""
-_FOLDER = Path(__file__).parent / "files"
+NAMES = ("apply", "converge", "drift", "plan", "red", "validate")
+_FILES = Path(__file__).parent / "files"
+_CHECKOUT = Path(__file__).parents[3] / ".github"
 _REPOSITORY = r"(?P<repository>[A-Za-z0-9-]+/[A-Za-z0-9._-]+?)"
 _COMMIT = r"(?P<commit>[0-9a-f]{40})"
 _GITHUB_URL = rf"(?:https://(?:[^/@]*@)?github\.com/|ssh://git@github\.com/|git@github\.com:){_REPOSITORY}(?:\.git)?/?"
@@ -34,11 +36,10 @@ _GITHUB_URL = rf"(?:https://(?:[^/@]*@)?github\.com/|ssh://git@github\.com/|git@
 def github(source: str | None) -> Mapping[str, str]:
     """Return path → text. `source`: OWNER/NAME@COMMIT of this program; None: its own repository."""
     action = f"{source} # reconciler {__version__}" if source else OWN_ACTION
-    return {
-        f".github/{path.relative_to(_FOLDER).as_posix()}": path.read_text(encoding="utf-8").replace(OWN_ACTION, action)
-        for path in sorted(_FOLDER.rglob("*.yml"))
-        if source or path.name != Path(DEPENDABOT).name
-    }
+    folder = _FILES if (_FILES / "workflows").is_dir() else _CHECKOUT
+    paths = {DEPENDABOT: _FILES / "dependabot.yml"} if source else {}
+    paths |= {f".github/workflows/{name}.yml": folder / "workflows" / f"{name}.yml" for name in NAMES}
+    return {name: path.read_text(encoding="utf-8").replace(OWN_ACTION, action) for name, path in paths.items()}
 
 
 def workflows(action: str | None) -> Mapping[str, str]:

@@ -177,7 +177,7 @@ def functions(*, failed: bool, workspace: Path) -> dict[str, Callable[..., Any]]
         "always": lambda: True,
         "cancelled": lambda: False,
         "fromJSON": json.loads,
-        "join": lambda items, separator: separator.join(items),
+        "toJSON": json.dumps,
         "format": lambda template, *values: template.format(*map(text, values)),
         "hashFiles": lambda pattern: "hash" if list(workspace.glob(pattern)) else "",
     }

@@ -1,18 +1,16 @@
-"""A fake of GitHub's command line, run as a process: a few API calls on a folder, all recorded.
+"""A fake of GitHub's API on a folder: the calls that the workflows make, over HTTP on loopback.
 
 The token has the job's permissions, and a call without its permission is refused as on GitHub. An
-unknown path or `--jq` program fails. `tests/e2e/test_github_stand_ins.py` checks the jq programs
-against recorded output.
+unknown path fails.
 """
 
-import io
 import json
-import os
 import re
 import subprocess
-import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -20,49 +18,10 @@ from urllib.parse import parse_qsl
 REPOSITORY = "acme/housekeeping"
 DEFAULT_BRANCH = "main"
 BOT = "github-actions[bot]"
-JQ_PATH = re.compile(r"(?:\.[A-Za-z_]+(?:\[\])?|\.\[\])+")
-_STEP = re.compile(r"\.?([A-Za-z_]+)|(\[\])")
 
 
 class Refused(Exception):
     """A refused call."""
-
-
-def jq(program: str, document: Any) -> str:
-    """The output of jq -r for the programs that workflows use.
-
-    These are paths such as `.runs[] | .head.sha`, and lists of paths with `| @tsv`. A null is an
-    empty cell.
-    """
-    values = [document]
-    for stage in program.split(" | "):
-        if stage == "@tsv":
-            values = ["\t".join(map(_cell, row)) for row in values]
-        elif stage.startswith("[") and stage.endswith("]"):
-            columns = stage[1:-1].split(", ")
-            values = [[cell for column in columns for cell in _follow(column, value)] for value in values]
-        else:
-            values = [result for value in values for result in _follow(stage, value)]
-    return "".join(f"{value if isinstance(value, str) else json.dumps(value)}\n" for value in values)
-
-
-def _follow(path: str, document: Any) -> list[Any]:
-    if not JQ_PATH.fullmatch(path):
-        raise Refused(f"the fake does not know the jq path {path}")
-    values = [document]
-    for name, _each in _STEP.findall(path):
-        if name:
-            values = [None if value is None else value.get(name) for value in values]
-        else:
-            values = [item for value in values for item in value]
-    return values
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    text = value if isinstance(value, str) else json.dumps(value)
-    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
 
 
 class State:
@@ -213,8 +172,6 @@ class Api:
         match path:
             case ["artifacts"]:
                 return {"artifacts": [artifact for artifact in artifacts if artifact["name"] == fields["name"]]}
-            case ["artifacts", identifier, "zip"]:
-                return pack(self._state.folder / "artifacts" / identifier)
             case ["runs", number, *remaining]:
                 run = next(run for run in self._state.read("runs") if run["id"] == int(number))
                 match remaining:
@@ -263,21 +220,22 @@ class Api:
 
 @contextmanager
 def serve(folder: Path) -> Iterator[str]:
-    """Answer GET requests of the API on loopback during the block, which gets the address."""
-    # Imported here, because each call of `gh` is a new process.
-    import threading
-    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+    """Answer requests of the API during the block, which gets the address."""
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+        def answer(self) -> None:
+            fields = json.loads(self.rfile.read(int(self.headers["Content-Length"] or 0)) or "{}")
             try:
-                api = Api(folder, permissions_of(self.headers["Authorization"].removeprefix("Bearer ")))
-                status, document = 200, api.call("GET", self.path.removeprefix("/"), {})
+                api = Api(folder, permissions_of(self.headers.get("Authorization", "").removeprefix("Bearer ")))
+                status, document = 200, api.call(self.command, self.path.removeprefix("/"), fields)
             except Refused as error:
-                status, document = 404 if "404" in str(error) else 403, {"message": str(error)}
+                code = re.search(r"HTTP (\d+)", str(error))
+                status, document = int(code[1]) if code else 403, {"message": str(error)}
             self.send_response(status)
             self.end_headers()
             self.wfile.write(json.dumps(document).encode())
+
+        do_GET = do_POST = do_PATCH = answer  # noqa: N815  the names of http.server
 
         def log_message(self, *_arguments: object) -> None:
             """Write no access log."""
@@ -300,69 +258,6 @@ def token_of(permissions: dict[str, str]) -> str:
 def permissions_of(token: str) -> dict[str, str]:
     """Return the permissions of a token. Raises Refused for another text."""
     if not token.startswith("stand-in:"):
-        raise Refused("To use GitHub CLI in a GitHub Actions workflow, set the GH_TOKEN environment variable")
+        raise Refused("HTTP 401: Requires authentication")
     permissions: dict[str, str] = json.loads(token.removeprefix("stand-in:"))
     return permissions
-
-
-def pack(folder: Path) -> bytes:
-    """Return the files of an artifact as a zip archive."""
-    import zipfile
-
-    archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as file:
-        for path in sorted(folder.rglob("*")):
-            if path.is_file():
-                file.write(path, path.relative_to(folder))
-    return archive.getvalue()
-
-
-def main(arguments: list[str]) -> int:
-    folder = Path(os.environ["GH_STAND_IN_STATE"])
-    with (folder / "calls.jsonl").open("a", encoding="utf-8") as log:
-        log.write(json.dumps(arguments) + "\n")
-    try:
-        api = Api(folder, permissions_of(os.environ.get("GH_TOKEN", "")))
-        if arguments[0] != "api":
-            raise Refused(f"the fake does not know gh {' '.join(arguments)}")
-        _api(api, arguments[1:])
-    except Refused as error:
-        print(f"gh: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-def _api(api: Api, arguments: list[str]) -> None:
-    method, path, program, silent, fields = "", "", None, False, {}
-    remaining = list(arguments)
-    while remaining:
-        argument = remaining.pop(0)
-        match argument:
-            case "--paginate":
-                pass
-            case "--silent":
-                silent = True
-            case "--method":
-                method = remaining.pop(0)
-            case "--jq":
-                program = remaining.pop(0)
-            case "-f" | "-F":
-                name, _, value = remaining.pop(0).partition("=")
-                fields[name] = (
-                    Path(value[1:]).read_text(encoding="utf-8") if argument == "-F" and value.startswith("@") else value
-                )
-            case _ if not argument.startswith("-") and not path:
-                path = argument
-            case _:
-                raise Refused(f"the fake does not know {argument}")
-    response = api.call(method or ("POST" if fields else "GET"), path, fields)
-    if isinstance(response, bytes):
-        sys.stdout.buffer.write(response)
-    elif program is not None:
-        sys.stdout.write(jq(program, response))
-    elif not silent:
-        sys.stdout.write(json.dumps(response))
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

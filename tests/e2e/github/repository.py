@@ -1,6 +1,7 @@
 """A user's repository with the files of `init`: its commits, pull requests, reviews and merges."""
 
 import json
+import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 from reconciler.companions.github import workflows
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.e2e.github import gh
-from tests.e2e.github.runner import HOME, Environment, GitHub, WorkflowRun, write_fakes
+from tests.e2e.github.runner import HOME, Environment, GitHub, WorkflowRun, write_program
 
 PULL = 7
 PURPOSES = ("plan", "apply", "elect", "converge")
@@ -36,7 +37,7 @@ class Repository:
         }
         self.state = gh.State(state)
         self.hub = GitHub(self.folder, self.state, environments)
-        write_fakes(state)
+        write_program(state)
         self.folder.mkdir()
         self.git("init", "-q", "-b", "main")
         for path, text in workflows.github(HOME).items():
@@ -127,7 +128,7 @@ class Repository:
         """Submit a review of the present head."""
         commit = self.pull(number)["head"]["sha"]
         review = {"pull": number, "state": state, "commit_id": commit, "submitted_at": self.hub.now()}
-        self.state.add("reviews", {**review, "user": {"login": login}})
+        self.state.add("reviews", {**review, "user": {"login": login, "type": "User"}})
 
     def pull(self, number: int = PULL) -> dict[str, Any]:
         return next(pull for pull in self.state.read("pulls") if pull["number"] == number)
@@ -162,6 +163,11 @@ class Repository:
         by_cluster = {body.split("-->")[0].split()[-1]: body for body in plans}
         assert len(by_cluster) == len(plans)
         return by_cluster
+
+    def digest(self) -> str:
+        """Digest of the newest plan of eu that a run of apply.yml made."""
+        text = (self.artifact("apply_eu_") / "eu/1/plan.json").read_text()
+        return re.findall(r'"plan_digest": "(sha256:[0-9a-f]{64})"', text)[0]
 
     def artifact(self, prefix: str) -> Path:
         """Folder of the newest artifact whose name begins with `prefix`."""

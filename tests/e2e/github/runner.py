@@ -76,6 +76,7 @@ class JobRun:
     outputs: dict[str, str] = field(default_factory=dict)
     log: str = ""
     summary: str = ""
+    completed_at: str = ""
 
 
 @dataclass(slots=True)
@@ -282,6 +283,7 @@ class GitHub:
         results, outputs = [], {}
         for combination in _combinations(matrix):
             finished_job = _Job(self, file, job, contexts | {"matrix": combination}, run, prefix).run()
+            finished_job.completed_at = self.now()
             run.jobs[finished_job.name] = finished_job
             results.append(finished_job.result)
             outputs |= finished_job.outputs
@@ -305,12 +307,15 @@ class GitHub:
             {
                 "name": job.name,
                 "conclusion": job.result,
+                "completed_at": job.completed_at,
                 "html_url": f"https://github.com/{REPOSITORY}/actions/job/{number}",
             }
             for number, job in enumerate(run.jobs.values())
         ]
-        attempt = {"status": status, "updated_at": self.now(), "jobs": jobs}
-        row["attempts"] = [*row["attempts"][: run.attempt - 1], attempt]
+        now, before = self.now(), row["attempts"][: run.attempt - 1]
+        started = next((attempt["run_started_at"] for attempt in row["attempts"][run.attempt - 1 :]), now)
+        attempt = {"status": status, "run_started_at": started, "updated_at": now, "jobs": jobs}
+        row |= {"run_attempt": run.attempt, "attempts": [*before, attempt]}
         self.state.write("runs", runs)
 
 
@@ -378,7 +383,7 @@ class _Job:
             approval = {
                 "run": self._run.id,
                 "state": "approved",
-                "user": {"login": environment.reviewers[0]},
+                "user": {"login": environment.reviewers[0], "type": "User"},
                 "environments": [{"name": name}],
             }
             self._hub.state.add("approvals", approval)
@@ -391,28 +396,33 @@ class _Job:
         return expressions.functions(failed=self._failed, workspace=self._workspace)
 
     def _script(self, number: int, step: Any) -> None:
+        github = self._contexts["github"]
         files = {
-            name: self._workspace.parent / f"{self._workspace.name}-{number}-{name}" for name in ("out", "sum", "sh")
+            name: self._workspace.parent / f"{self._workspace.name}-{number}-{name}"
+            for name in ("out", "sum", "sh", "event")
         }
         files["out"].touch()
         files["sum"].touch()
         files["sh"].write_text(step["run"])
+        files["event"].write_text(json.dumps(github["event"]))
         assert "defaults" not in self._file or self._file["defaults"] == {"run": {"shell": "bash"}}
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("RECONCILER_", "KAFKA_"))}
         environment |= self._hub.machine
         environment |= {
             "CI": "true",
             "GITHUB_ACTIONS": "true",
-            "GITHUB_ACTOR": self._hub.actor,
+            "GITHUB_TRIGGERING_ACTOR": github["triggering_actor"],
             "GITHUB_REPOSITORY": REPOSITORY,
             "GITHUB_EVENT_NAME": self._run.trigger.name,
-            "GITHUB_SHA": self._contexts["github"]["sha"],
-            "GITHUB_REF_NAME": self._contexts["github"]["ref_name"],
+            "GITHUB_EVENT_PATH": str(files["event"]),
+            "GITHUB_SHA": github["sha"],
+            "GITHUB_REF_NAME": github["ref_name"],
             "GITHUB_RUN_ID": str(self._run.id),
+            "GITHUB_RUN_ATTEMPT": str(self._run.attempt),
+            "GITHUB_SERVER_URL": github["server_url"],
             "GITHUB_WORKSPACE": str(self._workspace),
             "GITHUB_OUTPUT": str(files["out"]),
             "GITHUB_STEP_SUMMARY": str(files["sum"]),
-            "GH_STAND_IN_STATE": str(self._hub.state.folder),
             "PATH": f"{self._hub.state.folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
         }
         for level in (self._file.get("env"), self._spec.get("env"), step.get("env")):
@@ -514,12 +524,20 @@ class _Job:
             shutil.copy(path, copy)
 
     def _download(self, inputs: Mapping[str, str]) -> None:
-        """Download artifacts of this run, of all its attempts."""
+        """Download artifacts of all attempts of a run: of this one, or by their id of the one that is named."""
         target = self._workspace / inputs["path"]
-        rows = [row for row in self._hub.state.read("artifacts") if row["workflow_run"]["id"] == self._run.id]
-        matches = [row for row in rows if fnmatchcase(row["name"], inputs.get("name", inputs.get("pattern", "*")))]
-        if "name" in inputs and not matches:
-            raise gh.Refused(f"Artifact '{inputs['name']}' not found")
+        run = int(inputs.get("run-id", self._run.id))
+        if run != self._run.id:
+            assert gh.permissions_of(inputs["github-token"])["actions"] == "read"
+        rows = [row for row in self._hub.state.read("artifacts") if row["workflow_run"]["id"] == run]
+        matches = [
+            row
+            for row in rows
+            if fnmatchcase(row["name"], inputs.get("name", inputs.get("pattern", "*")))
+            and str(row["id"]) == inputs.get("artifact-ids", str(row["id"]))
+        ]
+        if ("name" in inputs or "artifact-ids" in inputs) and not matches:
+            raise gh.Refused(f"Artifact {inputs} not found")
         # GitHub puts a single artifact into the folder itself, also if a pattern matched it.
         flat = "name" in inputs or inputs.get("merge-multiple") == "True" or len(matches) == 1
         for row in matches:
@@ -636,22 +654,14 @@ def _run_request(connection: socket.socket, record: Recorder) -> None:
     connection.sendall(str(result.returncode).encode())
 
 
-def write_fakes(state: Path) -> None:
-    """Write a fake `gh` and a `sleep` that does not wait to `state/bin`.
-
-    All other tools are those of this machine.
-    """
+def write_program(state: Path) -> None:
+    """Write `reconciler` to `state/bin`; all other tools are those of this machine."""
     folder = state / "bin"
     folder.mkdir(parents=True)
-    scripts = {
-        "gh": f'#!/bin/sh\nPYTHONPATH="{Path(__file__).parents[3]}" exec "{sys.executable}" -S -m tests.e2e.github.gh "$@"\n',
-        "sleep": '#!/bin/sh\necho "sleep $*" >> "$GH_STAND_IN_STATE/sleeps"\n',
-        "reconciler": f'#!/bin/sh\nexec "{sys.executable}" -S "{folder / "client.py"}" "$@"\n',
-    }
     (folder / "client.py").write_text(CLIENT)
-    for name, script in scripts.items():
-        (folder / name).write_text(script)
-        (folder / name).chmod(0o755)
+    program = folder / "reconciler"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "{folder / "client.py"}" "$@"\n')
+    program.chmod(0o755)
 
 
 def expressions_in(node: Any, contexts: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:

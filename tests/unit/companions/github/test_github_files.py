@@ -4,13 +4,14 @@ import re
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
 
 from reconciler import __version__
-from reconciler.companions.github import workflows
+from reconciler.companions.github import bounds, workflows
 
 ROOT = Path(__file__).parents[4]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -40,19 +41,17 @@ def test_init_writes_the_workflows_which_install_one_commit_of_this_program() ->
         text = WRITTEN[path]
         installs = re.findall(r"uses: (.*/reconciler.*)", text)
         assert installs == [USED] * len(installs), path
-        assert bool(installs) == ("red.yml" not in path), path
+        assert installs, path
         assert "pip install" not in text
 
 
 def test_this_repository_runs_the_workflows_that_init_writes() -> None:
-    """The copies under .github/ equal the package's data; other repositories differ in the line of
-    the action only. This repository's file of Dependabot covers its image, too.
+    """Other repositories differ in the line of the action only. This repository's file of Dependabot
+    covers its image, too.
     """
     assert WRITTEN.keys() - OWN.keys() == {workflows.DEPENDABOT}
     for path, text in OWN.items():
-        assert (ROOT / path).read_text(encoding="utf-8") == text, (
-            f"{path}: copy it from reconciler/companions/github/files"
-        )
+        assert (ROOT / path).read_text(encoding="utf-8") == text
         assert WRITTEN[path].replace(USED, workflows.OWN_ACTION) == text
 
 
@@ -129,6 +128,48 @@ def test_no_expression_stands_inside_a_script_and_permissions_start_empty(path: 
     assert text.count("persist-credentials: false") == text.count("actions/checkout@")
 
 
+SHELL_MAX = 10
+"""Lines of a step's script: a workflow holds steps, the program holds rules."""
+
+
+@pytest.mark.parametrize("path", [*WORKFLOWS, "examples/gitlab/.gitlab-ci.yml"])
+def test_a_step_is_a_command_and_no_program(path: str) -> None:
+    """A script has few lines and asks neither the API nor JSON anything: what decides is in the
+    program, with tests. One step of apply.yml once had a hundred lines of bash, jq and awk.
+    """
+    jobs = YAML(typ="safe").load((ROOT / path).read_text(encoding="utf-8"))
+    if "jobs" in jobs:
+        scripts = [step["run"] for job in jobs["jobs"].values() for step in job.get("steps", ()) if "run" in step]
+    else:
+        scripts = ["\n".join(job["script"]) for job in jobs.values() if isinstance(job, dict) and "script" in job]
+    assert scripts
+    for script in scripts:
+        assert len(script.strip().splitlines()) <= SHELL_MAX, script
+        assert not re.search(r"\b(gh|jq|awk|curl|python)\b", script), script
+
+
+def test_the_rules_read_the_names_that_plan_yml_writes() -> None:
+    """`bounds` finds runs, plans and failed plans by the names of artifacts and of a job."""
+    jobs = YAML(typ="safe").load(OWN[".github/workflows/plan.yml"])["jobs"]
+    head, number = "a" * 40, 7
+    values = {
+        "matrix.cluster": "eu",
+        "needs.find.outputs.number": str(number),
+        "github.event.workflow_run.head_sha": head,
+        "github.run_attempt": "2",
+    }
+
+    def text(template: str) -> str:
+        return re.sub(r"\$\{\{ (.*?) \}\}", lambda match: values[match[1]], template)
+
+    names = [text(step["with"]["name"]) for job in jobs.values() for step in job["steps"] if "upload" in str(step)]
+    assert f"pull_{number}_{head}" in names
+    rows = [{"id": row, "name": name} for row, name in enumerate(names)]
+    assert bounds.plans_of(rows, number=number, head=head, attempt=2).keys() == {"eu"}
+    failed = {"name": text(jobs["plan"]["name"]), "conclusion": "failure"}
+    assert bounds.lost_plans([failed], started=datetime.now(UTC), plans=[]) == {"eu"}
+
+
 def test_no_python_imports_modules_of_the_checkout() -> None:
     """`python -m` and the Python workers of Spark put their folder, which is a checkout, before the
     standard library. PYTHONSAFEPATH keeps it out in each workflow and in the action.
@@ -167,17 +208,29 @@ WRITING = {("plan.yml", "comment"), ("apply.yml", "results"), ("red.yml", "issue
 GATES = {("plan.yml", "gate"), ("validate.yml", "queue")}
 
 
-def test_a_job_that_writes_has_no_secret_and_runs_no_program() -> None:
-    """A token that can write and an environment with secrets are never in one job, and a job that
-    writes checks nothing out.
+DEFAULT_BRANCH = {
+    "apply.yml": "${{ github.ref_name }}",
+    "plan.yml": "${{ github.sha }}",
+    "validate.yml": "${{ github.event.repository.default_branch }}",
+}
+"""How a job that writes names the default branch; without a name, its events run there."""
+
+
+def test_a_job_that_writes_has_no_secret_and_runs_one_command_of_the_program() -> None:
+    """A token that can write and an environment with secrets are never in one job. A job that writes
+    checks out the default branch, which has the action, and runs nothing but `reconciler github`.
     """
     writing = set()
     for path in WORKFLOWS:
-        for name, job in YAML(typ="safe").load(OWN[path])["jobs"].items():
+        name = Path(path).name
+        for job_id, job in YAML(typ="safe").load(OWN[path])["jobs"].items():
             if "steps" in job and "write" in job["permissions"].values():
-                writing.add((Path(path).name, name))
+                writing.add((name, job_id))
                 assert "environment" not in job
-                assert not [step for step in job["steps"] if "checkout" in step.get("uses", "")]
+                [checkout] = [step["with"] for step in job["steps"] if "checkout" in step.get("uses", "")]
+                assert (checkout.get("ref"), "path" in checkout) == (DEFAULT_BRANCH.get(name), False), path
+                [script] = [step["run"] for step in job["steps"] if "run" in step]
+                assert re.fullmatch(r'exec reconciler github [a-z-]+( [a-z]+| "\$TITLE")?', script), path
     assert writing == WRITING | GATES
 
 

@@ -6,13 +6,9 @@ Source of the answers' form: GitHub's REST API, version 2022-11-28.
 
 import base64
 import json
-import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -27,8 +23,8 @@ from reconciler.companions.github.protection import (
     check_repository,
 )
 from reconciler.errors import ExitCode, GitHubUnavailable, UsageError
+from tests.unit.companions.github.conftest import FORBIDDEN, NOT_FOUND, TOKEN, FakeApi
 
-TOKEN = "ghs_planted4f2c9aa0hunter2"
 APPLY = "environments/reconciler-apply-prod"
 NEEDS = ClusterNeeds(name="prod", variables=("KAFKA_PASSWORD",), elects=True, converges=True)
 REVIEWERS = {
@@ -38,8 +34,6 @@ REVIEWERS = {
     "reviewers": [{"type": "Team", "reviewer": {"id": 7, "slug": "platform"}}],
 }
 ONLY_MAIN = {"total_count": 1, "branch_policies": [{"id": 1, "name": "main", "type": "branch"}]}
-NOT_FOUND = (404, {"message": "Not Found"})
-FORBIDDEN = (403, {"message": "Resource not accessible by integration"})
 
 
 def environment(*rules: dict[str, Any], **values: Any) -> dict[str, Any]:
@@ -100,57 +94,11 @@ def protected() -> dict[str, Any]:
     }
 
 
-@dataclass
-class FakeApi:
-    """Answers of acme/kafka by path; what is not there is 404. `requests`: with their headers."""
-
-    url: str
-    answers: dict[str, Any] = field(default_factory=protected)
-    requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
-
-    def repository(self, **variables: str) -> GitHub:
-        return GitHub.of(
-            "acme/kafka", timeout_s=5, environment={"GITHUB_API_URL": self.url, "GH_TOKEN": TOKEN} | variables
-        )
-
-
 @pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            parts = urlsplit(self.path)
-            fake.requests.append((self.path, dict(self.headers)))
-            path = parts.path.removeprefix("/repos/acme/kafka").removeprefix("/")
-            answer = fake.answers.get(path, NOT_FOUND)
-            status, body = answer if isinstance(answer, tuple) else (200, answer)
-            headers = body.pop("headers", {}) if isinstance(body, dict) and status != 200 else {}
-            page = int(parse_qs(parts.query).get("page", ["1"])[0])
-            if isinstance(body, list):
-                body = body[(page - 1) * 100 : page * 100]
-            elif isinstance(body, dict) and "secrets" in body:
-                body = body | {"secrets": body["secrets"][(page - 1) * 100 : page * 100]}
-            data = body if isinstance(body, bytes) else json.dumps(body).encode()
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *_arguments: object) -> None:
-            pass
-
-    for name in ("GH_TOKEN", "GITHUB_TOKEN", "GITHUB_API_URL", "RECONCILER_UNREVIEWED"):
-        monkeypatch.delenv(name, raising=False)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        fake = FakeApi(f"http://127.0.0.1:{server.server_address[1]}")
-        thread = threading.Thread(target=server.serve_forever, args=[0.01], daemon=True)
-        thread.start()
-        try:
-            yield fake
-        finally:
-            server.shutdown()
-            thread.join()
+def api(api: FakeApi) -> FakeApi:
+    """The API of a protected repository."""
+    api.answers |= protected()
+    return api
 
 
 def gaps(findings: object) -> list[Finding]:
