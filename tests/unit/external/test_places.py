@@ -1,17 +1,20 @@
 """What a path in a manifest cannot do: every attack ends in a reason, and nothing is sent or opened."""
 
 import os
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from reconciler.external import places
 from reconciler.external.places import LARGEST_BYTES, Files, PositionUnreadable, open_files
 from reconciler.references import READER_ROOTS
 from tests.fakes.listener import Listener
 
 SECRET = "planted-4f2c9aa-hunter2"
+_FILE_SYSTEM = re.compile(r"from pyarrow import .*\bfs\b|pyarrow\.fs\b.*import|import pyarrow\.fs")
 
 
 @pytest.fixture
@@ -151,3 +154,12 @@ def test_a_large_file_is_not_read(tmp_path: Path) -> None:
     assert files(large, tmp_path).read() == bytes(LARGEST_BYTES)
     os.truncate(large, LARGEST_BYTES + 1)
     assert "too large" in refusal(large, tmp_path)
+
+
+def test_only_two_rooms_open_object_stores() -> None:
+    """A path of a manifest reaches `pyarrow.fs` through the rules of this file only; a command line may, too."""
+    package = Path(places.__file__).parents[1]
+    users = {
+        path.relative_to(package).as_posix() for path in package.rglob("*.py") if _FILE_SYSTEM.search(path.read_text())
+    }
+    assert {name for name in users if not name.startswith("companions/sources/")} == {"external/places.py"}
