@@ -87,6 +87,17 @@ def test_no_prefix_of_a_real_checkpoint_is_above_its_restart(layout: str) -> Non
     assert known >= len(prefixes(layout)) - 4, "a position is unknown only until the first batch is planned"
 
 
+def test_the_newest_offsets_are_above_the_restart() -> None:
+    """The recordings have teeth: the tempting rule, the newest file of `offsets/`, would lose records."""
+    losses = 0
+    for files, restart in prefixes("micro-batch"):
+        newest = max((int(path.rpartition("/")[2]) for path in files if path.startswith("offsets/")), default=None)
+        if newest is not None:
+            tempting = position({**files, f"commits/{newest}": ""})
+            losses += any(tempting[at] > offset for at, offset in flat(restart).items())
+    assert losses >= 3
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_position_of_a_finished_query_is_its_restart(layout: str) -> None:
     """The bound is exact where nothing is under way: it keeps no record that the query has read."""
