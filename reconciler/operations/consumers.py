@@ -35,6 +35,14 @@ _CONSUMPTION_UNREAD = (
     "topics, or name it in exceptGroups"
 )
 
+_HIDDEN = "a group of a type that the cluster does not tell"
+_NOT_LISTED = "a group that is not listed, though the cluster holds something of it"
+# Not exceptGroups: what such a group needs is not known.
+_NEXT_STEPS = {
+    _HIDDEN: "ask its owner what it reads; brokers from Kafka 3.8 on tell types once all of them have that version",
+    _NOT_LISTED: "plan again: it may have been created during the scan",
+}
+
 # Names that MirrorMaker 2 and Kafka Connect give to their topics, unless told otherwise.
 _MIRROR_MAKER = re.compile(r"mm2-offset-syncs[._-].+[._-]internal")
 _CONNECT_TOPIC = re.compile(r"(.+)[._-](config|offset|status)(?:s|es)?")
@@ -72,7 +80,7 @@ class UnknownConsumers:
         name, kind = of_topic[0]
         more = f" (and {len(of_topic) - 1} more)" if len(of_topic) > 1 else ""
         reason = f"{quoted(name)}{more} is {kind}, whose position cannot be read, so it may miss records"
-        return BlockReason("B211", reason)
+        return BlockReason("B211", reason, next_step=_NEXT_STEPS.get(kind, ""))
 
 
 def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> UnknownConsumers:
@@ -105,9 +113,9 @@ def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> 
 
 def _unreadable_kind(type_: GroupType) -> str:
     if type_ is GroupType.HIDDEN:
-        return "a group of a type that the cluster does not tell"
+        return _HIDDEN
     if type_ in _READABLE:
-        return "a group that is not listed, though the cluster holds something of it"
+        return _NOT_LISTED
     return f"a {type_} group"
 
 

@@ -635,6 +635,8 @@ def test_a_group_whose_position_cannot_be_read_blocks_unless_excepted(type_: Gro
     decision = blocked({"last": 60}, partition(at={DAY: 100}), hidden)
     assert (decision.code, decision.unread) == ("B211", False)
     assert mentions(decision.reason, '"carts"', word)
+    # What a group of an unknown type needs is not known: nobody is told to except it.
+    assert mentions(decision.next_step, "exceptGroups") is (type_ is GroupType.SHARE)
     assert acted({"last": 60}, partition(at={DAY: 100}), hidden, exceptGroups=["carts"]).before_offset == 40
 
 
@@ -677,6 +679,7 @@ def test_an_unlisted_group_blocks_with_any_type(type_: GroupType) -> None:
     decision = blocked({"last": 60}, partition(at={DAY: 100}), unseen)
     assert decision.code == "B211"
     assert mentions(decision.reason, '"new"', "listed")
+    assert mentions(decision.next_step, "plan again")
     assert acted({"last": 60}, partition(at={DAY: 100}), unseen, exceptGroups=["new"]).before_offset == 40
 
 
