@@ -11,6 +11,7 @@ import json
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -50,7 +51,7 @@ DOCUMENTS: Mapping[str, str] = {
     "Protection": "the JSON of `doctor --github`",
 }
 """Kind of a document that the program writes → what a message calls it."""
-HEAD_CHARS = 400
+_HEAD_CHARS = 400
 """Characters of a document in which its kind stands."""
 SHOWN = frozenset({"Plan", "Results", "DriftReport"})
 """Kinds that `show` prints."""
@@ -160,6 +161,15 @@ def is_newer(version: str, known: str) -> bool:
     if version.partition(".")[0] != major:
         raise ValueError(f"format_version is {shorten(version)}, this program reads {major}.x")
     return version != known
+
+
+def read_kind(path: Path) -> str:
+    """Return the kind of the document in a file; empty: no document, or a pipe, which can be read only once."""
+    with suppress(OSError):
+        if path.is_file():
+            with path.open(encoding="utf-8", errors="replace") as stream:
+                return document_kind(stream.read(_HEAD_CHARS))
+    return ""
 
 
 def document_kind(start: str) -> str:

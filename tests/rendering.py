@@ -34,7 +34,7 @@ def text(
     paths: Sequence[str] = (),
 ) -> Iterator[Text]:
     tree = plan_report(plan, full=full, saved_to=saved_to, with_next_step=with_next_step, paths=paths)
-    return write_lines(tree, width=width, full=full)
+    return write_lines(tree, width=width)
 
 
 def markdown(plan: Plan, *, limit_chars: int = LIMIT_CHARS) -> str:

@@ -10,11 +10,12 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from reconciler.cli.codes import ALL_CODES, EXIT_CODES, LIMIT_CODES, CodeText
+from reconciler.cli.codes import ALL_CODES, EXIT_CODES, LIMIT_CODES
 from reconciler.manifest.error_codes import CODES
 from reconciler.manifest.schema import schemas
 from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.policies.fields import DURATION_TEXT
+from reconciler.text.catalogue import Entry
 
 _SECTION = re.compile(r"(<!-- generated: (?P<name>[^\n]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 _LINE_LENGTH = 100
@@ -91,7 +92,7 @@ def fill_navigation(text: str) -> str:
     )
 
 
-def _code_page(entry: CodeText, example: tuple[Mapping[str, str], str] | None) -> str:
+def _code_page(entry: Entry, example: tuple[Mapping[str, str], str] | None) -> str:
     text = f"# {entry.code}: {entry.title}\n\n{wrap(entry.explanation)}\n"
     if example is not None:
         files, output = example

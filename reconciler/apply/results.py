@@ -107,7 +107,7 @@ def lines(outcomes: Iterable[Outcome], header: ResultsHeader, earlier: Iterable[
             kept[outcome.action.address] = outcome
     tally = Counter(entry.status for entry in kept.values())
     summary = {status.value: tally[status] for status in Status}
-    rows = (_ROW.encode(_row(kept[address])) for address in sorted(kept))
+    rows = (_ROW.encode(as_row(kept[address])) for address in sorted(kept))
     return document(_HEADER.fields(header) | {"summary": summary, "outcomes": rows})
 
 
@@ -204,7 +204,8 @@ def schema() -> Schema:
     return described
 
 
-def _row(outcome: Outcome | ResultRow) -> ResultRow:
+def as_row(outcome: Outcome | ResultRow) -> ResultRow:
+    """Return the row of an outcome in a results file; one that was read from a file is a row already."""
     if isinstance(outcome, ResultRow):
         return outcome
     action = outcome.action

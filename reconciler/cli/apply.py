@@ -11,7 +11,6 @@ from reconciler.apply import results as results_file
 from reconciler.apply.context import Tuning
 from reconciler.cli import common, console, loading
 from reconciler.cli.loading import PlanAndPaths
-from reconciler.cli.plan import show_plan
 from reconciler.cli.settings import Settings, accepts_settings, parse_names
 from reconciler.cli.signals import handle_signals
 from reconciler.clock import wall_clock_ms
@@ -21,6 +20,10 @@ from reconciler.model.plan import Plan
 from reconciler.operations import OPERATIONS, Operation
 from reconciler.pipeline import ApplyResult
 from reconciler.plan import plan_file
+from reconciler.plan.expiry_and_cluster import check_usable
+from reconciler.report.document import RESULTS
+from reconciler.report.plan import plan_document
+from reconciler.report.results import results_document
 from reconciler.text.escape import quoted
 
 
@@ -71,7 +74,7 @@ def apply(
             f"--release lets `converge` remove what continuous policies select, and --operations leaves out "
             f"{', '.join(left_out)}: name them in --operations, too, or leave --release out"
         )
-    console.prepare(settings, results)
+    console.prepare(settings, RESULTS, results)
     plan, paths = common.split_plan_and_paths(words)
     if plan is None and (settings.no_input or not sys.stdin.isatty()):
         raise UsageError(
@@ -123,7 +126,7 @@ def _plan_and_confirm(
     """
     with common.open_run(settings, manifests) as run:
         plan = pipeline.plan(run)
-    show_plan(plan, settings)
+    console.emit(settings, plan_document(plan))
     _check_plan(plan, expect_digest, results)
     name = manifests.cluster.metadata.name
     question = f"Type the name of the cluster ({name}) to apply this plan:"
@@ -143,7 +146,7 @@ def _check_plan(plan: Plan, expect_digest: str | None, results: Path | None) -> 
             f"the plan's digest is {digest}, and --expect-digest is {expect_digest or 'empty'}: nothing was done; apply the "
             f"plan that was approved"
         )
-    plan.check_usable(wall_clock_ms(), {})
+    check_usable(plan, wall_clock_ms(), {})
     if plan.refused:
         raise Refused("; ".join(verdict.message for verdict in plan.refused))
     if results is not None:
@@ -154,4 +157,4 @@ def show_applied(applied: ApplyResult, settings: Settings, unwritten: set[int]) 
     """Write the outcomes of a plan in the selected formats, or an error line with its code in `unwritten`."""
     header, outcomes = applied.header, applied.outcomes
     with console.report_write_errors(unwritten):
-        common.show_results(settings, header, outcomes, json=lambda: results_file.lines(outcomes, header))
+        console.emit(settings, results_document(header, outcomes, lambda: results_file.lines(outcomes, header)))

@@ -5,32 +5,16 @@ an exit code the name `exit-3`. A code keeps its meaning and the path of its pag
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from reconciler.manifest.error_codes import CODES
 from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.operations.base import Limit
 from reconciler.policies.cluster import CONNECTION, LIMITS
-from reconciler.text.catalogue import read_catalogue
+from reconciler.text.catalogue import Entry, read_catalogue
 from reconciler.text.formatting import format_duration
 
 
-@dataclass(frozen=True, slots=True)
-class CodeText:
-    """One code, its title and its explanation, a paragraph of Markdown."""
-
-    code: str
-    title: str
-    explanation: str
-
-    def page(self, docs_url: str | None) -> str:
-        """Return where to read more: an address where the docs are served, otherwise the file of the repository."""
-        if docs_url:
-            return f"{docs_url.rstrip('/')}/docs/codes/{self.code}/"
-        return f"docs/codes/{self.code}.md"
-
-
-def _limit(limit: Limit) -> CodeText:
+def _limit(limit: Limit) -> Entry:
     """Return the text of a limit, which follows from its definition."""
     unit = " %" if limit.is_percent else ""
     place = f"The Cluster sets it as `spec.limits.{limit.id}`."
@@ -43,29 +27,34 @@ def _limit(limit: Limit) -> CodeText:
         f" the policy that causes most of it. Next: {limit.remedy}, or let a reviewed Waiver of `{limit.id}` allow this"
         f" policy more until an instant at most {days} ahead."
     )
-    return CodeText(limit.id, limit.words, explanation)
+    return Entry(limit.id, "", limit.words, explanation)
 
 
-EXIT_CODES: Mapping[str, CodeText] = {
-    f"exit-{number}": CodeText(f"exit-{number}", title, explanation)
-    for number, _word, title, explanation in read_catalogue("reconciler.cli", "exit_codes.md")
+LIMIT_CODES = {limit.id: _limit(limit) for limit in (*LIMITS, CONNECTION)}
+EXIT_CODES = {
+    f"exit-{number}": entry._replace(code=f"exit-{number}")
+    for number, entry in read_catalogue("reconciler.cli", "exit_codes.md").items()
 }
-LIMIT_CODES: Mapping[str, CodeText] = {limit.id: _limit(limit) for limit in (*LIMITS, CONNECTION)}
-ALL_CODES: Mapping[str, CodeText] = {
-    **{code: CodeText(code, entry.title, entry.explanation) for code, entry in CODES.items()},
-    **{code: CodeText(code, entry.title, entry.explanation) for code, entry in BLOCK_CODES.items()},
+ALL_CODES: Mapping[str, Entry] = {
+    **CODES,
+    **{code: Entry(code, entry.origin, entry.title, entry.explanation) for code, entry in BLOCK_CODES.items()},
     **LIMIT_CODES,
     **EXIT_CODES,
 }
 """Code → its text: M codes, B codes, limits and exit codes, in this order."""
 
 
+def page(code: str, docs_url: str | None) -> str:
+    """Return where to read more: an address where the docs are served, otherwise the file of the repository."""
+    return f"{docs_url.rstrip('/')}/docs/codes/{code}/" if docs_url else f"docs/codes/{code}.md"
+
+
 def pages(docs_url: str | None) -> Mapping[str, str]:
     """Return the address of the page of each code; without an address of the docs, of none."""
-    return {code: entry.page(docs_url) for code, entry in ALL_CODES.items()} if docs_url else {}
+    return {code: page(code, docs_url) for code in ALL_CODES} if docs_url else {}
 
 
-def find_code(word: str) -> CodeText | None:
+def find_code(word: str) -> Entry | None:
     """Return the code that a user typed in any case, or None. A number is an exit code."""
     name = f"exit-{word}" if word.isdecimal() else word
     return {code.casefold(): entry for code, entry in ALL_CODES.items()}.get(name.casefold())

@@ -7,15 +7,20 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, TextIO
 
 from reconciler.cli.progress import Bar, Progress, StepLines, hidden, shown, shows_bar
-from reconciler.cli.settings import Format, Settings
+from reconciler.cli.settings import Settings
 from reconciler.errors import ExitCode, OutputUnwritten, ReconcilerError, UsageError
+from reconciler.report.annotations import write_annotations
+from reconciler.report.document import Document, Format, Kind, Rendered, View
+from reconciler.report.markdown import write_pages
+from reconciler.report.tree import NO_PAGES, Report
 from reconciler.text.escape import escape_text, harmless_json
 from reconciler.text.redact import redact
 from reconciler.text.validation import error_reason
@@ -24,8 +29,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 # rich is imported where it is used: its import takes as long as `validate` itself
-Rendered: TypeAlias = "str | Iterable[str | Text]"
-"""A result in one format. A large one comes in parts. Rich text is a line without its end."""
 _PARTS_AT_ONCE = 1000
 _WIDTH_MIN, _WIDTH_DEFAULT = 40, 80
 
@@ -90,36 +93,69 @@ def unfailing_stderr() -> TextIO:
     return io.TextIOWrapper(buffer, encoding=sys.stderr.encoding, errors=sys.stderr.errors, line_buffering=True)
 
 
-def emit(settings: Settings, subject: str, **renderers: Callable[[], Rendered]) -> None:
-    """Write a result to each `--output-file`, and to stdout in the format of `-o`.
+def companion(name: str) -> Any:
+    """Import a module of a companion by its name, such as `html.page`. The core imports none of them itself."""
+    return import_module(f"reconciler.companions.{name}")
 
-    `renderers`: one for each format that the result has. Raises UsageError for another format, in a
-    sentence about `subject`, OutputUnwritten and BrokenPipeError.
+
+def lines(trees: Iterable[Report]) -> "Iterator[Text]":
+    """Lay reports out for the terminal; without a terminal and COLUMNS, no line is broken."""
+    from reconciler.report.terminal import write_lines
+
+    return (line for tree in trees for line in write_lines(tree, width=terminal_width()))
+
+
+def _annotations(trees: Sequence[Report]) -> str:
+    """Write annotations; of reports that have no title for them, the text of an issue."""
+    return "".join(map(write_annotations, trees)) if all(tree.title for tree in trees) else write_pages(trees)
+
+
+_WRITERS: Mapping[str, Callable[[Document, View], Rendered]] = {
+    Format.TEXT: lambda document, view: lines(document.trees(view)),
+    Format.MD: lambda document, view: write_pages(document.trees(view)),
+    Format.HTML: lambda document, view: str(companion("html.page").write_html(document, view)),
+    Format.GITHUB: lambda document, view: _annotations(document.trees(view)),
+}
+"""Format → how the reports of a document are laid out."""
+
+
+def emit(settings: Settings, document: Document) -> None:
+    """Write a document to each `--output-file`, and to stdout in the format of `-o`.
+
+    Raises UsageError for a format that the document does not have, OutputUnwritten and BrokenPipeError.
     """
-    check_formats(settings, subject, renderers)
-    write_files(settings, renderers)
-    for text in texts(renderers[settings.output](), color=use_color(settings, sys.stdout)):
+    check_formats(settings, document.kind)
+    write_files(settings, document)
+    for text in texts(_render(settings, document, settings.output), color=use_color(settings, sys.stdout)):
         write(text)
 
 
-def check_formats(settings: Settings, subject: str, formats: Collection[str]) -> None:
-    """Raise UsageError for a format that a result does not have, in a sentence about `subject`.
+def _render(settings: Settings, document: Document, output: Format) -> Rendered:
+    if output in document.writers:
+        return document.writers[output]()
+    links = NO_PAGES
+    if settings.docs_url:
+        from reconciler.cli.codes import pages  # the operations, for the limits
 
-    A command with few formats calls it before it connects: a scan may take minutes.
-    """
+        links = pages(settings.docs_url)
+    return _WRITERS[output](document, View(output == Format.TEXT, links))
+
+
+def check_formats(settings: Settings, kind: Kind) -> None:
+    """Raise UsageError for a format that documents of a kind do not have."""
     for output in (*(file.output for file in settings.output_file or ()), settings.output):
-        if output not in formats:
-            raise UsageError(f"-o {output}: {subject} has the formats {', '.join(formats)}")
+        if output not in kind.formats:
+            raise UsageError(f"-o {output}: {kind.name} has the formats {', '.join(kind.formats)}")
 
 
-def write_files(settings: Settings, renderers: Mapping[str, Callable[[], Rendered]]) -> None:
-    """Write a result to each `--output-file` whose format it has. Raises OutputUnwritten."""
+def write_files(settings: Settings, document: Document) -> None:
+    """Write a document to each `--output-file` whose format it has. Raises OutputUnwritten."""
     for output, path in settings.output_file or ():
-        if output in renderers:
+        if output in document.kind.formats:
             with write_errors(f"--output-file {path}"):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with path.open("w", encoding="utf-8") as stream:
-                    stream.writelines(texts(renderers[output](), color=False))
+                    stream.writelines(texts(_render(settings, document, output), color=False))
 
 
 def texts(rendered: Rendered, *, color: bool) -> Iterator[str]:
@@ -182,15 +218,13 @@ def discard_stdout() -> None:
         os.close(null)
 
 
-def prepare(settings: Settings, *files: Path | None) -> None:
+def prepare(settings: Settings, kind: Kind, *files: Path | None) -> None:
     """Check formats, output files and `files` before a command does anything. Raises UsageError.
 
     It creates no folder: a command that fails later would leave it empty.
     """
-    outputs = settings.output_file or ()
-    if Format.SARIF in (settings.output, *(file.output for file in outputs)):
-        raise UsageError("-o sarif: only validate has this format; results have text, md, html, json, github")
-    for path in filter(None, (*(file.path for file in outputs), *files)):
+    check_formats(settings, kind)
+    for path in filter(None, (*(file.path for file in settings.output_file or ()), *files)):
         try:
             present = next(place for place in (path, *path.parents) if place.exists())
             if present != path and not present.is_dir():

@@ -22,7 +22,7 @@ from reconciler.apply.results import may_have_written
 from reconciler.cli import common, console, loading
 from reconciler.cli.apply import show_applied
 from reconciler.cli.loading import Paths
-from reconciler.cli.plan import parse_duration, show_plan
+from reconciler.cli.plan import parse_duration
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.cli.signals import SignalState, handle_signals
 from reconciler.clock import wall_clock_ms
@@ -43,6 +43,8 @@ from reconciler.model.outcome import Status
 from reconciler.model.plan import Blocked, Plan, Waiting
 from reconciler.pipeline import ApplyResult
 from reconciler.policies.cluster import Cluster
+from reconciler.report.document import PLAN
+from reconciler.report.plan import plan_document
 from reconciler.text import formatting
 
 PAUSED = "RECONCILER_PAUSED"
@@ -95,7 +97,7 @@ def _converge(
     ]
     if len(clusters) > 1 and settings.output_file:
         raise UsageError("--output-file needs one cluster: select it with --cluster NAME")
-    console.prepare(settings)
+    console.prepare(settings, PLAN)
     for cluster in clusters:
         common.note_missing_continuous(cluster.known, settings)
     codes: set[int] = set()
@@ -207,7 +209,7 @@ class _Cluster:
                 codes.add(ExitCode.ERROR)
             is_quiet = self.settings.quiet or self.last_purges is not None
             if plan.actions or plan.refused or has_unknown_facts or not is_quiet:
-                show_plan(plan, self.settings)
+                console.emit(self.settings, plan_document(plan))
 
         with common.open_run(self.settings, manifests, signals, self.last_purges) as run:
             applied = pipeline.converge(run, on_plan=on_plan, confirm=confirm)

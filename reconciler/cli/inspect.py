@@ -15,22 +15,20 @@ from rich.text import Text
 from reconciler import __version__, pipeline
 from reconciler.cli import common, console, loading
 from reconciler.cli.loading import Paths
-from reconciler.cli.settings import Format, Settings, accepts_settings
+from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.clock import wall_clock_ms
 from reconciler.doctor import ClusterCheck, check_cluster, doctor_report
 from reconciler.errors import ExitCode, ReconcilerError, ScanFailed, UsageError, WrongCluster
-from reconciler.journal.entry import dump
 from reconciler.kafka.permissions import Role
 from reconciler.model.snapshot import Unknown
 from reconciler.plan import drift as drift_reports
 from reconciler.plan.drift import DriftReport
-from reconciler.report.results import journal_report
+from reconciler.report.document import DOCTOR, DRIFT, JOURNAL, Document
+from reconciler.report.drift import drift_document
+from reconciler.report.results import journal_document
 from reconciler.scan.java import MINIMUM, find_java, major_version
 from reconciler.text.escape import display_name
 from reconciler.text.validation import error_reason
-
-_FORMATS = (Format.TEXT, Format.JSON)
-"""Of `doctor` and `journal`; checked before they connect."""
 
 
 @accepts_settings
@@ -64,14 +62,14 @@ def doctor(
     what the token may not see is no reason to fail, except with --environment.
     """
     if github is not None:
-        return int(common.companion("github.check").check_github(settings, paths, github, environment))
+        return int(console.companion("github.check").check_github(settings, paths, github, environment))
     if environment is not None:
         raise UsageError("--environment NAME is an environment on GitHub: add --github OWNER/NAME")
     checks = []
     errors: dict[str, str] = {}
     codes: set[int] = set()
     clusters = loading.load_clusters(paths, settings)
-    console.check_formats(settings, "doctor", _FORMATS)
+    console.prepare(settings, DOCTOR)
     for manifests in clusters:
         try:
             with common.open_run(settings, manifests) as run:
@@ -88,9 +86,10 @@ def doctor(
         yield f"{_versions()}\n"
         for check in checks:
             yield "\n"
-            yield from common.lines(doctor_report(check, purpose))
+            yield from console.lines([doctor_report(check, purpose)])
 
-    console.emit(settings, "doctor", text=text, json=lambda: _json(checks, errors, principal))
+    writers = {"text": text, "json": lambda: _json(checks, errors, principal)}
+    console.emit(settings, Document(kind=DOCTOR, writers=writers))
     if not show_acls and not all(check.passes(purpose) for check in checks):
         codes.add(ExitCode.ERROR)
     return common.worst_exit_code(codes)
@@ -100,7 +99,7 @@ def _versions() -> str:
     try:
         spark = f"PySpark {metadata.version('pyspark')}"
     except metadata.PackageNotFoundError:
-        spark = "no PySpark (scans need the extra `scan`)"
+        spark = "no PySpark (--engine inline needs none)"
     return f"reconciler {__version__}, Python {platform.python_version()}, {spark}, {describe_java()}"
 
 
@@ -154,7 +153,7 @@ def drift(
     Exit 0 in sync, 1 if too many facts are unknown, 4 if the brokers belong to another cluster.
     With -q, nothing is printed for a cluster in sync.
     """
-    console.prepare(settings, metrics)
+    console.prepare(settings, DRIFT, metrics)
     previous_reports = _read(previous)
     reports: list[DriftReport] = []
     wrong_cluster = False
@@ -174,7 +173,7 @@ def drift(
             )
             # The wrong cluster stays wrong until the manifest changes, and its facts mean nothing.
             wrong_cluster = wrong_cluster or isinstance(error, WrongCluster)
-    common.show_drift(settings, reports, paths=[str(path) for path in paths or ()])
+    console.emit(settings, drift_document(reports, paths=paths or (), quiet=settings.quiet))
     if metrics:
         with console.write_errors(f"--metrics {metrics}"):
             metrics.parent.mkdir(parents=True, exist_ok=True)
@@ -205,15 +204,10 @@ def journal(
 ) -> None:
     """Print the intents and outcomes of all runs, oldest first."""
     manifests = loading.load_cluster(paths, settings)
-    console.check_formats(settings, "the journal", _FORMATS)
+    console.prepare(settings, JOURNAL)
     with common.open_run(settings, manifests) as run:
         entries = list(pipeline.journal_entries(run, address=address))
     if not entries and not settings.quiet:
         subject = f" about {display_name(address)}" if address else ""
         console.print_stderr(f"the journal of {run.manifests.cluster.address} has no entry{subject}")
-    console.emit(
-        settings,
-        "the journal",
-        text=lambda: common.lines(journal_report(entries)),
-        json=lambda: (f"{dump(entry)}\n" for entry in entries),
-    )
+    console.emit(settings, journal_document(entries))

@@ -1,22 +1,21 @@
 """Arguments that name manifests, and their loading. Imports neither the Kafka client nor the scan."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from reconciler.cli import console
-from reconciler.cli.settings import Format, Settings
+from reconciler.cli.settings import Settings
 from reconciler.clock import wall_clock_ms
-from reconciler.codec import HEAD_CHARS, document_kind, wrong_document
+from reconciler.codec import read_kind, wrong_document
 from reconciler.errors import ManifestsInvalid, UsageError
 from reconciler.manifest import files
 from reconciler.manifest.files import ClusterManifests, ManifestSet
-from reconciler.report.diagnostics import DIAGNOSTICS_WRITERS
+from reconciler.report.diagnostics import diagnostics_document, write_diagnostics
+from reconciler.report.document import Format
 
 
 def parse_path(word: str) -> Path:
@@ -45,26 +44,18 @@ def load(paths: Sequence[Path] | None, settings: Settings) -> ManifestSet:
     console.start_logging(settings)
     paths = paths or [files.DEFAULT_FOLDER]
     for path in paths:
-        _refuse_document(path)
+        if kind := read_kind(path):  # each line of a document would be an error of a manifest
+            raise UsageError(wrong_document(path, kind, "a manifest"))
     try:
         return files.load(paths, now_ms=wall_clock_ms(), cluster=settings.cluster)
     except ManifestsInvalid as error:
-        writers = {form: partial(write, error.diagnostics) for form, write in DIAGNOSTICS_WRITERS.items()}
-        console.write_files(settings, writers)
-        if settings.output is Format.TEXT or settings.output not in writers:
-            console.print_stderr(writers["text"]().rstrip("\n"))
+        document = diagnostics_document(error.diagnostics)
+        console.write_files(settings, document)
+        if settings.output is Format.TEXT or settings.output not in document.writers:
+            console.print_stderr(write_diagnostics(error.diagnostics).rstrip("\n"))
         else:
-            console.write(writers[settings.output]())
+            console.write(str(document.writers[settings.output]()))
         raise
-
-
-def _refuse_document(path: Path) -> None:
-    """Raise UsageError for a document of this program: each of its lines would be an error of a manifest."""
-    with suppress(OSError):  # the loader reports it
-        with path.open(encoding="utf-8", errors="replace") as stream:
-            kind = document_kind(stream.read(HEAD_CHARS))
-        if kind:
-            raise UsageError(wrong_document(path, kind, "a manifest"))
 
 
 def load_clusters(paths: Sequence[Path] | None, settings: Settings) -> list[ClusterManifests]:

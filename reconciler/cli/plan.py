@@ -11,11 +11,11 @@ import typer
 from reconciler import pipeline
 from reconciler.apply import results as results_file
 from reconciler.cli import common, console, loading
-from reconciler.cli.codes import ALL_CODES, find_code, pages
+from reconciler.cli.codes import ALL_CODES, find_code, page
 from reconciler.cli.loading import Paths, PlanAndPaths
-from reconciler.cli.settings import Format, Settings, accepts_settings, parse_names
+from reconciler.cli.settings import Settings, accepts_settings, parse_names
 from reconciler.clock import wall_clock_ms
-from reconciler.codec import HEAD_CHARS, document, document_kind
+from reconciler.codec import document, read_kind
 from reconciler.errors import ExitCode, PlanUnusable, ReconcilerError, Refused, UsageError
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.names import format_subject
@@ -25,9 +25,11 @@ from reconciler.plan import limits, plan_file
 from reconciler.plan.diff import compare
 from reconciler.plan.targets import find_candidates, find_subjects
 from reconciler.policies.fields import duration_ms
-from reconciler.report.annotations import write_annotations
-from reconciler.report.diff import diff_json, diff_report
-from reconciler.report.plan import explain_report, plan_report
+from reconciler.report.diff import diff_document
+from reconciler.report.document import EXPLANATION, PLAN, Document, Rendered
+from reconciler.report.drift import drift_document
+from reconciler.report.plan import explain_report, plan_document
+from reconciler.report.results import results_document
 from reconciler.text.escape import display_name
 from reconciler.text.formatting import count, format_duration, format_time, until
 from reconciler.text.suggest import did_you_mean
@@ -39,47 +41,24 @@ FINDINGS = ("blocked", "unknown", "unmatched")
 Full = Annotated[bool, typer.Option("--full", help="List every partition, and skipped subjects.")]
 
 
-def show_plan(
-    plan: Plan,
-    settings: Settings,
-    *,
-    full: bool = False,
-    saved_to: Path | None = None,
-    with_next_step: bool = False,
-    paths: Paths = None,
-) -> None:
-    """Write the plan in the selected formats, and for a terminal the next command."""
-    links = pages(settings.docs_url)
-
-    def text() -> console.Rendered:
-        tree = plan_report(
-            plan,
-            full=full,
-            saved_to=str(saved_to) if saved_to else None,
-            with_next_step=with_next_step,
-            paths=[str(path) for path in paths or ()],
-        )
-        return common.lines(tree, full=full)
-
-    common.show(
-        settings,
-        "a plan",
-        lambda: [plan_report(plan, full=full, pages=links)],
-        figures=lambda: [common.companion("html.plan").plan_figures(plan, pages=links)],
-        text=text,
-        json=lambda: plan_file.lines(plan),
-        github=lambda: write_annotations(plan_report(plan)),
-    )
-
-
 def exit_code(plan: Plan, *, detailed: bool, fail_on: Collection[str] = ()) -> ExitCode:
-    """Return 3 if a limit or a finding of `fail_on` refuses, 2 for actions if `detailed`, else 0."""
+    """Return 3 if a limit or a finding of `fail_on` refuses, 2 for actions if `detailed`, else 0.
+
+    1: no subject could be read, so the plan says nothing about the cluster.
+    """
     refused = [verdict.message for verdict in plan.refused]
     findings = {name: text for name, text in describe_findings(plan).items() if name in fail_on and text}
     for message in (*refused, *(f"--fail-on {name}: {text}" for name, text in findings.items())):
         console.print_error(message)
     if refused or findings:
         return ExitCode.REFUSED
+    unread = [decision for decision in plan.decisions if isinstance(decision, Blocked) and decision.unread]
+    if unread and len(unread) == len(plan.decisions):
+        first = f"{format_subject(unread[0].address)}: {unread[0].reason}"
+        console.print_error(
+            f"none of {count(len(unread), 'subject')} could be read, the first: {first}; `reconciler doctor` says more"
+        )
+        return ExitCode.ERROR
     return ExitCode.ACTIONS if detailed and plan.actions else ExitCode.DONE
 
 
@@ -145,7 +124,7 @@ def plan(
     trusted = loading.load_trusted(connect_as, settings) if connect_as else None
     if len(clusters) > 1 and (out or reviewed or settings.output_file):
         raise UsageError("--out, --within and --output-file need one cluster: select it with --cluster NAME")
-    console.prepare(settings, out)
+    console.prepare(settings, PLAN, out)
     codes: set[int] = set()
     target_errors: list[UsageError] = []
     for manifests in clusters:
@@ -165,7 +144,7 @@ def plan(
                 continue
             if out:
                 plan_file.write(planned, out)
-            show_plan(planned, settings, full=full, saved_to=out, with_next_step=True, paths=paths)
+            console.emit(settings, plan_document(planned, full=full, saved_to=out, with_next_step=True, paths=paths))
             codes.add(exit_code(planned, detailed=detailed_exitcode, fail_on=findings))
     if target_errors and len(target_errors) == len(clusters):
         raise target_errors[-1]
@@ -206,7 +185,7 @@ def plan_diff(
 ) -> None:
     """Show what changed between two saved plans."""
     comparison = compare(plan_file.open_plan(old, proven=False), plan_file.open_plan(new, proven=False))
-    common.show(settings, "a comparison", lambda: [diff_report(comparison)], json=lambda: diff_json(comparison))
+    console.emit(settings, diff_document(comparison))
 
 
 @accepts_settings
@@ -220,14 +199,13 @@ def show(
 
     It also prints the file of `apply --results`, and the JSON of `drift`.
     """
-    match _read_kind(saved):
-        case "Results":
-            return _show_saved_results(saved, settings)
-        case "DriftReport":
-            return _show_drift_report(saved, settings)
+    kind = read_kind(saved)
+    if kind in ("Results", "DriftReport"):
+        console.emit(settings, _read_document(saved, kind, settings))
+        return ExitCode.DONE
     planned = plan_file.read(saved)
     has_expired = planned.has_expired(now_ms := wall_clock_ms())
-    show_plan(planned, settings, full=full, saved_to=saved, with_next_step=not has_expired)
+    console.emit(settings, plan_document(planned, full=full, saved_to=saved, with_next_step=not has_expired))
     if has_expired:
         console.print_stderr(
             f"warning: this plan expired at {format_time(planned.expires_at_ms)}, "
@@ -236,36 +214,18 @@ def show(
     return exit_code(planned, detailed=detailed_exitcode)
 
 
-def _show_saved_results(saved: Path, settings: Settings) -> ExitCode:
-    """Write a results file in the selected formats. Raises PlanUnusable."""
+def _read_document(saved: Path, kind: str, settings: Settings) -> Document:
+    """Read a results file or a report of drift. Raises PlanUnusable for results, ReconcilerError for drift."""
     try:
         text = saved.read_text(encoding="utf-8")
+        if kind == "DriftReport":
+            return drift_document(drift_reports.parse(text), quiet=settings.quiet)
         header, rows = results_file.parse(text)
+        return results_document(header, rows, lambda: document(json.loads(text)))
     except (OSError, ValueError) as error:
+        if kind == "DriftReport":
+            raise ReconcilerError(f"the drift report {saved} is not usable: {error}") from error
         raise PlanUnusable(f"the results {saved} are not usable: {error}") from error
-    common.show_results(settings, header, rows, json=lambda: document(json.loads(text)))
-    return ExitCode.DONE
-
-
-def _read_kind(saved: Path) -> str:
-    """Return the kind of a document; empty: another file, or a pipe, which can be read only once."""
-    if not saved.is_file():
-        return ""
-    try:
-        with saved.open(encoding="utf-8", errors="replace") as stream:
-            return document_kind(stream.read(HEAD_CHARS))
-    except OSError:
-        return ""
-
-
-def _show_drift_report(saved: Path, settings: Settings) -> ExitCode:
-    """Write a saved report of drift in the selected formats. Raises ReconcilerError."""
-    try:
-        reports = drift_reports.parse(saved.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ReconcilerError(f"the drift report {saved} is not usable: {error}") from error
-    common.show_drift(settings, reports)
-    return ExitCode.DONE
 
 
 @accepts_settings
@@ -288,8 +248,8 @@ def explain(
     documentation.
     """
     if entry := find_code(subject):
-        text: console.Rendered = (
-            f"{entry.code}: {entry.title}\n\n{entry.explanation}\n\nPage: {entry.page(settings.docs_url)}\n"
+        text: Rendered = (
+            f"{entry.code}: {entry.title}\n\n{entry.explanation}\n\nPage: {page(entry.code, settings.docs_url)}\n"
         )
     elif re.fullmatch("[A-Za-z]?[0-9]+|exit-[0-9]+", subject):
         raise UsageError(
@@ -298,14 +258,14 @@ def explain(
         )
     else:
         text = _explain_decision(subject, words, settings)
-    console.emit(settings, "an explanation", text=lambda: text, md=lambda: text)
+    console.emit(settings, Document(kind=EXPLANATION, writers=dict.fromkeys(EXPLANATION.formats, lambda: text)))
 
 
-def _explain_decision(subject: str, words: PlanAndPaths, settings: Settings) -> console.Rendered:
+def _explain_decision(subject: str, words: PlanAndPaths, settings: Settings) -> Rendered:
     plan, paths = common.split_plan_and_paths(words)
     if plan is None:
         manifests = loading.load_cluster(paths, settings)
-        console.check_formats(settings, "an explanation", (Format.TEXT, Format.MD))
+        console.prepare(settings, EXPLANATION)
     try:
         if plan is None:
             candidates = find_candidates(subject, manifests.policies)
@@ -316,5 +276,5 @@ def _explain_decision(subject: str, words: PlanAndPaths, settings: Settings) -> 
         if (code := did_you_mean(subject, ALL_CODES)) is None:
             raise
         raise UsageError(f"{error}, or the code {code}") from None
-    texts = [list(common.lines(explain_report(plan, address))) for address in addresses]
+    texts = [list(console.lines([explain_report(plan, address)])) for address in addresses]
     return [line for number, text in enumerate(texts) for line in (["\n"] if number else []) + text]

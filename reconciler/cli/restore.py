@@ -11,14 +11,12 @@ from reconciler.apply import restore
 from reconciler.apply.results import exit_code, may_have_written
 from reconciler.cli import common, console, loading
 from reconciler.cli.loading import Paths, parse_path
-from reconciler.cli.settings import Format, Settings, accepts_settings
+from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.cli.signals import handle_signals
 from reconciler.errors import ExitCode, PlanUnusable, Refused, UsageError
+from reconciler.report.document import RESTORE, Document
 from reconciler.report.restore import restore_plan_report, restore_report
 from reconciler.text.escape import quoted
-
-_FORMATS = (Format.TEXT, Format.MD, Format.HTML)
-"""Checked before anything is read."""
 
 
 @accepts_settings
@@ -44,8 +42,7 @@ def restore_group(
     Only offsets whose topic still has the same id and whose log still holds them are written, and
     never over a group that exists. Records that apply has deleted cannot be restored.
     """
-    console.check_formats(settings, "restore-group", _FORMATS)
-    console.prepare(settings)
+    console.prepare(settings, RESTORE)
     if confirm is not None and confirm != group:
         raise UsageError(f"--confirm {quoted(confirm)} is not the group {quoted(group)}: nothing was done")
     if not dry_run and confirm is None and (settings.no_input or not sys.stdin.isatty()):
@@ -58,7 +55,7 @@ def restore_group(
     cluster = manifests.cluster.metadata.name
     with common.open_run(settings, manifests) as run:
         planned = pipeline.plan_restore(run, removal)
-    common.show(settings, "restore-group", lambda: [restore_plan_report(planned, cluster)])
+    console.emit(settings, Document(kind=RESTORE, trees=lambda _view: [restore_plan_report(planned, cluster)]))
     if not planned.writable:
         return exit_code(planned.unwritten.values())
     if dry_run:
@@ -70,7 +67,8 @@ def restore_group(
             outcomes = pipeline.restore_group(run, planned)
         unwritten: set[int] = set()
         with console.report_write_errors(unwritten):
-            common.show(settings, "restore-group", lambda: [restore_report(removal, outcomes, cluster)])
+            tree = restore_report(removal, outcomes, cluster)
+            console.emit(settings, Document(kind=RESTORE, trees=lambda _view: [tree]))
         if signals() and not any(map(may_have_written, outcomes.values())):
             return ExitCode.INTERRUPTED
     return exit_code(outcomes.values()) or max(unwritten, default=ExitCode.DONE)

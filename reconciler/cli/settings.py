@@ -4,28 +4,17 @@ import inspect
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
 from reconciler.errors import UsageError
+from reconciler.report.document import Format
 from reconciler.text.escape import display_name
-from reconciler.text.suggest import did_you_mean
+from reconciler.text.suggest import suggestion
 
 COMMON_PANEL = "Options of every command"
-
-
-class Format(StrEnum):
-    """Output formats; a command may not have all of them."""
-
-    TEXT = "text"
-    MD = "md"
-    HTML = "html"
-    JSON = "json"
-    GITHUB = "github"
-    SARIF = "sarif"
 
 
 class KeyValue(NamedTuple):
@@ -55,10 +44,9 @@ def parse_names(option: str, text: str, known: Collection[str]) -> list[str]:
     names = [name.strip() for name in text.split(",")]
     for name in names:
         if name not in known:
-            closest = did_you_mean(name, known)
-            hint = f"did you mean {closest}? " if closest else ""
             shown = display_name(name) if name else "an empty name"
-            raise UsageError(f"{option}: {shown} is unknown; {hint}known: {', '.join(known)}, separated by commas")
+            hint = f"{suggestion(name, known)} known: {', '.join(known)}, separated by commas"
+            raise UsageError(f"{option}: {shown} is unknown; {hint.lstrip()}")
     return list(dict.fromkeys(names))
 
 

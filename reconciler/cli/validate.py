@@ -1,7 +1,6 @@
 """`reconciler validate` and `clusters`: they read manifests, and nothing else."""
 
 import json
-from functools import partial
 from typing import Annotated
 
 import typer
@@ -10,7 +9,8 @@ from reconciler.cli import console, loading
 from reconciler.cli.loading import Paths
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.model.action import Mode
-from reconciler.report.diagnostics import DIAGNOSTICS_WRITERS
+from reconciler.report.diagnostics import diagnostics_document
+from reconciler.report.document import CLUSTERS, Document
 from reconciler.text.formatting import count
 
 
@@ -21,8 +21,7 @@ def validate(settings: Settings, paths: Paths = None) -> None:
     names = ", ".join(cluster.metadata.name for cluster in manifests.clusters) or "no cluster"
     policies = count(len(manifests.policies), "policy", "policies")
     summary = f"valid: {policies} for {names} in {count(len(manifests.files), 'file')}\n"
-    writers = {form: partial(write, manifests.warnings) for form, write in DIAGNOSTICS_WRITERS.items()}
-    console.emit(settings, "a validation", **writers | {"text": lambda: writers["text"]() + summary})
+    console.emit(settings, diagnostics_document(manifests.warnings, summary=summary))
 
 
 @accepts_settings
@@ -40,9 +39,5 @@ def clusters(
         for part in loading.load_clusters(paths, settings)
         if mode in (None, *(policy.mode for policy in part.policies))
     ]
-    console.emit(
-        settings,
-        "the list of clusters",
-        text=lambda: "".join(f"{name}\n" for name in names),
-        json=lambda: json.dumps(names) + "\n",
-    )
+    writers = {"text": lambda: "".join(f"{name}\n" for name in names), "json": lambda: json.dumps(names) + "\n"}
+    console.emit(settings, Document(kind=CLUSTERS, writers=writers))

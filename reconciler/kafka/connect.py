@@ -9,9 +9,10 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import wait
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, as_completed, wait
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,8 +20,20 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka.futures import Deadline, deliver_events, failure_of, raw_text_of, reason_of, submit, text_of
+from reconciler.kafka.futures import (
+    Deadline,
+    batched,
+    deliver_events,
+    failure_of,
+    one_line,
+    raw_text_of,
+    reason_of,
+    submit,
+    text_of,
+)
+from reconciler.kafka.tokens import token_source
 from reconciler.references import REFERENCE, value_of
+from reconciler.text.formatting import first_few
 from reconciler.text.redact import add_references, redact
 
 _LOG = logging.getLogger("reconciler.kafka.client")
@@ -34,13 +47,46 @@ _GRACE_S = 3.0
 _METADATA_MAX_S = 3.0
 _INTERNAL_TOPIC = "__consumer_offsets"
 """For a metadata request: all topics would take seconds on a large cluster."""
-_HANDSHAKES = {
-    KafkaError._AUTHENTICATION: ("authentication failed", "sasl.mechanism, sasl.username and sasl.password"),
-    KafkaError._SSL: ("TLS handshake failed", "security.protocol and ssl.ca.location"),
-}
-"""Errors that no waiting mends: their kind, and what to check."""
-_KINDS = {"refused": "connection refused", "resolve": "name not found", "timed out": "timed out"}
-"""Kinds of the other errors, by a word of their text."""
+_FAILED = re.compile(r"FAIL .*?\]: (?:\w+://)?(\S+)/bootstrap: (.*?)(?:\(after \d+ms in state (\w+).*)?", re.DOTALL)
+"""A log line of librdkafka about a bootstrap server: the server, what failed, the state of the connection.
+
+The state is the end of the line, which is cut off after a long text of the broker.
+"""
+_NOT_OPENED = ("connection refused", "name not found")
+_LISTENER = "check security.protocol in the Cluster's spec.client, and the ports in bootstrapServers"
+_FINAL = (
+    (
+        "Connection refused",
+        _NOT_OPENED[0],
+        "check the ports in the Cluster's bootstrapServers, and that the brokers run",
+    ),
+    (
+        "Failed to resolve(?!.*Temporary)",
+        _NOT_OPENED[1],
+        "check the names in the Cluster's bootstrapServers, and the DNS of this machine",
+    ),
+    ("SSL_HANDSHAKE: .*closed by peer", "the listener has no TLS", _LISTENER),
+    (
+        "SSL_HANDSHAKE: |SSL routines",
+        "TLS handshake failed",
+        "check security.protocol and ssl.ca.location in the Cluster's spec.client",
+    ),
+    ("AUTH_.* mechanisms:$", "the listener has no SASL", _LISTENER),
+    (
+        "OAUTHBEARER .*(AUTH_|SASL authentication error)",
+        "the brokers refused the token",
+        "compare its issuer, audience and scope with what the brokers accept",
+    ),
+    (
+        "AUTH_|SASL authentication error",
+        "authentication failed",
+        "check sasl.mechanism, sasl.username and sasl.password in the Cluster's spec.client",
+    ),
+    ("^(SASL_)?PLAINTEXT .*APIVERSION_QUERY: .*closed by peer", "closed, as a listener with TLS does", _LISTENER),
+    ("^(PLAINTEXT|SSL) .*UP: .*closed by peer", "closed, as a listener with SASL does", _LISTENER),
+)
+"""Failures that no waiting mends: a pattern of protocol, mechanism, state and text; the kind; what to do."""
+_AT_ONCE = 16
 _EXPIRED = "the certificate of {} has expired or is not valid yet", "renew it, or set this machine's clock"
 _OTHER_NAME = (
     "the certificate of {} is for another name ({})",
@@ -60,7 +106,7 @@ class Connection:
 
     `properties`: librdkafka's names and values. `references`: values of secrets, and the references
     that the manifest writes for them. `unresolved`: properties that hold secrets, with references in
-    their place. repr hides all values.
+    their place. repr hides all values. `tokens`: a source of `tokens.token_source`, or empty.
     """
 
     bootstrap_servers: tuple[str, ...] = field(repr=False)
@@ -68,6 +114,7 @@ class Connection:
     timeout_s: float = 30.0
     references: Mapping[str, str] = field(default_factory=dict, repr=False)
     unresolved: Mapping[str, str] = field(default_factory=dict, repr=False)
+    tokens: str = ""
 
     def for_tasks(self, *, with_secrets: bool) -> "Connection":
         """Return the connection that tasks get: with its secrets, or with references for `resolve_here`."""
@@ -97,11 +144,17 @@ class Connection:
         return ", ".join(map(redact, self.bootstrap_servers))
 
 
-def create(client_class: Callable[..., Client], connection: Connection, settings: Settings | None = None) -> Client:
+def create(
+    client_class: Callable[..., Client],
+    connection: Connection,
+    settings: Settings | None = None,
+    *,
+    logger: "DebugLogger | None" = None,
+) -> Client:
     """Open a client. `settings` win over the connection's properties.
 
-    Raises ClusterUnreachable where a property is refused, or no thread can be started. Futures of an admin client finish without
-    `poll`; the library's log and errors need it. A producer asks brokers to create a missing topic,
+    Raises ClusterUnreachable where a property is refused, no token comes, or no thread can be started.
+    Futures of an admin client finish without `poll`; the library's log and errors need it. A producer asks brokers to create a missing topic,
     whatever the configuration: check that the topic exists before writing.
     """
     add_references(connection.references)
@@ -120,14 +173,21 @@ def create(client_class: Callable[..., Client], connection: Connection, settings
         **({} if client_class is Producer else {"allow.auto.create.topics": False}),
         **(settings or {}),
     }
+    if connection.tokens:
+        configuration["oauth_cb"] = token_source(connection.tokens, connection.bootstrap_servers)
     # Not on the main thread, where Python delivers signals: the library turns a Ctrl-C that arrives
     # while it reads its properties into a TypeError about a valid property.
     try:
-        return submit(lambda: client_class(configuration, logger=DebugLogger())).result()
-    except (KafkaException, ValueError, TypeError) as error:
-        raise ClusterUnreachable(
-            f"no client for {connection.servers}: {reason_of(error)}; correct the Cluster's spec.client"
-        ) from None
+        return submit(lambda: client_class(configuration, logger=logger or DebugLogger())).result()
+    # For `aws_iam` it also imports a package of its own.
+    except (KafkaException, ValueError, TypeError, ImportError, RuntimeError) as error:
+        reason, next_step = reason_of(error), "correct the Cluster's spec.client"
+        if "SASL mechanism GSSAPI" in reason:
+            next_step = (
+                "set another sasl.mechanism, or build confluent-kafka here with a librdkafka that has Kerberos: its wheel "
+                "has none"
+            )
+        raise ClusterUnreachable(f"no client for {connection.servers}: {reason}; {next_step}") from None
 
 
 def _log_error(error: KafkaError) -> None:
@@ -154,27 +214,66 @@ def cluster_id(connection: Connection) -> str:
     return open_client(connection)[1]
 
 
-def open_client(connection: Connection) -> tuple[AdminClient, str]:
+def open_client(connection: Connection, *, patience_s: float = _GRACE_S) -> tuple[AdminClient, str]:
     """A client for reads that a broker has answered, and the cluster's id.
 
-    Raises ClusterUnreachable within `timeout_s`, and within three seconds of a failed handshake.
+    Raises ClusterUnreachable within `timeout_s`, and after `patience_s` in which every bootstrap server
+    failed as no waiting mends; also where no broker accepts connections at the address that it advertises.
     """
-    started = time.monotonic()
-    errors = ConnectErrors(Deadline.after(connection.timeout_s))
-    client = create(AdminClient, connection, {**read_timeouts(connection), "error_cb": errors.add})
-    # Not describe_cluster: that waits for the controller, and brokers may name a frozen one.
-    answer = submit(lambda: client.cluster_id(timeout=connection.timeout_s))
-    while not answer.done() and not errors.deadline.passed:
+    started, deadline, give_up = time.monotonic(), Deadline.after(connection.timeout_s), Deadline.after(patience_s)
+    attempt = ConnectAttempt(connection)
+    settings = {**read_timeouts(connection), "error_cb": attempt.add_error, "log.connection.close": True}
+    client = create(AdminClient, connection, settings, logger=attempt)
+    answer: Future[Any] | None = None
+    while not deadline.passed:
+        if answer is None or answer.done():
+            # Not describe_cluster: that waits for the controller, and brokers may name a frozen one. It also
+            # makes the library try the next server after 50 ms; for the cluster's id alone it waits for 1 s.
+            limit_s = max(_SLICE_S, min(connection.timeout_s / 3, deadline.remaining_s))
+            answer = submit(partial(client.list_topics, _INTERNAL_TOPIC, timeout=limit_s))
         # The answer ends the wait; only `poll` delivers errors meanwhile.
-        wait([answer], timeout=min(_SLICE_S, errors.deadline.remaining_s))
+        wait([answer], timeout=min(_SLICE_S, deadline.remaining_s))
         deliver_events(client)
-    deliver_events(client)
-    if failure_of(answer) is None and answer.result():
-        return client, str(answer.result())
+        if failure_of(answer) is None and answer.result().cluster_id:
+            _check_advertised(connection, answer.result())
+            return client, str(answer.result().cluster_id)
+        if answer.done():
+            time.sleep(_SLICE_S)
+        if give_up.passed and not attempt.may_succeed():
+            break
+        if give_up.passed or not attempt.is_final:
+            give_up = Deadline.after(patience_s)
     waited_s = time.monotonic() - started
-    diagnosis = _diagnose_certificate(connection) if errors.certificate else None
-    reason, next_step = diagnosis or (errors.reason, errors.next_step)
+    reason, next_step = (attempt.certificate and _diagnose_certificate(connection)) or attempt.explain()
     raise ClusterUnreachable(f"no broker of {connection.servers} answered in {waited_s:.0f} s: {reason}; {next_step}")
+
+
+def _check_advertised(connection: Connection, metadata: Any) -> None:
+    """Raise ClusterUnreachable if no broker accepts connections at the address that it advertises.
+
+    A server that answers at such an address is proof enough, and then nothing is tried.
+    """
+    addresses = sorted(f"{broker.host}:{broker.port}" for broker in metadata.brokers.values())
+    answered = re.sub(r"^\w+://|/[^/]*$", "", metadata.orig_broker_name)
+    if addresses and answered not in addresses and not accepts(addresses, connection.timeout_s / 3):
+        raise ClusterUnreachable(
+            f"{connection.servers} answered, but the brokers advertise {redact(first_few(addresses))}, where none of "
+            "them accepts a connection: check advertised.listeners of the brokers, or the network"
+        )
+
+
+def accepts(addresses: Sequence[str], patience_s: float) -> bool:
+    """Return whether a TCP connection to any of these opens. A name stands for all its addresses."""
+
+    def connect(address: str) -> None:
+        host, _, port = address.rpartition(":")
+        socket.create_connection((host.strip("[]"), int(port)), timeout=patience_s).close()
+
+    return any(
+        future.exception() is None
+        for part in batched(addresses, _AT_ONCE)
+        for future in as_completed([submit(partial(connect, address)) for address in part])
+    )
 
 
 def request_metadata(client: AdminClient, connection: Connection, *, deadline: Deadline | None = None) -> None:
@@ -251,28 +350,55 @@ class DebugLogger:
         _LOG.debug("%s", redact(message % details if details else message))
 
 
-class ConnectErrors:
-    """The library's errors during a connection attempt; the last error that explains it wins.
+class ConnectAttempt(DebugLogger):
+    """Why no bootstrap server has answered so far, from the library's log and errors.
 
-    `deadline`: of the attempt. An error that no waiting mends brings it forward.
+    The log, because a connection that the broker closes is no error to the library.
     """
 
-    def __init__(self, deadline: Deadline) -> None:
-        self.deadline = deadline
-        self.reason = "no answer"
-        self.next_step = "check the addresses, and that this machine may reach them"
+    def __init__(self, connection: Connection) -> None:
         self.certificate = False
+        self._connection = connection
+        self._failures: dict[str, tuple[str, str, str | None]] = {}
+        """Server → the kind of its last failure, its text, and what to do; None: a later try may succeed."""
 
-    def add(self, error: KafkaError) -> None:
-        """Add an error. Timeouts and "all brokers down" explain less than earlier errors."""
+    def log(self, _level: int, message: str, *details: object) -> None:
+        """Note why a bootstrap server failed."""
+        super().log(_level, message, *details)
+        if match := _FAILED.fullmatch(message % details if details else message):
+            server, text, state = match[1], match[2].strip(), match[3] or ""
+            properties = self._connection.properties
+            protocol, mechanism = properties.get("security.protocol", "PLAINTEXT"), properties.get("sasl.mechanism", "")
+            subject = f"{protocol.upper()} {mechanism.upper()} {state}: {text}"
+            kind, next_step = next(
+                ((kind, next_step) for pattern, kind, next_step in _FINAL if re.search(pattern, subject)),
+                ("timed out" if "timed out" in text else "connection failed", None),
+            )
+            self._failures[server] = kind, one_line(f"{server}: {text}"), next_step
+            self.certificate = self.certificate or "certificate verify failed" in text
+
+    def add_error(self, error: KafkaError) -> None:
+        """Note that no token came, which the log does not say."""
         _log_error(error)
-        text, code = raw_text_of(error), error.code()
-        kind = next((kind for word, kind in _KINDS.items() if word in text.lower()), "connection failed")
-        if code in _HANDSHAKES:
-            kind, properties = _HANDSHAKES[code]
-            self.deadline = min(self.deadline, Deadline.after(_GRACE_S))
-            self.next_step = f"check {properties} in the Cluster's spec.client"
-        if code == KafkaError._ALL_BROKERS_DOWN or (code == KafkaError._TIMED_OUT and self.reason != "no answer"):
-            return
-        self.reason = f"{kind} ({redact(text)})"
-        self.certificate = self.certificate or "certificate verify failed" in text
+        if error.code() == KafkaError._AUTHENTICATION and "OAUTHBEARER token" in raw_text_of(error):
+            next_step = "check the token endpoint and the credentials for it in the Cluster's spec.client"
+            self._failures = dict.fromkeys(self._connection.bootstrap_servers, ("no token", text_of(error), next_step))
+
+    @property
+    def is_final(self) -> bool:
+        """Whether every bootstrap server failed, the last time as no waiting mends."""
+        return len(self._failures) >= len(set(self._connection.bootstrap_servers)) and all(
+            next_step for _kind, _text, next_step in self._failures.values()
+        )
+
+    def may_succeed(self) -> bool:
+        """Return whether a later try may succeed, as at another address of a server's name."""
+        not_opened = [server for server, (kind, _text, _step) in self._failures.items() if kind in _NOT_OPENED]
+        return not self.is_final or accepts(not_opened, _GRACE_S)
+
+    def explain(self) -> tuple[str, str]:
+        """Return why no server answered, once for each kind of failure, and what to do."""
+        kinds = {kind: (f"{kind} ({text})", step) for kind, text, step in self._failures.values()}
+        reasons = "; ".join(reason for reason, _step in kinds.values()) or "no answer"
+        steps = [step for _reason, step in kinds.values() if step]
+        return reasons, steps[0] if steps else "check the addresses, and that this machine may reach them"

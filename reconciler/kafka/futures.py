@@ -110,7 +110,7 @@ def code_of(error: object) -> int:
 def reason_of(error: BaseException | KafkaError) -> str:
     """One line for a failed call: the words of the broker or the library, without class names."""
     inner = kafka_error(error)
-    return redact(str(error)) or type(error).__name__ if inner is None else f"{text_of(inner)} ({inner.name()})"
+    return one_line(str(error)) or type(error).__name__ if inner is None else f"{text_of(inner)} ({inner.name()})"
 
 
 def cause_of(error: BaseException | KafkaError) -> Cause:
@@ -120,7 +120,12 @@ def cause_of(error: BaseException | KafkaError) -> Cause:
 
 def text_of(error: KafkaError) -> str:
     """The text of the broker or the library, without values of secrets."""
-    return redact(raw_text_of(error))
+    return one_line(raw_text_of(error))
+
+
+def one_line(text: str) -> str:
+    """The text without values of secrets, which it is searched for before, and with single spaces."""
+    return " ".join(redact(text).split())
 
 
 def raw_text_of(error: KafkaError) -> str:

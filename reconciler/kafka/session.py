@@ -70,7 +70,6 @@ class KafkaSession:
     def open(cls, connection: Connection) -> "KafkaSession":
         """A session whose cluster has answered with its id. Raises ClusterUnreachable."""
         client, cluster_id = connect.open_client(connection)
-        connect.request_metadata(client, connection)
         session = cls(connection, cluster_id=cluster_id)
         session._clients[_READS] = client
         return session

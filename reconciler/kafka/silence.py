@@ -5,19 +5,25 @@ Most calls of the library do not say which broker they waited for, so each broke
 
 from collections.abc import Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from reconciler.kafka.futures import Deadline, batched, code_of, failed_with, wait_all
+from reconciler.kafka.connect import accepts
+from reconciler.kafka.futures import Deadline, batched, code_of, failed_with, failure_of, submit, wait_all
 from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC
 from reconciler.model.snapshot import Cause, Unknown
 from reconciler.text.formatting import first_few
 
 _BROKERS_AT_ONCE = 50
 _PATIENCE_MIN_S = 5.0
 """A broker on a busy machine takes seconds for its first DescribeConfigs."""
+_CONNECT_S = 3.0
+_FENCED_S = 9.0
+"""The controllers fence a broker without heartbeats after broker.session.timeout.ms."""
 
 
 def silent_brokers(session: KafkaSession, addresses: Mapping[int, str]) -> dict[int, Unknown]:
@@ -25,7 +31,8 @@ def silent_brokers(session: KafkaSession, addresses: Mapping[int, str]) -> dict[
 
     `addresses`: host and port by broker id. Each broker gets one DescribeConfigs request (API key 32)
     about itself. A refusal of that is an answer, so no right is needed. Waits for a third of the
-    session's timeout, and for at least five seconds. Raises ClusterUnreachable.
+    session's timeout, and for at least five seconds. A broker that accepts no connection is down; if the
+    cluster still names it then, no controller has fenced it. Raises ClusterUnreachable.
     """
     client = session.reader()
     patience_s = max(_PATIENCE_MIN_S, session.timeout_s / 3)
@@ -34,16 +41,26 @@ def silent_brokers(session: KafkaSession, addresses: Mapping[int, str]) -> dict[
         sent = {broker: _send(client, broker, patience_s) for broker in part}
         wait_all((client,), sent.values(), Deadline.after(patience_s + 1.0))
         answers |= sent
+    silent = [broker for broker, answer in answers.items() if not _has_answered(answer)]
+    opened = {broker: submit(partial(accepts, [addresses[broker]], _CONNECT_S)) for broker in silent}
+    down = {broker for broker, accepting in opened.items() if not accepting.result()}
+    listed = (
+        session.call(lambda client, limit_s: client.list_topics(COMMIT_LOG_TOPIC, timeout=limit_s)) if down else None
+    )
+    named = set(listed.result().brokers) if listed and failure_of(listed) is None and patience_s > _FENCED_S else set()
     return {
-        broker: silence_of(broker, addresses[broker], patience_s)
-        for broker, answer in answers.items()
-        if not _has_answered(answer)
+        broker: silence_of(broker, addresses[broker], patience_s, down=broker in down, unfenced=broker in named)
+        for broker in silent
     }
 
 
-def silence_of(broker: int, address: str, patience_s: float) -> Unknown:
+def silence_of(broker: int, address: str, patience_s: float, *, down: bool = False, unfenced: bool = False) -> Unknown:
     """Return the reason for facts that a broker keeps. It names its own wait, which is shorter than --timeout."""
     reason = f"broker {broker} ({address}) did not answer a test request within {patience_s:.0f} s"
+    if down:
+        reason = f"broker {broker} ({address}) is down: it accepts no connection"
+    if down and unfenced:
+        reason += f", and no controller fenced it within {patience_s:.0f} s, so most controllers may be down"
     return Unknown(reason, Cause.SILENT_BROKER)
 
 

@@ -17,7 +17,17 @@ from reconciler.policies.cluster import Cluster
 from reconciler.references import CERTIFICATE_DIRS, REFERENCE, UnresolvedReference, find_file, value_of
 
 ALLOW_SERVERS = "RECONCILER_ALLOW_SERVERS"
-"""The variable with the addresses that credentials may go to: patterns of host:port, by default all."""
+"""The variable with the addresses that credentials may go to: patterns of host:port, by default all.
+
+For the identity of the machine, by default those of its cloud's service.
+"""
+_IDENTITY_SERVERS = {
+    "msk-iam": "*.kafka.*.amazonaws.com:*,*.kafka-serverless.*.amazonaws.com:*,*.kafka.*.amazonaws.com.cn:*",
+    "gcp": "*.managedkafka.*.cloud.goog:*",
+    "azure_imds": "*.servicebus.windows.net:*",
+    "aws_iam": "",
+}
+"""Where the identity of the machine may go by default: no reference to a secret says that it may leave."""
 _TOKEN_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105  a property, no secret
 
 
@@ -32,7 +42,9 @@ def resolve(cluster: Cluster, *, timeout_s: float = 30.0, environment: Mapping[s
     Paths are relative to the folder of secrets. `environment`: by default that of the process. Raises
     SecretMissing (M501), which names everything that is missing or not allowed.
     """
-    servers_allowed = [pattern.strip() for pattern in (environment.get(ALLOW_SERVERS) or "*").split(",")]
+    identity = str(cluster.spec.tokens or cluster.spec.client.get("sasl.oauthbearer.metadata.authentication.type"))
+    allowed = environment.get(ALLOW_SERVERS) or _IDENTITY_SERVERS.get(identity, "*")
+    servers_allowed = [pattern.strip() for pattern in allowed.split(",")]
     problems: list[str] = []
     references: dict[str, str] = {}
 
@@ -69,13 +81,14 @@ def resolve(cluster: Cluster, *, timeout_s: float = 30.0, environment: Mapping[s
     def resolve_property(name: str, value: str | int | bool) -> str:
         if not isinstance(value, str) or PROPERTIES.get(name) is PropertyKind.BOOLEAN:
             return str(value).lower()
-        if PROPERTIES.get(name) is not PropertyKind.FILE:
+        kind = PROPERTIES.get(name)
+        if kind not in (PropertyKind.FILE, PropertyKind.SENT_FILE):
             text = resolve_text(value, f"client.{name}")
             if text and not fits(name, text):
                 problems.append(f"spec.client.{name}: {value} holds characters that this property does not accept")
             return text
         try:
-            return str(find_file(value, environment, CERTIFICATE_DIRS))
+            return str(find_file(value, environment, CERTIFICATE_DIRS if kind is PropertyKind.FILE else ()))
         except UnresolvedReference as reason:
             problems.append(f"spec.client.{name}: {reason}")
             return ""
@@ -83,7 +96,7 @@ def resolve(cluster: Cluster, *, timeout_s: float = 30.0, environment: Mapping[s
     def check_address(field_name: str, text: str, address: str) -> None:
         if not any(_matches(address.lower(), pattern.lower()) for pattern in servers_allowed):
             problems.append(
-                f"spec.{field_name}: {text} is not one of {', '.join(servers_allowed)}, which {ALLOW_SERVERS} allows: nothing "
+                f"spec.{field_name}: {text} is not one of {', '.join(filter(None, servers_allowed)) or 'none'}, which {ALLOW_SERVERS} allows: nothing "
                 "is sent there"
             )
 
@@ -103,6 +116,7 @@ def resolve(cluster: Cluster, *, timeout_s: float = 30.0, environment: Mapping[s
         properties=properties,
         timeout_s=timeout_s,
         references=references,
+        tokens=cluster.spec.tokens or "",
         unresolved={
             name: value
             for name, value in cluster.spec.client.items()

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from reconciler.model.bounds import OMIT_DEFAULT
+from reconciler.model.description import Figure
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 
 Subject = TopicPartition | str
@@ -52,6 +53,10 @@ class Action(ABC):
     def records_removed_max(self, start: int | None) -> int:  # noqa: ARG002  most remove none
         """Return the most records it may have removed; `start`: lowest log start read, or None."""
         return 0
+
+    def figure(self) -> Figure | None:
+        """Return what a report with pictures draws of the action; None: nothing."""
+        return None
 
     @abstractmethod
     def request(self) -> Mapping[str, str | int]:

@@ -111,6 +111,6 @@ class BlockCode:
 
 BLOCK_CODES: Mapping[str, BlockCode] = {
     code: BlockCode(title, cause, next_step, Origin(origin or Origin.CLUSTER))
-    for code, origin, title, paragraph in read_catalogue("reconciler.model", "block_codes.md")
+    for code, origin, title, paragraph in read_catalogue("reconciler.model", "block_codes.md").values()
     for cause, _, next_step in [paragraph.partition(" Next: ")]
 }

@@ -39,8 +39,8 @@ class OffsetMove:
     """How the log start of one partition moves, for a picture of its offsets.
 
     `last_stable_offset`, `high_watermark`: the ends of the log. `positions`: (group, committed offset) of
-    the groups that stand below `new_start`. `required`: groups that must have read up to it. `noun`:
-    what is counted, records or offsets.
+    the groups that stand below `new_start`. `required`: groups that must have read up to it. `limits`:
+    ids of those that bound the share of the topic that is removed. `noun`: what is counted, records or offsets.
     """
 
     log_start: int
@@ -49,6 +49,7 @@ class OffsetMove:
     high_watermark: int
     positions: tuple[tuple[str, int], ...] = ()
     required: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
     noun: str = "record"
 
     @property

@@ -5,7 +5,7 @@ exist.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
@@ -97,12 +97,6 @@ class ScanRequest:
     """The newest record of each commit of the groups whose activity is requested."""
     external: tuple[ExternalReaderRequest, ...] = ()
     """Readers that are no groups, wherever they are; read if any consumers are."""
-
-    def naming(self, groups: Iterable[str]) -> "ScanRequest":
-        """Return the request with these groups named where a part of it names all groups."""
-        names = frozenset(groups)
-        topics = (replace(need, named_groups=names) if need.all_groups else need for need in self.topics)
-        return replace(self, topics=tuple(topics))
 
     @property
     def offsets(self) -> bool:

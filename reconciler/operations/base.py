@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason
-from reconciler.model.description import Description, Fact, Figure, SizeChange
+from reconciler.model.description import Description, Fact, SizeChange
 from reconciler.model.names import Address, format_address
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.operations.sendable import Sendable
@@ -100,10 +100,6 @@ class Operation(Sendable):
         """Raise ValueError where the address names another subject than the request."""
         if self.address.name != name or self.address.partition != partition:
             raise ValueError(f"the address {format_address(self.address)} names another subject than the request")
-
-    def figure(self) -> Figure | None:
-        """Return what a report with pictures draws of the action; None: nothing."""
-        return None
 
     # --- reports
 

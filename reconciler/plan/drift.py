@@ -19,9 +19,8 @@ from reconciler.errors import ExitCode
 from reconciler.model.action import Mode
 from reconciler.model.bounds import InstantMs, NonEmpty
 from reconciler.model.names import Address
-from reconciler.model.plan import Blocked, Plan, Unmatched
+from reconciler.model.plan import Blocked, Plan, Unmatched, section_of
 from reconciler.operations.base import Operation
-from reconciler.plan.plan_file import section_of
 
 FORMAT_VERSION = "1.2"
 BLOCKED, UNREAD = "blocked", "unread"

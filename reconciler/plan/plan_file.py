@@ -47,6 +47,7 @@ from reconciler.model.plan import (
     Unmatched,
     Waiting,
     content_hashes,
+    section_of,
     sort_decisions,
 )
 from reconciler.operations import Operation
@@ -66,7 +67,6 @@ _Hash = Any
 """A hash object of hashlib, which has no public type."""
 _RANGE = re.compile("([0-9]{1,10})(?:-([0-9]{1,10}))?")
 _HINT = "a plan file holds one decision per line; do not reformat it"
-_SECTION_OF: Mapping[type, str] = {Waiting: "waiting", Skipped: "skipped", Satisfied: "satisfied"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,13 +226,6 @@ def _approved(action: Action) -> dict[str, object]:
 def _digest_line(values: Iterable[object]) -> bytes:
     # DEL is the one ASCII character that Python's json escapes and this function does not
     return to_json(list(values), ensure_ascii=True).replace(b"\x7f", b"\\u007f")
-
-
-def section_of(decision: Decision) -> str:
-    """Return the list of the plan file that a decision stands in."""
-    if isinstance(decision, Blocked):
-        return "unread" if decision.unread else "blocked"
-    return _SECTION_OF.get(type(decision), "actions")
 
 
 def action_row(action: Action) -> dict[str, Any]:

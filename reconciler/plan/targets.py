@@ -13,7 +13,7 @@ from reconciler.model.scan_request import ScanRequest
 from reconciler.policies import POLICIES, Policy
 from reconciler.text.escape import display_name, unescape_name
 from reconciler.text.formatting import first_few
-from reconciler.text.suggest import did_you_mean
+from reconciler.text.suggest import suggestion
 
 _CANDIDATES_MAX = 10
 
@@ -63,10 +63,10 @@ def _find_candidates(text: str, policies: Sequence[Policy], *, label: str) -> fr
             return frozenset(_without_topics(text, subjects))
     known = map(str, by_address)
     names = (selector.name for policy in policies for selector in policy.selectors if selector.name)
-    near = did_you_mean(str(unknown.policy_address), known) if unknown else did_you_mean(text.partition("[")[0], names)
-    hint = f"; did you mean {display_name(near)}?" if near else ""
-    reason = "" if unknown or near else ", no policy selects a topic or group of this name"
-    raise UsageError(f"{label}: nothing is decided about it{reason}{hint}")
+    unselected = ", no policy selects a topic or group of this name"
+    near = suggestion(str(unknown.policy_address), known) if unknown else suggestion(text.partition("[")[0], names)
+    hint = f"; {near}" if near else "" if unknown else unselected
+    raise UsageError(f"{label}: nothing is decided about it{hint}")
 
 
 def find_subjects(text: str, decided: Iterable[Address]) -> list[Address]:
@@ -97,8 +97,7 @@ def find_subjects(text: str, decided: Iterable[Address]) -> list[Address]:
         raise UsageError(_ambiguous(text, sorted(subjects)))
     if subjects:
         return sorted(subjects)
-    near = did_you_mean(_as_topic(text).name, names)
-    hint = f"did you mean {display_name(near)}?" if near else "expected KIND/POLICY/SUBJECT or a subject of the plan"
+    hint = suggestion(_as_topic(text).name, names, otherwise="expected KIND/POLICY/SUBJECT or a subject of the plan")
     raise UsageError(f"the plan decides nothing at {display_name(text)}; {hint}")
 
 

@@ -48,6 +48,8 @@ class PropertyKind(StrEnum):
     """One reference, or certificates in PEM, which are public."""
     FILE = "file"
     """A path, which has to lie under the folder of secrets or of the system's certificates."""
+    SENT_FILE = "sent file"
+    """A path, which has to lie under the folder of secrets: a server gets the content."""
     URL = "url"
     """An address that begins with https:// and holds no user."""
     TEXT = "text"
@@ -65,29 +67,38 @@ _KINDS: Mapping[PropertyKind, str] = {
         sasl.username sasl.kerberos.principal sasl.oauthbearer.client.id
         sasl.oauthbearer.client.credentials.client.id
     """,
-    PropertyKind.CERTIFICATES: "ssl.ca.pem ssl.certificate.pem",
+    PropertyKind.CERTIFICATES: "ssl.ca.pem ssl.certificate.pem https.ca.pem",
     PropertyKind.FILE: """
         ssl.ca.location ssl.certificate.location ssl.key.location ssl.keystore.location ssl.crl.location
         sasl.kerberos.keytab https.ca.location sasl.oauthbearer.assertion.private.key.file
     """,
+    PropertyKind.SENT_FILE: "sasl.oauthbearer.assertion.file",
     PropertyKind.URL: "sasl.oauthbearer.token.endpoint.url",
     PropertyKind.TEXT: """
         client.id client.rack sasl.kerberos.service.name sasl.oauthbearer.scope sasl.oauthbearer.extensions
+        sasl.oauthbearer.config sasl.oauthbearer.sub.claim.name sasl.oauthbearer.assertion.claim.aud
+        sasl.oauthbearer.assertion.claim.iss sasl.oauthbearer.assertion.claim.sub
         ssl.cipher.suites ssl.curves.list ssl.sigalgs.list
     """,
     PropertyKind.NUMBER: """
         broker.address.ttl connections.max.idle.ms metadata.max.age.ms reconnect.backoff.ms
         reconnect.backoff.max.ms retry.backoff.ms retry.backoff.max.ms sasl.kerberos.min.time.before.relogin
         socket.connection.setup.timeout.ms socket.receive.buffer.bytes socket.send.buffer.bytes
-        receive.message.max.bytes
+        receive.message.max.bytes sasl.oauthbearer.assertion.claim.exp.seconds
+        sasl.oauthbearer.assertion.claim.nbf.seconds
     """,
-    PropertyKind.BOOLEAN: "enable.ssl.certificate.verification socket.keepalive.enable socket.nagle.disable",
+    PropertyKind.BOOLEAN: """
+        enable.ssl.certificate.verification socket.keepalive.enable socket.nagle.disable
+        sasl.oauthbearer.assertion.claim.jti.include
+    """,
 }
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "broker.address.family": ("any", "v4", "v6"),
     "client.dns.lookup": ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
     "sasl.mechanism": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"),
+    "sasl.oauthbearer.assertion.algorithm": ("RS256", "ES256"),
     "sasl.oauthbearer.grant.type": ("client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"),
+    "sasl.oauthbearer.metadata.authentication.type": ("azure_imds", "aws_iam"),
     "sasl.oauthbearer.method": ("default", "oidc"),
     "security.protocol": ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     "ssl.endpoint.identification.algorithm": ("https", "none"),
@@ -130,6 +141,8 @@ EXTRA = "RECONCILER_CLIENT_EXTRA"
 """The variable with which an operator allows more properties, separated by commas."""
 INSECURE = "RECONCILER_ALLOW_INSECURE"
 """The variable with which an operator allows connections without protection, as to a sandbox."""
+_UNSECURED = "enable.sasl.oauthbearer.unsecure.jwt"
+"""Tokens without a signature, which only an operator allows."""
 _PROTECTED_MECHANISMS = ("PLAIN", "OAUTHBEARER")
 """Mechanisms that send the secret to the server, whatever server it is."""
 
@@ -293,3 +306,17 @@ def _transport_issues(properties: Mapping[str, str | int | bool]) -> Iterator[Va
     if properties.get("ssl.endpoint.identification.algorithm") == "none":
         name = "ssl.endpoint.identification.algorithm"
         yield ValidationIssue("M219", "no name of a certificate is checked", (name,), f"https; {hint}")
+
+
+def token_issues(properties: Mapping[str, str | int | bool], tokens: str | None) -> Iterator[ValidationIssue]:
+    """Yield an issue where OAUTHBEARER has no source of tokens, or two. `tokens`: of the Cluster."""
+    is_bearer = str(properties.get("sasl.mechanism", "")).upper() == "OAUTHBEARER"
+    by_client = properties.get("sasl.oauthbearer.method") == "oidc" or _UNSECURED in properties
+    if tokens and not is_bearer:
+        hint = "sasl.mechanism: OAUTHBEARER and security.protocol: SASL_SSL, in client"
+        yield ValidationIssue("M220", "`tokens` without OAUTHBEARER", ("tokens",), hint)
+    elif tokens and by_client:
+        yield ValidationIssue("M220", "two sources of tokens", ("tokens",), "keep `tokens`, or oidc in client")
+    elif is_bearer and not (tokens or by_client):
+        hint = "set `tokens` to msk-iam or gcp, beside client, or sasl.oauthbearer.method to oidc, in client"
+        yield ValidationIssue("M220", "OAUTHBEARER without a source of tokens", ("client", "sasl.mechanism"), hint)

@@ -1,5 +1,6 @@
 """Cluster: its id and connection, protected subjects, and the limits of one plan."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, create_model
@@ -9,8 +10,15 @@ from reconciler.operations.base import Limit
 from reconciler.operations.touchable import Protection
 from reconciler.policies.base import ClusterMetadata, Envelope, Guards, ManifestModel
 from reconciler.policies.client_properties import SCHEMA as CLIENT_SCHEMA
-from reconciler.policies.client_properties import SERVER_TEXT, ClientValue, validate_properties, validate_server
+from reconciler.policies.client_properties import (
+    SERVER_TEXT,
+    ClientValue,
+    token_issues,
+    validate_properties,
+    validate_server,
+)
 from reconciler.policies.fields import Count, Percent, Selectors, TopicName, TopicSelectors
+from reconciler.policies.validation import ValidationIssue
 
 
 class Protect(ManifestModel):
@@ -39,10 +47,7 @@ def _limit_field(limit: Limit) -> tuple[Any, Any]:
 
 _LIMIT_FIELDS: dict[str, Any] = {limit.field: _limit_field(limit) for limit in LIMITS}
 Limits: type[BaseModel] = create_model(
-    "Limits",
-    __config__=ManifestModel.model_config,
-    __doc__="Most that one plan may do, by limit.",
-    **_LIMIT_FIELDS,
+    "Limits", __config__=ManifestModel.model_config, __doc__="Most that one plan may do, by limit.", **_LIMIT_FIELDS
 )
 
 
@@ -87,6 +92,11 @@ class ClusterSpec(ManifestModel):
         json_schema_extra=CLIENT_SCHEMA,
         description="librdkafka properties, passed through. Secrets as ${env:…} or ${file:…}, never literally.",
     )
+    tokens: Literal["msk-iam", "gcp"] | None = Field(
+        default=None,
+        examples=["msk-iam"],
+        description="What makes tokens for OAUTHBEARER, with the machine's credentials of AWS or Google Cloud.",
+    )
     protect: Protect = Field(
         default_factory=Protect, examples=[{"groups": ["a"]}], description="Topics and groups that may lose nothing."
     )
@@ -101,6 +111,9 @@ class ClusterSpec(ManifestModel):
     scan: ScanSpec = Field(
         default_factory=ScanSpec, examples=[{"engine": "auto"}], description="How the facts of this cluster are read."
     )
+
+    def _issues(self) -> Iterator[ValidationIssue]:
+        return token_issues(self.client, self.tokens)
 
 
 class Cluster(Envelope):
@@ -138,6 +151,7 @@ class Cluster(Envelope):
                 "clusterId": spec.cluster_id,
                 "bootstrapServers": spec.bootstrap_servers,
                 "journal": spec.journal,
+                "tokens": spec.tokens,
                 **{f"client.{name}": value for name, value in spec.client.items()},
             }
             if spec
@@ -148,6 +162,6 @@ class Cluster(Envelope):
 
     def connect_as(self, trusted: "Cluster") -> "Cluster":
         """Return this manifest with the connection of a trusted one."""
-        fields = ("cluster_id", "bootstrap_servers", "client", "journal")
+        fields = ("cluster_id", "bootstrap_servers", "client", "tokens", "journal")
         spec = self.spec.model_copy(update={name: getattr(trusted.spec, name) for name in fields})
         return self.model_copy(update={"spec": spec})

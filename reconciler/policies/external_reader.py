@@ -20,13 +20,13 @@ def _is_place(text: str) -> str:
         parse_place(text)
     except ValueError as error:
         reason, _, hint = str(error).partition(": ")
-        raise invalid("M220", reason, hint) from None
+        raise invalid("M221", reason, hint) from None
     return text
 
 
 def _is_table(text: str) -> str:
     if not text.endswith((".parquet", ".csv", ".json", ".jsonl")):
-        raise invalid("M220", "it has no suffix of a table", "write a file that ends in .parquet, .csv or .jsonl")
+        raise invalid("M221", "it has no suffix of a table", "write a file that ends in .parquet, .csv or .jsonl")
     return text
 
 
@@ -58,7 +58,7 @@ class Position(ManifestModel):
     def _issues(self) -> Iterator[ValidationIssue]:
         if sum(value is not None for _name, value in self) != 1:
             hint = f"write one of {', '.join(PositionKind)}"
-            yield ValidationIssue("M221", "a reader has exactly one position", hint=hint)
+            yield ValidationIssue("M222", "a reader has exactly one position", hint=hint)
 
 
 class ExternalReaderSpec(ManifestModel):

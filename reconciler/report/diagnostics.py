@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from reconciler.manifest.diagnostics import Diagnostic, format_position
 from reconciler.manifest.error_codes import CODES
 from reconciler.report.annotations import describe, write_annotations
+from reconciler.report.document import DIAGNOSTICS, Document
 from reconciler.report.tree import Item, Report, Section, Severity
 from reconciler.text.escape import escape_char, harmless_json, is_invisible
 from reconciler.text.formatting import count
@@ -112,14 +113,16 @@ def _locations(item: Item) -> list[dict[str, Any]]:
     return [{"physicalLocation": place}] if location.path else []
 
 
-DIAGNOSTICS_WRITERS: Mapping[str, Callable[[Sequence[Diagnostic]], str]] = {
-    "text": write_diagnostics,
-    "json": diagnostics_json,
-    # Without a limit: no other output of a workflow lists the errors.
-    "github": lambda diagnostics: write_annotations(diagnostics_report(diagnostics), limit=len(diagnostics)),
-    "sarif": write_sarif,
-}
-"""Format → writer."""
+def diagnostics_document(diagnostics: Sequence[Diagnostic], *, summary: str = "") -> Document:
+    """Return the document of the diagnostics. `summary`: the end of its text."""
+    writers: dict[str, Callable[[], str]] = {
+        "text": lambda: write_diagnostics(diagnostics) + summary,
+        "json": lambda: diagnostics_json(diagnostics),
+        # Without a limit: no other output of a workflow lists the errors.
+        "github": lambda: write_annotations(diagnostics_report(diagnostics), limit=len(diagnostics)),
+        "sarif": lambda: write_sarif(diagnostics),
+    }
+    return Document(kind=DIAGNOSTICS, writers=writers)
 
 
 def _text(diagnostic: Diagnostic) -> str:

@@ -9,6 +9,7 @@ from reconciler.model.names import format_address, format_subject
 from reconciler.operations.base import Operation
 from reconciler.plan.diff import ActionDiff, Change, Comparison, Difference
 from reconciler.plan.plan_file import SavedPlan, action_row, digest
+from reconciler.report.document import DIFF, Document
 from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal
 from reconciler.text import formatting
 from reconciler.text.escape import display_name
@@ -22,6 +23,13 @@ _CHANGES = {
     Change.CHANGED: Severity.CHANGE,
 }
 """Severity of each change, in the order in which a topic lists them."""
+
+
+def diff_document(comparison: Comparison) -> Document:
+    """Return the document of a comparison."""
+    return Document(
+        kind=DIFF, trees=lambda _view: [diff_report(comparison)], writers={"json": lambda: diff_json(comparison)}
+    )
 
 
 def diff_report(comparison: Comparison) -> Report:

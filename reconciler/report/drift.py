@@ -4,12 +4,14 @@ The text changes only with the subjects that drift: offsets, ages and counts are
 """
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from reconciler import operations
 from reconciler.model.block_reason import BLOCK_CODES, SILENT
 from reconciler.model.names import format_address
-from reconciler.plan.drift import UNREAD, DriftReport, Subject
+from reconciler.plan.drift import UNREAD, DriftReport, Subject, dumps
+from reconciler.report.document import DRIFT, Document, View
 from reconciler.report.tree import (
     NO_PAGES,
     Item,
@@ -28,6 +30,21 @@ ROWS_MAX = 40
 """Items of one list; the others are counted. An issue is read on a phone."""
 _COMMAND_MAX = 500
 """Characters of the names in a command: a name from a report of someone else may be of any length."""
+
+
+def drift_document(reports: Sequence[DriftReport], *, paths: Iterable[Path] = (), quiet: bool = False) -> Document:
+    """Return the document of several clusters. `quiet`: a terminal shows only what there is to report.
+
+    `paths`: of the manifests, for the command that a person types at a terminal.
+    """
+
+    def trees(view: View) -> Sequence[Report]:
+        if not view.at_terminal:
+            return [drift_report(report, pages=view.pages) for report in reports]
+        shown = (report for report in reports if not (quiet and report.has_nothing_to_report))
+        return [drift_report(report, paths=map(str, paths)) for report in shown]
+
+    return Document(kind=DRIFT, trees=trees, values=reports, writers={"json": lambda: dumps(reports)})
 
 
 def drift_report(report: DriftReport, *, paths: Iterable[str] = (), pages: Mapping[str, str] = NO_PAGES) -> Report:

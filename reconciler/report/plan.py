@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 from typing import Any, cast
 
 from reconciler import operations
@@ -30,10 +31,12 @@ from reconciler.model.plan import (
     Skipped,
     UsedWaiver,
     Waiting,
+    section_of,
 )
 from reconciler.operations.base import NO_LIMITS, FoldableOperation, Operation
-from reconciler.plan.plan_file import digest, section_of
-from reconciler.policies.cluster import CONNECTION, LIMITS
+from reconciler.plan.plan_file import digest, lines
+from reconciler.policies.cluster import CONNECTION
+from reconciler.report.document import PLAN, Document
 from reconciler.report.tree import (
     NO_PAGES,
     Item,
@@ -49,7 +52,7 @@ from reconciler.report.tree import (
 from reconciler.text import formatting
 from reconciler.text.escape import display_name, escape_name, quoted
 from reconciler.text.phrase import Phrase, escaped_name, join, name, plain, sentence, strong
-from reconciler.text.suggest import did_you_mean
+from reconciler.text.suggest import suggestion
 
 OPEN_ITEMS = 25
 """Items of one section that a page shows before the reader opens the rest."""
@@ -70,13 +73,23 @@ _NOTICES = {"blocked": "Blocked", _UNREAD: "Unread", "waiting": "Waiting", "skip
 """Label of the items of each state other than actions and in sync, in the order of the report."""
 
 
+def plan_document(plan: Plan, *, full: bool = False, **typed: Any) -> Document:
+    """Return the document of a plan. `typed`: what only a terminal shows, as in `plan_report`."""
+    return Document(
+        kind=PLAN,
+        trees=lambda view: [plan_report(plan, full=full, pages=view.pages, **(typed if view.at_terminal else {}))],
+        values=[plan],
+        writers={"json": lambda: lines(plan)},
+    )
+
+
 def plan_report(
     plan: Plan,
     *,
     full: bool = False,
-    saved_to: str | None = None,
+    saved_to: Path | str | None = None,
     with_next_step: bool = False,
-    paths: Sequence[str] = (),
+    paths: Sequence[Path | str] | None = (),
     pages: Mapping[str, str] = NO_PAGES,
 ) -> Report:
     """The report of a plan. `full`: every partition is an item of its own, with the reason.
@@ -91,8 +104,8 @@ def plan_report(
         commit = ("commit ", name(plan.source.commit[:7]), " and uncommitted changes" if plan.source.dirty else "")
     lifetime = formatting.approximate_duration(plan.expires_at_ms - plan.observed_at_ms)
     scanned, expires = formatting.format_time(plan.observed_at_ms), formatting.format_time(plan.expires_at_ms)
-    next_steps = tuple(_next_steps(plan, saved_to, paths)) if with_next_step else ()
-    saved: Phrase = ("saved to ", name(saved_to)) if saved_to else ()
+    next_steps = tuple(_next_steps(plan, saved_to, paths or ())) if with_next_step else ()
+    saved: Phrase = ("saved to ", name(str(saved_to))) if saved_to else ()
     age: Phrase = (f"Scanned {scanned}, expires {expires} ({lifetime} after the scan)",)
     return Report(
         title=f"plan for {plan.cluster}",
@@ -104,12 +117,13 @@ def plan_report(
         is_quiet=not plan.actions and not saved_to,
         marker=("reconciler-plan", (*fields, ("truncated", None))),
         remainder=("in the plan file of the run's artifact or with ", escaped_name("reconciler show")),
+        is_full=full,
     )
 
 
-def _next_steps(plan: Plan, saved_to: str | None, paths: Sequence[str]) -> Iterator[Phrase]:
+def _next_steps(plan: Plan, saved_to: Path | str | None, paths: Sequence[Path | str]) -> Iterator[Phrase]:
     """Yield what to type next: to apply the plan, or to read why nothing can be applied."""
-    words = " ".join(map(shlex.quote, (saved_to or "plan.json", *paths)))
+    words = shlex.join(map(str, (saved_to or "plan.json", *paths)))
     apply = escaped_name(f"reconciler apply {escape_name(words)}")
     if plan.refused:
         yield ("nothing of this plan can be applied: do less, or add the waiver that is named above, then plan again",)
@@ -118,7 +132,7 @@ def _next_steps(plan: Plan, saved_to: str | None, paths: Sequence[str]) -> Itera
     elif plan.actions:
         yield ("the same command with ", escaped_name("--out plan.json"), ", then ", apply)
     elif blocked := [decision for decision in plan.decisions if isinstance(decision, Blocked)]:
-        words = " ".join(map(shlex.quote, (str(blocked[0].address), *([saved_to] if saved_to else paths))))
+        words = shlex.join(map(str, (blocked[0].address, *([saved_to] if saved_to else paths))))
         yield (escaped_name(f"reconciler explain {escape_name(words)}"),)
 
 
@@ -346,9 +360,8 @@ def _totals(plan: Plan) -> Iterator[Item]:
 
 def _limit_text(verdict: LimitVerdict) -> str:
     """`topics 3 of 50`, `recordsPercent 13.1 of 50 %`. Rounded up: just above a limit is not the limit."""
-    unit = " %" if any(limit.id == verdict.id and limit.is_percent for limit in LIMITS) else ""
     observed = formatting.round_up(verdict.observed or 0.0)
-    return f"{verdict.id} {observed:,.15g} of {verdict.limit:,.15g}{unit}"
+    return f"{verdict.id} {observed:,.15g} of {verdict.limit:,.15g}{verdict.unit}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,8 +532,8 @@ def explain_report(plan: Plan, address: Address) -> Report:
     subject = escaped_name(format_address(address))
     unmatched = [unmatched_item(warning) for warning in plan.unmatched if warning.policy == address.policy_address]
     if not decisions and not unmatched:
-        suggestion = did_you_mean(str(address), (str(decision.address) for decision in plan.decisions))
-        hint = f"did you mean {display_name(suggestion)}?" if suggestion else "`show --full` lists what it decides"
+        decided = (str(decision.address) for decision in plan.decisions)
+        hint = suggestion(str(address), decided, otherwise="`show --full` lists what it decides")
         raise UsageError(f"the plan decides nothing at {subject.text}; {hint}")
     left_out = len(decisions) - _EXPLAINED_MAX
     return Report(

@@ -2,15 +2,16 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from reconciler import operations
-from reconciler.apply.results import ResultRow, ResultsHeader, may_have_written
-from reconciler.journal.entry import Event, JournalEntry
+from reconciler.apply.results import ResultRow, ResultsHeader, as_row, may_have_written
+from reconciler.journal.entry import Event, JournalEntry, dump
 from reconciler.journal.release import Approval, Release, ReviewedTree
 from reconciler.model.names import Address, format_address, format_subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
+from reconciler.report.document import JOURNAL, RESULTS, Document, Rendered
 from reconciler.report.plan import count_subjects
 from reconciler.report.tree import (
     FOLD_ABOVE,
@@ -54,19 +55,27 @@ _DIGEST = re.compile("(restore of )?sha256:[0-9a-f]{1,64}")
 _RANK = {status: rank for rank, status in enumerate(_STATUSES)}
 
 
+def results_document(
+    header: ResultsHeader, outcomes: Sequence[Outcome | ResultRow], json: Callable[[], Rendered]
+) -> Document:
+    """Return the document of a run or of its results file. `json`: writes the file."""
+    duration_ms = max(0, header.finished_at_ms - header.started_at_ms)
+    rows = list(map(as_row, outcomes))
+    tree = results_report(header, rows, duration_ms=duration_ms)
+    return Document(kind=RESULTS, trees=lambda _view: [tree], values=rows, writers={"json": json})
+
+
 def results_report(
     plan: Plan | ResultsHeader, outcomes: Sequence[Outcome | ResultRow], *, duration_ms: int | None = None
 ) -> Report:
-    """The report of what became of `plan`: what was not done by cause, the rest as counts.
-
-    Also of a results file, by its header and its rows.
-    """
-    tally = Counter(outcome.status for outcome in outcomes)
+    """The report of what became of `plan`: what was not done by cause, the rest as counts."""
+    rows = list(map(as_row, outcomes))
+    tally = Counter(row.status for row in rows)
     present = {status: row for status, row in _STATUSES.items() if tally[status]}
     counts = {status: f"{tally[status]:,} {label.lower()}" for status, (label, _, _) in present.items()}
     undone = [counts[status] for status, (_, _, step) in present.items() if step]
     headline = ", ".join(undone) or ("everything is done" if present else "nothing to do")
-    removed = sum(outcome.removed_max for outcome in outcomes)
+    removed = sum(row.removed_max for row in rows)
     loss = f"; at most {formatting.count(removed, 'record')} removed" if removed else ""
     took = "" if duration_ms is None else f"; took {formatting.approximate_duration(duration_ms)}"
     return Report(
@@ -77,29 +86,29 @@ def results_report(
             strong("Result:"),
             f" {', '.join(reversed(counts.values())) or 'nothing to do'}{loss}{took}.",
         ),
-        sections=(Section(items=tuple(_items(outcomes)), severity=Severity.ERROR),),
+        sections=(Section(items=tuple(_items(rows)), severity=Severity.ERROR),),
         next_steps=tuple((f"{label.lower()}: {step}",) for label, _, step in present.values() if step),
         remainder=("in the results file of the run's artifact",),
     )
 
 
-def _items(outcomes: Sequence[Outcome | ResultRow]) -> Iterator[Item]:
+def _items(outcomes: Sequence[ResultRow]) -> Iterator[Item]:
     """Yield the outcomes that are news, the worst first, then counts of those that are as planned."""
     as_planned: defaultdict[tuple[Status, str], list[Address]] = defaultdict(list)
     news = []
     for outcome in outcomes:
         if _is_as_planned(outcome):
-            as_planned[outcome.status, _operation_of(outcome)].append(address_of(outcome))
+            as_planned[outcome.status, outcome.operation].append(outcome.address)
         else:
             news.append(outcome)
-    news.sort(key=lambda outcome: (_RANK[outcome.status], address_of(outcome)))
+    news.sort(key=lambda outcome: (_RANK[outcome.status], outcome.address))
     for same in group_equal(news, _cause_class):
-        causes = list(group_equal(same, lambda outcome: cause_of(outcome.detail, address_of(outcome))))
+        causes = list(group_equal(same, lambda outcome: cause_of(outcome.detail, outcome.address)))
         yield from map(_item, causes if len(causes) <= FOLD_ABOVE else [same])
     caveats: defaultdict[tuple[str, str], list[Address]] = defaultdict(list)
     for outcome in outcomes:
-        if may_have_written(outcome) and (caveat := _caveat_of(outcome)):
-            caveats[address_of(outcome).name, caveat].append(address_of(outcome))
+        if may_have_written(outcome) and outcome.caveat:
+            caveats[outcome.address.name, outcome.caveat].append(outcome.address)
     for (_name, caveat), addresses in sorted(caveats.items()):
         subject = format_subjects(addresses)
         yield Item(label="Caveat", subject=subject, text=(sentence(caveat),), severity=Severity.WARNING)
@@ -115,33 +124,20 @@ def _items(outcomes: Sequence[Outcome | ResultRow]) -> Iterator[Item]:
             yield Item(label=label, text=(f"{'; '.join(counts)}{ending}",), severity=severity)
 
 
-def _cause_class(outcome: Outcome | ResultRow) -> tuple[Status, str, str | None]:
+def _cause_class(outcome: ResultRow) -> tuple[Status, str, str | None]:
     """Return status, operation and code. What was not attempted has one cause, such as a silent broker."""
     is_unsent = outcome.status is Status.NOT_ATTEMPTED
-    return outcome.status, "" if is_unsent else _operation_of(outcome), outcome.code
+    return outcome.status, "" if is_unsent else outcome.operation, outcome.code
 
 
-def address_of(outcome: Outcome | ResultRow) -> Address:
-    """Return the address of an outcome's action, of a run or of its results file."""
-    return outcome.action.address if isinstance(outcome, Outcome) else outcome.address
-
-
-def _caveat_of(outcome: Outcome | ResultRow) -> str:
-    return outcome.action.caveat if isinstance(outcome, Outcome) else outcome.caveat
-
-
-def _operation_of(outcome: Outcome | ResultRow) -> str:
-    return outcome.action.OPERATION if isinstance(outcome, Outcome) else outcome.operation
-
-
-def _is_as_planned(outcome: Outcome | ResultRow) -> bool:
+def _is_as_planned(outcome: ResultRow) -> bool:
     """Whether the outcome says no more than its status: of a success, the operation's usual words."""
-    operation = next((known for known in operations.OPERATIONS if _operation_of(outcome) == known.OPERATION), None)
+    operation = next((known for known in operations.OPERATIONS if outcome.operation == known.OPERATION), None)
     usual = {} if operation is None else {Status.APPLIED: operation.APPLIED, Status.SATISFIED: operation.SATISFIED}
     return outcome.status in usual and outcome.detail in ("", usual[outcome.status])
 
 
-def _item(same: Sequence[Outcome | ResultRow]) -> Item:
+def _item(same: Sequence[ResultRow]) -> Item:
     """The item of one outcome, or of many of one cause."""
     first = same[0]
     example: Phrase = ()
@@ -151,11 +147,20 @@ def _item(same: Sequence[Outcome | ResultRow]) -> Item:
         removed = sum(outcome.removed_max for outcome in same)
         effect = f"at most {formatting.count(removed, 'record')} removed" if removed else ""
         if any(outcome.detail != first.detail for outcome in same):
-            example = (", such as ", escaped_name(format_subject(address_of(first))))
+            example = (", such as ", escaped_name(format_subject(first.address)))
     text = "; ".join(filter(None, (first.detail, first.code if first.code != "NONE" else "", effect)))
     label, severity, _step = _STATUSES[first.status]
-    subject = (*format_subjects([address_of(outcome) for outcome in same]), *example)
+    subject = (*format_subjects([outcome.address for outcome in same]), *example)
     return Item(label=label, subject=subject, text=(sentence(text),) if text else (), severity=severity)
+
+
+def journal_document(entries: Sequence[JournalEntry | Approval]) -> Document:
+    """Return the document of the entries of a journal."""
+    return Document(
+        kind=JOURNAL,
+        trees=lambda _view: [journal_report(entries)],
+        writers={"json": lambda: (f"{dump(entry)}\n" for entry in entries)},
+    )
 
 
 def journal_report(entries: Sequence[JournalEntry | Approval]) -> Report:

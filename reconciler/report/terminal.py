@@ -24,9 +24,9 @@ _STYLES = {
 _LABEL_WIDTH = 12
 
 
-def write_lines(report: Report, *, width: int | None = None, full: bool = False) -> Iterator[Text]:
-    """The lines of a report. `width`: in cells; None or 0: any. `full`: optional sections, too."""
-    width = width or None
+def write_lines(report: Report, *, width: int | None = None) -> Iterator[Text]:
+    """Lay a report out in lines of at most `width` cells; None or 0: of any width."""
+    width, full = width or None, report.is_full
     opening = report.opening or ((report.headline,) if report.headline else ())
     has_totals = any(section.are_totals for section in report.sections)
     ending = report.summary or (report.headline if report.opening and not has_totals else ())

@@ -126,14 +126,14 @@ class Section:
 class Report:
     """One document.
 
-    `title`: its name in an annotation, raw text. `headline`: the answer in one line; a page begins
+    `title`: its name in an annotation, raw text; empty: it has none. `headline`: the answer in one line; a page begins
     with it. `opening`: what the document is about; a terminal begins with it, or with the headline
     where there is none. `summary`: the totals, where no section has them; a terminal ends with it,
     or with the headline. `next_steps`: what to do now, the last lines. `footer`: identity, then age
     of the document; a terminal leaves it out where `is_quiet`, when there is nothing to do.
     `page_note`: what only a page says below it. `marker`: kind and values of a hidden line that
     workflows read; a value of None says whether the writer cut the text. `remainder`: where to read
-    what was cut, such as `in the plan file`.
+    what was cut, such as `in the plan file`. `is_full`: a terminal shows optional sections, too.
     """
 
     title: str = ""
@@ -147,6 +147,7 @@ class Report:
     page_note: Phrase = ()
     marker: tuple[str, tuple[tuple[str, str | None], ...]] | None = None
     remainder: Phrase = ()
+    is_full: bool = False
 
 
 def group_equal(values: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[list[T]]:

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WITHOUT_TENTHS = 1e12
-_UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
+DAY_MS = 86_400_000
+_UNITS_MS = (("d", DAY_MS), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

@@ -27,17 +27,24 @@ def add_references(references: Mapping[str, str]) -> None:
         _pattern.cache_clear()
 
 
+def replace_reference(before: str, value: str, reference: str) -> None:
+    """Remember a value of this process in the place of the one before, such as a token that was renewed."""
+    add_references({value: reference})
+    _references.pop(before, None)
+    _pattern.cache_clear()
+
+
 def redact(text: str) -> str:
     """Return the text with references in the place of their values, the longest value first."""
     if not _references:
         return text
-    for value, reference in _references.items():
+    for value, reference in list(_references.items()):  # another thread may renew a token
         start = text.find(value[:_CUT]) if len(value) > _LONG else -1
         while start >= 0:
             same = takewhile(lambda pair: pair[0] == pair[1], zip(value, text[start:], strict=False))
             text = text[:start] + reference + text[start + len(list(same)) :]
             start = text.find(value[:_CUT], start + len(reference))
-    return _pattern().sub(lambda match: _references[match[0]], text)
+    return _pattern().sub(lambda match: _references.get(match[0], "${…}"), text)
 
 
 @lru_cache(maxsize=1)

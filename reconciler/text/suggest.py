@@ -4,6 +4,8 @@ import difflib
 import unicodedata
 from collections.abc import Iterable
 
+from reconciler.text.escape import display_name
+
 _LONGEST = 249
 """Longer words are no typing mistakes, and the comparison takes quadratic time."""
 
@@ -27,3 +29,9 @@ def did_you_mean(word: str, candidates: Iterable[str], *, cutoff: float = 0.7) -
             if form(candidate) == form(word):
                 return candidate
     return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=cutoff)), None)
+
+
+def suggestion(word: str, candidates: Iterable[str], *, otherwise: str = "") -> str:
+    """Return the question whether the closest candidate was meant, or `otherwise`."""
+    closest = did_you_mean(word, candidates)
+    return f"did you mean {display_name(closest)}?" if closest else otherwise

@@ -11,16 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.companions.html.page import write_html
-from reconciler.companions.html.plan import plan_figures
-from reconciler.companions.html.results import results_figures
 from reconciler.model.plan import Plan
 from reconciler.report.markdown import write_markdown
 from reconciler.report.plan import plan_report
-from reconciler.report.results import results_report
 from tests.browser import github_comment
 from tests.browser.chromium import measure, take_picture
 from tests.strategies import pages
+from tests.unit.companions.html.test_html import of_plan, of_results
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 PICTURE_BYTES = 400_000
@@ -62,16 +59,6 @@ return {id: target && target.id, top: target && target.getBoundingClientRect().t
 """
 
 
-def of_plan(planned: Plan) -> str:
-    return write_html([plan_report(planned)], [plan_figures(planned)])
-
-
-def of_results() -> str:
-    planned = pages.ordinary()
-    outcomes = pages.outcomes(planned)
-    return write_html([results_report(planned, outcomes)], [results_figures(outcomes)])
-
-
 def save_picture(folder: Path, name: str, page: str, *, width: int, dark: bool = False, fragment: str = "") -> None:
     """Take a picture, check its size, and keep it with UPDATE_PICTURES=1."""
     height, scale = SIZES[width]
@@ -102,7 +89,7 @@ def test_a_plan_fits_its_width(name: str, width: int, dark: bool, tmp_path: Path
 
 @pytest.mark.parametrize("width", [PHONE, DESK])
 def test_results_fit_their_width(width: int, tmp_path: Path) -> None:
-    assert measure(tmp_path, of_results(), OVERFLOW, width=width)["width"] <= width
+    assert measure(tmp_path, of_results(pages.outcomes(pages.ordinary())), OVERFLOW, width=width)["width"] <= width
 
 
 def test_a_tile_filters_without_a_script(tmp_path: Path) -> None:

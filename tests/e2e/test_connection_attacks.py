@@ -78,7 +78,7 @@ ATTACKS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
             "sasl.oauthbearer.assertion.file": "SECRET",
             "sasl.oauthbearer.token.endpoint.url": "http://LISTENER/token",
         },
-        {"M212": "sasl.oauthbearer.assertion.file", "M218": "sasl.oauthbearer.token.endpoint.url"},
+        {"M218": "sasl.oauthbearer.token.endpoint.url"},
     ),
     "the identity of the machine is fetched": (
         {
@@ -87,7 +87,7 @@ ATTACKS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
             "sasl.oauthbearer.config": "${env:KAFKA_QUERY}",
             "sasl.oauthbearer.token.endpoint.url": "http://LISTENER/metadata/identity",
         },
-        {"M212": "sasl.oauthbearer.metadata.authentication.type", "M218": "sasl.oauthbearer.token.endpoint.url"},
+        {"M213": "sasl.oauthbearer.config", "M218": "sasl.oauthbearer.token.endpoint.url"},
     ),
     "the process is killed": ({"internal.termination.signal": 9}, {"M212": "internal.termination.signal"}),
 }

@@ -21,7 +21,7 @@ from reconciler.errors import ManifestsInvalid
 from reconciler.manifest.diagnostics import Diagnostic, SourceFile
 from reconciler.manifest.error_codes import CODES
 from reconciler.manifest.files import source_of, validate_sources
-from reconciler.report.diagnostics import DIAGNOSTICS_WRITERS
+from reconciler.report.diagnostics import diagnostics_document
 from tests.strategies.manifests import changed_manifests, mutated_text, text_soup, valid_manifests
 
 ROOT = Path(__file__).parents[2]
@@ -66,8 +66,8 @@ def check_diagnostics(valid: bool, diagnostics: tuple[Diagnostic, ...], text: st
                 diagnostic.location.line,
                 diagnostic.location.column,
             )
-    for rendering, write in DIAGNOSTICS_WRITERS.items():
-        output = write(diagnostics)
+    for rendering, write in diagnostics_document(diagnostics).writers.items():
+        output = str(write())
         output.encode("utf-8")
         if rendering == "text":
             assert all(TEXT_LINE.match(line) for line in output.split("\n")), "text of a manifest starts a line"
@@ -89,8 +89,8 @@ def test_any_text(text: str) -> None:
 def test_any_bytes(content: bytes) -> None:
     """Any bytes yield diagnostics or a set."""
     _, diagnostics = load(content)
-    for write in DIAGNOSTICS_WRITERS.values():
-        write(diagnostics)
+    for write in diagnostics_document(diagnostics).writers.values():
+        write()
 
 
 @given(mutated_text(), mutated_text())

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from reconciler.cli import console, loading
-from reconciler.cli.settings import Format, Settings
+from reconciler.cli.settings import Settings
 from reconciler.companions.github.api import GitHub
 from reconciler.companions.github.protection import (
     UNREVIEWED,
@@ -21,9 +21,8 @@ from reconciler.errors import ExitCode, GitHubUnavailable
 from reconciler.manifest.files import DEFAULT_FOLDER, ClusterManifests
 from reconciler.model.action import Mode
 from reconciler.references import REFERENCE
+from reconciler.report.document import DOCTOR, Document, Format
 from reconciler.text.escape import escape_text, harmless_json
-
-_FORMATS = (Format.TEXT, Format.JSON)
 
 
 def check_github(settings: Settings, paths: Sequence[Path] | None, repository: str, environment: str | None) -> int:
@@ -31,7 +30,7 @@ def check_github(settings: Settings, paths: Sequence[Path] | None, repository: s
     protected`.
     """
     api = GitHub.of(repository, timeout_s=settings.timeout)
-    console.check_formats(settings, "doctor", _FORMATS)
+    console.prepare(settings, DOCTOR)
     unreviewed = unreviewed_clusters()
     if environment is None:
         clusters = [_cluster_needs(manifests) for manifests in loading.load_clusters(paths, settings)]
@@ -70,7 +69,8 @@ def _show_findings(settings: Settings, repository: str, findings: Sequence[Findi
         "repository": repository,
         "findings": list(map(asdict, findings)),
     }
-    console.emit(settings, "doctor", text=text, json=lambda: harmless_json(json.dumps(document, indent=1)) + "\n")
+    writers = {"text": text, "json": lambda: harmless_json(json.dumps(document, indent=1)) + "\n"}
+    console.emit(settings, Document(kind=DOCTOR, writers=writers))
 
 
 def _cluster_needs(manifests: ClusterManifests) -> ClusterNeeds:

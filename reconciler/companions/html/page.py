@@ -7,7 +7,7 @@ documents give the same bytes.
 
 import base64
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -15,8 +15,12 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from reconciler.companions.html.drift import drift_figures
 from reconciler.companions.html.figures import RULERS_MAX, WORST, Chart, Figures, Tile, TopicRulers
+from reconciler.companions.html.plan import plan_figures
+from reconciler.companions.html.results import results_figures
 from reconciler.model.names import format_location
+from reconciler.report.document import DRIFT, PLAN, RESULTS, Document, Kind, View
 from reconciler.report.tree import Item, Items, Report, Section, Severity
 from reconciler.text.escape import escape_sentence, escape_text, quoted
 from reconciler.text.phrase import Phrase, Span, plain
@@ -70,9 +74,19 @@ class _Part:
     has_heading: bool
 
 
-def write_html(reports: Sequence[Report], figures: Sequence[Figures] = ()) -> str:
-    """Return the page of one or more reports. `figures`: those of each report, or none at all."""
-    shown = list(zip(reports, figures or [Figures()] * len(reports), strict=True))
+_FIGURES: Mapping[Kind, Callable[[Sequence[Any], View], Sequence[Figures]]] = {
+    PLAN: lambda plans, view: [plan_figures(plan, pages=view.pages) for plan in plans],
+    RESULTS: lambda outcomes, _view: [results_figures(outcomes)],
+    DRIFT: lambda reports, _view: drift_figures(reports),
+}
+"""Kind of a document → what draws its values; the pages of others show their reports only."""
+
+
+def write_html(document: Document, view: View = View()) -> str:  # noqa: B008  immutable
+    """Return the page of a document: of one or more reports, each with its figures, if any."""
+    reports = document.trees(view)
+    draw = _FIGURES.get(document.kind)
+    shown = list(zip(reports, draw(document.values, view) if draw else [Figures()] * len(reports), strict=True))
     documents = [
         _document(report, own, number, len(shown)) for number, (report, own) in enumerate(shown[:_REPORTS_MAX])
     ]

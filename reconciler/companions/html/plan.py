@@ -1,8 +1,9 @@
 """Collects the figures of a plan: topics, leaders, groups, limits, offsets and tables."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from reconciler.companions.html.figures import (
     RULERS_MAX,
@@ -19,44 +20,37 @@ from reconciler.companions.html.figures import (
     shorten,
     slug,
 )
+from reconciler.model.action import Action
 from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.model.description import IdleGroup, LeaderMove, OffsetMove
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, format_address, format_location, format_subject
-from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, Skipped
-from reconciler.operations import Operation
-from reconciler.operations.base import DAY_MS
-from reconciler.plan.plan_file import section_of
-from reconciler.policies.cluster import LIMITS
+from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, Skipped, section_of
 from reconciler.report.tree import NO_PAGES, Severity
 from reconciler.text import formatting
 from reconciler.text.escape import display_name, quoted
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
 
-_STYLES = {
-    "irreversible": "deleted",
-    "reversible": "changed",
-    "blocked": "blocked",
-    "waiting": "waiting",
-    "in sync": "good",
-}
-"""State of a partition in a plan → class of its segment; a partition counts for the first that it has."""
-_RANKS = {state: rank for rank, state in enumerate(_STYLES)}
+
+class _State(NamedTuple):
+    """How a page shows a state: its class in the stylesheet, its severity, and words for partitions."""
+
+    style: str
+    severity: Severity
+    words: str
+
+
 _STATES = {
-    "waiting": "waiting",
-    "skipped": "waiting",
-    "blocked": "blocked",
-    "unread": "blocked",
-    "satisfied": "in sync",
+    "irreversible": _State("deleted", Severity.LOSS, "losing records"),
+    "reversible": _State("changed", Severity.CHANGE, "getting a new leader"),
+    "blocked": _State("blocked", Severity.WARNING, "blocked"),
+    "waiting": _State("waiting", Severity.QUIET, "waiting or skipped"),
+    "in sync": _State("good", Severity.GOOD, "in sync"),
 }
-"""List of the plan file → state, of decisions that are no action."""
-_SEVERITIES = {
-    "irreversible": Severity.LOSS,
-    "reversible": Severity.CHANGE,
-    "blocked": Severity.WARNING,
-    "waiting": Severity.QUIET,
-    "in sync": Severity.GOOD,
-}
+"""States of a plan's decisions; a partition counts for the first that it has."""
+_RANKS = {state: rank for rank, state in enumerate(_STATES)}
+_OF_SECTION = {"skipped": "waiting", "unread": "blocked", "satisfied": "in sync"}
+"""List of the plan file → state, where it has another name."""
 
 
 @dataclass(slots=True)
@@ -64,7 +58,7 @@ class _Topic:
     """What a plan decides about one topic. `states`: by partition; -1: the topic as a whole."""
 
     states: dict[int, str] = field(default_factory=dict)
-    moves: list[tuple[Operation, OffsetMove]] = field(default_factory=list)
+    moves: list[tuple[Action, OffsetMove]] = field(default_factory=list)
 
     @property
     def removed(self) -> int:
@@ -77,6 +71,11 @@ class _Topic:
     @property
     def noun(self) -> str:
         return max((move.noun for _action, move in self.moves), key="offset".__eq__)
+
+    @property
+    def tally(self) -> Counter[str]:
+        """Count its partitions by state, and the records that are removed."""
+        return Counter(self.states.values()) + Counter(records=self.removed)
 
     def add_state(self, partition: int, state: str) -> None:
         before = self.states.get(partition)
@@ -100,7 +99,7 @@ def plan_figures(plan: Plan, *, pages: Mapping[str, str] = NO_PAGES) -> Figures:
         tally[state] += 1
         if decision.address.name and not decision.address.is_of_group:
             topics[decision.address.name].add_state(decision.address.partition, state)
-        if isinstance(decision, Operation):
+        if isinstance(decision, Action):
             match figure := decision.figure():
                 case OffsetMove():
                     topics[decision.address.name].moves.append((decision, figure))
@@ -135,9 +134,13 @@ def plan_figures(plan: Plan, *, pages: Mapping[str, str] = NO_PAGES) -> Figures:
 
 
 def _state(decision: Decision) -> str:
-    if isinstance(decision, Operation):
+    if isinstance(decision, Action):
         return "irreversible" if decision.irreversible else "reversible"
-    return _STATES[section_of(decision)]
+    return _of_section(section_of(decision))
+
+
+def _of_section(section: str) -> str:
+    return _OF_SECTION.get(section, section)
 
 
 def _blocked(topic: _Topic) -> int:
@@ -161,19 +164,16 @@ def _plan_tiles(plan: Plan, states: Counter[str], records: int) -> Iterator[Tile
 
 
 def _limits_chart(verdicts: Sequence[LimitVerdict]) -> Chart:
-    shares = {limit.id for limit in LIMITS if limit.is_percent}
-
     def row(verdict: LimitVerdict) -> Row:
-        unit = " %" if verdict.id in shares else ""
-        observed = "not known" if verdict.observed is None else f"{_number(verdict.observed)}{unit}"
+        observed = "not known" if verdict.observed is None else f"{_number(verdict.observed)}{verdict.unit}"
         most = max(verdict.limit, verdict.observed or 0)
-        total = 100.0 if unit else most * 1.25 or 1
+        total = 100.0 if verdict.unit else most * 1.25 or 1
         style = "blocked" if verdict.observed is None else "good" if verdict.passed else "exceeded"
         waived = bool(verdict.waivers)
         severity = Severity.CHANGE if waived else Severity.PLAIN if verdict.passed else Severity.ERROR
         text: Phrase = (sentence(verdict.message),) if waived or not verdict.passed else ()
         return Row(
-            cells=((name(verdict.id),), (f"{observed} of {_number(verdict.limit)}{unit}",)),
+            cells=((name(verdict.id),), (f"{observed} of {_number(verdict.limit)}{verdict.unit}",)),
             bars=(Bar(segments=(Segment(verdict.observed or 0, style),), total=total, mark=verdict.limit),),
             severities=frozenset({severity}),
             anchor=f"limit-{slug(verdict.id)}",
@@ -192,37 +192,32 @@ def _limits_chart(verdicts: Sequence[LimitVerdict]) -> Chart:
 
 
 def _topics_chart(plan: Plan, topics: dict[str, _Topic]) -> Chart:
-    share_limits = {limit.id for limit in LIMITS if limit.is_percent}
     limits = {verdict.id: verdict.limit for verdict in plan.limits}
 
     def row(topic: str, entry: _Topic) -> Row:
-        counts = Counter(entry.states.values())
+        counts = entry.tally
         bars = []
         if entry.moves:
             remaining = Segment(entry.records - entry.removed, "remaining")
-            usages = [usage for action, _move in entry.moves for usage in action.limit_usage() if usage.bucket == topic]
-            shares = [usage for usage in usages if usage.limit.id in share_limits & limits.keys()]
             # A limit that counts only a part of what is removed says nothing about the whole.
-            is_bound = shares and sum(usage.amount for usage in shares) == entry.removed
-            mark = min(limits[usage.limit.id] for usage in shares) * entry.records / 100 if is_bound else None
+            bounds = limits.keys() & set.intersection(*(set(move.limits) for _action, move in entry.moves))
+            mark = min(limits[bound] for bound in bounds) * entry.records / 100 if bounds else None
             bars.append(Bar(segments=(Segment(entry.removed, "deleted"), remaining), total=entry.records, mark=mark))
-        segments = tuple(Segment(counts[state], style) for state, style in _STYLES.items())
+        segments = tuple(Segment(counts[name], state.style) for name, state in _STATES.items())
         bars.append(Bar(segments=segments, total=len(entry.states)))
         share = formatting.percent(100.0 * entry.removed / entry.records) if entry.records else ""
         removed = f"{entry.removed:,} of {formatting.count(entry.records, entry.noun)} ({share})" if entry.moves else ""
         return Row(
             cells=((name(topic),), (removed,), (_partition_counts(entry),)),
             bars=tuple(bars),
-            severities=frozenset(_SEVERITIES[state] for state in counts),
+            severities=_severities(counts),
             link=f"offsets-{slug(topic)}" if entry.moves else f"topic-{slug(topic)}",
         )
 
     def sums(rest: Sequence[tuple[str, _Topic]]) -> Iterator[tuple[int, str]]:
-        counts = Counter[str]()
-        for _topic, entry in rest:
-            counts.update(entry.states.values())
-        yield sum(entry.removed for _topic, entry in rest), "records removed at most"
-        yield from ((counts[state], f"partitions {_WORDS[state]}") for state in _STYLES)
+        total = _total(entry.tally for _topic, entry in rest)
+        yield total["records"], "records removed at most"
+        yield from ((total[name], f"partitions {state.words}") for name, state in _STATES.items())
 
     return cut_chart(
         [pair for pair in topics.items() if set(pair[1].states.values()) - {"in sync"}],
@@ -248,19 +243,10 @@ def _topics_chart(plan: Plan, topics: dict[str, _Topic]) -> Chart:
     )
 
 
-_WORDS = {
-    "irreversible": "losing records",
-    "reversible": "getting a new leader",
-    "blocked": "blocked",
-    "waiting": "waiting or skipped",
-    "in sync": "in sync",
-}
-
-
 def _partition_counts(entry: _Topic) -> str:
     """`12 partitions: 3 lose records, 9 in sync`."""
-    counts = Counter(entry.states.values())
-    words = ", ".join(f"{counts[state]:,} {_WORDS[state]}" for state in _STYLES if counts[state])
+    counts = entry.tally
+    words = ", ".join(f"{counts[name]:,} {state.words}" for name, state in _STATES.items() if counts[name])
     if set(entry.states) == {-1}:
         return f"the topic as a whole: {words.removeprefix('1 ')}"
     return f"{formatting.count(len(entry.states.keys() - {-1}), 'partition')}: {words}"
@@ -298,9 +284,9 @@ def _leaders_chart(moves: Sequence[LeaderMove]) -> Chart:
 
 def _groups_chart(groups: Sequence[IdleGroup], now_ms: int) -> Chart:
     def idle_days(group: IdleGroup) -> float:
-        return -1 if group.idle_since_ms is None else max(0, now_ms - group.idle_since_ms) / DAY_MS
+        return -1 if group.idle_since_ms is None else max(0, now_ms - group.idle_since_ms) / formatting.DAY_MS
 
-    most = max((1.0, *map(idle_days, groups), *(group.required_ms / DAY_MS for group in groups)))
+    most = max((1.0, *map(idle_days, groups), *(group.required_ms / formatting.DAY_MS for group in groups)))
 
     def row(group: IdleGroup) -> Row:
         days = idle_days(group)
@@ -308,7 +294,11 @@ def _groups_chart(groups: Sequence[IdleGroup], now_ms: int) -> Chart:
         idle = f"idle for {days:,.1f} days" if days >= 0 else "no evidence of being idle was asked for"
         return Row(
             cells=((escaped_name(quoted(group.group)),), (f"{idle}; {commits}",)),
-            bars=(Bar(segments=(Segment(max(days, 0), "deleted"),), total=most, mark=group.required_ms / DAY_MS),),
+            bars=(
+                Bar(
+                    segments=(Segment(max(days, 0), "deleted"),), total=most, mark=group.required_ms / formatting.DAY_MS
+                ),
+            ),
             severities=frozenset({Severity.LOSS}),
             anchor=f"group-{slug(group.group)}",
         )
@@ -325,10 +315,10 @@ def _groups_chart(groups: Sequence[IdleGroup], now_ms: int) -> Chart:
 
 
 def _topic_rulers(topic: str, entry: _Topic) -> TopicRulers:
-    def badness(move: tuple[Operation, OffsetMove]) -> tuple[int, int, Address]:
+    def badness(move: tuple[Action, OffsetMove]) -> tuple[int, int, Address]:
         return -sum(skip[2] for skip in move[1].skips), -move[1].removed, move[0].address
 
-    def ruler(move: tuple[Operation, OffsetMove]) -> Ruler:
+    def ruler(move: tuple[Action, OffsetMove]) -> Ruler:
         address = move[0].address
         return Ruler(
             subject=(escaped_name(format_subject(address)),),
@@ -359,12 +349,8 @@ def _policies_table(plan: Plan, tallies: dict[Address, Counter[str]]) -> Chart:
         words += [("reason: ", shorten(note.reason)) if note and note.reason else ()]
         words += [("in ", escaped_name(format_location(places[policy]))) if policy in places else ()]
         return Row(
-            cells=(
-                (escaped_name(format_address(policy)),),
-                (f"{tally['records']:,}" if tally["records"] else "",),
-                *_state_cells(tally),
-            ),
-            severities=frozenset(_SEVERITIES[state] for state in _STYLES if tally[state]),
+            cells=((escaped_name(format_address(policy)),), *_cells(tally)),
+            severities=_severities(tally),
             anchor=f"policy-{slug(str(policy))}",
             note=join("; ", *words),
         )
@@ -373,22 +359,18 @@ def _policies_table(plan: Plan, tallies: dict[Address, Counter[str]]) -> Chart:
         sorted(tallies.items(), key=lambda pair: (-pair[1]["records"], pair[0])),
         lambda pair: row(*pair),
         "policies",
-        lambda pairs: [
-            (sum(tally["records"] for _policy, tally in pairs), "records"),
-            *((sum(tally[state] for _policy, tally in pairs), state) for state in _STYLES),
-        ],
+        lambda pairs: _sums(tally for _policy, tally in pairs),
         anchor="policies",
         heading="By policy",
-        columns=("Policy", "Records", *_STATE_COLUMNS),
+        columns=("Policy", *_COLUMNS),
     )
 
 
 def _topics_table(topics: dict[str, _Topic]) -> Chart:
     def row(topic: str, entry: _Topic) -> Row:
-        counts = Counter(entry.states.values())
         return Row(
-            cells=((name(topic),), (f"{entry.removed:,}" if entry.moves else "",), *_state_cells(counts)),
-            severities=frozenset(_SEVERITIES[state] for state in counts),
+            cells=((name(topic),), *_cells(entry.tally)),
+            severities=_severities(entry.tally),
             anchor=f"topic-{slug(topic)}",
             link=f"offsets-{slug(topic)}" if entry.moves else "",
         )
@@ -397,21 +379,31 @@ def _topics_table(topics: dict[str, _Topic]) -> Chart:
         list(topics.items()),
         lambda pair: row(*pair),
         "topics",
-        lambda pairs: [
-            (sum(entry.removed for _topic, entry in pairs), "records"),
-            *((sum(list(entry.states.values()).count(state) for _topic, entry in pairs), state) for state in _STYLES),
-        ],
+        lambda pairs: _sums(entry.tally for _topic, entry in pairs),
         anchor="by-topic",
         heading="By topic",
-        columns=("Topic", "Records", *_STATE_COLUMNS),
+        columns=("Topic", *_COLUMNS),
     )
 
 
-_STATE_COLUMNS = tuple(state.capitalize() for state in _STYLES)
+_COLUMNS = tuple(name.capitalize() for name in ("records", *_STATES))
 
 
-def _state_cells(counts: Counter[str]) -> Iterator[Phrase]:
-    return ((f"{counts[state]:,}" if counts[state] else "",) for state in _STYLES)
+def _severities(counts: Mapping[str, int]) -> frozenset[Severity]:
+    return frozenset(state.severity for name, state in _STATES.items() if counts.get(name))
+
+
+def _cells(tally: Counter[str]) -> Iterator[Phrase]:
+    return ((f"{tally[name]:,}" if tally[name] else "",) for name in ("records", *_STATES))
+
+
+def _total(tallies: Iterable[Counter[str]]) -> Counter[str]:
+    return sum(tallies, Counter[str]())
+
+
+def _sums(tallies: Iterable[Counter[str]]) -> Iterator[tuple[int, str]]:
+    total = _total(tallies)
+    return ((total[name], name) for name in ("records", *_STATES))
 
 
 def _causes_table(causes: dict[tuple[str, str], list[Decision]], pages: Mapping[str, str]) -> Chart:
@@ -433,13 +425,13 @@ def _causes_table(causes: dict[tuple[str, str], list[Decision]], pages: Mapping[
                 (f"{len(decisions):,}",),
                 (escaped_name(formatting.first_few(list(subjects))),),
             ),
-            severities=frozenset({_SEVERITIES[_STATES[section]]}),
+            severities=_severities({_of_section(section): 1}),
             anchor=f"cause-{section}-{slug(code)}",
             note=blocked,
         )
 
     return cut_chart(
-        sorted(causes.items(), key=lambda pair: (_STATES[pair[0][0]] != "blocked", -len(pair[1]), pair[0])),
+        sorted(causes.items(), key=lambda pair: (_of_section(pair[0][0]) != "blocked", -len(pair[1]), pair[0])),
         lambda pair: row(*pair),
         "causes",
         lambda pairs: [(sum(len(decisions) for _cause, decisions in pairs), "subjects")],

@@ -6,23 +6,20 @@ from collections.abc import Callable, Iterator, Sequence
 from reconciler.apply.results import ResultRow
 from reconciler.companions.html.figures import Bar, Chart, Figures, Row, Segment, Tile, cut_chart, slug
 from reconciler.model.names import Address, format_address, format_subject
-from reconciler.model.outcome import Outcome
-from reconciler.report.results import address_of, severity_of
+from reconciler.report.results import severity_of
 from reconciler.report.tree import Severity
 from reconciler.text import formatting
 from reconciler.text.phrase import escaped_name
 
 
-def results_figures(outcomes: Sequence[Outcome | ResultRow]) -> Figures:
-    """Return the pictures of what became of a plan's actions, of a run or of its results file."""
+def results_figures(outcomes: Sequence[ResultRow]) -> Figures:
+    """Return the pictures of what became of a plan's actions."""
     return Figures(
         tiles=tuple(_results_tiles(outcomes)),
         charts=tuple(
             chart
             for chart in (
-                _outcomes_chart(
-                    "policies", "By policy", outcomes, lambda o: address_of(o).policy_address, format_address
-                ),
+                _outcomes_chart("policies", "By policy", outcomes, lambda o: o.address.policy_address, format_address),
                 _outcomes_chart("topics", "By topic or group", outcomes, _subject_of, format_subject),
             )
             if chart.rows
@@ -30,13 +27,13 @@ def results_figures(outcomes: Sequence[Outcome | ResultRow]) -> Figures:
     )
 
 
-def _subject_of(outcome: Outcome | ResultRow) -> Address:
+def _subject_of(outcome: ResultRow) -> Address:
     """Return the topic, of whatever policies, or the group."""
-    address = address_of(outcome)
+    address = outcome.address
     return Address(address.kind if address.is_of_group else "", "", address.name)
 
 
-def _results_tiles(outcomes: Sequence[Outcome | ResultRow]) -> Iterator[Tile]:
+def _results_tiles(outcomes: Sequence[ResultRow]) -> Iterator[Tile]:
     removed = sum(outcome.removed_max for outcome in outcomes)
     for severity in Severity:
         same = Counter(outcome.status for outcome in outcomes if severity_of(outcome.status) is severity)
@@ -52,18 +49,18 @@ def _results_tiles(outcomes: Sequence[Outcome | ResultRow]) -> Iterator[Tile]:
 def _outcomes_chart(
     anchor: str,
     heading: str,
-    outcomes: Sequence[Outcome | ResultRow],
-    key: Callable[[Outcome | ResultRow], Address],
+    outcomes: Sequence[ResultRow],
+    key: Callable[[ResultRow], Address],
     label: Callable[[Address], str],
 ) -> Chart:
-    groups: defaultdict[Address, list[Outcome | ResultRow]] = defaultdict(list)
+    groups: defaultdict[Address, list[ResultRow]] = defaultdict(list)
     for outcome in outcomes:
         groups[key(outcome)].append(outcome)
 
-    def undone(pair: tuple[Address, list[Outcome | ResultRow]]) -> tuple[int, Address]:
+    def undone(pair: tuple[Address, list[ResultRow]]) -> tuple[int, Address]:
         return -sum(severity_of(outcome.status) is not Severity.GOOD for outcome in pair[1]), pair[0]
 
-    def row(pair: tuple[Address, list[Outcome | ResultRow]]) -> Row:
+    def row(pair: tuple[Address, list[ResultRow]]) -> Row:
         address, same = pair
         severities = Counter(severity_of(outcome.status) for outcome in same)
         statuses = Counter(outcome.status for outcome in same)
@@ -80,7 +77,7 @@ def _outcomes_chart(
             anchor=f"{anchor}-{slug(address.name or str(address))}",
         )
 
-    def sums(rest: Sequence[tuple[Address, list[Outcome | ResultRow]]]) -> Iterator[tuple[int, str]]:
+    def sums(rest: Sequence[tuple[Address, list[ResultRow]]]) -> Iterator[tuple[int, str]]:
         counts = Counter(outcome.status for _address, same in rest for outcome in same)
         return ((number, status.replace("_", " ")) for status, number in sorted(counts.items()))
 

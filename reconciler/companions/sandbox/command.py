@@ -22,6 +22,7 @@ from reconciler.companions.sandbox.registry import DEFAULT_NAME
 from reconciler.companions.sandbox.tools import run_tool, tool_command, tool_names
 from reconciler.errors import ReconcilerError, SandboxError, UsageError
 from reconciler.references import ALLOW_ENV
+from reconciler.report.document import SANDBOX, Document
 from reconciler.text.suggest import did_you_mean
 
 sandbox = Application(help="Run local Kafka brokers to try things on.", add_completion=False, no_args_is_help=True)
@@ -41,7 +42,8 @@ def _show(cluster: Cluster, settings: Settings) -> None:
         f"sandbox {cluster.name}: {cluster.bootstrap_servers}   cluster id {cluster.cluster_id}\n"
         f"{brokers}  Kafka's own tools: reconciler sandbox tools {name}-- kafka-topics --list\n"
     )
-    console.emit(settings, "a sandbox", text=lambda: text, json=lambda: f"{registry.to_json(cluster)}\n")
+    writers = {"text": lambda: text, "json": lambda: f"{registry.to_json(cluster)}\n"}
+    console.emit(settings, Document(kind=SANDBOX, writers=writers))
 
 
 @sandbox.command()

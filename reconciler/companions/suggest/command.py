@@ -27,6 +27,7 @@ from reconciler.kafka import connect
 from reconciler.manifest import secrets
 from reconciler.manifest.files import DEFAULT_FOLDER, ClusterManifests
 from reconciler.pipeline import Run
+from reconciler.report.document import SUGGESTIONS, Document
 from reconciler.report.terminal import write_lines
 from reconciler.text.escape import display_name
 from reconciler.text.formatting import format_duration
@@ -34,7 +35,6 @@ from reconciler.text.formatting import format_duration
 LINES_MAX = 200
 """Lines that the command prints to stdout as text."""
 _DIRECTORY = Path()
-_FORMATS = ("text", "md", "html", "json")
 
 
 @accepts_settings
@@ -77,13 +77,12 @@ def suggest(
     policies cover. docs/suggest.md describes the findings.
     """
     console.start_logging(settings)
-    console.check_formats(settings, "suggest", _FORMATS)
+    console.prepare(settings, SUGGESTIONS, write)
     idle_for_ms, ignored = parse_duration("--idle-for", idle_for), _read_ignored(ignore)
     if idle_for_ms == 0:
         raise UsageError(f"--idle-for {idle_for}: would need no evidence that a group is idle; such as 3d")
     if write is not None and os.path.lexists(write):
         raise UsageError(f"--write {write}: the file exists, and suggest overwrites no file: name another one")
-    console.prepare(settings, write)
     with _open_run(settings, paths, bootstrap_server, name, dict(client or ())) as run:
         suggestions = _find_suggestions(run, idle_for_ms=idle_for_ms, ignored=ignored)
         cluster = run.manifests.cluster
@@ -101,13 +100,15 @@ def suggest(
     if write is not None:
         _write(write, suggestions, texts)
     next_steps = tuple(_next_steps(suggestions, write, texts, paths, bootstrap_server))
-    common.show(
-        settings,
-        "suggest",
-        lambda: [suggest_report(suggestions, next_steps=next_steps)],
-        text=lambda: fitting_lines(suggestions, next_steps, width=console.terminal_width()),
-        json=lambda: findings.dumps(suggestions, texts),
+    document = Document(
+        kind=SUGGESTIONS,
+        trees=lambda _view: [suggest_report(suggestions, next_steps=next_steps)],
+        writers={
+            "text": lambda: fitting_lines(suggestions, next_steps, width=console.terminal_width()),
+            "json": lambda: findings.dumps(suggestions, texts),
+        },
     )
+    console.emit(settings, document)
 
 
 def _find_suggestions(run: Run, *, idle_for_ms: int, ignored: Collection[str]) -> Suggestions:

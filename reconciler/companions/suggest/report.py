@@ -75,7 +75,7 @@ def _items(section: findings.Section, items_max: int) -> Iterator[Item]:
     shared = _shared_counter_evidence(section.findings)
     groups = list(group_equal(section.findings, _facts if is_folded else lambda finding: finding.id))
     for same in groups[:items_max]:
-        yield _folded(same, shared) if is_folded else _item(same[0], shared)
+        yield _item(same, shared)
     if omitted := sum(map(len, groups[items_max:])):
         yield Item(text=(f"and {omitted:,} more (-o json lists them all)",), severity=Severity.QUIET)
     for text in shared:
@@ -106,37 +106,25 @@ def _subject(finding: Finding) -> str:
     return quoted(finding.subject) if finding.kind in _GROUP_KINDS else display_name(finding.subject)
 
 
-def _item(finding: Finding, shared: Sequence[str]) -> Item:
-    against = [text for text in finding.counter_evidence if text not in shared]
-    return Item(
-        subject=(escaped_name(_subject(finding)),),
-        text=(sentence(finding.title), " (", strong(f"{finding.confidence} confidence"), ")"),
-        severity=Severity.CHANGE if finding.manifest is not None else Severity.PLAIN,
-        code=finding.id,
-        facts=(
-            *_labelled("Because", finding.evidence),
-            *_labelled("But", against),
-            ("Id", (escaped_name(finding.id),)),
-        ),
-    )
-
-
-def _folded(same: Sequence[Finding], shared: Sequence[str]) -> Item:
-    """Return many findings with the same facts as one item."""
+def _item(same: Sequence[Finding], shared: Sequence[str]) -> Item:
+    """The item of one finding, or of many with the same facts."""
     first = same[0]
     known = sum(finding.partitions or 0 for finding in same)
-    size = f"{count(known, 'partition')} of " if first.kind is Kind.LEADER else ""
+    size: Phrase = (f"{count(known, 'partition')} of ",) if first.kind is Kind.LEADER else ()
     names = first_few([_subject(finding) for finding in same], limit=_NAMES_MAX)
-    evidence = first.evidence if len(same) == 1 or first.kind is Kind.PROTECTION else ()
-    details = [] if evidence else [f"{_subject(finding)}: {'; '.join(finding.evidence)}" for finding in same]
+    evidence = list(first.evidence)
+    if len(same) > 1 and first.kind is not Kind.PROTECTION:
+        evidence = [f"{_subject(finding)}: {'; '.join(finding.evidence)}" for finding in same[:_UNKNOWN_MAX]]
+    more = len(same) - len(evidence) if len(same) > _UNKNOWN_MAX and first.kind is not Kind.PROTECTION else 0
+    is_change = first.kind in _FOLDED or first.manifest is not None
     return Item(
-        subject=(size, escaped_name(names)),
+        subject=(*size, escaped_name(names)),
         text=(sentence(first.title), " (", strong(f"{first.confidence} confidence"), ")"),
-        severity=Severity.CHANGE,
+        severity=Severity.CHANGE if is_change else Severity.PLAIN,
         code=first.id,
         facts=(
-            *_labelled("Because", evidence or details[:_UNKNOWN_MAX]),
-            *((("", (f"and {len(details) - _UNKNOWN_MAX:,} more topics",)),) if len(details) > _UNKNOWN_MAX else ()),
+            *_labelled("Because", evidence),
+            *((("", (f"and {more:,} more topics",)),) if more else ()),
             *_labelled("But", [text for text in first.counter_evidence if text not in shared]),
             ("Ids" if len(same) > 1 else "Id", (escaped_name(first_few([finding.id for finding in same])),)),
         ),

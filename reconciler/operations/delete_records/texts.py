@@ -64,6 +64,7 @@ class DeletionTexts(Deletion):
             high_watermark=self.seen.high_watermark,
             positions=tuple((r.group, r.committed) for r in self.guard.accepted if r.group in skipping),
             required=self.guard.named,
+            limits=tuple(usage.limit.id for usage in self.limit_usage() if usage.bucket),
             noun=self.noun,
         )
 

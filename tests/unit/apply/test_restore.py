@@ -506,6 +506,6 @@ def test_a_topic_name_of_an_edited_file_stays_on_its_line(cluster: FakeCluster, 
     planned = restore.plan(removal, cluster)
     outcomes = restore.restore(planned, context(cluster, tmp_path, stop=lambda: True))
     for tree in (restore_plan_report(planned, "prod"), restore_report(removal, outcomes, "prod")):
-        text = "\n".join(line.plain for line in write_lines(tree, width=None, full=False))
+        text = "\n".join(line.plain for line in write_lines(tree, width=None))
         assert "\x1b" not in text
         assert "\n  + paid" not in text

@@ -1,6 +1,11 @@
-"""Rounds of `converge --every` without a cluster: what each one acts on, and what changes between them."""
+"""Rounds of `converge --every` without a cluster: what each one acts on, and what changes between them.
 
+And the manifests and commits that the tests of rounds share.
+"""
+
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +15,25 @@ from reconciler.cli.app import run
 from reconciler.errors import ClusterUnreachable
 from reconciler.manifest.files import ClusterManifests
 from reconciler.pipeline import Run
+
+CLUSTER = """\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {name: prod}
+spec: {clusterId: id-of-prod-000000000, bootstrapServers: ["127.0.0.1:1"], protect: {topics: [%s]}}
+"""
+"""A Cluster that protects the topics in the place of `%s`."""
+
+
+def git(folder: Path, *words: str) -> str:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    command = ["git", "-C", folder, *identity, *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout.strip()
+
+
+def commit(folder: Path) -> None:
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "x")
 
 
 class _Clock:

@@ -14,11 +14,12 @@ from reconciler.apply import results
 from reconciler.cli import converge
 from reconciler.cli.app import run
 from reconciler.cli.apply import show_applied
-from reconciler.cli.settings import Format, OutputFile, Settings
+from reconciler.cli.settings import OutputFile, Settings
 from reconciler.errors import ClusterUnreachable, ExitCode, WrongCluster
 from reconciler.model.outcome import Outcome, Status
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan import plan_file
+from reconciler.report.document import Format
 from tests import rendering
 from tests.command import environment
 from tests.strategies.examples import blocked, plan, purge, removal
@@ -72,7 +73,7 @@ def test_a_results_file_is_shown_as_apply_showed_it(tmp_path: Path, capsys: pyte
     assert f"the results {path} are not usable" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("verb", ["plan", "drift", "converge"])
+@pytest.mark.parametrize("verb", ["plan", "drift", "converge", "doctor", "journal"])
 def test_an_unwritable_file_is_found_before_connecting(
     verb: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -96,14 +97,18 @@ def test_a_scan_that_fails_leaves_no_folder(folder: Path, tmp_path: Path, capsys
 
 @pytest.mark.parametrize(
     ("words", "formats"),
-    [(["doctor"], "text, json"), (["journal"], "text, json"), (["explain", "LeaderPolicy/all"], "text, md")],
-    ids=["doctor", "journal", "explain"],
+    [
+        ("doctor -o html", "text, json"),
+        ("journal -o html", "text, json"),
+        ("explain LeaderPolicy/all -o html", "text, md"),
+        ("plan -o sarif", "text, md, html, json, github"),
+    ],
 )
 def test_a_format_that_a_command_lacks_is_refused_before_connecting(
-    words: list[str], formats: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    words: str, formats: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing answers at the address of the cluster: a later check would end with exit code 1."""
-    assert run([*words, str(folder), "--cluster", "one", "--timeout", "1", "-o", "html"]) == ExitCode.USAGE
+    assert run([*words.split(), str(folder), "--cluster", "one", "--timeout", "1"]) == ExitCode.USAGE
     assert f"has the formats {formats}\n" in capsys.readouterr().err
 
 
@@ -171,7 +176,7 @@ def test_drift_distinguishes_a_wrong_from_an_unavailable_cluster(
 def test_doctor_checks_the_other_clusters_of_one_that_is_away(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It once ended at the first cluster that did not answer. It also works without the extra `scan`."""
+    """It once ended at the first cluster that did not answer. It also works without the extra `spark`."""
 
     def version(name: str) -> str:
         raise metadata.PackageNotFoundError(name)
@@ -179,7 +184,7 @@ def test_doctor_checks_the_other_clusters_of_one_that_is_away(
     monkeypatch.setattr(metadata, "version", version)
     assert run(["doctor", str(folder), "--timeout", "1", "-q"]) == 1
     captured = capsys.readouterr()
-    assert "no PySpark (scans need the extra `scan`)" in captured.out
+    assert "no PySpark (--engine inline needs none)" in captured.out
     errors = captured.err.splitlines()
     assert [error.partition(" no broker")[0] for error in errors] == ["error: one:", "error: two:"]
     assert run(["doctor", str(folder), "--timeout", "1", "-q", "-o", "json"]) == 1

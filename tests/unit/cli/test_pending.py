@@ -1,6 +1,5 @@
 """A loop acts on manifests as somebody wrote them; no cluster is needed to see what is in force."""
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,16 +14,10 @@ from reconciler.manifest import files
 from reconciler.manifest import git as manifest_git
 from reconciler.manifest.files import ClusterManifests
 from reconciler.pipeline import Run
-from reconciler.scan.engine import Engine
+from reconciler.scan.engine_choice import Engine
 from tests.golden.wording import mentions
-from tests.unit.cli.loops import loop, policies_of
+from tests.unit.cli.loops import CLUSTER, commit, git, loop, policies_of
 
-CLUSTER = """\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {name: prod}
-spec: {clusterId: id-of-prod-000000000, bootstrapServers: ["127.0.0.1:1"], protect: {topics: [%s]}}
-"""
 FLOOR = """\
 apiVersion: reconciler/v1
 kind: RetentionFloor
@@ -62,17 +55,6 @@ def checkout(folder: Path) -> Path:
     git(folder.parent, "init", "-q")
     commit(folder.parent)
     return folder.parent
-
-
-def git(folder: Path, *words: str) -> str:
-    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-    command = ["git", "-C", folder, *identity, *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout.strip()
-
-
-def commit(folder: Path) -> None:
-    git(folder, "add", "-A")
-    git(folder, "commit", "-q", "-m", "x")
 
 
 def nothing() -> None:

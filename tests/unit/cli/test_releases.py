@@ -3,7 +3,6 @@ before any connection.
 """
 
 import dataclasses
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,10 +19,10 @@ from reconciler.manifest import files
 from reconciler.model.plan import ManifestFile, Source
 from reconciler.operations import OPERATIONS, DeleteGroup, DeleteRecords, ElectLeader
 from reconciler.pipeline import Run
-from reconciler.scan.engine import Engine
+from reconciler.scan.engine_choice import Engine
 from tests.golden.wording import mentions
 from tests.strategies.examples import blocked, election, plan, plan_text, purge, removal
-from tests.unit.cli.loops import loop, policies_of
+from tests.unit.cli.loops import commit, git, loop, policies_of
 
 CLUSTER = """\
 apiVersion: reconciler/v1
@@ -49,16 +48,6 @@ def folder(tmp_path: Path) -> Path:
     (folder / "prod" / "cluster.yaml").write_text(CLUSTER)
     (folder / "prod" / "policy.yaml").write_text(POLICY)
     return folder
-
-
-def git(folder: Path, *words: str) -> str:
-    result = subprocess.run(["git", "-C", folder, *words], check=True, capture_output=True, text=True, timeout=30)
-    return result.stdout.strip()
-
-
-def commit(folder: Path) -> None:
-    git(folder, "add", "-A")
-    git(folder, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "x")
 
 
 def run_on(folder: Path) -> Run:

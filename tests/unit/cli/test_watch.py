@@ -8,14 +8,8 @@ import pytest
 
 from reconciler.errors import ExitCode
 from reconciler.manifest.files import ClusterManifests
-from tests.unit.cli.loops import loop, policies_of
+from tests.unit.cli.loops import CLUSTER, loop, policies_of
 
-CLUSTER = """\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {name: prod}
-spec: {clusterId: id-of-prod-000000000, bootstrapServers: ["127.0.0.1:1"], protect: {topics: [%s]}}
-"""
 BLOCK_CLUSTER = """\
 apiVersion: reconciler/v1
 kind: Cluster

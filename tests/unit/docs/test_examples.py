@@ -104,11 +104,12 @@ def test_only_the_manual_job_of_gitlab_enters_the_environment_that_deletes() -> 
     assert "environment" not in pipeline["validate"]
 
 
-def test_the_connections_of_the_page_are_valid(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("page", "connections"), [("other-ci.md", 3), ("login.md", 5)])
+def test_the_connections_of_the_page_are_valid(page: str, connections: int, tmp_path: Path) -> None:
     """Each block with `client:` is one of a Cluster that the program accepts without a lower floor."""
-    page = (ROOT / "docs" / "other-ci.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```yaml\n(client:\n.*?)^```", page, re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 4
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```yaml\n(client:\n.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == connections
     for number, block in enumerate(blocks):
         spec = {
             "clusterId": f"id-of-cluster-{number}-000000",

@@ -9,7 +9,8 @@ import pytest
 from reconciler.manifest.diagnostics import Diagnostic, Related
 from reconciler.manifest.error_codes import CODES
 from reconciler.model.names import NOWHERE, SourceLocation
-from reconciler.report.diagnostics import DIAGNOSTICS_WRITERS, escape_invisible
+from reconciler.report.diagnostics import diagnostics_document, escape_invisible
+from reconciler.report.document import DIAGNOSTICS
 from tests.unit.manifest.broken import BROKEN, CLUSTER
 from tests.unit.manifest.checking import outcome
 
@@ -29,7 +30,7 @@ NO_FILE = Diagnostic(code="M005", message="no manifests", location=NOWHERE)
 
 
 def render(diagnostics: list[Diagnostic], form: str) -> str:
-    return DIAGNOSTICS_WRITERS[form](diagnostics)
+    return diagnostics_document(diagnostics).writers[form]()
 
 
 def text(diagnostic: Diagnostic) -> str:
@@ -171,7 +172,7 @@ def test_sarif() -> None:
     assert third["locations"] == []
 
 
-@pytest.mark.parametrize("rendering", DIAGNOSTICS_WRITERS)
+@pytest.mark.parametrize("rendering", DIAGNOSTICS.formats)
 def test_every_rendering_names_every_code(rendering: str) -> None:
     """All renderings carry the code and the line of all broken examples."""
     for code, files in BROKEN.items():

@@ -11,7 +11,7 @@ import pytest
 from reconciler.errors import ManifestsInvalid, UsageError
 from reconciler.manifest.diagnostics import Diagnostic
 from reconciler.manifest.files import LARGEST_BYTES, load
-from reconciler.report.diagnostics import DIAGNOSTICS_WRITERS
+from reconciler.report.diagnostics import diagnostics_document
 from tests.unit.manifest.broken import CLUSTER, GOOD, NOW_MS, cluster, floor, manifest
 
 
@@ -223,8 +223,8 @@ def test_file_names_that_are_no_text(tmp_path: Path) -> None:
     """A file name may be any bytes; every rendering can still be written as UTF-8."""
     (tmp_path / os.fsdecode(b"\xff\xfe.yaml")).write_text("kind: [")
     diagnostics = refused(tmp_path)
-    for write_diagnostics in DIAGNOSTICS_WRITERS.values():
-        write_diagnostics(diagnostics).encode("utf-8")
+    for write in diagnostics_document(diagnostics).writers.values():
+        str(write()).encode("utf-8")
 
 
 def test_cluster_is_checked(tmp_path: Path) -> None:
@@ -241,8 +241,7 @@ def test_cluster_is_checked(tmp_path: Path) -> None:
 def test_same_set_whatever_the_order(tmp_path: Path) -> None:
     """Manifest order changes nothing of what one cluster's plan is made from."""
     write(
-        tmp_path,
-        {"c.yaml": CLUSTER, "a.yaml": floor(GOOD), "b.yaml": floor("topics: [b]\nkeep: {last: 5}", name="b")},
+        tmp_path, {"c.yaml": CLUSTER, "a.yaml": floor(GOOD), "b.yaml": floor("topics: [b]\nkeep: {last: 5}", name="b")}
     )
     names = ["a.yaml", "b.yaml", "c.yaml"]
     forwards = load([tmp_path / name for name in names], now_ms=NOW_MS)

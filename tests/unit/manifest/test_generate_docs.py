@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.cli.codes import ALL_CODES
+from reconciler.cli.codes import ALL_CODES, page
 from reconciler.errors import ManifestsInvalid, SecretMissing
 from reconciler.manifest.error_codes import CODES
 from reconciler.manifest.files import load
 from reconciler.manifest.secrets import resolve
-from reconciler.report.diagnostics import DIAGNOSTICS_WRITERS
+from reconciler.report.diagnostics import write_diagnostics
 from tests.unit.manifest.broken import BROKEN, CLUSTER, NOW_MS
 from tools import generate_docs
 
@@ -38,9 +38,7 @@ def output_of(files: dict[str, str], folder: Path, *, code: str) -> str:
         reported = invalid.diagnostics
     except SecretMissing as missing:
         return f"error: {missing}\n"
-    return DIAGNOSTICS_WRITERS["text"](
-        [diagnostic for diagnostic in reported if diagnostic.code != "M403" or code == "M403"]
-    )
+    return write_diagnostics([diagnostic for diagnostic in reported if diagnostic.code != "M403" or code == "M403"])
 
 
 def unreadable(folder: Path) -> Mapping[str, Path]:
@@ -75,9 +73,7 @@ def broken_examples(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[st
     for code, path in unreadable(folder / "files").items():
         with pytest.raises(ManifestsInvalid) as refused:
             load([path], now_ms=NOW_MS)
-        output = DIAGNOSTICS_WRITERS["text"](
-            [diagnostic for diagnostic in refused.value.diagnostics if diagnostic.code == code]
-        )
+        output = write_diagnostics([diagnostic for diagnostic in refused.value.diagnostics if diagnostic.code == code])
         assert output.startswith(f"error[{code}]")
         examples[code] = ({f"$ reconciler validate {path}": ""}, output)
     return examples
@@ -105,7 +101,7 @@ def test_each_code_has_a_page_with_real_output(tmp_path: Path, monkeypatch: pyte
         for name, text in pages.items():
             (folder / name).write_text(text, encoding="utf-8")
     assert {page.name: page.read_text(encoding="utf-8") for page in folder.iterdir()} == pages
-    assert all((ROOT / entry.page(None)).is_file() for entry in ALL_CODES.values())
+    assert all((ROOT / page(code, None)).is_file() for code in ALL_CODES)
 
 
 @pytest.mark.parametrize("page", ["errors.md", "block-codes.md"])

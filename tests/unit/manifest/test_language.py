@@ -8,10 +8,10 @@ import re
 import pytest
 
 from reconciler.manifest.parse import example, model_issue
-from reconciler.manifest.yaml import Node, Span
+from reconciler.manifest.yaml import Node, TextRange
 from reconciler.model.action import Mode
 from reconciler.policies import RetentionFloor
-from reconciler.report.diagnostics import DIAGNOSTICS_WRITERS
+from reconciler.report.diagnostics import diagnostics_document, write_diagnostics
 from tests.golden.wording import mentions
 from tests.unit.manifest.broken import CLUSTER, GOOD, NOW_MS, WAIVED, cluster, floor, manifest, waiver
 from tests.unit.manifest.checking import accepted, codes, diagnostics_of, outcome
@@ -26,7 +26,7 @@ def test_the_example_of_the_design_is_rendered_exactly() -> None:
         "metadata:\n  name: orders-gdpr\nspec:\n  topics: [orders]\n  keep: {newerThan: 7d}\n  partitons: [0, 1]\n"
     )
     _, diagnostics = outcome({"c.yaml": CLUSTER, "manifests/prod-eu/orders.yaml": text})
-    assert DIAGNOSTICS_WRITERS["text"]([diagnostic for diagnostic in diagnostics if diagnostic.code != "M403"]) == (
+    assert write_diagnostics([diagnostic for diagnostic in diagnostics if diagnostic.code != "M403"]) == (
         "error[M112]: unknown field `partitons`\n"
         "  --> manifests/prod-eu/orders.yaml:9:3\n"
         "   |\n"
@@ -289,11 +289,11 @@ def test_hostile_text_cannot_forge_output() -> None:
     """A manifest may come from any pull request: its text is escaped in all output."""
     (only,) = diagnostics_of(floor(GOOD + '\n"\\e[31mevil\\r::error::\\u202e": 1'))
     assert only.code == "M112"
-    shown = DIAGNOSTICS_WRITERS["text"]([only])
+    shown = write_diagnostics([only])
     assert "\x1b" not in shown
     assert "\\u001b[31mevil\\u000d" in shown
     assert "::error::\\u202e" in shown
-    command, totals = DIAGNOSTICS_WRITERS["github"]([only]).splitlines()
+    command, totals = diagnostics_document([only]).writers["github"]().splitlines()
     assert command.startswith("::error ")
     assert totals.startswith("::notice ")
 
@@ -345,7 +345,7 @@ def test_errors_of_a_file_without_a_manifest() -> None:
 def test_unknown_errors_of_the_model_library_have_words() -> None:
     """An unknown error of the model library keeps the message of the library."""
     error = {"type": "new_in_a_later_version", "msg": "Something new"}
-    issue = model_issue(error, Node(1, Span(1, 1, 1, 2)), ("spec",))
+    issue = model_issue(error, Node(1, TextRange(1, 1, 1, 2)), ("spec",))
     assert (issue.code, issue.message) == ("M119", "Something new")
     assert issue.hint
     assert example(RetentionFloor, ()) == ""

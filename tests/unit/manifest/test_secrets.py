@@ -21,7 +21,8 @@ from reconciler.manifest.files import load
 from reconciler.manifest.secrets import resolve
 from reconciler.policies.cluster import Cluster
 from reconciler.references import UnresolvedReference
-from reconciler.report.diagnostics import DIAGNOSTICS_WRITERS
+from reconciler.report.diagnostics import diagnostics_document, write_diagnostics
+from reconciler.report.document import DIAGNOSTICS
 from tests.golden.wording import mentions
 from tests.unit.manifest.broken import BROKEN, GOOD, NOW_MS, cluster, floor
 from tests.unit.manifest.checking import outcome
@@ -112,6 +113,46 @@ def test_certificates_of_the_system_need_no_secret(secrets_dir: Path) -> None:
     reported = loaded(cluster(f"client: {{ssl.ca.location: '{location}'}}"), secrets_dir.parent)
     resolved = resolve(reported, environment={"RECONCILER_SECRETS_DIR": str(secrets_dir)})
     assert resolved.properties == {"ssl.ca.location": str(Path(location).resolve())}
+
+
+def test_a_file_that_is_sent_lies_in_the_folder_of_secrets(secrets_dir: Path) -> None:
+    """A token endpoint gets the content of an assertion file: a key below /etc/ssl is not for it."""
+    text = (
+        "client:\n  sasl.mechanism: OAUTHBEARER\n  sasl.oauthbearer.method: oidc\n  sasl.oauthbearer.assertion.file: "
+    )
+    environment = {"RECONCILER_SECRETS_DIR": str(secrets_dir)}
+    (secrets_dir / "assertion").write_text("a.b.c")
+    resolved = resolve(loaded(cluster(text + "assertion"), secrets_dir.parent), environment=environment)
+    assert resolved.properties["sasl.oauthbearer.assertion.file"] == str((secrets_dir / "assertion").resolve())
+    for path in ("/etc/ssl/openssl.cnf", "/etc/passwd", "/etc/ssl"):
+        message = missing(cluster(text + path), secrets_dir.parent, **environment)
+        assert mentions(message, "M501", f"the file {path}")
+
+
+@pytest.mark.parametrize(
+    ("identity", "service"),
+    [
+        ("tokens: msk-iam", "b-1.shop.x1y2.c2.kafka.eu-central-1.amazonaws.com:9098"),
+        ("tokens: msk-iam", "boot-x1y2.c1.kafka-serverless.us-east-1.amazonaws.com:9098"),
+        ("tokens: gcp", "bootstrap.shop.europe-west1.managedkafka.project.cloud.goog:9092"),
+        ("azure_imds", "shop.servicebus.windows.net:9093"),
+        ("aws_iam", None),
+    ],
+)
+def test_the_identity_of_the_machine_goes_to_its_cloud_only(identity: str, service: str | None, tmp_path: Path) -> None:
+    """No reference allows it to leave, so the names of the service do, or RECONCILER_ALLOW_SERVERS."""
+    by_client = "\n  sasl.oauthbearer.method: oidc\n  sasl.oauthbearer.metadata.authentication.type: "
+    is_field = identity.startswith("tokens")
+    text = cluster(
+        "client:\n  security.protocol: SASL_SSL\n  sasl.mechanism: OAUTHBEARER"
+        + ("\n" + identity if is_field else by_client + identity)
+    )
+    assert "broker-1:9093 is not one of " in missing(text, tmp_path)
+    assert "allows: nothing is sent there" in missing(text.replace("broker-1", "evil.compute.amazonaws.com"), tmp_path)
+    assert resolve(loaded(text, tmp_path), environment={SERVERS: "broker-?:*"}).bootstrap_servers == ("broker-1:9093",)
+    if service:
+        resolved = resolve(loaded(text.replace("broker-1:9093", service), tmp_path), environment={})
+        assert resolved.tokens == (identity.removeprefix("tokens: ") if is_field else "")
 
 
 def test_only_allowed_variables_are_read(tmp_path: Path) -> None:
@@ -214,7 +255,7 @@ def test_no_output_shows_a_planted_secret(
     with pytest.raises(ManifestsInvalid) as invalid:
         load([tmp_path], now_ms=NOW_MS)
     reported = [diagnostic for diagnostic in invalid.value.diagnostics if isinstance(diagnostic, Diagnostic)]
-    outputs = [write(reported) for write in DIAGNOSTICS_WRITERS.values()]
+    outputs = [write() for write in diagnostics_document(reported).writers.values()]
     outputs += [
         repr(reported),
         repr(invalid.value),
@@ -255,7 +296,7 @@ def test_other_lines_of_a_file_with_a_secret_are_shown() -> None:
     }
     _, reported = outcome({"c.yaml": cluster("client:\n  sasl.password: ${env:P}\n  a: [")})
     assert [diagnostic.code for diagnostic in reported] == ["M101"]
-    assert "not shown" not in DIAGNOSTICS_WRITERS["text"](reported)
+    assert "not shown" not in write_diagnostics(reported)
 
 
 @pytest.mark.parametrize(
@@ -278,14 +319,14 @@ def test_other_lines_of_a_file_with_a_secret_are_shown() -> None:
         f"client: {{security.protocol: SSL, ssl.key.pem {PLANTED}: x, sasl.oauthbearer.config {PLANTED}}}",
     ],
 )
-@pytest.mark.parametrize("form", DIAGNOSTICS_WRITERS)
+@pytest.mark.parametrize("form", DIAGNOSTICS.formats)
 def test_no_output_shows_a_secret_in_the_wrong_place(spec: str, form: str) -> None:
     """A missing blank makes property and secret one key; text instead of a mapping; other letter
     case.
     """
     _, reported = outcome({"c.yaml": cluster(spec)})
     assert any(diagnostic.severity == "error" for diagnostic in reported)
-    assert PLANTED not in DIAGNOSTICS_WRITERS[form](reported)
+    assert PLANTED not in diagnostics_document(reported).writers[form]()
 
 
 @pytest.mark.parametrize("pattern", [diagnostics.LOOKS_SECRET, diagnostics._MASKED], ids=["looks secret", "masked"])
@@ -311,7 +352,7 @@ def test_no_line_of_a_pull_request_stalls_the_masking_of_secrets(pattern: re.Pat
 def test_the_examples_of_the_documents_show_no_secret() -> None:
     """The output for the broken example of M211 masks the secret."""
     _, reported = outcome(BROKEN["M211"])
-    assert "correct-horse" not in DIAGNOSTICS_WRITERS["text"](reported)
+    assert "correct-horse" not in write_diagnostics(reported)
 
 
 def test_policies_hold_no_client(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import LimitVerdict, UsedWaiver
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.plan import limits
+from reconciler.policies.cluster import LIMITS
 from reconciler.policies.waiver import Waiver
 from tests import rendering as report
 from tests.strategies import examples
@@ -34,6 +35,13 @@ def verdict(
 
 
 # --- each limit
+
+
+def test_the_name_of_a_limit_says_whether_it_is_a_share() -> None:
+    """A verdict that was read from a plan file has only the name."""
+    for limit in LIMITS:
+        bound = LimitVerdict(id=limit.id, limit=1, observed=0, passed=True, message="")
+        assert bool(bound.unit) == limit.is_percent
 
 
 @pytest.mark.parametrize(

@@ -218,6 +218,16 @@ def test_a_plan_fails_on_what_is_unknown(capsys: pytest.CaptureFixture[str]) -> 
     assert "--fail-on unknown: The list of topics is incomplete" in capsys.readouterr().err
 
 
+def test_a_plan_without_any_fact_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where no subject could be read, exit code 0 would say that nothing is to do."""
+    unread, read = floor("absent", keep={"last": 60}), removal("old-etl")
+    lost = plan_of(unread, topics_incomplete=INCOMPLETE)
+    assert command.exit_code(lost, detailed=True) is ExitCode.ERROR
+    assert "none of 1 subject could be read, the first: absent: " in capsys.readouterr().err
+    assert command.exit_code(plan_of(unread, read, topics_incomplete=INCOMPLETE), detailed=False) is ExitCode.DONE
+    assert command.exit_code(plan_of(floor("nothing-*", keep={"last": 60})), detailed=False) is ExitCode.DONE
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

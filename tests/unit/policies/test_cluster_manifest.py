@@ -158,7 +158,17 @@ def test_references_may_stand_inside_other_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["client.id", "ssl.ca.location", "security.protocol", "sasl.oauthbearer.token.endpoint.url", "client.rack"]
+    "name",
+    [
+        "client.id",
+        "ssl.ca.location",
+        "security.protocol",
+        "sasl.oauthbearer.token.endpoint.url",
+        "client.rack",
+        "sasl.oauthbearer.config",
+        "sasl.oauthbearer.assertion.file",
+        "sasl.oauthbearer.assertion.claim.sub",
+    ],
 )
 def test_references_stand_in_secrets_and_names_only(name: str) -> None:
     """A variable of CI in the name of a client, or in an address, leaves the machine."""
@@ -169,9 +179,6 @@ def test_references_stand_in_secrets_and_names_only(name: str) -> None:
     ("name", "value"),
     [
         ("internal.termination.signal", "9"),
-        ("sasl.oauthbearer.metadata.authentication.type", "azure_imds"),
-        ("sasl.oauthbearer.assertion.file", "/etc/passwd"),
-        ("sasl.oauthbearer.config", "'${env:KAFKA_PASSWORD}'"),
         ("debug", "all"),
         ("log_level", "7"),
         ("statistics.interval.ms", "1"),
@@ -210,6 +217,9 @@ def test_no_operator_allows_what_a_guarantee_depends_on(name: str, monkeypatch: 
         ("ssl.cipher.suites", "'aNULL:@SECLEVEL=0'"),
         ("ssl.sigalgs.list", "'a b'"),
         ("ssl.ca.pem", "nothing"),
+        ("https.ca.pem", "nothing"),
+        ("sasl.oauthbearer.metadata.authentication.type", "gcp"),
+        ("sasl.oauthbearer.assertion.claim.exp.seconds", "1h"),
         ("ssl.ca.pem", "'${env:KAFKA_A}${env:KAFKA_B}'"),
     ],
 )
@@ -222,7 +232,7 @@ def test_values_of_client_properties(name: str, value: str) -> None:
     "client",
     [
         "{security.protocol: SASL_PLAINTEXT, sasl.mechanism: PLAIN}",
-        "{security.protocol: SASL_PLAINTEXT, sasl.mechanism: OAUTHBEARER}",
+        "{security.protocol: SASL_PLAINTEXT, sasl.mechanism: OAUTHBEARER, sasl.oauthbearer.method: oidc}",
         "{security.protocol: SSL, enable.ssl.certificate.verification: false}",
         "{security.protocol: SSL, enable.ssl.certificate.verification: 'False'}",
         "{security.protocol: SSL, ssl.endpoint.identification.algorithm: none}",
@@ -233,6 +243,43 @@ def test_only_the_machine_allows_a_connection_without_protection(client: str, mo
     assert codes(cluster(f"client: {client}")) == ["M219"]
     monkeypatch.setenv("RECONCILER_ALLOW_INSECURE", "1")
     assert codes(cluster(f"client: {client}")) == []
+
+
+BEARER = "client: {security.protocol: SASL_SSL, sasl.mechanism: OAUTHBEARER"
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (BEARER + "}", "OAUTHBEARER without a source of tokens"),
+        (BEARER + ", sasl.oauthbearer.method: default}", "OAUTHBEARER without a source of tokens"),
+        (BEARER + ", sasl.oauthbearer.method: oidc}\ntokens: gcp", "two sources of tokens"),
+        (
+            "client: {security.protocol: SASL_SSL, sasl.mechanism: PLAIN}\ntokens: gcp",
+            "`tokens` without OAUTHBEARER",
+        ),
+        ("tokens: msk-iam", "`tokens` without OAUTHBEARER"),
+    ],
+)
+def test_tokens_have_one_source(spec: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a source no broker answered, and the error was a timeout. An operator allows unsecured tokens."""
+    (only,) = diagnostics_of(cluster(spec))
+    assert (only.code, only.message) == ("M220", message)
+    assert codes(cluster(BEARER + "}\ntokens: msk-iam")) == []
+    assert codes(cluster(BEARER + ", sasl.oauthbearer.method: oidc}")) == []
+    monkeypatch.setenv("RECONCILER_CLIENT_EXTRA", "enable.sasl.oauthbearer.unsecure.jwt")
+    assert codes(cluster(BEARER + ", enable.sasl.oauthbearer.unsecure.jwt: true}")) == []
+
+
+def test_the_source_of_tokens_belongs_to_the_connection() -> None:
+    """A pull request cannot have the machine's identity sent: it names no module, and is told of a change."""
+    assert codes(cluster("tokens: my.module:callback")) == ["M118"]
+    assert codes(cluster("client: {security.protocol: SASL_PLAINTEXT, sasl.mechanism: OAUTHBEARER}\ntokens: gcp")) == [
+        "M219"
+    ]
+    trusted, proposed = (load_cluster(cluster(BEARER + "}\ntokens: " + name)) for name in ("gcp", "msk-iam"))
+    assert proposed.connection_changes(trusted) == ("tokens",)
+    assert proposed.connect_as(trusted).spec.tokens == "gcp"
 
 
 def test_mechanisms_that_keep_the_secret_need_no_tls() -> None:

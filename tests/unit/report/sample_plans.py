@@ -175,6 +175,14 @@ EDGES = plan(
     incomplete=("A sentence that is longer than forty letters, to be sure that it is folded.",),
 )
 ONE = plan(blocked())
+SILENT = "the log start of {} could not be read: broker 2 did not answer within 10 s"
+CAUSES = plan(
+    *(blocked(f"RetentionFloor/a/orders[{n}]", reason=f'"etl" is at {n}', held_by=("etl",)) for n in range(21)),
+    *(blocked(f"RetentionFloor/a/t[{n}]", code="B103", unread=True, reason=SILENT.format(f"t[{n}]")) for n in (1, 2)),
+    blocked("RetentionFloor/a/u[0]", code="B103", unread=True, reason="broker 3 did not answer"),
+    *(blocked(f"RetentionFloor/a/v[{n}]", code="B208", reason=f"fromOffset {n} is above the end") for n in range(6)),
+)
+UNKNOWN = plan(incomplete=tuple(f"fact {n}" for n in range(14)))
 UNREADABLE = plan(blocked(unread=True, code="B103"), incomplete=("One thing.", "Another."))
 
 
@@ -212,6 +220,7 @@ def folded_outcomes() -> list[Outcome]:
         ("none", 21, "NONE", "no effect"),
         ("pair", 2, "UNKNOWN", "unknown code"),
         ("alone", 1, None, ""),
+        ("gone", 2, None, "the topic is gone"),
     ):
         for number in range(count):
             action = purge(topic, number)

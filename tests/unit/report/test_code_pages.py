@@ -6,12 +6,12 @@ import pytest
 
 from reconciler.cli.codes import pages
 from reconciler.companions.html.page import write_html
-from reconciler.companions.html.plan import plan_figures
 from reconciler.model.plan import LimitVerdict, Plan
 from reconciler.plan import drift
+from reconciler.report.document import View
 from reconciler.report.drift import drift_report
 from reconciler.report.markdown import write_markdown
-from reconciler.report.plan import plan_report
+from reconciler.report.plan import plan_document, plan_report
 from reconciler.report.terminal import write_lines
 from reconciler.report.tree import NO_PAGES, Report
 from tests.strategies.examples import blocked, plan
@@ -40,7 +40,7 @@ def page(code: str) -> str:
 
 
 def lines(tree: Report) -> list[str]:
-    return [line.plain for line in write_lines(tree, full=True)]
+    return [line.plain for line in write_lines(tree)]
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -58,12 +58,10 @@ def test_a_comment_links_each_code_once(full: bool) -> None:
 
 def test_a_page_links_each_code_at_its_cause() -> None:
     """In the table of causes, and where the details name it first."""
-    tree, figures = plan_report(example(), pages=PAGES), plan_figures(example(), pages=PAGES)
-    links = sorted(ANCHOR.findall(write_html([tree], [figures])))
+    links = sorted(ANCHOR.findall(write_html(plan_document(example()), View(pages=PAGES))))
     codes = ("B103", "B103", "B203", "B203", "B204", "B204", "topics")
     assert links == [(page(code), code) for code in codes]
-    without = write_html([plan_report(example())], [plan_figures(example())])
-    assert re.findall('href="(?!#)', without) == []
+    assert re.findall('href="(?!#)', write_html(plan_document(example()))) == []
 
 
 def test_a_report_of_drift_links_each_code_once() -> None:

@@ -26,6 +26,7 @@ EXPLAINED = (
     "RetentionFloor/ignoring/orders[20]",
     "RetentionFloor/streams/counts[0]",
     "GroupRemoval/dead-etl/old-etl",
+    "GroupRemoval/dead-etl/quiet",
     "LeaderPolicy/all/payments[0]",
     "LeaderPolicy/rescue/dead[4]",
     "RetentionFloor/orders-gdpr/orders[15]",

@@ -27,13 +27,12 @@ def lines(example: Plan, **how: object) -> list[str]:
 
 def test_a_topic_is_one_line_and_its_partitions_are_lines_in_full() -> None:
     """A single partition shows its offsets; several show their number; --full lists each."""
-    assert "  clicks[7] (clicks-gdpr): at most 97,213 records (39.1 %), log start from 1000 to 98213" in lines(
-        plan(purge("clicks", 7))
-    )
+    (row,) = [line for line in lines(plan(purge("clicks", 7))) if line.startswith("  clicks[7] (clicks-gdpr): ")]
+    assert mentions(row, "97,213 records", "39.1 %", "1000", "98213")
     for count in (2, 20, 21, 64):
         purges = [purge("clicks", number) for number in range(count)]
-        (row,) = [line for line in lines(plan(*purges)) if line.startswith("  clicks")]
-        assert row == f"  clicks (clicks-gdpr): at most {97_213 * count:,} records, {count} partitions (39.1 %)"
+        (row,) = [line for line in lines(plan(*purges)) if line.startswith("  clicks (clicks-gdpr): ")]
+        assert mentions(row, f"{97_213 * count:,} records", f"{count} partitions", "39.1 %")
         full = lines(plan(*purges), full=True)
         assert sum(line.startswith("    clicks[") for line in full) == count
         assert sum("because newerThan 7d" in line for line in full) == count
@@ -151,16 +150,28 @@ def test_the_totals_name_shares_and_count_subjects_and_not_decisions() -> None:
         blocked("RetentionFloor/typo/odrers", code="B101"),
         limits=LIMITS_USED,
     )
-    shares = "up to 39.1 % of the topic and 12.3 % of the cluster"
-    deleted = f"records of 1 partition deleted (at most 97,213 records: {shares})"
-    used = "topics 10 of 50, recordsPercentPerTopic 39.1 of 90 %, recordsPercent 12.3 of 50 %"
-    assert lines(example)[2:7] == [
-        f"Cannot be undone: {deleted}; 1 group removed (12 committed offsets)",
-        "Can be undone: leader of 1 partition elected",
-        "Blocked: 1 topic",
-        "In sync: 1 partition, 1 group",
-        f"Limits used: {used}, groups 1 of 20, groupsPercent 25 of 50 %, elections 177 of 1,000",
-    ]
+    shares = ("topics 10 of 50", "recordsPercentPerTopic 39.1 of 90 %", "recordsPercent 12.3 of 50 %")
+    for line, (label, *facts) in zip(
+        lines(example)[2:7],
+        (
+            (
+                "Cannot be undone",
+                "1 partition",
+                "97,213 records",
+                "39.1 %",
+                "12.3 %",
+                "1 group",
+                "12 committed offsets",
+            ),
+            ("Can be undone", "1 partition"),
+            ("Blocked", "1 topic"),
+            ("In sync", "1 partition", "1 group"),
+            ("Limits used", *shares, "groups 1 of 20", "groupsPercent 25 of 50 %", "elections 177 of 1,000"),
+        ),
+        strict=True,
+    ):
+        assert line.startswith(f"{label}: ")
+        assert mentions(line, *facts)
 
 
 def test_shares_are_left_out_where_the_limits_do_not_count_all_records() -> None:
@@ -226,15 +237,6 @@ def test_no_sign_stands_for_a_word() -> None:
         assert not any(re.match(r"\s*[^\w\s\"'(]", line) or " -> " in line or "→" in line for line in text_lines)
 
 
-def test_a_folded_topic_with_excepted_groups_says_what_is_not_known() -> None:
-    """Others may be known to skip records; what the excepted groups would skip never is."""
-    for skips, words in (((), "what they would skip"), ((("slow", 50_000),), "what more they would skip")):
-        actions = [purge("clicks", number, skips=skips) for number in range(21)]
-        excepted = [replace(a, guard=replace(a.guard, except_groups=("console-*",))) for a in actions]
-        page = " ".join(line.strip() for line in lines(plan(*excepted)))
-        assert f"{words} is not known" in page
-
-
 def test_folded_elections_show_the_most_frequent_move_first() -> None:
     """Moves that are as frequent as each other are in the order of their brokers."""
     seen = election().seen
@@ -247,14 +249,6 @@ def test_unclean_elections_are_never_folded() -> None:
     """Each of them may lose any number of records."""
     decisions = [election("orders", number, unclean=True) for number in range(25)]
     assert sum(line.startswith("    orders[") and "unclean" in line for line in lines(plan(*decisions))) == 25
-
-
-def test_more_than_ten_groups_that_would_skip_are_counted() -> None:
-    """A folded topic does not become longer with its consumers."""
-    skips = tuple((f"group-{number:02}", 50_000) for number in range(13))
-    text_lines = lines(plan(*[purge("clicks", number, skips=skips) for number in range(21)]))
-    assert sum('"group-' in line for line in text_lines) == 10
-    assert any(mentions(line, "3 more", "--full") for line in text_lines)
 
 
 def test_a_plan_without_changes_is_short() -> None:
@@ -356,36 +350,6 @@ def test_topics_of_one_cause_are_one_line_whatever_their_names_are_part_of() -> 
 )
 def test_a_cause_is_a_reason_without_its_subject(address: str, reason: str, cause: str) -> None:
     assert cause_of(reason, Address.parse(address)) == cause
-
-
-def test_blocked_partitions_of_one_cause_are_one_line() -> None:
-    """The cause is the code with the groups that hold back, or with the reason without the subject."""
-    silent = "the log start of {} could not be read: broker 2 did not answer within 10 s"
-    blocks = [
-        *(blocked(f"RetentionFloor/a/orders[{n}]", reason=f'"etl" is at {n}', held_by=("etl",)) for n in range(21)),
-        *(
-            blocked(f"RetentionFloor/a/t[{n}]", code="B103", unread=True, reason=silent.format(f"t[{n}]"))
-            for n in (1, 2)
-        ),
-        blocked("RetentionFloor/a/u[0]", code="B103", unread=True, reason="broker 3 did not answer"),
-        *(
-            blocked(f"RetentionFloor/a/v[{n}]", code="B208", reason=f"fromOffset {n} is above the end")
-            for n in range(6)
-        ),
-    ]
-    rows = [line for line in lines(plan(*blocks)) if re.search(r"\(B\d{3}\)", line)]
-    for row, facts in zip(
-        rows,
-        (
-            ("21 partitions of orders", "orders[0]", "(B204)"),
-            ("6 partitions of v", "v[0]", "fromOffset 0", "(B208)"),
-            ("2 partitions of t", "t[1]", silent.format("t[1]"), "(B103)"),
-            ("u[0]", "broker 3", "(B103)"),
-        ),
-        strict=True,
-    ):
-        assert mentions(row, *facts), row
-    assert sum("(B204)" in line for line in lines(plan(*blocks), full=True)) == 21
 
 
 def test_waiting_partitions_are_folded_by_interval_or_by_reason() -> None:

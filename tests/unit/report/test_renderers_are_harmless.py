@@ -4,7 +4,6 @@ CI runner.
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterable
 
 from hypothesis import given
@@ -20,6 +19,7 @@ from reconciler.plan.diff import compare
 from tests import rendering as report
 from tests.strategies import outcomes as ended
 from tests.strategies import plans as made
+from tests.unit.report.test_safe_names import is_harmless
 
 widths = st.sampled_from((None, 20, 80, 200))
 
@@ -27,18 +27,7 @@ widths = st.sampled_from((None, 20, 80, 200))
 def assert_harmless_lines(lines: Iterable[Text]) -> None:
     for line in lines:
         assert not line.spans, "a style is for the whole line, and nothing in it is markup"
-        assert_harmless(line.plain)
-
-
-def assert_harmless(text: str) -> None:
-    """Assert that a line has no control, hidden or right-to-left characters and no workflow
-    command.
-    """
-    for character in text:
-        assert character == " " or unicodedata.category(character)[0] not in "CZM", f"{character!a} in {text[:200]!a}"
-        assert unicodedata.bidirectional(character) not in ("R", "AL", "AN"), f"{character!a} in {text[:200]!a}"
-    assert "::" not in text
-    assert "##[" not in text
+        is_harmless(line.plain)
 
 
 CODE = re.compile(r"`[^`\n]*`")
@@ -52,7 +41,7 @@ def assert_harmless_markdown(text: str) -> None:
     lines = text.split("\n")
     assert text.count("<details>") == text.count("</details>")
     for number, line in enumerate(lines):
-        assert_harmless(line.replace("  - ", "- ", 1))
+        is_harmless(line.replace("  - ", "- ", 1))
         if number == 0 and line.startswith("<!-- "):
             assert line.count("-->") == 1
             assert line.endswith(" -->")
@@ -87,8 +76,8 @@ def test_a_plan_as_annotations(plan: Plan) -> None:
         match = re.fullmatch(r"::(error|warning|notice) ((?:\w+=[^,:]*,?)+)::(.*)", line)
         assert match, line
         assert set(re.findall(r"(\w+)=", re.sub(r"=[^,]*", "=", match[2]))) <= {"file", "line", "col", "title"}
-        assert_harmless(match[3])
-        assert_harmless(match[2])
+        is_harmless(match[3])
+        is_harmless(match[2])
 
 
 @made.FEW
@@ -111,7 +100,7 @@ def test_results(plan: Plan, outcomes: list[Outcome], width: int | None) -> None
     assert_harmless_markdown(report.results_markdown(plan, outcomes))
     for line in report.results_github(plan, outcomes).splitlines():
         assert re.match(r"::(error|warning|notice) title=", line)
-        assert_harmless(line.split("::", 2)[2])
+        is_harmless(line.split("::", 2)[2])
 
 
 @made.FEW
@@ -124,7 +113,7 @@ def test_an_explanation(plan: Plan, other: Address, width: int | None) -> None:
     try:
         assert_harmless_lines(report.explain(plan, other, width=width))
     except UsageError as error:
-        assert_harmless(str(error))
+        is_harmless(str(error))
 
 
 @made.FEW

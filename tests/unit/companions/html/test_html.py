@@ -19,9 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.apply import results as results_file
-from reconciler.apply.results import ResultsHeader
 from reconciler.cli.app import run
-from reconciler.companions.html.drift import drift_figures
 from reconciler.companions.html.figures import ROWS_MAX, RULERS_MAX, WORST
 from reconciler.companions.html.page import PAGE_BYTES, write_html
 from reconciler.companions.html.plan import plan_figures
@@ -32,10 +30,11 @@ from reconciler.model.plan import Blocked, Plan
 from reconciler.operations import DeleteGroup, DeleteRecords
 from reconciler.plan import drift, plan_file
 from reconciler.plan.diff import compare
-from reconciler.report.diff import diff_report
-from reconciler.report.drift import drift_report
-from reconciler.report.plan import plan_report
-from reconciler.report.results import results_report
+from reconciler.report.diff import diff_document
+from reconciler.report.document import SUGGESTIONS, Document
+from reconciler.report.drift import drift_document
+from reconciler.report.plan import plan_document
+from reconciler.report.results import results_document
 from reconciler.report.tree import Item, Items, Report, Section, Severity
 from reconciler.text.escape import display_name, escape_sentence, quoted
 from reconciler.text.phrase import escaped_name, sentence, strong
@@ -44,6 +43,7 @@ from tests.strategies import outcomes as ended
 from tests.strategies import pages
 from tests.strategies import plans as made
 from tests.strategies.examples import blocked, election, plan, purge, removal, satisfied
+from tests.unit.apply.test_results import HEADER
 
 ROOT = Path(__file__).parents[4]
 GOLDEN = ROOT / "tests" / "golden" / "01-one-of-each-kind" / "plan.json"
@@ -137,15 +137,15 @@ def read(text: str) -> Page:
 
 
 def of_plan(planned: Plan) -> str:
-    return write_html([plan_report(planned)], [plan_figures(planned)])
+    return write_html(plan_document(planned))
 
 
-def of_results(planned: Plan, outcomes: list[Outcome]) -> str:
-    return write_html([results_report(planned, outcomes)], [results_figures(outcomes)])
+def of_results(outcomes: list[Outcome]) -> str:
+    return write_html(results_document(HEADER, outcomes, lambda: ""))
 
 
 def of_drift(*reports: drift.DriftReport) -> str:
-    return write_html(list(map(drift_report, reports)), drift_figures(reports))
+    return write_html(drift_document(reports))
 
 
 @SOME
@@ -160,9 +160,9 @@ def test_no_plan_makes_its_page_load_or_run_anything(planned: Plan) -> None:
 def test_no_result_drift_or_comparison_makes_its_page_load_or_run_anything(
     planned: Plan, outcomes: list[Outcome]
 ) -> None:
-    read(of_results(planned, outcomes))
+    read(of_results(outcomes))
     read(of_drift(drift.report(planned), drift.report(planned)))
-    read(write_html([diff_report(compare(planned, replace(planned, decisions=())))]))
+    read(write_html(diff_document(compare(planned, replace(planned, decisions=())))))
 
 
 def test_each_hostile_name_is_shown_escaped() -> None:
@@ -381,11 +381,11 @@ def test_drift_shows_states_by_policy() -> None:
 def test_results_show_states_by_policy_and_topic() -> None:
     planned = pages.ordinary()
     outcomes = pages.outcomes(planned)
-    page = read(of_results(planned, outcomes))
+    page = read(of_results(outcomes))
     applied = sum(outcome.status == "applied" for outcome in outcomes)
     assert f"{applied} applied" in re.sub(r"(\d)(?=[a-z])", r"\1 ", page.text)
     assert "not attempted" in page.text
-    topics = results_figures(outcomes).charts[1].rows
+    topics = results_figures(list(map(results_file.as_row, outcomes))).charts[1].rows
     assert len({row.cells[0] for row in topics}) == len(topics), "a topic of two policies is one row"
 
 
@@ -418,7 +418,7 @@ def test_any_report_tree_is_a_page() -> None:
         footer=(("Scanned today",),),
         remainder=("in the JSON",),
     )
-    page = read(write_html([tree]))
+    page = read(write_html(Document(kind=SUGGESTIONS, trees=lambda _view: [tree])))
     for words in (
         "Idle",
         "40 days",
@@ -467,20 +467,9 @@ def test_a_results_file_has_the_same_pictures(tmp_path: Path) -> None:
     """A row of the file has no action, and says as much as the outcome of the run."""
     planned = pages.ordinary()
     outcomes = pages.outcomes(planned)
-    header = ResultsHeader(
-        tool_version="1",
-        run_id="a1b2c3",
-        plan_digest=plan_file.digest(planned),
-        cluster=planned.cluster,
-        cluster_id=planned.cluster_id,
-        started_at_ms=planned.observed_at_ms,
-        finished_at_ms=planned.observed_at_ms + 90_000,
-        interrupted=False,
-        exit_code=5,
-    )
-    results_file.write(tmp_path / "results.json", outcomes, header)
+    results_file.write(tmp_path / "results.json", outcomes, HEADER)
     _header, rows = results_file.parse((tmp_path / "results.json").read_text(encoding="utf-8"))
-    assert results_figures(rows) == results_figures(outcomes)
+    assert results_figures(rows) == results_figures(list(map(results_file.as_row, outcomes)))
 
 
 def test_other_formats_do_not_import_the_page() -> None:

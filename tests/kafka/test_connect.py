@@ -1,0 +1,201 @@
+"""Connections that fail: on sockets of the test's own, and on listeners of real brokers."""
+
+import re
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+
+import pytest
+
+from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.security import Security
+from reconciler.errors import ClusterUnreachable
+from reconciler.kafka.connect import ConnectAttempt, Connection, open_client
+
+TIMEOUT_S = 60.0
+PLAINTEXT = {"security.protocol": "PLAINTEXT"}
+SSL = {"security.protocol": "SSL"}
+SCRAM = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "doctor", "sasl.password": "c0rrecthorse"}
+LISTENER = "check security.protocol in the Cluster's spec.client, and the ports in bootstrapServers"
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["sasl", "sasl-tls"])
+def guarded(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """One broker with a listener without protection, and one with SASL, without and with TLS."""
+    security = Security({SCRAM["sasl.username"]: SCRAM["sasl.password"]}, tls=request.param)
+    cluster = start(1, name="listeners", heap_mib=256, security=security)
+    try:
+        yield cluster
+    finally:
+        stop(cluster)
+
+
+class Server:
+    """A server on loopback that counts its connections, and hands each to `talk`. `address`: host:port."""
+
+    def __init__(self, talk: Callable[[socket.socket], None]) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        self.talk = talk
+        self.connections = 0
+        self.many = threading.Event()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection = self.listener.accept()[0]
+                self.connections += 1
+                if self.connections >= 3:
+                    self.many.set()
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with closing(connection), suppress(OSError):
+            self.talk(connection)
+
+
+def forward(target: str, change: Callable[[bytes], bytes] = bytes) -> Callable[[socket.socket], None]:
+    """Return a `talk` that passes bytes on to a target, and its answers back through `change`."""
+
+    def talk(client: socket.socket) -> None:
+        host, _, port = target.rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=TIMEOUT_S) as broker:
+
+            def answer() -> None:
+                with suppress(OSError):
+                    while data := broker.recv(1 << 16):
+                        client.sendall(change(data))
+
+            threading.Thread(target=answer, daemon=True).start()
+            while data := client.recv(1 << 16):
+                broker.sendall(data)
+
+    return talk
+
+
+def close(connection: socket.socket) -> None:
+    """A `talk` that ends the connection at the first request."""
+    connection.recv(1 << 16)
+
+
+def hold(_connection: socket.socket) -> None:
+    """A `talk` that never answers."""
+    threading.Event().wait()
+
+
+def closed_port() -> str:
+    """An address at which nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def failure(servers: list[str], properties: dict[str, str], *, timeout_s: float = TIMEOUT_S) -> str:
+    """The error of a connection. An early one says a shorter time than `timeout_s`."""
+    with pytest.raises(ClusterUnreachable) as raised:
+        open_client(Connection(tuple(servers), properties, timeout_s), patience_s=0.5)
+    message = str(raised.value)
+    assert "  " not in message
+    waited = re.search(r" answered in (\d+) s: ", message)
+    assert waited is None or (int(waited[1]) < timeout_s / 2) == (timeout_s == TIMEOUT_S), message
+    return message
+
+
+def test_a_closed_port_and_an_unknown_name_are_known_at_once() -> None:
+    """Where every bootstrap server refuses, or has no address, the error comes early and names both."""
+    servers = [closed_port() for _ in range(6)] + ["no-such-host.invalid:9092"]
+    message = failure(servers, {})
+    assert "connection refused (127.0.0.1:" in message
+    assert "name not found (no-such-host.invalid:9092: " in message
+    assert "check the ports in the Cluster's bootstrapServers" in message
+
+
+def test_a_name_that_is_not_found_says_what_to_check() -> None:
+    message = failure(["no-such-host.invalid:9092"], {})
+    assert message.endswith("; check the names in the Cluster's bootstrapServers, and the DNS of this machine")
+
+
+def test_a_silent_server_beside_a_closed_port_gets_the_whole_time() -> None:
+    """A server that accepts a connection may still answer, so one closed port does not end the wait."""
+    silent = Server(hold)
+    assert "connection refused" in failure([silent.address, closed_port()], {}, timeout_s=2.0)
+
+
+def test_a_name_stands_for_all_its_addresses() -> None:
+    """The library tries one address at a time; where another one accepts, the server may still answer."""
+    server = Server(close)
+    port = server.address.rpartition(":")[2]
+    attempt = ConnectAttempt(Connection((f"localhost:{port}",)))
+    attempt.log(
+        20, f"FAIL [c#1] [thrd:t]: localhost:{port}/bootstrap: Connect to ipv6#[::1]:{port} failed: Connection refused"
+    )
+    assert attempt.is_final
+    assert attempt.may_succeed()
+
+
+def test_a_lookup_that_failed_for_now_is_tried_again() -> None:
+    """A name server that does not answer says nothing about the name."""
+    attempt = ConnectAttempt(Connection(("kafka:9092",)))
+    attempt.log(
+        20,
+        "FAIL [c#1] [thrd:t]: kafka:9092/bootstrap: Failed to resolve 'kafka:9092': Temporary failure in name resolution (after 1ms in state CONNECT)",
+    )
+    assert not attempt.is_final
+
+
+@pytest.mark.brokers
+def test_a_server_that_answers_late_is_waited_for(guarded: Cluster) -> None:
+    """One bootstrap server closes every connection; the other one answers after the third of these."""
+    closing_server = Server(close)
+    passed_on = forward(guarded.bootstrap_servers)
+
+    def late(connection: socket.socket) -> None:
+        assert closing_server.many.wait(TIMEOUT_S)
+        passed_on(connection)
+
+    late_server = Server(late)
+    _client, cluster_id = open_client(Connection((closing_server.address, late_server.address), {}, TIMEOUT_S))
+    assert cluster_id == guarded.cluster_id
+
+
+@pytest.mark.brokers
+def test_a_listener_of_another_protocol_is_named(guarded: Cluster) -> None:
+    """TLS, SASL or nothing where the listener wants something else: early, with the setting to change."""
+    secure = guarded.secure
+    assert secure is not None
+    plain, tls = [guarded.bootstrap_servers], secure.certificate is not None
+    sasl = {"security.protocol": "SASL_PLAINTEXT", **SCRAM}
+    for servers, properties, reason in (
+        (plain, SSL, "the listener has no TLS"),
+        (plain, {**sasl, "security.protocol": "SASL_SSL"}, "the listener has no TLS"),
+        (plain, sasl, "the listener has no SASL"),
+        (
+            [secure.bootstrap_servers],
+            PLAINTEXT,
+            "closed, as a listener with TLS does" if tls else "closed, as a listener with SASL does",
+        ),
+        (
+            [secure.bootstrap_servers],
+            {**SSL, "ssl.ca.location": str(secure.certificate)} if tls else SSL,
+            "closed, as a listener with SASL does" if tls else "the listener has no TLS",
+        ),
+    ):
+        message = failure(servers, properties)
+        assert f"{reason} (" in message
+        assert message.endswith(f"; {LISTENER}")
+
+
+@pytest.mark.brokers
+def test_brokers_that_advertise_addresses_without_a_listener_are_named(guarded: Cluster) -> None:
+    """A bootstrap address answers, as a port that is forwarded does, and no broker is at the addresses it names."""
+    host, _, port = guarded.bootstrap_servers.rpartition(":")
+    advertised = closed_port()
+    real, other = (host.encode() + struct.pack(">i", int(number)) for number in (port, advertised.rpartition(":")[2]))
+    bootstrap = Server(forward(guarded.bootstrap_servers, lambda answer: answer.replace(real, other)))
+    message = failure([bootstrap.address], {})
+    assert message.startswith(f"{bootstrap.address} answered, but the brokers advertise {advertised}")
+    assert "check advertised.listeners of the brokers, or the network" in message
+    same = Server(forward(guarded.bootstrap_servers))
+    assert open_client(Connection((same.address,), {}, TIMEOUT_S))[1] == guarded.cluster_id
