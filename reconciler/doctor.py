@@ -1,7 +1,7 @@
 """Checks what a cluster allows against what its manifests require. Reads only."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reconciler.clock import wall_clock_ms
 from reconciler.kafka import doctor, permissions
@@ -61,6 +61,8 @@ def check_cluster(run: Run, *, elections_only: bool = False) -> ClusterCheck:
     cluster = run.manifests.cluster
     policies = [p for p in run.manifests.policies if not elections_only or p.OPERATION.RIGHT.resource == "cluster"]
     required = required_access(cluster, policies, observed_at_ms=wall_clock_ms())
+    needs = replace(required.needs, external=() if elections_only else run.manifests.reader_requests)
+    required = replace(required, needs=needs)
     session = run.session
     run.progress("reading versions, clocks and permissions")
     return ClusterCheck(

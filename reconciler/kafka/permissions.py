@@ -22,7 +22,7 @@ from reconciler.kafka.coordinators import NO_ANSWER
 from reconciler.kafka.futures import DENIED, GONE, Deadline, failed_with, failure_of
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, send_descriptions
-from reconciler.model.scan_request import ScanRequest
+from reconciler.model.scan_request import PositionKind, ScanRequest
 from reconciler.model.selector import Selector, select
 from reconciler.model.snapshot import Unknown
 
@@ -119,6 +119,11 @@ def requirements(required: RequiredAccess) -> list[Permission]:
     of_elections = journal if any(change.purpose is elections for change in required.changes) else []
     described = [*(selection for selection, _ in topics), *([EVERY] if request.cluster_records else [])]
     commit_log = [NameSelection(selectors=(Selector(COMMIT_LOG_TOPIC),))] if request.commit_log else []
+    syncs = [
+        NameSelection(selectors=(Selector.literal(reader.at),))
+        for reader in request.external
+        if reader.kind is PositionKind.MIRROR_MAKER_SYNCS
+    ]
     # A policy with `every` reads the journal.
     has_clock = any(part.every_ms is not None for part in request.topics)
     # What does not work without each of them.
@@ -132,6 +137,7 @@ def requirements(required: RequiredAccess) -> list[Permission]:
         "the last activity of groups cannot be read, nor groups that no list shows: removals and floors are blocked"
     )
     no_record = "records cannot be looked up: rules by time are blocked, and a group counts as behind until it commits the floor"
+    no_position = "positions of external readers cannot be read: floors on their topics are blocked"
     no_clock = "the purge clock cannot be read: policies with `every` are blocked"
     no_intent = "no intent can be stored, so apply sends nothing"
     no_history = "the actions of an interrupted run cannot be read: the next run does not report them"
@@ -143,6 +149,7 @@ def requirements(required: RequiredAccess) -> list[Permission]:
         Permission(plan, "READ", "topic", commit_log, no_commit_log),
         Permission(plan, "READ", "topic", journal if has_clock else [], no_clock),
         Permission(plan, "READ", "topic", with_records, no_record),
+        Permission(plan, "READ", "topic", syncs, no_position),
         *required.changes,
         Permission(apply, "READ", "topic", [] if has_clock else journal, no_history),
         Permission(apply, "WRITE", "topic", journal, no_intent),

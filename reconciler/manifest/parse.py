@@ -17,6 +17,7 @@ from reconciler.manifest.diagnostics import Diagnostic, Related, SourceFile, sug
 from reconciler.manifest.yaml import INVALID, ManifestError, Node, TextRange, YamlDocument
 from reconciler.policies.base import Envelope
 from reconciler.policies.cluster import Cluster
+from reconciler.policies.external_reader import ExternalReader
 from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.policies.waiver import Waiver
 from reconciler.text.suggest import did_you_mean
@@ -49,8 +50,8 @@ _TYPE_NAMES = {bool: "true or false", int: "a number", float: "a number", list: 
 
 
 def kinds() -> Mapping[str, type[Envelope]]:
-    """Return the classes of all kinds by name: Cluster, policies, Waiver."""
-    classes: tuple[type[Envelope], ...] = (Cluster, *policies.POLICIES, Waiver)
+    """Return the classes of all kinds by name: Cluster, policies, and the other settings."""
+    classes: tuple[type[Envelope], ...] = (Cluster, *policies.POLICIES, ExternalReader, Waiver)
     return {kind.__name__: kind for kind in classes}
 
 

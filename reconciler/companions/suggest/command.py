@@ -22,6 +22,7 @@ from reconciler.companions.suggest.findings import FindingKind, Suggestions
 from reconciler.companions.suggest.report import ITEMS_MAX, suggest_report
 from reconciler.companions.suggest.rules import DEFAULT_IDLE_FOR_MS
 from reconciler.errors import UsageError
+from reconciler.external.read import read_positions
 from reconciler.kafka import connect
 from reconciler.manifest import secrets
 from reconciler.manifest.files import DEFAULT_FOLDER, ClusterManifests
@@ -113,6 +114,8 @@ def suggest(
 def _find_suggestions(run: Run, *, idle_for_ms: int, ignored: Collection[str]) -> Suggestions:
     """Scan the whole cluster. The manifests of the run say what policies cover already."""
     snapshot = pipeline.scan(run, rules.scan_request)
+    mirrors = read_positions(run.session, rules.undeclared_readers(snapshot))
+    snapshot = replace(snapshot, external={**snapshot.external, **mirrors})
     run.progress("comparing groups, records and leaders")
     return rules.suggest(
         snapshot,

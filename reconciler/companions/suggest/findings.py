@@ -15,6 +15,7 @@ from reconciler.codec import Codec, document
 from reconciler.model.bounds import InstantMs, NonEmpty
 from reconciler.model.names import Address
 from reconciler.policies import Policy
+from reconciler.policies.external_reader import ExternalReader
 from reconciler.text.formatting import first_few
 
 FORMAT_VERSION = "1.0"
@@ -33,6 +34,7 @@ class FindingKind(StrEnum):
     LEADER = "leader"
     LAGGING_GROUP = "lagging-group"
     UNREAD_TOPIC = "unread-topic"
+    EXTERNAL_READER = "external-reader"
     PROTECTION = "protection"
     LIMIT = "limit"
 
@@ -87,7 +89,7 @@ class FindingSection:
 class Draft:
     """A manifest to review, and the findings that it is made of."""
 
-    policy: Policy
+    policy: Policy | ExternalReader
     findings: tuple[Finding, ...]
 
 

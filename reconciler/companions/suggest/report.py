@@ -25,6 +25,7 @@ _HEADINGS: dict[FindingKind, str] = {
     FindingKind.LEADER: "Leaders that are not the preferred ones",
     FindingKind.LAGGING_GROUP: "Groups that hold purges back",
     FindingKind.UNREAD_TOPIC: "Questions: topics that no group reads",
+    FindingKind.EXTERNAL_READER: "Readers that Kafka does not list",
     FindingKind.PROTECTION: "Topics to protect",
     FindingKind.LIMIT: "Limits that fit the cluster",
 }

@@ -8,7 +8,13 @@ import pytest
 
 from reconciler.doctor import write_permission
 from reconciler.kafka.permissions import NameSelection, RequiredAccess, Resource, Role, commands, grants
-from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
+from reconciler.model.scan_request import (
+    ExternalReaderRequest,
+    GroupRequest,
+    PositionKind,
+    ScanRequest,
+    TopicRequest,
+)
 from reconciler.model.selector import Selector
 from reconciler.operations import DeleteGroup, DeleteRecords, ElectLeader
 
@@ -108,6 +114,18 @@ def test_each_purpose_adds_its_own_rights_and_no_other() -> None:
         Resource("topic", "payments"): {"Describe"},
         Resource("topic", "_journal"): {"Read", "Write"},
     }
+
+
+def test_offset_syncs_of_a_declared_mirror_are_read() -> None:
+    """An ExternalReader whose position is in a topic needs READ on it, and one with a path needs nothing."""
+    position = {PositionKind.MIRROR_MAKER_SYNCS: "mm2-offset-syncs.B.internal", PositionKind.TABLE: "/data/x.csv"}
+    readers = tuple(
+        ExternalReaderRequest(name=f"ExternalReader/{kind}", topics=selectors("orders"), kind=kind, at=at)
+        for kind, at in position.items()
+    )
+    granted = grants(RequiredAccess(needs=ScanRequest(external=readers)), Role.PLAN, topics=TOPICS, groups=GROUPS)
+    assert granted[Resource("topic", "mm2-offset-syncs.B.internal")] == {"Read"}
+    assert granted.keys() == {Resource("cluster"), Resource("topic", "mm2-offset-syncs.B.internal")}
 
 
 def test_without_a_purge_clock_only_apply_reads_the_journal() -> None:

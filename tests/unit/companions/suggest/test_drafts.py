@@ -6,12 +6,12 @@ from reconciler.companions.suggest import drafts
 from reconciler.companions.suggest.findings import FindingKind, Suggestions
 from reconciler.companions.suggest.rules import suggest
 from reconciler.manifest.files import ClusterManifests, source_of, validate_sources
-from reconciler.model.names import Address
-from reconciler.model.snapshot import GroupState
+from reconciler.model.names import Address, TopicPartition
+from reconciler.model.snapshot import ExternalPosition, GroupState
 from reconciler.policies import GroupRemoval, RetentionFloor
 from tests.strategies import facts
 from tests.strategies.facts import HOUR, NOW_MS, group, reader, snapshot
-from tests.unit.companions.suggest.test_rules import SHARED, partition
+from tests.unit.companions.suggest.test_rules import SHARED, mirrored, partition
 
 HOSTILE = (
     "no: yaml",
@@ -45,6 +45,16 @@ def test_the_file_is_a_complete_set_of_manifests() -> None:
     assert {policy.address for policy in loaded.policies} == {draft.policy.address for draft in suggestions.drafts}
     assert "# idle-group/old-etl (medium confidence): EMPTY, no activity for 6 d" in text
     assert max(len(line) for line in text.splitlines() if line.startswith("#")) <= 100
+
+
+def test_a_drafted_reader_is_a_valid_manifest() -> None:
+    """It loads with the request that was read, now with topics and a name."""
+    _text, loaded = load(
+        suggest(mirrored(ExternalPosition({TopicPartition("orders", 0): 40}, NOW_MS)), cluster=facts.cluster())
+    )
+    assert [(str(r.address), r.request.at) for r in loaded.readers] == [
+        ("ExternalReader/mm2-offset-syncs.b.internal", "mm2-offset-syncs.B.internal")
+    ]
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -7,10 +7,18 @@ import pytest
 from reconciler.companions.suggest import rules
 from reconciler.companions.suggest.findings import Confidence, Finding, FindingKind, Suggestions
 from reconciler.model.action import Mode
-from reconciler.model.names import Address
-from reconciler.model.snapshot import ClusterSnapshot, GroupState, GroupType, PartitionFacts, Unknown
+from reconciler.model.names import Address, TopicPartition
+from reconciler.model.snapshot import (
+    ClusterSnapshot,
+    ExternalPosition,
+    GroupState,
+    GroupType,
+    PartitionFacts,
+    Unknown,
+)
 from reconciler.plan import planner
 from reconciler.policies import LeaderPolicy, RetentionFloor
+from reconciler.policies.external_reader import ExternalReader
 from tests.strategies import facts
 from tests.strategies.facts import DAY, HOUR, LOST, NOW_MS, group, reader, snapshot, topic
 
@@ -327,3 +335,32 @@ def test_no_floor_is_suggested_past_a_group_with_members() -> None:
     finding = found(suggest(snap, policies=[facts.removal("slow")]), FindingKind.READ_RECORDS)["orders"]
     assert finding.records == 20
     assert not any("removed" in sentence for sentence in finding.evidence)
+
+
+def mirrored(position: ExternalPosition | Unknown) -> ClusterSnapshot:
+    """A cluster with offset syncs, whose position was read."""
+    snap = snapshot(partition("orders", end=50), topic("mm2-offset-syncs.B.internal"))
+    (request,) = rules.undeclared_readers(snap)
+    return replace(snap, external={request: position})
+
+
+def test_a_mirror_is_drafted_with_the_topics_that_it_mirrors() -> None:
+    """Topics that are gone are left out, a topic that it reads is no question, and the draft declares it."""
+    offsets = {TopicPartition("orders", 0): 40, TopicPartition("gone", 0): 7}
+    suggestions = suggest(mirrored(ExternalPosition(offsets, NOW_MS)))
+    finding = found(suggestions, FindingKind.EXTERNAL_READER)["mm2-offset-syncs.B.internal"]
+    assert finding.manifest == Address("ExternalReader", "mm2-offset-syncs.b.internal")
+    (draft,) = (draft.policy for draft in suggestions.drafts if isinstance(draft.policy, ExternalReader))
+    assert draft.request.at == "mm2-offset-syncs.B.internal"
+    assert [selector.text for selector in draft.request.topics] == ["orders"]
+    assert found(suggestions, FindingKind.UNREAD_TOPIC) == {}
+    ignored = suggest(mirrored(ExternalPosition(offsets, NOW_MS)), ignored=[finding.id])
+    assert found(ignored, FindingKind.EXTERNAL_READER) == {}
+    assert ignored.unmatched == ()
+
+
+def test_a_mirror_that_cannot_be_read_is_named() -> None:
+    """Without its syncs it is not known which topics it reads, so there is no draft."""
+    section = suggest(mirrored(Unknown("the right READ is missing"))).of(FindingKind.EXTERNAL_READER)
+    assert section.findings == ()
+    assert section.unknown == ("mm2-offset-syncs.B.internal: the right READ is missing",)
