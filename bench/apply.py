@@ -468,7 +468,7 @@ def main() -> None:
     if memory_rows:
         lines += [*results.table(apply_memory.HEAD, memory_rows), ""]
     lines.append(
-        "Three brokers, two replicas of each partition, three of the commit log. Group removals run before the topics exist. "
+        "Three brokers, two replicas of each partition, three of __consumer_offsets. Group removals run before the topics exist. "
         "Tool: a process, with the start of its JVM. Bare calls: a new client that pipelines all requests, without checks. "
         "Recheck: only the reads before a request. Apply: the executor, with a check before each request, intents and "
         "outcomes flushed to disk, and every effect read back. `reconciler apply`: the command as a process, with a cold "

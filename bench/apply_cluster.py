@@ -76,8 +76,8 @@ class ApplyCluster:
         self._wait_in_sync()
         self.progress(f"wrote {self.records} records to each of {len(self.partitions):,} partitions")
 
-    def create_commit_log(self) -> None:
-        """Write the first commit, which creates the commit log."""
+    def create_consumer_offsets(self) -> None:
+        """Write the first commit, which creates `__consumer_offsets`."""
         client.create_topics(self.servers, [client.Topic(COMMITTED_TOPIC, COMMITS_PER_GROUP, REPLICAS)])
         client.commit(self.servers, COMMITTED_TOPIC, {(COMMITTED_TOPIC, 0): 0}, deadline_s=60)
 
@@ -142,7 +142,7 @@ class ApplyCluster:
 def apply_cluster(
     topics: int, partitions: int, records: int, *, heap_mib: int, progress: Progress
 ) -> Iterator[ApplyCluster]:
-    """Run the cluster during the block, with three replicas of the commit log.
+    """Run the cluster during the block, with three replicas of `__consumer_offsets`.
 
     The topics are not created yet.
     """
@@ -150,7 +150,7 @@ def apply_cluster(
     properties = {"auto.leader.rebalance.enable": "false"}
     with clusters.bench_brokers("bench-apply", heap_mib=heap_mib, properties=properties, progress=progress) as brokers:
         cluster = ApplyCluster(brokers, progress, topic_names(topics), partitions, records)
-        cluster.create_commit_log()
+        cluster.create_consumer_offsets()
         yield cluster
 
 

@@ -75,7 +75,7 @@ class FakeGateway:
         assert not hidden
         return {}
 
-    def read_commit_log(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:
+    def read_consumer_offsets(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:
         assert not starts
         return {}
 

@@ -1,7 +1,7 @@
 """The baseline of the warm scan: the same facts from the same librdkafka calls, in plain Python.
 
 Requests have 1,000 partitions and are pipelined, hundreds of groups are in flight, and one consumer
-reads the commit log and keeps the newest time per group. There is no snapshot, no error per row, no
+reads `__consumer_offsets` and keeps the newest time per group. There is no snapshot, no error per row, no
 retry and no deadline, as in a script that trusts its cluster.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
-from bench.scan_cluster import COMMIT_LOG, DAY_MS
+from bench.scan_cluster import CONSUMER_OFFSETS_LOG, DAY_MS
 
 _PARTITIONS_PER_REQUEST = 1_000
 _TOPICS_PER_REQUEST = 20
@@ -38,7 +38,7 @@ def measure(servers: str, runs: int) -> dict[str, list[float]]:
         offsets_end = time.perf_counter()
         _list_commits(client, groups)
         commits_end = time.perf_counter()
-        _read_log(servers, sorted(topics[COMMIT_LOG].partitions))
+        _read_log(servers, sorted(topics[CONSUMER_OFFSETS_LOG].partitions))
         end = time.perf_counter()
         if run:
             seconds["plain_s"].append(end - start)
@@ -107,7 +107,7 @@ def _read_log(servers: str, numbers: Sequence[int]) -> dict[str, int]:
             "queued.min.messages": 200_000,
         }
     )
-    consumer.assign([TopicPartition(COMMIT_LOG, number, 0) for number in numbers])
+    consumer.assign([TopicPartition(CONSUMER_OFFSETS_LOG, number, 0) for number in numbers])
     newest: dict[str, int] = {}
     partitions_read = 0
     while partitions_read < len(numbers):

@@ -27,7 +27,7 @@ _CLIENTS = 8
 def bench_brokers(
     name: str, *, heap_mib: int, properties: Mapping[str, str], progress: Progress
 ) -> Iterator[SandboxCluster]:
-    """Run three brokers during the block; the commit log has fifty partitions, as by default."""
+    """Run three brokers during the block; `__consumer_offsets` has fifty partitions, as by default."""
     shared = {
         "offsets.topic.num.partitions": "50",
         # Brokers map index files at full size: ten megabytes each is too much for 30,000 replicas.

@@ -27,7 +27,7 @@ OFFSETS_PER_PARTITION = 4
 PER_REQUEST, PER_CHUNK = 1_000, 2_000
 OFFSET_BYTES, COMMIT_BYTES, RECORD_BYTES = 27, 20, 90
 """In responses of the brokers, without names: an offset (ListOffsets), a commit (OffsetFetch), and a
-record of the commit log with names of 15 to 20 characters and its part of a batch."""
+record of `__consumer_offsets` with names of 15 to 20 characters and its part of a batch."""
 PROGRAM, RECKONED, MEASURED = "program", "reckoned", "measured"
 
 
@@ -91,7 +91,7 @@ def cost_table(unit: UnitCosts) -> list[str]:
         [
             ("a partition: log start, both ends and one offset by timestamp", f"{unit.partition_us:.0f} µs of CPU"),
             ("a committed offset", f"{unit.commit_us:.1f} µs of CPU"),
-            ("a record of the commit log", f"{unit.record_us:.1f} µs of CPU"),
+            ("a record of __consumer_offsets", f"{unit.record_us:.1f} µs of CPU"),
             (
                 f"a partition in the driver, with {unit.consumers} and its part of the plan",
                 f"{unit.driver_kib:.1f} KiB",

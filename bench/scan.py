@@ -23,7 +23,7 @@ from bench import programs, results
 from bench.scan_cluster import PARTITIONS_PER_TOPIC, scan_cluster
 from bench.scan_rows import (
     Bench,
-    commit_log,
+    consumer_offsets,
     full_plan,
     growth,
     lookups,
@@ -131,7 +131,7 @@ def phases(bench: Bench, only: Collection[str]) -> Iterator[str]:
         cluster.grow_topics(sizes.more_partitions)
     yield from run_phase("growth", lambda: growth(bench, small, sizes.partitions))
     yield from run_phase("memory", lambda: memory(bench))
-    yield from run_phase("log", lambda: commit_log(bench))
+    yield from run_phase("log", lambda: consumer_offsets(bench))
 
 
 def section(bench: Bench) -> list[str]:

@@ -1,6 +1,6 @@
-"""The cluster that bench.scan measures: topics, groups and a long commit log.
+"""The cluster that bench.scan measures: topics, groups and a long `__consumer_offsets`.
 
-Each partition has an old and a new record. Brokers write every record of the commit log in answer
+Each partition has an old and a new record. Brokers write every record of `__consumer_offsets` in answer
 to an OffsetCommit. Each partition has one replica: requests about offsets and commits go only to
 leaders, and three replicas of 30,000 partitions are more files than one machine can open.
 """
@@ -23,7 +23,7 @@ PARTITIONS_PER_TOPIC = 50
 COMMITS_PER_GROUP = 50
 RECORDS_PER_PARTITION = 2
 DAY_MS = 86_400_000
-COMMIT_LOG = "__consumer_offsets"
+CONSUMER_OFFSETS_LOG = "__consumer_offsets"
 FIRST_COMMIT = "first-commit"
 """The topic and the group of the first commit."""
 
@@ -55,11 +55,11 @@ class ScanCluster:
     def partitions(self) -> int:
         return self.topics * PARTITIONS_PER_TOPIC
 
-    def create_commit_log(self) -> None:
-        """Write the first commit, which creates the commit log, and wait for the log's leaders."""
+    def create_consumer_offsets(self) -> None:
+        """Write the first commit, which creates `__consumer_offsets`, and wait for the log's leaders."""
         client.create_topics(self.servers, [client.Topic(FIRST_COMMIT, replication=1)])
         client.commit(self.servers, FIRST_COMMIT, {(FIRST_COMMIT, 0): 0}, deadline_s=60)
-        clusters.wait_for_leaders(self.servers, [COMMIT_LOG])
+        clusters.wait_for_leaders(self.servers, [CONSUMER_OFFSETS_LOG])
 
     def grow_topics(self, partitions: int) -> None:
         """Add topics up to this number of partitions.
@@ -80,9 +80,9 @@ class ScanCluster:
         self.groups = groups
 
     def grow_log(self, records: int) -> None:
-        """Repeat the commits of all groups until the commit log has this number of records."""
+        """Repeat the commits of all groups until `__consumer_offsets` has this number of records."""
         while (count := log_records(self.servers)) < records:
-            self.progress(f"the commit log has {count:,} records")
+            self.progress(f"__consumer_offsets has {count:,} records")
             per_round = self.groups * COMMITS_PER_GROUP
             for _ in range(max(1, min(4, (records - count) // per_round))):
                 self._commit(range(self.groups))
@@ -110,7 +110,7 @@ def group_name(number: int) -> str:
 def scan_cluster(*, heap_mib: int, progress: Progress) -> Iterator[ScanCluster]:
     """Run the cluster during the block, with one replica of each partition.
 
-    The commit log is never compacted.
+    `__consumer_offsets` is never compacted.
     """
     properties = {
         "offsets.topic.replication.factor": "1",
@@ -119,19 +119,19 @@ def scan_cluster(*, heap_mib: int, progress: Progress) -> Iterator[ScanCluster]:
     }
     with clusters.bench_brokers("bench", heap_mib=heap_mib, properties=properties, progress=progress) as brokers:
         cluster = ScanCluster(brokers, progress)
-        cluster.create_commit_log()
+        cluster.create_consumer_offsets()
         yield cluster
 
 
 def log_sizes(servers: str) -> dict[int, int]:
-    """Number of offsets in each partition of the commit log."""
-    partitions = sorted(client.partition_states(servers, COMMIT_LOG))
-    watermarks = ((number, client.watermarks(servers, COMMIT_LOG, number)) for number in partitions)
+    """Number of offsets in each partition of `__consumer_offsets`."""
+    partitions = sorted(client.partition_states(servers, CONSUMER_OFFSETS_LOG))
+    watermarks = ((number, client.watermarks(servers, CONSUMER_OFFSETS_LOG, number)) for number in partitions)
     return {number: end - start for number, (start, end) in watermarks}
 
 
 def log_records(servers: str) -> int:
-    """Number of offsets in the commit log."""
+    """Number of offsets in `__consumer_offsets`."""
     return sum(log_sizes(servers).values())
 
 

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from bench import baseline
-from bench.scan_cluster import COMMIT_LOG, DAY_MS, FIRST_COMMIT, log_sizes
+from bench.scan_cluster import CONSUMER_OFFSETS_LOG, DAY_MS, FIRST_COMMIT, log_sizes
 from reconciler.companions.sandbox import client
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.consumer_offsets import read_commit_log
+from reconciler.kafka.consumer_offsets import read_consumer_offsets
 from reconciler.kafka.group_listing import list_groups
 from reconciler.kafka.records import look_up
 from reconciler.kafka.session import KafkaSession
@@ -134,16 +134,16 @@ def measure_scans(engine: Engine, servers: str, runs: int, names: Sequence[str])
 
 
 def measure_log_reader(servers: str, runs: int) -> dict[str, list[float]]:
-    """Measure the reader of the commit log without Spark: one process, one thread, one consumer."""
+    """Measure the reader of `__consumer_offsets` without Spark: one process, one thread, one consumer."""
     session = open_session(servers)
-    partitions = sorted(client.partition_states(servers, COMMIT_LOG))
+    partitions = sorted(client.partition_states(servers, CONSUMER_OFFSETS_LOG))
     records: list[float] = []
     seconds: list[float] = []
     cpu_seconds: list[float] = []
     for _ in range(runs):
         with gc_paused():
             start, cpu_start = time.perf_counter(), time.process_time()
-            rows = read_commit_log(session, partitions, origins={})
+            rows = read_consumer_offsets(session, partitions, origins={})
             seconds.append(time.perf_counter() - start)
             cpu_seconds.append(time.process_time() - cpu_start)
         records.append(sum(row.get("records", 0) for row in rows))
@@ -212,7 +212,7 @@ def measure_chunks(servers: str, runs: int, manifests: str) -> dict[str, list[fl
 
 def _count(answer: Answer, unit: str) -> int:
     """Number of partitions, commits or records that the task read, from its own report."""
-    runs = {"partition": "partitions", "commit": "commits", "record": "commit_log"}
+    runs = {"partition": "partitions", "commit": "commits", "record": "consumer_offsets"}
     return sum(row["records"] or 0 for row in answer["runs"].to_pylist() if row["name"] == runs[unit])
 
 

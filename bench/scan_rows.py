@@ -12,7 +12,7 @@ from typing import Any
 from bench import results
 from bench.processes import ProcessResult, check, run, run_module
 from bench.programs import Program
-from bench.scan_cluster import COMMIT_LOG, COMMITS_PER_GROUP, ScanCluster, log_records
+from bench.scan_cluster import COMMITS_PER_GROUP, CONSUMER_OFFSETS_LOG, ScanCluster, log_records
 from bench.sizes import Scan
 from reconciler.companions.sandbox.tools import tool_command
 from tests.spark.servers import connect_server
@@ -122,7 +122,7 @@ def full_plan(bench: Bench, *, goal_before: str, goal_tools: str) -> None:
     cluster = bench.cluster
     work = (
         f"`plan` as a process, cold, {cluster.partitions:,} partitions, {cluster.groups:,} groups × {COMMITS_PER_GROUP} commits, "
-        f"{log_records(cluster.servers):,} records of the commit log"
+        f"{log_records(cluster.servers):,} records of __consumer_offsets"
     )
     of_tools = f"{TOOL_NAMES}: {results.summarize(tools, ' s')}"
     bench.add_comparison(work, plans, before, goal_before)
@@ -282,14 +282,14 @@ def unit_costs(bench: Bench) -> None:
     names = {
         "partition": "partition",
         "commit": "commit",
-        "record": "record of the commit log, with distinct keys",
+        "record": "record of __consumer_offsets, with distinct keys",
     }
     summary = "; ".join(f"per {unit} {results.summarize(microseconds[name], ' µs')}" for name, unit in names.items())
     bench.add_row("reading one task's chunk in one process, without Spark", f"CPU time {summary}")
 
 
-def commit_log(bench: Bench) -> None:
-    """Measure how fast a scan on a warm Spark, the reader without Spark, and Kafka's tool read the commit log."""
+def consumer_offsets(bench: Bench) -> None:
+    """Measure how fast a scan on a warm Spark, the reader without Spark, and Kafka's tool read `__consumer_offsets`."""
     bench.cluster.grow_log(bench.sizes.records)
     records = log_records(bench.cluster.servers)
     runs = str(bench.sizes.scan_runs)
@@ -307,7 +307,7 @@ def commit_log(bench: Bench) -> None:
     arguments = (
         *(
             "--topic",
-            COMMIT_LOG,
+            CONSUMER_OFFSETS_LOG,
             "--from-beginning",
             "--max-messages",
             str(reader["records"][-1]),
@@ -321,7 +321,7 @@ def commit_log(bench: Bench) -> None:
         for _ in range(bench.sizes.tool_runs)
     ]
     bench.add_row(
-        f"commit log, {records:,} records, warm session, with listings and reduction",
+        f"__consumer_offsets, {records:,} records, warm session, with listings and reduction",
         f"{results.summarize(rates, ' thousand records/s', digits=0)} on two cores",
         f"`kafka-console-consumer` with Kafka's own formatter: {results.summarize(console, ' thousand/s', digits=0)}; "
         f"the reader without Spark, one process: {results.summarize(single, ' thousand/s', digits=0)}",

@@ -37,7 +37,7 @@ from reconciler.kafka.groups import Consumption
 from reconciler.kafka.offsets import OffsetsRequest, Watermarks
 from reconciler.kafka.records import Answers
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topics import COMMIT_LOG_TOPIC, RetentionFacts, TopicListing
+from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, RetentionFacts, TopicListing
 from reconciler.manifest.files import ClusterManifests, load
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Plan
@@ -93,10 +93,10 @@ class SimulatedCluster:
             name: TopicFacts(name=name, topic_id=f"{name}-id", internal=False, partitions=PARTITIONS_PER_TOPIC)
             for name in self.topics
         }
-        log = [self._partition(number, COMMIT_LOG_TOPIC, number) for number in range(LOG_PARTITIONS)]
-        partitions[COMMIT_LOG_TOPIC] = tuple(log)
-        topics[COMMIT_LOG_TOPIC] = TopicFacts(
-            name=COMMIT_LOG_TOPIC, topic_id="log-id", internal=True, partitions=LOG_PARTITIONS
+        log = [self._partition(number, CONSUMER_OFFSETS_TOPIC, number) for number in range(LOG_PARTITIONS)]
+        partitions[CONSUMER_OFFSETS_TOPIC] = tuple(log)
+        topics[CONSUMER_OFFSETS_TOPIC] = TopicFacts(
+            name=CONSUMER_OFFSETS_TOPIC, topic_id="log-id", internal=True, partitions=LOG_PARTITIONS
         )
         brokers = tuple(range(1, BROKERS + 1))
         return TopicListing(brokers=brokers, topics=topics, partitions=partitions, cluster_id=CLUSTER_ID)
@@ -163,7 +163,9 @@ class SimulatedCluster:
             consumption[group] = Consumption(commits, frozenset())
         yield consumption
 
-    def read_commit_log(self, _session: object, partitions: Sequence[int], **_options: object) -> list[dict[str, Any]]:
+    def read_consumer_offsets(
+        self, _session: object, partitions: Sequence[int], **_options: object
+    ) -> list[dict[str, Any]]:
         counts = {"records": self.log_records, "skipped": 0, "garbled": 0, "error": None}
         rows: list[dict[str, Any]] = [
             {"log_partition": number, **counts, "log_offset": self.log_records} for number in partitions
@@ -238,7 +240,7 @@ def measure(partitions: int, groups: int, commits: int) -> dict[str, Any]:
         for name in ("list_topics", "describe_topics", "list_groups", "retention_facts", "read_ends"):
             stack.enter_context(patch.object(scan_module, name, steps.without(getattr(cluster, name))))
         stack.enter_context(patch.object(pipeline, "look_up", steps.without(cluster.look_up)))
-        for name in ("read_offsets", "read_consumption", "read_commit_log"):
+        for name in ("read_offsets", "read_consumption", "read_consumer_offsets"):
             stack.enter_context(patch.object(task_rows, name, getattr(cluster, name)))
         stack.enter_context(patch.object(read_chunks, "read", partial(_read, steps, sizes)))
         combine = steps.timed("rows of the answers", answer_rows.combine, after="snapshot")

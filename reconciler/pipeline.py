@@ -232,7 +232,7 @@ def apply(
         checked_at_ms=checked_at_ms,
         has_expired=planned.has_expired,
         known_groups=snapshot.groups,
-        commit_log_ends=snapshot.commit_log_ends,
+        consumer_offsets_ends=snapshot.consumer_offsets_ends,
         needs_stamps=needs_stamps,
         tuning=tuning or Tuning(),
     )

@@ -130,7 +130,7 @@ class ApplyContext:
     intents are stored. `checked_at_ms`: when the recheck began. `has_expired`: `Plan.has_expired`. `removed_groups`: groups that this run removed, or that its recheck found removed.
     `leaders`: the leader of each partition for which it held an election.
     `known_groups`: the groups of the recheck, which read the types of groups that no list call tells.
-    `commit_log_ends`: up to where the recheck has read each partition of the commit log.
+    `consumer_offsets_ends`: up to where the recheck has read each partition of `__consumer_offsets`.
     `needs_stamps`: whether a journal that the brokers do not stamp stops the run.
     """
 
@@ -149,7 +149,7 @@ class ApplyContext:
     removed_groups: set[str] = field(default_factory=set)
     leaders: dict[Subject, int] = field(default_factory=dict)
     known_groups: Mapping[str, GroupFacts] = field(default_factory=dict)
-    commit_log_ends: Mapping[int, int] = field(default_factory=dict)
+    consumer_offsets_ends: Mapping[int, int] = field(default_factory=dict)
     needs_stamps: bool = False
     topics: set[str] = field(default_factory=set)
     """The topics that the run is about."""
@@ -188,7 +188,7 @@ class ApplyContext:
 
     def _read_consumers(self) -> Consumers:
         last = self._consumers.last or Consumers(groups={}, commits={})
-        read = self.gateway.read_consumers(self.topics, {**self.commit_log_ends, **last.log_ends})
+        read = self.gateway.read_consumers(self.topics, {**self.consumer_offsets_ends, **last.log_ends})
         subscriptions = dict(last.subscriptions)
         for group, topics in read.subscriptions.items():
             # A share group that read a topic may still have a position on it.

@@ -24,7 +24,7 @@ from reconciler.kafka.futures import error_columns
 from reconciler.kafka.offsets import read_ends
 from reconciler.kafka.records import read_records
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topics import COMMIT_LOG_TOPIC
+from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC
 from reconciler.model.snapshot import GroupType, Unknown
 
 _GROUP_KEYS = frozenset({2, 3, 11, 17})
@@ -55,14 +55,14 @@ _CLASSIC_TYPES = {"consumer": GroupType.CLASSIC, "": GroupType.CLASSIC, "connect
 _MALFORMED = RecordKey(-1 << 16, None)
 
 
-def read_commit_log(
+def read_consumer_offsets(
     session: KafkaSession,
     partitions: Sequence[int],
     *,
     origins: Mapping[str, Collection[str]] | None = None,
     topic_ids: Mapping[str, str] | None = None,
     with_commits: Collection[str] = (),
-    stable_ends: Mapping[int, int] | None = None,
+    last_stable_offsets: Mapping[int, int] | None = None,
     pending_of: Collection[str] = (),
     starts: Mapping[int, int] | None = None,
     limit_s: float | None = None,
@@ -71,7 +71,7 @@ def read_commit_log(
 
     Group and topic: a topic id of the group's commits on the partition, with the newest offset
     committed under it (`topic_id` None: by a value version without ids). Those with `log_partition`:
-    the newest commit of a group, if its record lies at or above the offset in `stable_ends`, on topics of
+    the newest commit of a group, if its record lies at or above the offset in `last_stable_offsets`, on topics of
     `pending_of`. Group only: its newest activity, where its newest record is, the type that its records
     suggest, whether any of its keys is still set, the number of set commit keys, of members if it is a
     Streams group, and the topics that a share group may read. Neither: one partition of the log, with its
@@ -96,8 +96,8 @@ def read_commit_log(
         rows += log.origins(origins)
         rows += log.outdated(topic_ids or {})
         rows += log.commits()
-        if stable_ends is not None and number in stable_ends:
-            pending = log.pending(stable_ends[number], frozenset(pending_of))
+        if last_stable_offsets is not None and number in last_stable_offsets:
+            pending = log.pending(last_stable_offsets[number], frozenset(pending_of))
             rows += ({"log_partition": number, **commit} for commit in pending)
     return rows
 
@@ -112,7 +112,7 @@ def read_newest_records(session: KafkaSession, starts: Mapping[int, int]) -> dic
     newest: dict[int, dict[str, int] | Unknown] = {}
     for number, log in logs.items():
         error = errors.get(number, log.unattributed())
-        where = f"{COMMIT_LOG_TOPIC}[{number}] was not read from offset {starts[number]} to its end"
+        where = f"{CONSUMER_OFFSETS_TOPIC}[{number}] was not read from offset {starts[number]} to its end"
         newest[number] = log.newest() if error is None else replace(error, reason=f"{where}: {error.reason}")
     return newest
 
@@ -133,14 +133,14 @@ def _reduce(
         columns = (map(of_message, messages) for of_message in _COLUMNS)
         logs[number].add_records(zip(*columns, strict=True))
 
-    watermarks = read_ends(session, COMMIT_LOG_TOPIC, partitions)
+    watermarks = read_ends(session, CONSUMER_OFFSETS_TOPIC, partitions)
     ends = {number: of.high_watermark for number, of in watermarks.items() if isinstance(of.high_watermark, int)}
     errors = {
         number: Unknown(f"it ends at offset {ends[number]}, below {start}: it was cut")
         for number, start in starts.items()
         if number in ends and ends[number] < start
     }
-    errors |= read_records(session, COMMIT_LOG_TOPIC, watermarks, add, read_to=starts, limit_s=limit_s)
+    errors |= read_records(session, CONSUMER_OFFSETS_TOPIC, watermarks, add, read_to=starts, limit_s=limit_s)
     return logs, ends, errors
 
 
@@ -278,7 +278,7 @@ class Reduction:
             return Unknown("a record has a malformed key")
         return None
 
-    def pending(self, stable_end: int, topics: Container[str]) -> Iterator[dict[str, Any]]:
+    def pending(self, last_stable_offset: int, topics: Container[str]) -> Iterator[dict[str, Any]]:
         """One row per partition of these topics whose newest commit may be of an open transaction.
 
         The end of a transaction does not replace a commit whose record is newer
@@ -286,7 +286,7 @@ class Reduction:
         group without a name has no positions.
         """
         for state in self._states.values():
-            if state.offset >= stable_end and state.is_commit and state.value is not None:
+            if state.offset >= last_stable_offset and state.is_commit and state.value is not None:
                 key = state.key
                 if key.topic in topics and key.group:
                     try:

@@ -76,7 +76,7 @@ _REMOVALS_AT_ONCE = 20
 """Removals that each client sends before all of them wait for the answers.
 
 Clients that do not wait for each other drift apart. Their removals of one moment are then for different
-partitions of the commit log: two in a batch instead of ten.
+partitions of `__consumer_offsets`: two in a batch instead of ten.
 """
 _PACE_S = 3.0
 """How long clients wait for each other in one call; then the rest goes out at once."""
@@ -174,7 +174,7 @@ def _spread(
     """Distribute groups over several clients.
 
     The library sends a request per group, and a broker answers those of one connection one after the
-    other. Groups of one partition of the commit log go out side by side: their coordinator stores
+    other. Groups of one partition of `__consumer_offsets` go out side by side: their coordinator stores
     their removals in one batch. `deadline`: of the requests.
     """
     in_order = sorted(groups, key=lambda group: log_partition(group, LOG_PARTITIONS))

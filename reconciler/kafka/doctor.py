@@ -14,7 +14,7 @@ from reconciler.kafka.offsets import newest_timestamps
 from reconciler.kafka.permissions import Permission, RequiredAccess
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.silence import silent_brokers
-from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, describe_topics, list_topics
+from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, TopicListing, describe_topics, list_topics
 from reconciler.model.snapshot import Unknown
 
 
@@ -68,7 +68,9 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
     names = tuple(sorted(listing.topics))
     journal = required.journal_topic
     group_names = tuple(sorted(name for name, group in groups.groups.items() if group.listed is True))
-    commit_log = describe_topics(session, listing, [COMMIT_LOG_TOPIC]).partitions.get(COMMIT_LOG_TOPIC, ())
+    consumer_offsets = describe_topics(session, listing, [CONSUMER_OFFSETS_TOPIC]).partitions.get(
+        CONSUMER_OFFSETS_TOPIC, ()
+    )
     silent = silent_brokers(session, session.addresses)
     rights, beyond = permissions.check(session, required, topics=names, groups=group_names, with_unanswered=not silent)
     return DoctorReport(
@@ -80,7 +82,7 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
             for broker, versions in sorted(session.api_versions().items())
             if broker not in silent
         ),
-        clock=_clock_skew(session, [facts.partition.partition for facts in commit_log]),
+        clock=_clock_skew(session, [facts.partition.partition for facts in consumer_offsets]),
         topics=names,
         groups=group_names,
         rights=rights,
@@ -125,9 +127,9 @@ def broker_version(
 def _clock_skew(session: KafkaSession, partitions: Sequence[int]) -> ClockSkew:
     """Brokers write the timestamps of `__consumer_offsets`: its newest one tells their clock."""
     if not partitions:
-        return ClockSkew(age_ms=Unknown(f"this principal cannot see {COMMIT_LOG_TOPIC}, or there is none"))
+        return ClockSkew(age_ms=Unknown(f"this principal cannot see {CONSUMER_OFFSETS_TOPIC}, or there is none"))
     # A partition without an answer can only hold a newer timestamp, which changes no verdict.
-    newest_ms = max(newest_timestamps(session, COMMIT_LOG_TOPIC, partitions), default=-1)
+    newest_ms = max(newest_timestamps(session, CONSUMER_OFFSETS_TOPIC, partitions), default=-1)
     if newest_ms < 0:
-        return ClockSkew(age_ms=Unknown(f"{COMMIT_LOG_TOPIC} holds no record with a broker's timestamp"))
+        return ClockSkew(age_ms=Unknown(f"{CONSUMER_OFFSETS_TOPIC} holds no record with a broker's timestamp"))
     return ClockSkew(age_ms=time.time_ns() // 1_000_000 - newest_ms)

@@ -116,11 +116,11 @@ class KafkaGateway:
             return Unknown(str(error))
         return groups if incomplete is None else incomplete
 
-    def read_commit_log(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:
+    def read_consumer_offsets(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:
         try:
             return read_newest_records(self.session, starts) if starts else {}
         except (ClusterUnreachable, KafkaException) as error:
-            return dict.fromkeys(starts, Unknown(f"the commit log: {error}"))
+            return dict.fromkeys(starts, Unknown(f"__consumer_offsets: {error}"))
 
     def connect_for_deletions(self) -> None:
         with suppress(ClusterUnreachable):  # no thread can be started; `delete_records` tries again

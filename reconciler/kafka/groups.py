@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka.consumer_offsets import read_commit_log
+from reconciler.kafka.consumer_offsets import read_consumer_offsets
 from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.coordinators import (
     LOG_PARTITIONS,
@@ -39,9 +39,9 @@ from reconciler.kafka.coordinators import (
 )
 from reconciler.kafka.futures import Deadline, batched, error_columns, is_final, parse_each, submit
 from reconciler.kafka.group_listing import list_all_groups, list_groups, with_members
-from reconciler.kafka.offsets import read_stable_ends
+from reconciler.kafka.offsets import read_last_stable_offsets
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topics import COMMIT_LOG_TOPIC, describe
+from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, describe
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import (
@@ -164,9 +164,9 @@ def read_consumers(
     commits and the records after them: what is not committed when the commits are read has a record
     between the two. Raises ClusterUnreachable.
     """
-    stable_ends = _read_stable_ends(session)
-    if isinstance(stable_ends, Unknown):
-        return Consumers(groups={}, commits={}, incomplete=stable_ends)
+    last_stable_offsets = _read_last_stable_offsets(session)
+    if isinstance(last_stable_offsets, Unknown):
+        return Consumers(groups={}, commits={}, incomplete=last_stable_offsets)
     groups, incomplete = list_all_groups(session, cluster_id=cluster_id)
     if incomplete is not None:
         return Consumers(groups=groups, commits={}, incomplete=incomplete)
@@ -179,9 +179,14 @@ def read_consumers(
             groups[group] = replace(groups[group], consumption_unread=unread)
             for topic, of_topic in consumption.by_topic(commits).items():
                 commits[topic][group] = of_topic
-    starts = {number: min(end, log_starts.get(number, 0)) for number, end in stable_ends.items()}
-    rows = read_commit_log(
-        session, list(stable_ends), origins={}, stable_ends=stable_ends, pending_of=topics, starts=starts
+    starts = {number: min(end, log_starts.get(number, 0)) for number, end in last_stable_offsets.items()}
+    rows = read_consumer_offsets(
+        session,
+        list(last_stable_offsets),
+        origins={},
+        last_stable_offsets=last_stable_offsets,
+        pending_of=topics,
+        starts=starts,
     )
     pending: dict[tuple[str, TopicPartition], PendingCommit] = {}
     subscriptions: dict[str, frozenset[str] | None] = {}
@@ -190,7 +195,9 @@ def read_consumers(
         number = row["log_partition"]
         if "group" not in row:
             if row["error"] is not None:
-                reason = f"{COMMIT_LOG_TOPIC}[{number}] was not read from {starts[number]} to its end: {row['error']}"
+                reason = (
+                    f"{CONSUMER_OFFSETS_TOPIC}[{number}] was not read from {starts[number]} to its end: {row['error']}"
+                )
                 incomplete = Unknown(reason, Cause.NO_ANSWER if row["unanswered"] else Cause.OTHER)
             else:
                 log_ends[number] = row["log_offset"]
@@ -210,20 +217,20 @@ def read_consumers(
     )
 
 
-def _read_stable_ends(session: KafkaSession) -> dict[int, int] | Unknown:
+def _read_last_stable_offsets(session: KafkaSession) -> dict[int, int] | Unknown:
     """The last stable offset of each partition of `__consumer_offsets`, empty without such a topic."""
-    log = describe(session, [COMMIT_LOG_TOPIC])[COMMIT_LOG_TOPIC]
+    log = describe(session, [CONSUMER_OFFSETS_TOPIC])[CONSUMER_OFFSETS_TOPIC]
     if log is None:
         return {}
     if isinstance(log, Unknown):
-        return replace(log, reason=f"{COMMIT_LOG_TOPIC}: {log.reason}")
+        return replace(log, reason=f"{CONSUMER_OFFSETS_TOPIC}: {log.reason}")
     numbers = [facts.partition.partition for facts in log[1]]
-    stable_ends: dict[int, int] = {}
-    for number, end in read_stable_ends(session, COMMIT_LOG_TOPIC, numbers).items():
+    last_stable_offsets: dict[int, int] = {}
+    for number, end in read_last_stable_offsets(session, CONSUMER_OFFSETS_TOPIC, numbers).items():
         if isinstance(end, Unknown):
-            return replace(end, reason=f"the last stable offset of {COMMIT_LOG_TOPIC}[{number}]: {end.reason}")
-        stable_ends[number] = end
-    return stable_ends
+            return replace(end, reason=f"the last stable offset of {CONSUMER_OFFSETS_TOPIC}[{number}]: {end.reason}")
+        last_stable_offsets[number] = end
+    return last_stable_offsets
 
 
 def fetch(session: KafkaSession, requested: PartitionsByGroup, *, timeout_s: float) -> Fetched:

@@ -187,7 +187,7 @@ def read_ends(session: KafkaSession, topic: str, partitions: Sequence[int]) -> d
     return {partition.partition: ends for partition, ends in read_watermarks(session, [request]).items()}
 
 
-def read_stable_ends(session: KafkaSession, topic: str, partitions: Iterable[int]) -> dict[int, int | Unknown]:
+def read_last_stable_offsets(session: KafkaSession, topic: str, partitions: Iterable[int]) -> dict[int, int | Unknown]:
     """The last stable offset of some partitions whose leaders are not known."""
     answers = _query(session, [OffsetQuery(STABLE_END, topic, number, UNKNOWN_LEADER) for number in partitions])
     return {query.partition: offset for query, offset in answers.items()}

@@ -21,7 +21,7 @@ from reconciler.errors import ClusterUnreachable, ProgramFailed
 from reconciler.kafka.coordinators import NO_ANSWER
 from reconciler.kafka.futures import DENIED, GONE, Deadline, failed_with, failure_of
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topics import COMMIT_LOG_TOPIC, send_descriptions
+from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, send_descriptions
 from reconciler.model.scan_request import PositionKind, ScanRequest
 from reconciler.model.selector import Selector, select
 from reconciler.model.snapshot import Unknown
@@ -118,7 +118,9 @@ def requirements(required: RequiredAccess) -> list[Permission]:
     journal = [NameSelection(selectors=(Selector(required.journal_topic),))] if required.journal_topic else []
     of_elections = journal if any(change.purpose is elections for change in required.changes) else []
     described = [*(selection for selection, _ in topics), *([EVERY] if request.cluster_records else [])]
-    commit_log = [NameSelection(selectors=(Selector(COMMIT_LOG_TOPIC),))] if request.commit_log else []
+    consumer_offsets = (
+        [NameSelection(selectors=(Selector(CONSUMER_OFFSETS_TOPIC),))] if request.consumer_offsets else []
+    )
     syncs = [
         NameSelection(selectors=(Selector.literal(reader.at),))
         for reader in request.external
@@ -133,7 +135,7 @@ def requirements(required: RequiredAccess) -> list[Permission]:
     no_group = (
         "the positions of these groups cannot be read: floors on their topics are blocked, and so is their removal"
     )
-    no_commit_log = (
+    no_consumer_offsets = (
         "the last activity of groups cannot be read, nor groups that no list shows: removals and floors are blocked"
     )
     no_record = "records cannot be looked up: rules by time are blocked, and a group counts as behind until it commits the floor"
@@ -146,7 +148,7 @@ def requirements(required: RequiredAccess) -> list[Permission]:
         Permission(plan, "DESCRIBE", "topic", described, no_topic),
         Permission(plan, "DESCRIBE_CONFIGS", "topic", floors, no_config),
         Permission(plan, "DESCRIBE", "group", [*groups, EVERY] if request.readers else groups, no_group),
-        Permission(plan, "READ", "topic", commit_log, no_commit_log),
+        Permission(plan, "READ", "topic", consumer_offsets, no_consumer_offsets),
         Permission(plan, "READ", "topic", journal if has_clock else [], no_clock),
         Permission(plan, "READ", "topic", with_records, no_record),
         Permission(plan, "READ", "topic", syncs, no_position),

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from reconciler.kafka.connect import accepts
 from reconciler.kafka.futures import Deadline, batched, code_of, failed_with, failure_of, submit, wait_all
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topics import COMMIT_LOG_TOPIC
+from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC
 from reconciler.model.snapshot import Cause, Unknown
 from reconciler.text.formatting import first_few
 
@@ -45,7 +45,9 @@ def silent_brokers(session: KafkaSession, addresses: Mapping[int, str]) -> dict[
     opened = {broker: submit(partial(accepts, [addresses[broker]], _CONNECT_S)) for broker in silent}
     down = {broker for broker, accepting in opened.items() if not accepting.result()}
     listed = (
-        session.call(lambda client, limit_s: client.list_topics(COMMIT_LOG_TOPIC, timeout=limit_s)) if down else None
+        session.call(lambda client, limit_s: client.list_topics(CONSUMER_OFFSETS_TOPIC, timeout=limit_s))
+        if down
+        else None
     )
     named = set(listed.result().brokers) if listed and failure_of(listed) is None and patience_s > _FENCED_S else set()
     return {

@@ -21,8 +21,8 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import NOT_ASKED, Cause, KeptForever, PartitionFacts, TopicFacts, Unknown
 from reconciler.text.formatting import first_few
 
-COMMIT_LOG_TOPIC = "__consumer_offsets"
-INTERNAL_TOPICS = frozenset({COMMIT_LOG_TOPIC, "__transaction_state", "__share_group_state"})
+CONSUMER_OFFSETS_TOPIC = "__consumer_offsets"
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
 """The broker's internal topics: a listing does not say which topics are internal."""
 
 _PER_CALL = 1_000

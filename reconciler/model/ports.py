@@ -67,8 +67,8 @@ class Gateway(Protocol):
         type that only the old list call shows; their type and state stay Unknown.
         """
 
-    def read_commit_log(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:
-        """The newest record of each group in partitions of the commit log, from these offsets on.
+    def read_consumer_offsets(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:
+        """The newest record of each group in partitions of `__consumer_offsets`, from these offsets on.
 
         Groups without a record there are absent.
         """

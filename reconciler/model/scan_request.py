@@ -28,7 +28,7 @@ class TopicRequest:
     readers: bool = False
     """Every group with a position below the last stable offset."""
     named_groups: frozenset[str] = frozenset()
-    """Groups whose position is read wherever it is, with the topic id of the commit log."""
+    """Groups whose position is read wherever it is, with the topic id of `__consumer_offsets`."""
     all_groups: bool = False
     """Name every listed group, as `named_groups` does."""
     records: bool = False
@@ -51,7 +51,7 @@ class GroupRequest:
     groups: tuple[Selector, ...]
     except_groups: tuple[Selector, ...] = ()
     activity: bool = False
-    """Last activity and newest record, from the commit log."""
+    """Last activity and newest record, from `__consumer_offsets`."""
     only: frozenset[str] | None = None
     """Only these groups of the selected ones; None: all."""
 
@@ -107,14 +107,14 @@ class ScanRequest:
         return any(need.readers or need.named_groups or need.all_groups for need in self.topics)
 
     @property
-    def commit_log(self) -> bool:
-        """Whether the commit log is needed: readers include groups that only the log knows."""
+    def consumer_offsets(self) -> bool:
+        """Whether `__consumer_offsets` is needed: readers include groups that only the log knows."""
         return self.readers or any(need.activity for need in self.groups)
 
     @property
     def spark(self) -> bool:
         """Whether Spark is needed: metadata, listings and commits of selected groups need none."""
-        return self.offsets or self.commit_log
+        return self.offsets or self.consumer_offsets
 
     @staticmethod
     def union(parts: "Iterable[ScanRequest]") -> "ScanRequest":

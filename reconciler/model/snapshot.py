@@ -82,7 +82,7 @@ class GroupState(StrEnum):
 class CommittedOffset:
     """One committed offset of a group, as the coordinator tells it.
 
-    `topic_id`: of the topic that the commit is for, where the commit log was read and its record has it
+    `topic_id`: of the topic that the commit is for, where `__consumer_offsets` was read and its record has it
     (value version 4 of Kafka 4.2); otherwise of the topic of that name when the commit was read; None:
     not known. `leader_epoch`: as committed; None: none. `metadata_base64`: the bytes of its metadata in
     `__consumer_offsets`; empty: it has none; None: not known. `metadata`: in files of earlier versions,
@@ -120,7 +120,7 @@ class ConsumerPosition:
 
     `committed`: the next offset that it reads. `implied`: it consumes the topic and has no commit
     here, so it counts as standing at the log start. `topic_id`: of the topic that the commit was
-    made for, from the commit log; None: the broker wrote none (value versions before v4). `pending`: the
+    made for, from `__consumer_offsets`; None: the broker wrote none (value versions before v4). `pending`: the
     group's newest commit here, where its transaction may still be open.
     """
 
@@ -251,14 +251,14 @@ class GroupFacts:
     """One group that the cluster may hold.
 
     `listed`: whether ListGroups of the current protocol named it, or the old list call one of the
-    Streams protocol, whose state is that of the commit log; Unknown: the listing was
+    Streams protocol, whose state is that of `__consumer_offsets`; Unknown: the listing was
     incomplete (only before a request; a scan says so in `groups_incomplete`). `commits`: the number
     of committed offsets. `last_activity_ms`: the newest timestamp of all its commits and records in
-    the commit log. `newest_record`: (partition, offset) of that record in `__consumer_offsets`.
+    `__consumer_offsets`. `newest_record`: (partition, offset) of that record in `__consumer_offsets`.
     `consumption_unread`: why it is not known what the group consumes; None: its commits and the
     topics of its members were read. `may_read`: the topics that a share group may read; None: any.
     `offsets`: its commits, sorted; only before a request. `commit_records`: the newest commit of each
-    partition in the commit log; only of a scan.
+    partition in `__consumer_offsets`; only of a scan.
     """
 
     group: str
@@ -300,9 +300,9 @@ class Consumers:
 class ClusterSnapshot:
     """All facts of one scan, and what makes its listings incomplete (None: provably complete).
 
-    `topics` and `groups`: every listed name, and group ids that only the commit log or the old list
+    `topics` and `groups`: every listed name, and group ids that only `__consumer_offsets` or the old list
     call know (`listed=False`). `partitions`: those that a TopicRequest selects.
-    `commit_log_ends`: up to where each partition of the commit log was read, if it was requested.
+    `consumer_offsets_ends`: up to where each partition of `__consumer_offsets` was read, if it was requested.
     `readers_incomplete`: a group's commits could not be read, so it is not known which groups would
     miss records.
     """
@@ -313,7 +313,7 @@ class ClusterSnapshot:
     topics: Mapping[str, TopicFacts]
     groups: Mapping[str, GroupFacts]
     partitions: Mapping[TopicPartition, PartitionFacts]
-    commit_log_ends: Mapping[int, int] = field(default_factory=dict)
+    consumer_offsets_ends: Mapping[int, int] = field(default_factory=dict)
     external: ExternalPositions = field(default_factory=dict)
     topics_incomplete: Unknown | None = None
     groups_incomplete: Unknown | None = None
@@ -324,7 +324,7 @@ class ClusterSnapshot:
 def fingerprint(commits: Iterable[tuple[str, int, int]]) -> str:
     """Return the sha256 (hex) over the sorted (topic, partition, committed) of one group.
 
-    Another commit of the same offset does not change it; only the commit log shows that. Raises
+    Another commit of the same offset does not change it; only `__consumer_offsets` shows that. Raises
     ValueError for a negative offset: in a client's answer that is "no commit" or "unknown".
     """
     digest = hashlib.sha256()

@@ -47,7 +47,7 @@ class ObservedGroup:
 def check_absence(group: str, facts: GroupFacts | None, snapshot: ClusterSnapshot) -> None:
     """Raise BlockReason where an unlisted group is not proven to be gone.
 
-    Missing rights hide groups, and the commit log or the old list call may still know one.
+    Missing rights hide groups, and `__consumer_offsets` or the old list call may still know one.
     """
     incomplete = snapshot.groups_incomplete
     if facts is not None:
@@ -103,7 +103,7 @@ class DeleteGroup(Operation):
     FIELD_WORDS: ClassVar[Mapping[str, str]] = {
         "approved.type": "type of the group",
         "approved.fingerprint": "fingerprint of its committed offsets",
-        "approved.newest_record": "place of its newest record in the commit log",
+        "approved.newest_record": "place of its newest record in __consumer_offsets",
         "approved.idle_for_ms": "idleFor",
     }
     API: ClassVar[tuple[str, int, int]] = ("DeleteGroups", 42, 0)
@@ -202,7 +202,7 @@ class DeleteGroup(Operation):
             since, limit = format_time(seen.last_activity_ms), approximate_duration(self.idle_for_ms)
             yield "Idle", (f"since {since}; idleFor asks for {limit}",)
             yield "", (f"its newest record is __consumer_offsets[{partition}] offset {offset}",)
-        yield "Rechecked", ("still listed, same type, EMPTY, same commits, no newer record in the commit log",)
+        yield "Rechecked", ("still listed, same type, EMPTY, same commits, no newer record in __consumer_offsets",)
         undo = "reconciler restore-group writes the offsets back from the results file or the journal"
         yield "Undo", (f"{undo}, where topic and records are still there",)
 
@@ -222,7 +222,7 @@ class DeleteGroup(Operation):
         if reviewed.seen.fingerprint != self.seen.fingerprint:
             return beyond_review("the group has other commits than the reviewed plan saw")
         if reviewed.seen.newest_record not in (None, self.seen.newest_record):
-            return beyond_review("the commit log holds a newer record of the group than the reviewed plan saw")
+            return beyond_review("__consumer_offsets holds a newer record of the group than the reviewed plan saw")
         if self.idle_for_ms < reviewed.idle_for_ms:
             idle_for, before = format_duration(self.idle_for_ms), format_duration(reviewed.idle_for_ms)
             return beyond_review(f"idleFor is {idle_for}, it was {before} in the reviewed plan")
@@ -259,7 +259,7 @@ class DeleteGroup(Operation):
         if self.seen.newest_record is None:
             return
         if known(facts.newest_record, "the activity of", name) != self.seen.newest_record:
-            raise RecheckFailure(Status.STALE, f"the commit log holds a newer record of {name}")
+            raise RecheckFailure(Status.STALE, f"__consumer_offsets holds a newer record of {name}")
 
     # --- apply
 
@@ -280,10 +280,10 @@ class DeleteGroup(Operation):
             action.group: action.seen.newest_record for action in actions if action.seen.newest_record is not None
         }
         starts = {
-            number: context.commit_log_ends.get(number, 1 + min(at for n, at in newest.values() if n == number))
+            number: context.consumer_offsets_ends.get(number, 1 + min(at for n, at in newest.values() if n == number))
             for number, _ in newest.values()
         }
-        tails = context.gateway.read_commit_log(starts)
+        tails = context.gateway.read_consumer_offsets(starts)
         for group, (number, offset) in newest.items():
             tail = tails[number]
             record = tail if isinstance(tail, Unknown) else (number, tail.get(group, offset))
@@ -364,7 +364,7 @@ def _has_streams(actions: Sequence[DeleteGroup]) -> bool:
 
 
 def _with_commit_records(facts: GroupFacts, scanned: GroupFacts | None) -> GroupFacts:
-    """Return the facts with what only the commit log tells: topic ids of commits, and their metadata.
+    """Return the facts with what only `__consumer_offsets` tells: topic ids of commits, and their metadata.
 
     A commit of a deleted topic stays if its coordinator was away then. The check finds every later one.
     A record with another offset is of a transaction that is open or was aborted.

@@ -30,7 +30,7 @@ def idle_evidence(facts: GroupFacts, idle_for_ms: int, observed_at_ms: int, *, e
         reason = f"idleFor 0s gives up the evidence that {group} is idle, and a pattern selected it"
         raise BlockReason("B305", reason)
     last_ms = known(facts.last_activity_ms, f"when group {group} was last active")
-    newest_record = known(facts.newest_record, f"the newest record of group {group} in the commit log")
+    newest_record = known(facts.newest_record, f"the newest record of group {group} in __consumer_offsets")
     last = format_instant(last_ms)
     if observed_at_ms - last_ms < idle_for_ms:
         reason = f"group {group} was active at {last}, and idleFor is {format_duration(idle_for_ms)}"

@@ -26,8 +26,8 @@ class RunContext(Protocol):
     """What an operation needs of a run of the applier. Times are epoch milliseconds.
 
     `removed_groups`: groups that this run has removed, or found removed. `effect_wait_ms`: how long
-    to wait until the cluster shows the effect of a request. `commit_log_ends`: up to where the recheck
-    has read each partition of the commit log. `known_groups`: the groups of the recheck.
+    to wait until the cluster shows the effect of a request. `consumer_offsets_ends`: up to where the recheck
+    has read each partition of `__consumer_offsets`. `known_groups`: the groups of the recheck.
     """
 
     @property
@@ -44,7 +44,7 @@ class RunContext(Protocol):
     def effect_wait_ms(self) -> int: ...
 
     @property
-    def commit_log_ends(self) -> Mapping[int, int]: ...
+    def consumer_offsets_ends(self) -> Mapping[int, int]: ...
 
     @property
     def known_groups(self) -> Mapping[str, GroupFacts]: ...

@@ -45,7 +45,7 @@ class GroupRemovalSpec(ManifestModel):
         default=None, examples=[["console-consumer-1"]], description="Never these, also where groups matches them."
     )
     idle_for: Duration = Field(
-        description="Without any activity in the commit log for this long; 0s needs no evidence, exact names only.",
+        description="Without any activity in __consumer_offsets for this long; 0s needs no evidence, exact names only.",
         examples=["3d"],
     )
     types: Annotated[tuple[Literal["classic", "consumer", "streams"], ...], LIST, AfterValidator(unique)] = Field(
@@ -107,7 +107,7 @@ class GroupRemoval(Policy):
         facts = snapshot.groups.get(group)
         if facts is None or facts.listed is not True:
             check_absence(group, facts, snapshot)
-            return Satisfied(address, f"no group {quoted(group)} is listed, and the commit log holds nothing of it")
+            return Satisfied(address, f"no group {quoted(group)} is listed, and __consumer_offsets holds nothing of it")
         name = quoted(group)
         type_ = check_type(group, facts, self.spec.types)
         unknown = Unknown("its coordinator says UNKNOWN")

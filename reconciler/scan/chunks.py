@@ -30,7 +30,7 @@ _LOG_RECORDS_PER_S = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """What one task reads: offsets, what groups consume, or partitions of the commit log.
+    """What one task reads: offsets, what groups consume, or partitions of `__consumer_offsets`.
 
     `with_members`: those of the groups that may have members.
     """
@@ -100,7 +100,7 @@ def commit_chunks(
 
 
 def log_chunks(sizes: Mapping[int, int], leaders: Mapping[int, int] | None = None) -> list[Chunk]:
-    """Partitions of the commit log, by leader: the largest first, each to the lightest chunk of it.
+    """Partitions of `__consumer_offsets`, by leader: the largest first, each to the lightest chunk of it.
 
     `sizes`: records by partition. `leaders`: broker ids by partition, as far as they are known.
     Leaders with few records share a chunk.
@@ -122,8 +122,8 @@ def divide_jobs(
     """The chunks of each job: all in one, or the groups in a second one, if they may have many commits.
 
     The tasks of the second job know the ends of partitions, and answer only commits that matter. Each
-    commit has at least one record in the commit log, and one partition. `readers`: partitions by
-    topic. `log_sizes`: offsets of the commit log by partition.
+    commit has at least one record in `__consumer_offsets`, and one partition. `readers`: partitions by
+    topic. `log_sizes`: offsets of `__consumer_offsets` by partition.
     """
     groups = sum(len(chunk.groups) for chunk in chunks)
     commits = min(groups * sum(map(len, readers.values())), sum(log_sizes.values()))

@@ -77,7 +77,7 @@ def describe(chunks: Sequence[Chunk]) -> str:
     sizes = {
         "partitions": sum(chunk.partitions for chunk in chunks),
         "groups": sum(len(chunk.groups) for chunk in chunks),
-        "partitions of the commit log": sum(len(chunk.log) for chunk in chunks),
+        "partitions of __consumer_offsets": sum(len(chunk.log) for chunk in chunks),
     }
     return ", ".join(f"{size:,} {unit}" for unit, size in sizes.items() if size)
 

@@ -49,7 +49,7 @@ class Position(NamedTuple):
 
 
 class CommitOrigin(NamedTuple):
-    """A commit of the commit log with the topic id that it is for; None: the broker wrote none."""
+    """A commit of `__consumer_offsets` with the topic id that it is for; None: the broker wrote none."""
 
     group: str
     committed: int
@@ -153,7 +153,7 @@ def _matters(row: PartitionRow | None, committed: int | None, group: str, origin
 def compare_in_tasks(task: ScanTask, answers: Sequence[Answer]) -> ScanTask:
     """Return the task for a second job, whose tasks leave out what `combine` would leave out.
 
-    `answers`: of the first job, which read the partitions and the commit log.
+    `answers`: of the first job, which read the partitions and `__consumer_offsets`.
     """
     read: defaultdict[str, list[tuple[int, ...]]] = defaultdict(list)
     for topic, *offsets in _records(answers, "partitions", "topic", "partition", *Ends.__slots__):
@@ -180,7 +180,7 @@ def _ends(rows: Sequence[tuple[int, ...]]) -> Ends:
 
 
 def _groups(answers: Sequence[Answer], request: ScanRequest) -> dict[str, Row]:
-    """The rows of groups: commits from their coordinators, activity from the commit log.
+    """The rows of groups: commits from their coordinators, activity from `__consumer_offsets`.
 
     A group that was read needs no row unless the request selects it, or only the log tells its type.
     """

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from reconciler.external.read import read_positions
 from reconciler.kafka import futures
 from reconciler.kafka.group_listing import GroupListing, list_groups, with_members
-from reconciler.kafka.offsets import read_ends, read_stable_ends, read_watermarks, requests_by_leader
+from reconciler.kafka.offsets import read_ends, read_last_stable_offsets, read_watermarks, requests_by_leader
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.silence import silent_brokers
 from reconciler.kafka.topics import (
-    COMMIT_LOG_TOPIC,
+    CONSUMER_OFFSETS_TOPIC,
     RetentionFacts,
     TopicListing,
     describe_topics,
@@ -39,15 +39,15 @@ from reconciler.scan.chunks import Chunk, commit_chunks, divide_jobs, log_chunks
 from reconciler.scan.engine_choice import Engine
 from reconciler.scan.rows import Rows, combine, compare_in_tasks
 from reconciler.scan.select import PartitionRequest
-from reconciler.scan.snapshot_builder import CommitLog
+from reconciler.scan.snapshot_builder import ConsumerOffsetsLog
 from reconciler.scan.task_rows import Answer, ScanTask
 
 _LOG = logging.getLogger(__name__)
 
-# A commit log that is read more slowly is given up; the slowest usual reader is ten times as fast.
+# A `__consumer_offsets` that is read more slowly is given up; the slowest usual reader is ten times as fast.
 _SLOWEST_RECORDS_PER_S = 5_000
 _LOG_START_S = 60.0
-_SOURCES = ("partitions", "commits", "commit_log")
+_SOURCES = ("partitions", "commits", "consumer_offsets")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class Listings:
     retention: Future[dict[str, RetentionFacts]]
     partition_requests: tuple[PartitionRequest, ...]
     counted: frozenset[str]
-    log: CommitLog
+    log: ConsumerOffsetsLog
     external: ExternalPositions
     reads_log: bool
 
@@ -98,7 +98,7 @@ def scan(
         snapshot = snapshot_builder.name_silent_brokers(snapshot, silent)
     read = {name: sum(row["records"] or 0 for row in rows.runs if row["name"] == name) for name in _SOURCES}
     progress(
-        f"read {read['partitions']:,} partitions, {read['commits']:,} commits, {read['commit_log']:,} records of the commit log "
+        f"read {read['partitions']:,} partitions, {read['commits']:,} commits, {read['consumer_offsets']:,} records of __consumer_offsets "
         f"in a cluster of {len(snapshot.topics):,} topics and {len(snapshot.groups):,} groups"
     )
     return snapshot
@@ -112,52 +112,54 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
     groups = futures.submit(lambda: list_groups(session, hidden=True) if with_groups else not_listed)
     external = futures.submit(lambda: read_positions(session, request.external if request.readers else ()))
     listed = list_topics(session)
-    log = futures.submit(lambda: describe_log(session, listed) if with_groups else CommitLog(missing=NOT_ASKED))
+    log = futures.submit(
+        lambda: describe_log(session, listed) if with_groups else ConsumerOffsetsLog(missing=NOT_ASKED)
+    )
     topics = describe_topics(session, listed, select.topics_to_describe(request, listed.topics))
     selected = select.select_topics(request, topics.topics)
     counted = select.topics_to_count(request, selected, topics)
     # Compacted topics are no part of the cluster's records. The scan waits for the policies after the tasks.
     retention = futures.submit(lambda: retention_facts(session, select.topics_with_offsets(selected) | counted))
-    commit_log = log.result()
+    consumer_offsets = log.result()
     group_listing = groups.result()
     if group_listing.incomplete is None:
-        group_listing = replace(group_listing, incomplete=commit_log.hides_groups)
+        group_listing = replace(group_listing, incomplete=consumer_offsets.hides_groups)
     return Listings(
         topics=topics,
         groups=group_listing,
         retention=retention,
         partition_requests=tuple(select.partition_requests(selected, topics, group_listing.groups)),
         counted=counted,
-        log=commit_log,
+        log=consumer_offsets,
         external=external.result(),
         # Without types, only the log shows that all groups are classic.
-        reads_log=request.commit_log or group_listing.without_types,
+        reads_log=request.consumer_offsets or group_listing.without_types,
     )
 
 
-def describe_log(session: KafkaSession, topics: TopicListing) -> CommitLog:
-    """The commit log before its reading."""
-    if COMMIT_LOG_TOPIC not in topics.topics:
+def describe_log(session: KafkaSession, topics: TopicListing) -> ConsumerOffsetsLog:
+    """`__consumer_offsets` before its reading."""
+    if CONSUMER_OFFSETS_TOPIC not in topics.topics:
         # Alone: an unreadable log must not make the listing of topics incomplete.
-        topics = describe_topics(session, replace(topics, incomplete=None), [COMMIT_LOG_TOPIC])
-        if COMMIT_LOG_TOPIC not in topics.topics:
-            return CommitLog(missing=topics.incomplete)
-    count = topics.topics[COMMIT_LOG_TOPIC].partitions
+        topics = describe_topics(session, replace(topics, incomplete=None), [CONSUMER_OFFSETS_TOPIC])
+        if CONSUMER_OFFSETS_TOPIC not in topics.topics:
+            return ConsumerOffsetsLog(missing=topics.incomplete)
+    count = topics.topics[CONSUMER_OFFSETS_TOPIC].partitions
     if isinstance(count, Unknown):
-        return CommitLog(missing=count)
-    partitions = topics.partitions[COMMIT_LOG_TOPIC]
+        return ConsumerOffsetsLog(missing=count)
+    partitions = topics.partitions[CONSUMER_OFFSETS_TOPIC]
     leaders = {facts.partition.partition: facts.leader for facts in partitions if isinstance(facts.leader, int)}
-    stable_ends = read_stable_ends(session, COMMIT_LOG_TOPIC, leaders)
-    ends = read_ends(session, COMMIT_LOG_TOPIC, list(leaders))
+    last_stable_offsets = read_last_stable_offsets(session, CONSUMER_OFFSETS_TOPIC, leaders)
+    ends = read_ends(session, CONSUMER_OFFSETS_TOPIC, list(leaders))
     high_watermarks = {number: of.high_watermark for number, of in ends.items()}
-    return CommitLog(
+    return ConsumerOffsetsLog(
         partitions=count,
         leaders=leaders,
         sizes={number: of.size for number, of in ends.items()},
-        stable_ends={number: end for number, end in stable_ends.items() if isinstance(end, int)},
+        last_stable_offsets={number: end for number, end in last_stable_offsets.items() if isinstance(end, int)},
         unanswered={
             number: end
-            for read in (stable_ends, high_watermarks)
+            for read in (last_stable_offsets, high_watermarks)
             for number, end in read.items()
             if isinstance(end, Unknown)
         },
@@ -207,13 +209,13 @@ def _divide(
         with_commits=select.select_groups(
             (part for part in request.groups if part.activity and request.commit_records), listings.groups.groups
         ),
-        stable_ends=listings.log.stable_ends,
+        last_stable_offsets=listings.log.last_stable_offsets,
         # One bound for all chunks, so that no chunk waits anew for a silent broker. It includes the
         # reading time: late chunks once had five seconds left.
         until_s=time.time() + reading_s + session.timeout_s,
         log_limit_s=log_limit_s,
     )
-    # The patience of several steps in a row, the reading time and the commit log.
+    # The patience of several steps in a row, the reading time and `__consumer_offsets`.
     return chunks, task, 6 * session.timeout_s + reading_s + log_limit_s
 
 
@@ -225,7 +227,7 @@ def _snapshot(
     observed_at_ms: int,
     last_purges: Mapping[TopicPartition, int] | Unknown,
 ) -> ClusterSnapshot:
-    log = (listings.log if listings.reads_log else CommitLog(missing=NOT_ASKED)).with_rows(rows.runs)
+    log = (listings.log if listings.reads_log else ConsumerOffsetsLog(missing=NOT_ASKED)).with_rows(rows.runs)
     _LOG.info("log_records=%d log_skipped=%d log_malformed=%d", log.records, log.skipped, log.malformed)
     topics = snapshot_builder.topic_facts(
         listings.topics,
@@ -243,7 +245,7 @@ def _snapshot(
         topics=topics,
         groups=snapshot_builder.group_facts(request, listings.groups, rows, log),
         partitions=refresh_watermarks(session, partitions),
-        commit_log_ends=log.ends,
+        consumer_offsets_ends=log.ends,
         external=listings.external,
         topics_incomplete=listings.topics.incomplete,
         groups_incomplete=listings.groups.incomplete,

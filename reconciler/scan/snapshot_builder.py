@@ -10,7 +10,7 @@ from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.group_listing import GroupListing
 from reconciler.kafka.groups import NO_COMMIT_YET
 from reconciler.kafka.silence import describe_silence
-from reconciler.kafka.topics import COMMIT_LOG_TOPIC, RetentionFacts, TopicListing
+from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, RetentionFacts, TopicListing
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
@@ -35,18 +35,18 @@ T = TypeVar("T")
 _NO_ANSWER = Unknown("the scan brought no answer for the partition", Cause.NO_ANSWER)
 _NO_COMMITS = Unknown("the scan brought no answer for the group's commits", Cause.NO_ANSWER)
 _NOT_READ = Unknown("not read")
-_LOG_ONLY = Unknown("state: only the commit log knows this group")
+_LOG_ONLY = Unknown("state: only __consumer_offsets knows this group")
 
 _COMMITS = ("commits", "commit_topics", "fingerprint")
 _LATER_PROTOCOLS = frozenset({GroupType.CONSUMER, GroupType.SHARE, GroupType.STREAMS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitLog:
-    """What is known of the commit log. `partitions` 0: it does not exist, so there are no commits.
+class ConsumerOffsetsLog:
+    """What is known of `__consumer_offsets`. `partitions` 0: it does not exist, so there are no commits.
 
     `missing`: why nothing is known. `leaders`: the broker of each partition with a leader. `sizes`:
-    offsets of these partitions. `stable_ends`: their last stable offsets before the scan. `unanswered`: partitions whose leader did not answer for them when
+    offsets of these partitions. `last_stable_offsets`: their last stable offsets before the scan. `unanswered`: partitions whose leader did not answer for them when
     the groups were listed. `unread`: partitions that were not read to their end. `ends`: up to where
     the others were read. The counts are of records that were read.
     """
@@ -55,7 +55,7 @@ class CommitLog:
     missing: Unknown | None = None
     leaders: Mapping[int, int] = field(default_factory=dict)
     sizes: Mapping[int, int] = field(default_factory=dict)
-    stable_ends: Mapping[int, int] = field(default_factory=dict)
+    last_stable_offsets: Mapping[int, int] = field(default_factory=dict)
     unanswered: Mapping[int, Unknown] = field(default_factory=dict)
     unread: Mapping[int, Unknown] = field(default_factory=dict)
     ends: Mapping[int, int] = field(default_factory=dict)
@@ -69,22 +69,24 @@ class CommitLog:
         if self.missing is not None and self.missing is not NOT_ASKED:
             return replace(self.missing, reason=f"whether every group is listed is unknown: {self.missing.reason}")
         if len(self.sizes) < self.partitions:
-            partitions = f"{self.partitions - len(self.sizes)} of {self.partitions} partitions of {COMMIT_LOG_TOPIC}"
+            partitions = (
+                f"{self.partitions - len(self.sizes)} of {self.partitions} partitions of {CONSUMER_OFFSETS_TOPIC}"
+            )
             return Unknown(f"no broker lists the groups of {partitions}, which have no leader")
         if self.unanswered:
             # Once the silent leader is fenced, a listing succeeds without its groups.
             number = min(self.unanswered)
             unanswered = self.unanswered[number]
-            reason = f"the groups of {COMMIT_LOG_TOPIC}[{number}] may not be listed: {unanswered.reason}"
+            reason = f"the groups of {CONSUMER_OFFSETS_TOPIC}[{number}] may not be listed: {unanswered.reason}"
             return replace(unanswered, reason=reason)
         return None
 
-    def with_rows(self, runs: Iterable[Row]) -> "CommitLog":
+    def with_rows(self, runs: Iterable[Row]) -> "ConsumerOffsetsLog":
         """The log after its reading. A partition without a row of its own was not read."""
-        rows = {row["number"]: row for row in runs if row["name"] == "commit_log"}
+        rows = {row["number"]: row for row in runs if row["name"] == "consumer_offsets"}
         unread = {
             number: _unread(
-                f"{COMMIT_LOG_TOPIC}[{number}] was not read to its end: {rows[number]['error']}",
+                f"{CONSUMER_OFFSETS_TOPIC}[{number}] was not read to its end: {rows[number]['error']}",
                 rows[number].get("unanswered"),
             )
             if number in rows
@@ -112,7 +114,7 @@ class CommitLog:
 def partition_facts(
     requests: Iterable[PartitionRequest],
     rows: Rows,
-    log: CommitLog,
+    log: ConsumerOffsetsLog,
     last_purges: Mapping[TopicPartition, int] | Unknown,
     observed_at_ms: int,
 ) -> dict[TopicPartition, PartitionFacts]:
@@ -129,7 +131,7 @@ def partition_facts(
 
 
 def _with_offsets(
-    listed: PartitionFacts, request: PartitionRequest, rows: Rows, log: CommitLog, observed_at_ms: int
+    listed: PartitionFacts, request: PartitionRequest, rows: Rows, log: ConsumerOffsetsLog, observed_at_ms: int
 ) -> PartitionFacts:
     topic, number = listed.partition.topic, listed.partition.partition
     row = rows.partitions.get(topic, {}).get(number)
@@ -180,7 +182,7 @@ def _readers(
     positions: Iterable[Position],
     origins: Iterable[CommitOrigin],
     log_start: int | Unknown,
-    log: CommitLog,
+    log: ConsumerOffsetsLog,
 ) -> tuple[ConsumerPosition, ...] | Unknown:
     if not request.readers and not request.named:
         return NOT_ASKED
@@ -208,7 +210,9 @@ def _readers(
     return tuple(sorted(readers, key=lambda position: position.group))
 
 
-def _origin(group: str, committed: int, origins: Sequence[CommitOrigin], log: CommitLog) -> str | Unknown | None:
+def _origin(
+    group: str, committed: int, origins: Sequence[CommitOrigin], log: ConsumerOffsetsLog
+) -> str | Unknown | None:
     unread = log.reason_for(group)
     if unread is not None:
         return unread
@@ -216,18 +220,20 @@ def _origin(group: str, committed: int, origins: Sequence[CommitOrigin], log: Co
     if len(ids) > 1:
         # With commits for an earlier topic of this name only the current one counts.
         ids = {origin.id for origin in origins if origin.committed == committed}
-    unclear = Unknown(f"the topic id that {quoted(group)} committed for: the commit log does not say")
+    unclear = Unknown(f"the topic id that {quoted(group)} committed for: __consumer_offsets does not say")
     return ids.pop() if len(ids) == 1 else unclear
 
 
 def _log_not_read(number: int, *, has_leader: bool) -> Unknown:
     if has_leader:
-        return Unknown(f"{COMMIT_LOG_TOPIC}[{number}] was not read: its task brought no answer", Cause.NO_ANSWER)
-    return Unknown(f"{COMMIT_LOG_TOPIC}[{number}] was not read: it has no leader")
+        return Unknown(f"{CONSUMER_OFFSETS_TOPIC}[{number}] was not read: its task brought no answer", Cause.NO_ANSWER)
+    return Unknown(f"{CONSUMER_OFFSETS_TOPIC}[{number}] was not read: it has no leader")
 
 
-def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: CommitLog) -> dict[str, GroupFacts]:
-    """All listed groups, and ids that only the old list call or the commit log knows."""
+def group_facts(
+    request: ScanRequest, listing: GroupListing, rows: Rows, log: ConsumerOffsetsLog
+) -> dict[str, GroupFacts]:
+    """All listed groups, and ids that only the old list call or `__consumer_offsets` knows."""
     groups: dict[str, GroupFacts] = {}
     untold = _untold_types(listing, rows, log)
     names = listing.groups.keys() | {name for name, row in rows.groups.items() if row.get("live")}
@@ -263,7 +269,7 @@ def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: Co
     return groups
 
 
-def _untold_types(listing: GroupListing, rows: Rows, log: CommitLog) -> Unknown | None:
+def _untold_types(listing: GroupListing, rows: Rows, log: ConsumerOffsetsLog) -> Unknown | None:
     """Why listed groups may not be classic, though no broker knows another protocol; None: they are, or types were told.
 
     The early access of Kafka 3.7 writes keys of the consumer protocol, and lists its groups without a type.
@@ -272,10 +278,10 @@ def _untold_types(listing: GroupListing, rows: Rows, log: CommitLog) -> Unknown 
         return None
     reason = "no broker tells types of groups (ListGroups before version 5), and "
     if log.missing is not None or log.unread:
-        return Unknown(f"{reason}{COMMIT_LOG_TOPIC} was not read, which shows that all of them are classic")
+        return Unknown(f"{reason}{CONSUMER_OFFSETS_TOPIC} was not read, which shows that all of them are classic")
     others = (name for name, row in rows.groups.items() if row.get("live") and row["seems"] in _LATER_PROTOCOLS)
     if other := min(others, default=None):
-        return Unknown(f"{reason}{COMMIT_LOG_TOPIC} holds keys of another protocol, of group {quoted(other)}")
+        return Unknown(f"{reason}{CONSUMER_OFFSETS_TOPIC} holds keys of another protocol, of group {quoted(other)}")
     return None
 
 
@@ -287,7 +293,7 @@ def _with_commits(facts: GroupFacts, row: Row) -> GroupFacts:
         # Brokers omit commits on topics that the caller may not describe, without an error. Only
         # the log shows them. Only `idleFor: 0s` works without the log, as its removals say.
         unread = Unknown(
-            f"the commit log holds {row['commit_keys']} commits of the group, its coordinator has {row['commits']}: "
+            f"__consumer_offsets holds {row['commit_keys']} commits of the group, its coordinator has {row['commits']}: "
             "the right DESCRIBE on some of their topics is missing, or a transaction was not committed"
         )
         row = {}
@@ -298,14 +304,16 @@ def _with_commits(facts: GroupFacts, row: Row) -> GroupFacts:
 def _with_activity(facts: GroupFacts, row: Row, unread: Unknown | None) -> GroupFacts:
     """Add newest activity and record. Without records both are Unknown: silence proves nothing."""
     if unread is None and row.get("log_offset") is None:
-        unread = Unknown("the commit log holds no record of the group")
+        unread = Unknown("__consumer_offsets holds no record of the group")
     if unread is not None:
         return replace(facts, last_activity_ms=unread, newest_record=unread)
-    (last,) = _values(row, ["last_activity_ms"], Unknown("no record of the group in the commit log carries a time"))
+    (last,) = _values(row, ["last_activity_ms"], Unknown("no record of the group in __consumer_offsets carries a time"))
     return replace(facts, last_activity_ms=last, newest_record=(row["log_partition"], row["log_offset"]))
 
 
-def readers_incomplete(request: ScanRequest, listing: GroupListing, rows: Rows, log: CommitLog) -> Unknown | None:
+def readers_incomplete(
+    request: ScanRequest, listing: GroupListing, rows: Rows, log: ConsumerOffsetsLog
+) -> Unknown | None:
     """Why positions of any group may be unknown; None: each group says whether its own were read."""
     if not request.readers:
         return NOT_ASKED
@@ -321,7 +329,7 @@ def readers_incomplete(request: ScanRequest, listing: GroupListing, rows: Rows, 
         return listing.hidden_unread
     groups = commit_groups(request, listing)
     if groups and log.partitions == 0:
-        return Unknown(f"commits of {first_few(sorted(groups))}: the commit log does not exist yet")
+        return Unknown(f"commits of {first_few(sorted(groups))}: __consumer_offsets does not exist yet")
     read = 0 if log.partitions == 0 else sum(row["records"] or 0 for row in rows.runs if row["name"] == "groups")
     if read == len(groups):
         return None

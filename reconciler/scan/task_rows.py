@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from reconciler.errors import ScanFailed
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.consumer_offsets import read_commit_log
+from reconciler.kafka.consumer_offsets import read_consumer_offsets
 from reconciler.kafka.futures import error_columns
 from reconciler.kafka.group_listing import cluster_id_in_metadata
 from reconciler.kafka.groups import commit_row, read_consumption
@@ -41,13 +41,13 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "positions": columns("group! topic! partition! committed"),
     # Each group with the topics that it consumes, also where its positions are left out.
     "consumers": columns("group! topic!"),
-    # Of the commit log: the newest record and activity of a group, and commits with their topic ids.
+    # Of `__consumer_offsets`: the newest record and activity of a group, and commits with their topic ids.
     "activity": columns("group! last_activity_ms log_partition! log_offset seems live commit_keys members may_read"),
     # The newest commit of a group on a partition, if its record lies above the last stable offset of the log.
     "pending": columns("group! topic! partition! committed log_partition!"),
     "origins": columns("topic! partition! group! committed id"),
     "commits": columns("group! topic! partition! committed! id metadata_base64"),
-    # What was read: partitions, groups and commits in numbers, partitions of the commit log one by one.
+    # What was read: partitions, groups and commits in numbers, partitions of `__consumer_offsets` one by one.
     "runs": columns("name! number! error unanswered records skipped garbled log_offset"),
 }
 """The tables of an answer."""
@@ -98,11 +98,11 @@ class ScanTask:
     partitions whose readers are requested, by topic. `topic_ids`: of these topics. `named`: groups
     whose position is requested wherever it is, by topic. `ends`: of topics that were read before;
     positions at these ends are left out, except those of named groups and of groups in `origins`,
-    by topic: the commit log names the topic ids of their commits. `with_commits`: groups of whose
-    commits the newest records are requested. `stable_ends`: the last stable offset of each partition
-    of the commit log, read before any commit. `until_s`: epoch seconds at which
+    by topic: `__consumer_offsets` names the topic ids of their commits. `with_commits`: groups of whose
+    commits the newest records are requested. `last_stable_offsets`: the last stable offset of each partition
+    of `__consumer_offsets`, read before any commit. `until_s`: epoch seconds at which
     tasks give up silent brokers; a wrong clock costs time, not facts. `log_limit_s`: for one chunk
-    of the commit log.
+    of `__consumer_offsets`.
     """
 
     connection: Connection
@@ -115,7 +115,7 @@ class ScanTask:
     ends: Mapping[str, Ends] = field(default_factory=dict)
     origins: Mapping[str, frozenset[str]] = field(default_factory=dict)
     with_commits: frozenset[str] = frozenset()
-    stable_ends: Mapping[int, int] = field(default_factory=dict)
+    last_stable_offsets: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def patience_s(self) -> float:
@@ -267,20 +267,20 @@ def requested(task: ScanTask, group: str, topic: str, committed: Mapping[int, in
 
 
 def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) -> Answer:
-    rows = read_commit_log(
+    rows = read_consumer_offsets(
         session,
         partitions,
         origins=task.named,
         topic_ids=task.topic_ids,
         with_commits=task.with_commits,
-        stable_ends=task.stable_ends,
+        last_stable_offsets=task.last_stable_offsets,
         pending_of=task.readers,
         limit_s=task.log_limit_s,
     )
     activity, origins, commits, pending, runs = [], [], [], [], []
     for row in rows:
         if "group" not in row:
-            runs.append({**row, "name": "commit_log", "number": row["log_partition"]})
+            runs.append({**row, "name": "consumer_offsets", "number": row["log_partition"]})
         elif "id" in row:
             commits.append(row)
         elif "topic" in row and "log_partition" in row:

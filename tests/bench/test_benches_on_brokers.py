@@ -53,7 +53,7 @@ def keep_leader_policy_only(manifests: Path) -> None:
 def test_the_scan_is_measured(cluster: SandboxCluster, tmp_path: Path) -> None:
     """The bench was broken for a while, because a function of the scan got another argument."""
     scan_cluster = ScanCluster(cluster, ignore_progress)
-    scan_cluster.create_commit_log()
+    scan_cluster.create_consumer_offsets()
     bench = Bench(
         scan_cluster,
         now=programs.current(tmp_path),
@@ -86,7 +86,7 @@ def test_applying_is_measured(cluster: SandboxCluster, tmp_path: Path) -> None:
     apply_cluster = ApplyCluster(
         cluster, ignore_progress, topic_names(sizes.topics), sizes.partitions, apply.records_per_partition(sizes)
     )
-    apply_cluster.create_commit_log()
+    apply_cluster.create_consumer_offsets()
     rows = list(apply.broker_rows(apply_cluster, sizes, tmp_path, ("groups", "elections", "records")))
     assert len(rows) == 3
     partitions = apply_cluster.partitions

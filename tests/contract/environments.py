@@ -13,7 +13,7 @@ from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topics import COMMIT_LOG_TOPIC, list_topics
+from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, list_topics
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ExternalReaderRequest
 from reconciler.model.snapshot import ExternalPosition, GroupState, GroupType, Unknown
@@ -48,7 +48,7 @@ class Environment(Protocol):
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None: ...
 
     def log_partitions(self) -> int:
-        """Return the number of partitions of the commit log."""
+        """Return the number of partitions of `__consumer_offsets`."""
         ...
 
     def member(self, group: str, topic: str) -> AbstractContextManager[None]:
@@ -106,7 +106,7 @@ class FakeEnvironment:
         self.cluster.commit(group, offsets)
 
     def log_partitions(self) -> int:
-        """Return the number of partitions of the commit log."""
+        """Return the number of partitions of `__consumer_offsets`."""
         return LOG_PARTITIONS
 
     @contextmanager
@@ -180,9 +180,9 @@ class RealEnvironment:
         self._wait_until_listed(group)
 
     def log_partitions(self) -> int:
-        """Return the number of partitions of the commit log."""
+        """Return the number of partitions of `__consumer_offsets`."""
         topics = list_topics(self.gateway.session).topics
-        count = topics[COMMIT_LOG_TOPIC].partitions
+        count = topics[CONSUMER_OFFSETS_TOPIC].partitions
         assert isinstance(count, int)
         return count
 

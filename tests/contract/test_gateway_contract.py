@@ -176,21 +176,21 @@ def test_contract_group_facts(environment: Environment) -> None:
     assert environment.gateway.read_groups([group])[group].fingerprint != repeated
 
 
-def test_contract_the_commit_log_shows_a_commit_of_the_same_offset(environment: Environment) -> None:
+def test_contract_the_consumer_offsets_shows_a_commit_of_the_same_offset(environment: Environment) -> None:
     """The newest record of each group, from an offset on; the list of commits would look the same."""
     topic, group = environment.create_topic(1), environment.unique_name()
     environment.produce(topic, {0: 10})
     environment.commit(group, {TopicPartition(topic, 0): 7})
     number = log_partition(group, environment.log_partitions())
-    (before,) = environment.gateway.read_commit_log({number: 0}).values()
+    (before,) = environment.gateway.read_consumer_offsets({number: 0}).values()
     assert not isinstance(before, Unknown)
     start = before[group] + 1
-    assert group not in environment.gateway.read_commit_log({number: start})[number]
+    assert group not in environment.gateway.read_consumer_offsets({number: start})[number]
     environment.commit(group, {TopicPartition(topic, 0): 7})
-    (after,) = environment.gateway.read_commit_log({number: start}).values()
+    (after,) = environment.gateway.read_consumer_offsets({number: start}).values()
     assert not isinstance(after, Unknown)
     assert after[group] >= start
-    assert environment.gateway.read_commit_log({}) == {}
+    assert environment.gateway.read_consumer_offsets({}) == {}
 
 
 def test_contract_a_member_without_commits_is_a_consumer(environment: Environment) -> None:

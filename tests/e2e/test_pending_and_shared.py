@@ -19,7 +19,7 @@ from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.tools import kafka_version
 from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.topics import COMMIT_LOG_TOPIC
+from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC
 from tests.command import reconciler
 from tests.e2e.test_unseen_consumers import blocks, read_plan, write_floor
 from tests.kafka_client import committed_offsets, pending_commit, remove_group, share_member
@@ -68,11 +68,11 @@ def test_the_first_commit_of_a_group_is_pending(cluster: SandboxCluster, topic: 
     with pending_commit(servers, group, topic, 20):
         write_floor(tmp_path, cluster, topic, BLOCK)
         plan = read_plan(tmp_path)
-        number = log_partition(group, len(client.partition_states(servers, COMMIT_LOG_TOPIC)))
+        number = log_partition(group, len(client.partition_states(servers, CONSUMER_OFFSETS_TOPIC)))
         reason = blocks(plan)[f"RetentionFloor/floor/{topic}[0]"]["reason"]
         assert plan["actions"] == []
         assert group in reason
-        assert f"open transaction of {COMMIT_LOG_TOPIC}[{number}]" in reason
+        assert f"open transaction of {CONSUMER_OFFSETS_TOPIC}[{number}]" in reason
     assert committed_offsets(servers, group, [(topic, 0)]) == {(topic, 0): None}
     assert target(tmp_path, cluster, topic, BLOCK) == 90
     remove_group(servers, group)
@@ -102,7 +102,7 @@ def test_a_transaction_holds_back_no_other_topic_and_no_other_group(
     Plain commits of other groups behind it are visible, and the newest one is the position.
     """
     servers, other, hanging = cluster.bootstrap_servers, create_topic(cluster), f"hanging-{topic}"
-    partitions = len(client.partition_states(servers, COMMIT_LOG_TOPIC))
+    partitions = len(client.partition_states(servers, CONSUMER_OFFSETS_TOPIC))
     names = (f"plain-{topic}-{number}" for number in count())
     group = next(n for n in names if log_partition(n, partitions) == log_partition(hanging, partitions))
     with pending_commit(servers, hanging, other, 20):

@@ -23,7 +23,7 @@ from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic, admin_client
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
 from reconciler.kafka.consumer_offsets_layout import log_partition
-from reconciler.kafka.topics import COMMIT_LOG_TOPIC
+from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC
 from tests import build, kafka_client
 from tests.build import head
 from tests.command import command, environment, reconciler
@@ -174,8 +174,8 @@ def test_a_commit_of_a_deleted_topic_is_not_written_onto_its_namesake(cluster: S
     mark = uuid4().hex[:8]
     topic = f"namesake-{mark}"
     client.create_topics(cluster.bootstrap_servers, [Topic(f"first-{mark}")])
-    client.commit(cluster.bootstrap_servers, f"first-{mark}", {(f"first-{mark}", 0): 0})  # creates the commit log
-    log = client.partition_states(cluster.bootstrap_servers, COMMIT_LOG_TOPIC)
+    client.commit(cluster.bootstrap_servers, f"first-{mark}", {(f"first-{mark}", 0): 0})  # creates `__consumer_offsets`
+    log = client.partition_states(cluster.bootstrap_servers, CONSUMER_OFFSETS_TOPIC)
     # A frozen controller would delete no topic.
     status = run_kafka_tool(cluster, "org.apache.kafka.tools.MetadataQuorumCommand", "describe", "--status")
     controller = int(next(line.split()[-1] for line in status.splitlines() if line.startswith("LeaderId:")))
@@ -197,13 +197,13 @@ def test_a_commit_of_a_deleted_topic_is_not_written_onto_its_namesake(cluster: S
         change_topics(servers, coordinator, lambda admin: admin.create_topics([new_topic]))
         client.produce(servers, topic, {0: [Record(b"new")] * RECORDS})
         client.wait_until(
-            lambda: client.partition_states(servers, COMMIT_LOG_TOPIC)[number].leader in {b.id for b in running},
+            lambda: client.partition_states(servers, CONSUMER_OFFSETS_TOPIC)[number].leader in {b.id for b in running},
             60,
             "another coordinator",
         )
     finally:
         cluster.resume(coordinator)
-    client.wait_until(lambda: is_in_sync(cluster), 120, "all replicas of the commit log in sync", every_s=0.5)
+    client.wait_until(lambda: is_in_sync(cluster), 120, "all replicas of __consumer_offsets in sync", every_s=0.5)
     assert kafka_client.committed_offsets(cluster.bootstrap_servers, group, [(topic, 0)]) == {(topic, 0): 4}
     write_manifests(tmp_path, cluster, group, idle_for="1s")
     for words in (("plan", "--out", "plan.json"), ("apply", "plan.json", "--results", "results.json")):
@@ -229,7 +229,7 @@ def change_topics(servers: str, frozen: int, change: Callable[[AdminClient], dic
 
 
 def is_in_sync(cluster: SandboxCluster) -> bool:
-    states = client.partition_states(cluster.bootstrap_servers, COMMIT_LOG_TOPIC).values()
+    states = client.partition_states(cluster.bootstrap_servers, CONSUMER_OFFSETS_TOPIC).values()
     return all(set(state.in_sync) == set(state.replicas) for state in states)
 
 

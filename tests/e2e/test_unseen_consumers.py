@@ -194,7 +194,7 @@ def test_a_commit_above_the_end_after_the_plan_stops_the_purge(
 def test_a_commit_of_the_same_offset_after_the_recheck_stops_a_removal(
     cluster: SandboxCluster, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_pending: bool
 ) -> None:
-    """Only the commit log shows it: the group is EMPTY, and its offsets are those of the plan."""
+    """Only `__consumer_offsets` shows it: the group is EMPTY, and its offsets are those of the plan."""
     group = f"quiet-{topic}"
     client.commit(cluster.bootstrap_servers, group, {(topic, 0): 7})
     client.wait_until(lambda: group in list_groups(cluster), 30, f"{group} in the list")
@@ -230,6 +230,6 @@ spec: {{groups: [{group}], idleFor: 1s}}
     with transaction:
         answer = reconciler(tmp_path, "apply", "plan.json")
     assert commits
-    assert "the commit log holds a newer record" in answer.stdout
+    assert "__consumer_offsets holds a newer record" in answer.stdout
     assert answer.returncode == 4, answer.stdout + answer.stderr
     assert group in list_groups(cluster)

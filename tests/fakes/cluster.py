@@ -110,9 +110,9 @@ class FakeCluster:
         self.brokers = tuple(range(1, brokers + 1))
         self.topics: dict[str, FakeTopic] = {}
         self.groups: dict[str, FakeGroup] = {}
-        self.commit_log: dict[int, list[str]] = {}
+        self.consumer_offsets: dict[int, list[str]] = {}
         self.subscriptions: dict[tuple[int, int], frozenset[str]] = {}
-        """Topics in records of share groups, by partition and offset of the commit log."""
+        """Topics in records of share groups, by partition and offset of `__consumer_offsets`."""
         self.silent: set[int] = set()
         self.external: dict[ExternalReaderRequest, ExternalPosition | Unknown] = {}
         """Positions of readers that are no groups."""
@@ -179,13 +179,13 @@ class FakeCluster:
         self.subscriptions[self.newest_record(group)] = frozenset(topics)
 
     def record_activity(self, group: str) -> None:
-        """Write a record of the group to the commit log."""
-        self.commit_log.setdefault(log_partition(group, LOG_PARTITIONS), []).append(group)
+        """Write a record of the group to `__consumer_offsets`."""
+        self.consumer_offsets.setdefault(log_partition(group, LOG_PARTITIONS), []).append(group)
 
     def newest_record(self, group: str) -> tuple[int, int]:
-        """Return partition and offset of the group's newest record in the commit log."""
+        """Return partition and offset of the group's newest record in `__consumer_offsets`."""
         number = log_partition(group, LOG_PARTITIONS)
-        return number, max(offset for offset, name in enumerate(self.commit_log[number]) if name == group)
+        return number, max(offset for offset, name in enumerate(self.consumer_offsets[number]) if name == group)
 
     def join(self, group: str, *topics: str) -> None:
         """Add a member that gets partitions of these topics."""
@@ -262,10 +262,10 @@ class FakeCluster:
                     commits[topic].setdefault(name, {})
         subscriptions: dict[str, frozenset[str] | None] = {}
         for (number, at), read in self.subscriptions.items():
-            group = self.commit_log[number][at]
+            group = self.consumer_offsets[number][at]
             if at >= log_starts.get(number, 0):
                 subscriptions[group] = read | (subscriptions.get(group) or frozenset())
-        log_ends = {number: len(records) for number, records in self.commit_log.items()}
+        log_ends = {number: len(records) for number, records in self.consumer_offsets.items()}
         return Consumers(
             groups=facts,
             commits=commits,
@@ -285,10 +285,10 @@ class FakeCluster:
         consumers = self.read_consumers((), {})
         return consumers.groups if consumers.incomplete is None else consumers.incomplete
 
-    def read_commit_log(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:
+    def read_consumer_offsets(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:
         tails: dict[int, Mapping[str, int] | Unknown] = {}
         for number, start in starts.items():
-            records = enumerate(self.commit_log.get(number, ()))
+            records = enumerate(self.consumer_offsets.get(number, ()))
             silent = self.brokers[number % len(self.brokers)] in self.silent
             tails[number] = Unknown("silent") if silent else {name: at for at, name in records if at >= start}
         return tails

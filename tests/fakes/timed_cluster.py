@@ -38,7 +38,7 @@ class TimedCluster:
     record_times: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     """Timestamps of all records, by topic id and partition; offsets are positions."""
     active: dict[str, int] = field(default_factory=dict)
-    """Group → time of its newest record in the commit log."""
+    """Group → time of its newest record in `__consumer_offsets`."""
 
     def pass_time(self, ms: int) -> None:
         self.now_ms += ms
@@ -103,7 +103,7 @@ class TimedCluster:
             readers_incomplete=silent,
             external=dict(self.cluster.external),
             cluster_records=cluster_records,
-            commit_log_ends={number: len(records) for number, records in self.cluster.commit_log.items()},
+            consumer_offsets_ends={number: len(records) for number, records in self.cluster.consumer_offsets.items()},
         )
 
     def _partition(self, at: TopicPartition, instants: Iterable[int], last_purge: int | None) -> PartitionFacts:

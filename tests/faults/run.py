@@ -28,8 +28,8 @@ from tests.toolbox import Toolbox
 OPERATIONS = ("elect_leader", "delete_group", "delete_records")
 
 
-def create_commit_log(cluster: SandboxCluster) -> None:
-    """Create the commit log, so that the first trial starts like the last one."""
+def create_consumer_offsets(cluster: SandboxCluster) -> None:
+    """Create `__consumer_offsets`, so that the first trial starts like the last one."""
     client.create_topics(cluster.bootstrap_servers, [client.Topic("warm", 1, 3)])
     client.produce(cluster.bootstrap_servers, "warm", {0: [client.Record(b"x")]})
     client.commit(cluster.bootstrap_servers, "warm", {("warm", 0): 1}, deadline_s=60)
@@ -70,7 +70,7 @@ def run_lane(options: argparse.Namespace) -> list[TrialReport]:
     reports: list[TrialReport] = []
     stack = ExitStack()
     try:
-        create_commit_log(cluster)
+        create_consumer_offsets(cluster)
         toolbox = stack.enter_context(Toolbox(cluster))
         for number in pending:
             report = run_trial(cluster, toolbox, number, options.seed, folder / str(number), Engine(master="local[2]"))

@@ -7,7 +7,7 @@ import pytest
 
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.scan.engine_choice import Engine
-from tests.faults.run import create_commit_log
+from tests.faults.run import create_consumer_offsets
 from tests.faults.trial import run_trial
 from tests.repeats import repeats
 from tests.toolbox import Toolbox
@@ -21,7 +21,7 @@ SEED = 7
 def brokers() -> Iterator[SandboxCluster]:
     cluster = start(3, name="fault-tests", heap_mib=384)
     try:
-        create_commit_log(cluster)
+        create_consumer_offsets(cluster)
         yield cluster
     finally:
         stop(cluster)

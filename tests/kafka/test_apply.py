@@ -221,7 +221,7 @@ def test_apply_without_a_journal_topic_sends_nothing(cluster: SandboxCluster, ga
     assert missing not in run_kafka_tool(cluster, "kafka-topics", "--list").split()
 
 
-def test_offsets_beyond_one_batch_of_the_commit_log_are_restored(
+def test_offsets_beyond_one_batch_of_the_consumer_offsets_are_restored(
     cluster: SandboxCluster, gateway: KafkaGateway, tmp_path: Path
 ) -> None:
     """One request with all of them is refused whole: it would be a batch of more than a megabyte."""

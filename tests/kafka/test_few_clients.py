@@ -43,7 +43,7 @@ def test_a_plan_and_an_apply_list_with_one_client(
 ) -> None:
     """A plan once opened about ten clients, and one in twenty waited for one or three seconds.
 
-    The consumer reads the commit log. Each of an apply's lanes has its own connection for deletions,
+    The consumer reads `__consumer_offsets`. Each of an apply's lanes has its own connection for deletions,
     because a request that waits for a replica blocks the reads behind it.
     """
     caplog.set_level(logging.DEBUG, "reconciler.kafka.client")

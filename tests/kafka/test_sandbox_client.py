@@ -61,7 +61,7 @@ def test_a_member_reads_and_commits_during_its_block(cluster: SandboxCluster) ->
 
 
 def test_a_standalone_committer_commits_again_and_again_and_looks_empty(cluster: SandboxCluster) -> None:
-    """The commit log grows while the offsets stay: the only evidence of activity of such a group."""
+    """`__consumer_offsets` grows while the offsets stay: the only evidence of activity of such a group."""
     name, group = unique_name("standalone"), unique_name("group")
     client.create_topics(cluster.bootstrap_servers, [Topic(name)])
     before = commits_logged(cluster)

@@ -190,7 +190,7 @@ class Scenario:
                 clock=clock,
                 tuning=tuning,
                 known_groups=seen.groups,
-                commit_log_ends=seen.commit_log_ends,
+                consumer_offsets_ends=seen.consumer_offsets_ends,
             )
 
 

@@ -15,12 +15,12 @@ from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Unknown
 from reconciler.operations.consumers import unknown_consumers
 from reconciler.scan import select, snapshot_builder
-from reconciler.scan.snapshot_builder import CommitLog, Row, Rows
+from reconciler.scan.snapshot_builder import ConsumerOffsetsLog, Row, Rows
 from tests.strategies import facts
 from tests.unit.scan.listings import groups
 
 READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("orders"),), readers=True),))
-LOG = CommitLog(partitions=50)
+LOG = ConsumerOffsetsLog(partitions=50)
 
 
 def reported(r: Random, name: str) -> dict[str, Any]:

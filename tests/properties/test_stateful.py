@@ -361,7 +361,7 @@ class _CheckingGateway:
         for name in (
             "read_partitions",
             "read_positions",
-            "read_commit_log",
+            "read_consumer_offsets",
             "read_groups",
             "elect_leaders",
             "connect_for_deletions",

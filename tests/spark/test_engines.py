@@ -207,7 +207,7 @@ def test_a_local_master_reads_each_source_once(
     (environment,) = [event for event in events if event["Event"].endswith("EnvironmentUpdate")]
     assert environment["Spark Properties"]["spark.test.default"] == "yes"
     jobs = [event for event in events if event["Event"].endswith("JobStart")]
-    # Few partitions, groups and records of the commit log: each source is one chunk.
+    # Few partitions, groups and records of `__consumer_offsets`: each source is one chunk.
     assert [[stage["Number of Tasks"] for stage in job["Stage Infos"]] for job in jobs] == [[3]]
 
 

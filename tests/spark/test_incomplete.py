@@ -129,10 +129,12 @@ def reason(fact: object) -> str:
     return fact.reason
 
 
-def test_1_scan_of_a_cluster_without_commits_creates_no_commit_log(fragile: SandboxCluster, engine: Engine) -> None:
+def test_1_scan_of_a_cluster_without_commits_creates_no_consumer_offsets(
+    fragile: SandboxCluster, engine: Engine
+) -> None:
     """Before the first commit there are provably no groups and no consumers.
 
-    A request for a coordinator would have created the commit log (trap 16).
+    A request for a coordinator would have created `__consumer_offsets` (trap 16).
     """
     client.create_topics(fragile.bootstrap_servers, [Topic("untouched")])
     needs = ScanRequest(
@@ -202,10 +204,10 @@ def test_3_scan_with_few_rights_names_the_right_that_is_missing(
     assert "right DESCRIBE on the topic" in reason(snapshot.groups["g0"].last_activity_ms)
 
 
-def test_4_scan_that_may_describe_but_not_read_the_commit_log(
+def test_4_scan_that_may_describe_but_not_read_the_consumer_offsets(
     cluster_with_groups: SandboxCluster, any_engine: Engine
 ) -> None:
-    """READ on the commit log is a separate permission: without it activity is unread, with the
+    """READ on `__consumer_offsets` is a separate permission: without it activity is unread, with the
     reason.
     """
     grant(

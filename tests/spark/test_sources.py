@@ -181,8 +181,8 @@ def test_example_runs_as_it_is_documented(cluster: SandboxCluster, jvm: None, un
     assert jobs == "4"
 
 
-def test_commit_log_is_divided_by_its_size(cluster: SandboxCluster, connection: Connection, unique: str) -> None:
-    """The commit log is divided by its size.
+def test_consumer_offsets_is_divided_by_its_size(cluster: SandboxCluster, connection: Connection, unique: str) -> None:
+    """`__consumer_offsets` is divided by its size.
 
     Each partition once counted as one record, so that one task read the whole log.
     """

@@ -21,12 +21,12 @@ from pyspark.sql.types import StructType
 from reconciler.companions.sources.export import known_or_none
 from reconciler.errors import ScanFailed, UsageError
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.consumer_offsets import read_commit_log
+from reconciler.kafka.consumer_offsets import read_consumer_offsets
 from reconciler.kafka.group_listing import GroupListing, list_groups
 from reconciler.kafka.groups import commit_row, read_consumption
 from reconciler.kafka.offsets import read_offsets
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, describe_topics, list_topics
+from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, TopicListing, describe_topics, list_topics
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
@@ -165,7 +165,7 @@ class KafkaGroupCommits(KafkaSource):
 
 
 class KafkaCommitLog(KafkaSource):
-    """The rows of `read_commit_log`; none where the commit log does not exist."""
+    """The rows of `read_consumer_offsets`; none where `__consumer_offsets` does not exist."""
 
     NAME = "kafka_commit_log"
     SCHEMA = columns(
@@ -176,12 +176,12 @@ class KafkaCommitLog(KafkaSource):
     def chunks(self, session: KafkaSession, options: Options) -> list[Chunk]:  # noqa: ARG002 - of every source
         log = describe_log(session, _complete(list_topics(session)))
         if log.missing is not None:
-            raise ScanFailed(f"{COMMIT_LOG_TOPIC} could not be read: {log.missing.reason}")
+            raise ScanFailed(f"{CONSUMER_OFFSETS_TOPIC} could not be read: {log.missing.reason}")
         # The reader of a leaderless partition says so in the partition's row.
         return log_chunks(dict.fromkeys(range(log.partitions), 0) | dict(log.sizes), log.leaders)
 
     def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
-        yield read_commit_log(session, chunk.log)
+        yield read_consumer_offsets(session, chunk.log)
 
 
 def _connection(options: Mapping[str, str]) -> Connection:

@@ -184,7 +184,7 @@ def _readers(
 ) -> tuple[ConsumerPosition, ...] | Unknown:
     """Return the consumers of a partition. `positions`: newer commits of some groups; None: no commit.
 
-    The recheck has read from the commit log for which topic a group has committed.
+    The recheck has read from `__consumer_offsets` for which topic a group has committed.
     """
     partition, log_start = facts.partition, facts.log_start
     if isinstance(log_start, Unknown):

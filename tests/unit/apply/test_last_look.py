@@ -76,12 +76,12 @@ def as_streams(cluster: FakeCluster) -> None:
     cluster.groups["billing"].type, cluster.groups["billing"].hidden = GroupType.STREAMS, True
 
 
-def lose_commit_log(cluster: FakeCluster) -> None:
-    cluster.read_commit_log = lambda starts: dict.fromkeys(starts, Unknown("lost"))  # type: ignore[method-assign]
+def lose_consumer_offsets(cluster: FakeCluster) -> None:
+    cluster.read_consumer_offsets = lambda starts: dict.fromkeys(starts, Unknown("lost"))  # type: ignore[method-assign]
 
 
 def log_record(cluster: FakeCluster, *groups: str) -> None:
-    cluster.commit_log[cluster.newest_record("billing")[0]] += groups
+    cluster.consumer_offsets[cluster.newest_record("billing")[0]] += groups
 
 
 def move(cluster: FakeCluster, **fields: object) -> None:
@@ -175,10 +175,10 @@ SINCE_THE_PLAN: dict[str, tuple[Make, Change, Status, str]] = {
     # Only the log shows a commit of the same offset; records of other groups mean nothing.
     "a record of another group": (remove_idle, lambda c: log_record(c, "other"), APPLIED, ""),
     "a newer record": (remove_idle, lambda c: log_record(c, "other", "billing"), STALE, "a newer record of group \"billing\""),
-    "a commit log that is not read": (remove_idle, lose_commit_log, NOT_ATTEMPTED, "lost"),
+    "a __consumer_offsets that is not read": (remove_idle, lose_consumer_offsets, NOT_ATTEMPTED, "lost"),
     "a Streams group with a member": (STREAMS, lambda c: c.join("billing"), STALE, ""),
     "a Streams group that had a member": (STREAMS, lambda c: (c.join("billing"), c.leave("billing")), STALE, ""),
-    "a Streams group whose log is not read": (STREAMS, lose_commit_log, NOT_ATTEMPTED, ""),
+    "a Streams group whose log is not read": (STREAMS, lose_consumer_offsets, NOT_ATTEMPTED, ""),
 }  # fmt: skip
 
 
@@ -739,7 +739,7 @@ def test_a_group_that_gets_members_and_cannot_be_read_is_news(cluster: FakeClust
     assert mentions(outcomes[1].detail, '"late"', "rebalancing")
 
 
-def test_a_streams_group_is_removed_by_what_the_commit_log_says(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_streams_group_is_removed_by_what_the_consumer_offsets_says(cluster: FakeCluster, tmp_path: Path) -> None:
     """No call tells its type and state: the plan read both from the log, and the log has no newer record."""
     action = STREAMS(cluster)
     outcome = run(cluster, [action], tmp_path).only
@@ -882,9 +882,9 @@ def test_a_share_group_counts_on_the_topics_of_its_keys(
         state=GroupState.EMPTY,
         may_read=None if known is None else frozenset(known),
     )
-    ends = {number: len(records) for number, records in cluster.commit_log.items()}
+    ends = {number: len(records) for number, records in cluster.consumer_offsets.items()}
     if subscribes is not None:
         cluster.subscribe("workers", AT.topic if subscribes == "orders" else subscribes)
     action = purge(cluster, AT, 60)
-    result = run(cluster, [action], tmp_path, known_groups={"workers": facts}, commit_log_ends=ends)
+    result = run(cluster, [action], tmp_path, known_groups={"workers": facts}, consumer_offsets_ends=ends)
     assert result.only.status is status

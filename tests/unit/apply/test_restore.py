@@ -286,7 +286,7 @@ def test_a_request_whose_answer_is_lost_is_tried_again(
 
 
 def test_a_large_group_is_written_in_requests_that_a_broker_accepts(cluster: FakeCluster, restored: Restored) -> None:
-    """One request is one batch of the commit log, at most a megabyte."""
+    """One request is one batch of `__consumer_offsets`, at most a megabyte."""
     cluster.create_topic("wide", 12_000)
     topic_id = cluster.topics["wide"].topic_id
     offsets = tuple(

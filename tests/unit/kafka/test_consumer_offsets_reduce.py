@@ -8,10 +8,7 @@ import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME
 from hypothesis import given
 from hypothesis import strategies as st
-
-from reconciler.kafka.consumer_offsets import Reduction
-from reconciler.model.snapshot import GroupType
-from tests.strategies.commit_log import (
+from tests.strategies.consumer_offsets import (
     Commit,
     commit_key,
     commit_value,
@@ -21,6 +18,9 @@ from tests.strategies.commit_log import (
     share_member_value,
     share_state_value,
 )
+
+from reconciler.kafka.consumer_offsets import Reduction
+from reconciler.model.snapshot import GroupType
 
 ID_A, ID_B = b"\x01" * 16, b"\x02" * 16
 TEXT_A, TEXT_B = "AQEBAQEBAQEBAQEBAQEBAQ", "AgICAgICAgICAgICAgICAg"
@@ -258,9 +258,9 @@ def committed(offset: int, **fields: Any) -> tuple[bytes, bytes, int]:
     return commit_key(commit), commit_value(commit, 4), 1_000
 
 
-def pending(reduction: Reduction, stable_end: int) -> list[tuple[object, ...]]:
+def pending(reduction: Reduction, last_stable_offset: int) -> list[tuple[object, ...]]:
     """Group, topic, partition and committed offset of each commit that may be of an open transaction."""
-    return [tuple(row.values()) for row in reduction.pending(stable_end, {"t"})]
+    return [tuple(row.values()) for row in reduction.pending(last_stable_offset, {"t"})]
 
 
 def test_a_commit_is_pending_from_the_last_stable_offset_on() -> None:

@@ -147,7 +147,7 @@ def test_a_hidden_group_without_a_commit_is_not_read(monkeypatch: pytest.MonkeyP
     """It may be of Streams, whose members cannot be described: the scan said so, the check before a request did not."""
     hidden = GroupFacts(group="billing", listed=False, type=GroupType.HIDDEN, state=Unknown("hidden"))
     monkeypatch.setattr(groups, "list_all_groups", lambda *_arguments, **_options: ({"billing": hidden}, None))
-    monkeypatch.setattr(groups, "_read_stable_ends", lambda _session: {})
+    monkeypatch.setattr(groups, "_read_last_stable_offsets", lambda _session: {})
     session: Any = StubSession(StubClient(ConsumerGroupState.EMPTY, []))
     consumers = groups.read_consumers(session, ["orders"], cluster_id=None, log_starts={})
     assert consumers.groups["billing"].consumption_unread == groups.NO_COMMIT_YET

@@ -25,7 +25,7 @@ def test_metadata_and_listings_need_no_spark() -> None:
     plain = ScanRequest(
         topics=(TopicRequest(topics=TOPICS),), groups=(GroupRequest(groups=TOPICS),), topic_records=True
     )
-    assert (plain.offsets, plain.readers, plain.commit_log, plain.spark) == (False, False, False, False)
+    assert (plain.offsets, plain.readers, plain.consumer_offsets, plain.spark) == (False, False, False, False)
 
 
 def test_offsets_and_the_clusters_records_need_spark() -> None:
@@ -33,10 +33,10 @@ def test_offsets_and_the_clusters_records_need_spark() -> None:
         ScanRequest(topics=(TopicRequest(topics=TOPICS, offsets=True),)),
         ScanRequest(cluster_records=True),
     ):
-        assert (request.offsets, request.commit_log, request.spark) == (True, False, True)
+        assert (request.offsets, request.consumer_offsets, request.spark) == (True, False, True)
 
 
-def test_consumers_named_groups_and_evidence_need_the_commit_log() -> None:
+def test_consumers_named_groups_and_evidence_need_the_consumer_offsets() -> None:
     """The check of consumers includes every group that the cluster may hold, so it needs the group
     ids of the log.
     """
@@ -45,6 +45,6 @@ def test_consumers_named_groups_and_evidence_need_the_commit_log() -> None:
         TopicRequest(topics=TOPICS, named_groups=frozenset({"g"})),
     ):
         request = ScanRequest(topics=(topic_request,))
-        assert (request.readers, request.commit_log, request.spark) == (True, True, True)
+        assert (request.readers, request.consumer_offsets, request.spark) == (True, True, True)
     evidence = ScanRequest(groups=(GroupRequest(groups=TOPICS, activity=True),))
-    assert (evidence.readers, evidence.commit_log, evidence.spark) == (False, True, True)
+    assert (evidence.readers, evidence.consumer_offsets, evidence.spark) == (False, True, True)

@@ -89,7 +89,7 @@ def test_decisions_that_are_no_actions_do_not_count() -> None:
 
 
 def test_groups_percent_counts_all_listed_groups() -> None:
-    """Ids that only the commit log has do not count."""
+    """Ids that only `__consumer_offsets` has do not count."""
     groups = [group(str(number)) for number in range(4)] + [group("old", listed=False)]
     two, three = ([examples.removal(str(number)) for number in range(count)] for count in (2, 3))
     assert verdict("groupsPercent", *two, facts=snapshot(*groups)).passed

@@ -212,7 +212,7 @@ def test_groups_of_except_groups_bind_nothing() -> None:
 
 def test_a_group_with_a_newer_record_is_beyond_review() -> None:
     """A commit of the same offset changes no fingerprint; the log alone shows that the group works."""
-    assert beyond(removal(newest_record=(7, 10_000)), removal()).startswith("the commit log holds a newer record")
+    assert beyond(removal(newest_record=(7, 10_000)), removal()).startswith("__consumer_offsets holds a newer record")
     without_evidence = removal(idle_for_ms=0, newest_record=None, last_activity_ms=None)
     assert restricted(removal(), without_evidence) == removal()
 

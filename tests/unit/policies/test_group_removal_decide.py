@@ -145,8 +145,8 @@ def test_a_missing_group_is_satisfied_only_if_the_list_is_complete() -> None:
 
 
 @pytest.mark.parametrize("incomplete", [None, LOST])
-def test_a_group_with_records_in_the_commit_log_is_not_absent(incomplete: Unknown | None) -> None:
-    """The commit log or the old list request has the group, whatever the list says."""
+def test_a_group_with_records_in_the_consumer_offsets_is_not_absent(incomplete: Unknown | None) -> None:
+    """`__consumer_offsets` or the old list request has the group, whatever the list says."""
     decision = decide_group(group(listed=False), groups_incomplete=incomplete)
     assert isinstance(decision, Blocked)
     assert (decision.code, decision.unread) == ("B301", True)

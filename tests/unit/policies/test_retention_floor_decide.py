@@ -603,7 +603,7 @@ def test_decisions_without_a_purge_are_not_blocked_by_unlisted_groups() -> None:
         ({"type": GroupType.SHARE, "listed": False}, "B211", ("share",), "exceptGroups"),
         # What a group of an unknown type needs is not known: no one is told to except it.
         ({"type": GroupType.HIDDEN, "listed": False}, "B211", ("type",), ""),
-        # Only the commit log has it: it is hidden, or was created during the scan, and its commits were not read.
+        # Only `__consumer_offsets` has it: it is hidden, or was created during the scan, and its commits were not read.
         ({"type": GroupType.CLASSIC, "listed": False}, "B211", ("listed",), "plan again"),
         ({"type": GroupType.CONSUMER, "listed": False}, "B211", ("listed",), "plan again"),
         ({"type": LOST}, "B103?", ("type",), ""),

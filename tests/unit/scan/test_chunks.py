@@ -167,7 +167,7 @@ def test_seconds_grow_with_the_content_of_a_chunk() -> None:
 
 
 def test_groups_with_very_many_commits_are_a_job_of_their_own() -> None:
-    """The bound is the smaller of two: records of the commit log, and partitions for each group."""
+    """The bound is the smaller of two: records of `__consumer_offsets`, and partitions for each group."""
     groups = commit_chunks([f"g{number}" for number in range(1_000)])
     log = log_chunks({0: 21_000_000})
     few, many = {"t": range(20_000)}, {"t": range(20_001)}

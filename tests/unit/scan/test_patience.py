@@ -12,7 +12,7 @@ from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Unknown
 from reconciler.scan.scan import Listings, _divide
-from reconciler.scan.snapshot_builder import CommitLog
+from reconciler.scan.snapshot_builder import ConsumerOffsetsLog
 from tests.unit.scan.listings import groups, requests_of, topic, topics
 
 LOST = Unknown("no answer")
@@ -28,7 +28,7 @@ def planned(partitions: int, log_records: int = 0, timeout_s: float = 30.0) -> t
         retention=Future(),
         partition_requests=tuple(requests_of(NEEDS, listing)),
         counted=frozenset(),
-        log=CommitLog(sizes={0: log_records}, partitions=1),
+        log=ConsumerOffsetsLog(sizes={0: log_records}, partitions=1),
         reads_log=True,
         external={},
     )
@@ -66,11 +66,11 @@ def test_the_job_has_a_longer_limit_than_its_chunks() -> None:
         assert limit_s > until_s + 5
 
 
-def test_the_chunks_of_a_scan_follow_the_leaders_of_the_commit_log() -> None:
+def test_the_chunks_of_a_scan_follow_the_leaders_of_the_consumer_offsets() -> None:
     """The leader of a group's partition is its coordinator; groups of leaderless partitions have chunks, too."""
     names = [f"group-{number}" for number in range(3_000)]
     leaders = {number: number % 3 for number in range(49)}
-    log = CommitLog(partitions=50, leaders=leaders, sizes=dict.fromkeys(leaders, 100_000))
+    log = ConsumerOffsetsLog(partitions=50, leaders=leaders, sizes=dict.fromkeys(leaders, 100_000))
     listings = Listings(
         topics=topics(topic("t")),
         groups=groups(*names),

@@ -34,7 +34,7 @@ def test_partition_requests_merge_what_several_parts_request() -> None:
 def test_topics_share_one_set_of_named_groups() -> None:
     """A set for each of thousands of topics would be sent to every task."""
     needs = ScanRequest(topics=(TopicRequest(topics=selectors("*"), all_groups=True),))
-    assert (needs.readers, needs.spark) == (True, True), "the commit log is needed before the groups are listed"
+    assert (needs.readers, needs.spark) == (True, True), "__consumer_offsets is needed before the groups are listed"
     first, second = requests_of(needs, listing(topic("a"), topic("b")), ["g", "h"])
     assert first.named == {"g", "h"}
     assert first.named is second.named

@@ -26,13 +26,13 @@ from reconciler.model.snapshot import (
 from reconciler.scan import snapshot_builder
 from reconciler.scan.chunks import PartitionRequest
 from reconciler.scan.rows import CommitOrigin, PartitionRow, Position, Row, Rows, combine
-from reconciler.scan.snapshot_builder import CommitLog
+from reconciler.scan.snapshot_builder import ConsumerOffsetsLog
 from reconciler.scan.task_rows import SCHEMAS, Answer, decode, encode
 from tests.unit.scan.listings import groups, partition, topic, topics, unknown_topic
 
-READ = CommitLog(partitions=50)
+READ = ConsumerOffsetsLog(partitions=50)
 NOW_MS = 1_800_000_000_000
-UNSURE = 'the topic id that "g" committed for: the commit log does not say'
+UNSURE = 'the topic id that "g" committed for: __consumer_offsets does not say'
 NO_PURGES: Mapping[TopicPartition, int] = {}
 T0 = TopicPartition("t", 0)
 LED = partition()
@@ -79,7 +79,7 @@ def partition_row(**columns: Any) -> Row:
 def facts(
     request: PartitionRequest,
     row: Row | None,
-    log: CommitLog = READ,
+    log: ConsumerOffsetsLog = READ,
     purges: Mapping[TopicPartition, int] | Unknown = NO_PURGES,
 ) -> PartitionFacts:
     columns = dict(row or {})
@@ -215,7 +215,7 @@ def test_only_named_readers_where_only_they_are_requested() -> None:
 def test_topic_id_that_a_named_reader_committed_for(
     origins: Sequence[tuple[str, int, str | None]], expected: str | None
 ) -> None:
-    """From the commit log; Unknown where the current topic id is ambiguous."""
+    """From `__consumer_offsets`; Unknown where the current topic id is ambiguous."""
     (reader,) = facts(partition_request(named=frozenset({"g"})), readers_row(("g", 7), origins=origins)).readers  # type: ignore[misc]
     assert reader.topic_id == (Unknown(UNSURE) if expected is UNSURE else expected)
 
@@ -236,7 +236,7 @@ def test_topic_id_is_unknown_where_the_groups_log_partition_is() -> None:
     """An unread partition of the log makes the topic ids of its groups Unknown, and only theirs."""
     unread_log = log_partition("g", 50)
     other = next(name for name in map(str, range(100)) if log_partition(name, 50) != unread_log)
-    log = CommitLog(partitions=50, unread={unread_log: Unknown("lost")})
+    log = ConsumerOffsetsLog(partitions=50, unread={unread_log: Unknown("lost")})
     row = readers_row(("g", 7), (other, 7), origins=[("g", 7, "id"), (other, 7, "id")])
     readers = facts(partition_request(named=frozenset({"g", other})), row, log).readers
     assert isinstance(readers, tuple)
@@ -253,7 +253,11 @@ NEEDS_ACTIVITY = ScanRequest(groups=(GroupRequest(groups=(Selector("g"),), activ
 
 
 def group_facts(
-    row: Row | None, *, needs: ScanRequest = NEEDS_ACTIVITY, listing: GroupListing | None = None, log: CommitLog = READ
+    row: Row | None,
+    *,
+    needs: ScanRequest = NEEDS_ACTIVITY,
+    listing: GroupListing | None = None,
+    log: ConsumerOffsetsLog = READ,
 ) -> Any:
     rows = Rows({}, {} if row is None else {"g": row}, {}, [])
     result = snapshot_builder.group_facts(needs, listing or groups("g"), rows, log)
@@ -280,11 +284,11 @@ def test_silence_is_not_idleness() -> None:
 
 def test_group_with_an_unread_log_partition() -> None:
     """The group's own partition of the log decides, not the others."""
-    unread_log = CommitLog(partitions=50, unread={log_partition("g", 50): Unknown("lost")})
+    unread_log = ConsumerOffsetsLog(partitions=50, unread={log_partition("g", 50): Unknown("lost")})
     assert reason(group_facts(group_row(), log=unread_log).last_activity_ms) == "lost"
-    missing = CommitLog(missing=Unknown("no right"))
+    missing = ConsumerOffsetsLog(missing=Unknown("no right"))
     assert reason(group_facts(group_row(), log=missing).last_activity_ms) == "no right"
-    elsewhere = CommitLog(partitions=50, unread={(log_partition("g", 50) + 1) % 50: Unknown("lost")})
+    elsewhere = ConsumerOffsetsLog(partitions=50, unread={(log_partition("g", 50) + 1) % 50: Unknown("lost")})
     assert group_facts(group_row(), log=elsewhere).last_activity_ms == 1_000
 
 
@@ -305,7 +309,7 @@ def test_group_with_more_commits_in_the_log_than_at_its_coordinator() -> None:
             assert (result.commits, result.fingerprint) == (commits, "f" * 64)
         else:
             for fact in (result.commits, result.commit_topics, result.fingerprint):
-                expected = f"the commit log holds {keys} commits of the group, its coordinator has {commits}"
+                expected = f"__consumer_offsets holds {keys} commits of the group, its coordinator has {commits}"
                 assert expected in reason(fact)
         assert result.newest_record == (3, 9)
 
@@ -326,14 +330,14 @@ def test_group_that_only_the_log_or_the_old_list_call_knows() -> None:
 @pytest.mark.parametrize(
     ("log", "seems", "expected"),
     [
-        (CommitLog(partitions=1), "classic", GroupType.CLASSIC),
-        (CommitLog(partitions=1), "consumer", Unknown),  # of the early access in Kafka 3.7
-        (CommitLog(partitions=1, unread={0: Unknown("away")}), "classic", Unknown),
-        (CommitLog(missing=Unknown("hidden")), "classic", Unknown),
+        (ConsumerOffsetsLog(partitions=1), "classic", GroupType.CLASSIC),
+        (ConsumerOffsetsLog(partitions=1), "consumer", Unknown),  # of the early access in Kafka 3.7
+        (ConsumerOffsetsLog(partitions=1, unread={0: Unknown("away")}), "classic", Unknown),
+        (ConsumerOffsetsLog(missing=Unknown("hidden")), "classic", Unknown),
     ],
 )
 def test_groups_of_brokers_without_types_are_classic_if_the_whole_log_says_so(
-    log: CommitLog, seems: str, expected: GroupType | type[Unknown]
+    log: ConsumerOffsetsLog, seems: str, expected: GroupType | type[Unknown]
 ) -> None:
     """Brokers before Kafka 3.8 tell no type; a key of another protocol, of whatever group, makes all unknown."""
     row = group_row(live=True, seems=seems)
@@ -374,12 +378,12 @@ def test_what_a_streams_group_reads_is_known_once_it_has_committed() -> None:
         (0, {log_partition("g", 50): Unknown("lost")}, Unknown("lost")),
     ],
 )
-def test_the_commit_log_says_whether_a_streams_group_has_members(
+def test_the_consumer_offsets_says_whether_a_streams_group_has_members(
     members: int, unread: dict[int, Unknown], state: GroupState | Unknown
 ) -> None:
     """No call describes one. Without the whole log its state is unknown, and never EMPTY."""
     row = group_row(live=True, seems="streams", members=members)
-    result = group_facts(row, listing=groups(hidden=("g",)), log=CommitLog(partitions=50, unread=unread))
+    result = group_facts(row, listing=groups(hidden=("g",)), log=ConsumerOffsetsLog(partitions=50, unread=unread))
     assert (result.type, result.listed, result.state) == (GroupType.STREAMS, True, state)
     only_in_log = group_facts(row, listing=groups())
     assert (only_in_log.type, only_in_log.listed) == (GroupType.STREAMS, False)
@@ -423,14 +427,29 @@ READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True
         (groups("g"), 0, READ, "0 of 1 groups"),
         (groups("g", incomplete=Unknown("short")), None, READ, "short"),
         (groups("g", hidden_unread=Unknown("old call")), None, READ, None),
-        (groups("g", hidden_unread=Unknown("old call")), None, CommitLog(partitions=50, unread={1: Unknown("x")}), "x"),
-        (groups("g"), None, CommitLog(partitions=50, unread={1: Unknown("x")}), "x"),
-        (groups("g"), None, CommitLog(missing=Unknown("no right")), "no right"),
-        (groups("g", hidden_unread=Unknown("old call")), None, CommitLog(partitions=50, skipped=1), "old call"),
-        (groups("g", hidden_unread=Unknown("old call")), None, CommitLog(partitions=50, malformed=1), "old call"),
-        (groups("g"), None, CommitLog(partitions=50, skipped=1, malformed=1), None),
-        (groups("g"), None, CommitLog(), "does not exist yet"),
-        (groups(), None, CommitLog(), None),
+        (
+            groups("g", hidden_unread=Unknown("old call")),
+            None,
+            ConsumerOffsetsLog(partitions=50, unread={1: Unknown("x")}),
+            "x",
+        ),
+        (groups("g"), None, ConsumerOffsetsLog(partitions=50, unread={1: Unknown("x")}), "x"),
+        (groups("g"), None, ConsumerOffsetsLog(missing=Unknown("no right")), "no right"),
+        (
+            groups("g", hidden_unread=Unknown("old call")),
+            None,
+            ConsumerOffsetsLog(partitions=50, skipped=1),
+            "old call",
+        ),
+        (
+            groups("g", hidden_unread=Unknown("old call")),
+            None,
+            ConsumerOffsetsLog(partitions=50, malformed=1),
+            "old call",
+        ),
+        (groups("g"), None, ConsumerOffsetsLog(partitions=50, skipped=1, malformed=1), None),
+        (groups("g"), None, ConsumerOffsetsLog(), "does not exist yet"),
+        (groups(), None, ConsumerOffsetsLog(), None),
     ],
     ids=[
         "all read",
@@ -447,7 +466,9 @@ READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True
         "no log, no groups",
     ],
 )
-def test_readers_incomplete(listing: GroupListing, read: int | None, log: CommitLog, expected: str | None) -> None:
+def test_readers_incomplete(
+    listing: GroupListing, read: int | None, log: ConsumerOffsetsLog, expected: str | None
+) -> None:
     """The readers are complete only if every group is listed and the tasks read as many groups. None: all."""
     count = len(listing.groups) if read is None else read
     rows = Rows({}, {}, {}, [{"name": "groups", "records": count}])
@@ -458,30 +479,30 @@ def test_readers_incomplete(listing: GroupListing, read: int | None, log: Commit
 
 def run_row(number: int, *, error: str | None = None, records: int = 4) -> Row:
     counts = {"records": records, "skipped": 1, "garbled": 2}
-    return {"name": "commit_log", "number": number, "error": error, **counts, "log_offset": 9}
+    return {"name": "consumer_offsets", "number": number, "error": error, **counts, "log_offset": 9}
 
 
-def test_commit_log_with_missing_partitions() -> None:
+def test_consumer_offsets_with_missing_partitions() -> None:
     """Partitions with an error or without a row are unread; the counts cover the others."""
-    log = CommitLog(partitions=3).with_rows([run_row(0), run_row(2, error="no data")])
+    log = ConsumerOffsetsLog(partitions=3).with_rows([run_row(0), run_row(2, error="no data")])
     assert set(log.unread) == {1, 2}
     assert "no leader" in log.unread[1].reason
     assert "no data" in log.unread[2].reason
     assert (log.records, log.skipped, log.malformed) == (8, 2, 4)
     assert log.ends == {0: 9}
-    assert CommitLog(partitions=1).with_rows([run_row(0)]).unread == {}
+    assert ConsumerOffsetsLog(partitions=1).with_rows([run_row(0)]).unread == {}
 
 
-def test_commit_log_that_does_not_exist_or_was_not_requested() -> None:
+def test_consumer_offsets_that_does_not_exist_or_was_not_requested() -> None:
     """A cluster without commits has a complete, empty log; an invisible log is Unknown for every
     group.
     """
-    nothing = CommitLog().with_rows([])
+    nothing = ConsumerOffsetsLog().with_rows([])
     assert (nothing.missing, nothing.unread) == (None, {})
     assert nothing.reason_for("g") is None
-    hidden = CommitLog(missing=Unknown("no right")).with_rows([])
+    hidden = ConsumerOffsetsLog(missing=Unknown("no right")).with_rows([])
     assert reason(hidden.reason_for("g")) == "no right"
-    assert CommitLog(missing=NOT_ASKED).with_rows([]).reason_for("g") is NOT_ASKED
+    assert ConsumerOffsetsLog(missing=NOT_ASKED).with_rows([]).reason_for("g") is NOT_ASKED
 
 
 def test_topic_records() -> None:
@@ -602,7 +623,7 @@ def test_rows_keep_every_column_of_the_facts() -> None:
     complete = topic("t")
     (expected,) = snapshot_builder.topic_facts(topics(complete), {}, rows, frozenset({"t"}), ()).values()
     assert expected.records == 5
-    log = CommitLog(partitions=1).with_rows(rows.runs)
+    log = ConsumerOffsetsLog(partitions=1).with_rows(rows.runs)
     assert (log.records, log.skipped, log.malformed) == (4, 1, 2)
     assert "lost" in log.unread[0].reason
     assert log.unread[0].unanswered

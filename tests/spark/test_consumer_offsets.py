@@ -1,4 +1,4 @@
-"""The decoded commit log agrees with Kafka's own tool, for every way of committing, on real
+"""The decoded `__consumer_offsets` agrees with Kafka's own tool, for every way of committing, on real
 brokers.
 """
 
@@ -15,12 +15,12 @@ from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.consumer_offsets import read_commit_log
+from reconciler.kafka.consumer_offsets import read_consumer_offsets
 from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.offsets import Watermarks
 from reconciler.kafka.records import read_records
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topics import COMMIT_LOG_TOPIC
+from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC
 from reconciler.model.snapshot import Cause, Unknown
 from tests import kafka_client, other_client
 from tests.toolbox import run_kafka_tool
@@ -124,8 +124,8 @@ def test_decoder_agrees_with_kafkas_own_tool(cluster: SandboxCluster, connection
         expected = offsets_from_kafka(cluster, groups)
     assert {group for group, _ in expected} == set(groups)
     assert len(expected) == len(groups) * PARTITIONS
-    numbers = sorted(client.partition_states(servers, COMMIT_LOG_TOPIC))
-    rows = read_commit_log(KafkaSession(connection), numbers)
+    numbers = sorted(client.partition_states(servers, CONSUMER_OFFSETS_TOPIC))
+    rows = read_consumer_offsets(KafkaSession(connection), numbers)
     origins = [row for row in rows if row.get("topic") == unique]
     assert {(row["group"], row["partition"]): row["committed"] for row in origins} == expected
     # Brokers write no topic id with a transactional commit.
@@ -144,7 +144,9 @@ def test_decoder_agrees_with_kafkas_own_tool(cluster: SandboxCluster, connection
 
 def activities(connection: Connection, servers: str) -> dict[str, int]:
     """Newest activity by group, after a complete read of the log."""
-    rows = read_commit_log(KafkaSession(connection), sorted(client.partition_states(servers, COMMIT_LOG_TOPIC)))
+    rows = read_consumer_offsets(
+        KafkaSession(connection), sorted(client.partition_states(servers, CONSUMER_OFFSETS_TOPIC))
+    )
     assert all(row.get("error") is None for row in rows)
     return {row["group"]: row["last_activity_ms"] for row in rows if "last_activity_ms" in row}
 
@@ -169,7 +171,7 @@ def test_an_open_transaction_hides_no_group(cluster: SandboxCluster, connection:
     """
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
-    count = len(client.partition_states(servers, COMMIT_LOG_TOPIC))
+    count = len(client.partition_states(servers, CONSUMER_OFFSETS_TOPIC))
     transactional_group = f"{unique}-waiting"
     log_number = log_partition(transactional_group, count)
     later_group = next(
@@ -195,21 +197,21 @@ def test_records_that_a_new_leader_gets_late_are_read(
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique)])
     group = f"{unique}-late"
-    place = log_partition(group, len(client.partition_states(servers, COMMIT_LOG_TOPIC)))
+    place = log_partition(group, len(client.partition_states(servers, CONSUMER_OFFSETS_TOPIC)))
 
     def commit(count: int) -> None:
         for offset in range(count):
             client.commit(servers, group, {(unique, 0): offset})
 
     commit(1)
-    _, start = client.watermarks(servers, COMMIT_LOG_TOPIC, place)
+    _, start = client.watermarks(servers, CONSUMER_OFFSETS_TOPIC, place)
     commit(3)
     records: list[Message] = []
     ends = {place: Watermarks(start, start + 7)}
     with ThreadPoolExecutor(1) as executor:
         late_commits = executor.submit(lambda: (time.sleep(1.5), commit(4)))
         errors = read_records(
-            KafkaSession(connection), COMMIT_LOG_TOPIC, ends, lambda _number, messages: records.extend(messages)
+            KafkaSession(connection), CONSUMER_OFFSETS_TOPIC, ends, lambda _number, messages: records.extend(messages)
         )
         late_commits.result()
     assert errors == {}
@@ -222,10 +224,10 @@ def test_a_log_partition_without_its_last_records_is_unread(
     """If expected records never come, the partition is unread after the connection's timeout."""
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique)])
-    place = log_partition(unique, len(client.partition_states(servers, COMMIT_LOG_TOPIC)))
+    place = log_partition(unique, len(client.partition_states(servers, CONSUMER_OFFSETS_TOPIC)))
     client.commit(servers, unique, {(unique, 0): 1})
-    low, high = client.watermarks(servers, COMMIT_LOG_TOPIC, place)
+    low, high = client.watermarks(servers, CONSUMER_OFFSETS_TOPIC, place)
     session = KafkaSession(replace(connection, timeout_s=3.0))
     ends = {place: Watermarks(low, high + 1_000_000)}
-    errors = read_records(session, COMMIT_LOG_TOPIC, ends, lambda _number, _messages: None)
+    errors = read_records(session, CONSUMER_OFFSETS_TOPIC, ends, lambda _number, _messages: None)
     assert errors == {place: Unknown("no data for 3 s", Cause.NO_ANSWER)}
