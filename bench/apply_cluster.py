@@ -17,7 +17,7 @@ from confluent_kafka.admin import NewTopic, OffsetSpec
 from bench import clusters
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import DebugLogger, admin_client, producer_properties
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.tools import run_tool
 from reconciler.model.progress import Progress
 
@@ -43,7 +43,7 @@ class ApplyCluster:
     `replicas` has each partition's replicas as last written, the preferred leader first.
     """
 
-    cluster: Cluster
+    cluster: SandboxCluster
     progress: Progress
     topics: Sequence[str]
     partitions_per_topic: int

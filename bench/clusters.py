@@ -14,7 +14,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Produc
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from reconciler.companions.sandbox.client import admin_client, wait_until
-from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.model.progress import Progress
 
 TIMEOUT_S = 300
@@ -24,7 +24,9 @@ _CLIENTS = 8
 
 
 @contextmanager
-def bench_brokers(name: str, *, heap_mib: int, properties: Mapping[str, str], progress: Progress) -> Iterator[Cluster]:
+def bench_brokers(
+    name: str, *, heap_mib: int, properties: Mapping[str, str], progress: Progress
+) -> Iterator[SandboxCluster]:
     """Run three brokers during the block; the commit log has fifty partitions, as by default."""
     shared = {
         "offsets.topic.num.partitions": "50",

@@ -25,7 +25,7 @@ from bench.programs import Program
 from bench.sizes import FULL, QUICK, Demo
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.companions.sandbox.demo_data import create_demo_data
 from reconciler.companions.sandbox.jars import DEFAULT_VERSION
 from reconciler.model.progress import Progress
@@ -84,7 +84,7 @@ Turns = dict[str, list[float]]
 class DemoBench:
     """The demo's cluster with manifests in a folder of each contender."""
 
-    def __init__(self, cluster: Cluster, folder: Path, sizes: Demo, progress: Progress) -> None:
+    def __init__(self, cluster: SandboxCluster, folder: Path, sizes: Demo, progress: Progress) -> None:
         self.cluster, self.folder, self.sizes, self.progress = cluster, folder, sizes, progress
         self.now = programs.current(folder)
         self.before = programs.at_commit(programs.BEFORE, folder)
@@ -299,7 +299,7 @@ MEASUREMENTS: dict[str, Callable[[DemoBench], None]] = {
 
 
 @contextmanager
-def demo_cluster(progress: Progress) -> Iterator[Cluster]:
+def demo_cluster(progress: Progress) -> Iterator[SandboxCluster]:
     """Run the demo's brokers with its data, and the topic of the measured `apply`."""
     cluster = start(3, name="bench-demo", timeout_s=TIMEOUT_S, progress=progress)
     try:
@@ -312,7 +312,9 @@ def demo_cluster(progress: Progress) -> Iterator[Cluster]:
         stop(cluster)
 
 
-def measure(cluster: Cluster, folder: Path, sizes: Demo, only: Collection[str], progress: Progress) -> list[list[str]]:
+def measure(
+    cluster: SandboxCluster, folder: Path, sizes: Demo, only: Collection[str], progress: Progress
+) -> list[list[str]]:
     """Run these phases and return the rows of the table."""
     bench = DemoBench(cluster, folder, sizes, progress)
     if {"plan", "first", "apply", "tail"}.intersection(only):

@@ -24,7 +24,7 @@ from bench.sizes import FULL, QUICK, RoundTrips
 from reconciler import pipeline
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.companions.sandbox.jars import DEFAULT_VERSION
 from reconciler.companions.sandbox.ports import free_addresses
 from reconciler.companions.sandbox.tools import change_preferred_leaders
@@ -74,7 +74,7 @@ spec:
 
 
 @contextmanager
-def delayed_cluster(progress: Progress) -> Iterator[tuple[Cluster, DelayProxy, str]]:
+def delayed_cluster(progress: Progress) -> Iterator[tuple[SandboxCluster, DelayProxy, str]]:
     """Run three brokers with a second listener behind a delaying proxy; yields its servers, too.
 
     The brokers use the first listener among themselves.
@@ -141,7 +141,7 @@ def manifests(cluster_id: str, servers: str, floor: int) -> str:
 class Workload:
     """The same plan in each turn: some record deletions, group removals and elections."""
 
-    def __init__(self, cluster: Cluster, servers: str, folder: Path) -> None:
+    def __init__(self, cluster: SandboxCluster, servers: str, folder: Path) -> None:
         self.cluster, self.servers, self.folder = cluster, servers, folder
         self.floor = 0
 

@@ -16,7 +16,7 @@ from confluent_kafka.admin import NewTopic
 from bench import clusters
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import DebugLogger, producer_properties
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.model.progress import Progress
 
 PARTITIONS_PER_TOPIC = 50
@@ -41,7 +41,7 @@ class ScanCluster:
     `commit_topics` is the number of topics with commits; it stays when more topics come.
     """
 
-    cluster: Cluster
+    cluster: SandboxCluster
     progress: Progress
     topics: int = 0
     groups: int = 0

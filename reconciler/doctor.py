@@ -1,13 +1,13 @@
 """Checks what a cluster allows against what its manifests require. Reads only."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reconciler.clock import wall_clock_ms
 from reconciler.kafka import doctor, permissions
 from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
 from reconciler.kafka.journal_topic import create_command
-from reconciler.kafka.permissions import EVERY, Permission, RequiredAccess, Role, Selection
+from reconciler.kafka.permissions import EVERY, NameSelection, Permission, RequiredAccess, Role
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Unknown
 from reconciler.operations import OPERATIONS, Operation
@@ -61,6 +61,8 @@ def check_cluster(run: Run, *, elections_only: bool = False) -> ClusterCheck:
     cluster = run.manifests.cluster
     policies = [p for p in run.manifests.policies if not elections_only or p.OPERATION.RIGHT.resource == "cluster"]
     required = required_access(cluster, policies, observed_at_ms=wall_clock_ms())
+    needs = replace(required.needs, external=() if elections_only else run.manifests.reader_requests)
+    required = replace(required, needs=needs)
     session = run.session
     run.progress("reading versions, clocks and permissions")
     return ClusterCheck(
@@ -76,10 +78,10 @@ def required_access(cluster: Cluster, policies: Sequence[Policy], *, observed_at
     spec = cluster.spec
     journal = (Selector(spec.journal.topic),) if spec.journal.topic else ()
     protected = {"topic": (*(spec.protect.topics or ()), *journal), "group": spec.protect.groups or (), "cluster": ()}
-    selections: dict[type[Operation], list[Selection]] = {}
+    selections: dict[type[Operation], list[NameSelection]] = {}
     for policy in policies:
         selections.setdefault(policy.OPERATION, []).append(
-            Selection(
+            NameSelection(
                 selectors=policy.selectors,
                 excluding=(*policy.excluding, *protected[policy.OPERATION.RIGHT.resource]),
                 patterns_skip_underscore=policy.PATTERNS_SKIP_UNDERSCORE,
@@ -98,7 +100,7 @@ def required_access(cluster: Cluster, policies: Sequence[Policy], *, observed_at
     )
 
 
-def write_permission(operation: type[Operation], *selections: Selection) -> Permission:
+def write_permission(operation: type[Operation], *selections: NameSelection) -> Permission:
     """Return what the requests of an operation need on what these policies select."""
     right = operation.RIGHT
     is_of_cluster = right.resource == "cluster"

@@ -16,6 +16,7 @@ from reconciler.apply.executor import apply as send_actions
 from reconciler.apply.restore import Removal, RestorePlan
 from reconciler.clock import steady_clock, wall_clock_ms
 from reconciler.errors import ExitCode, JournalUnavailable, PlanUnusable, WrongCluster
+from reconciler.external.read import read_positions
 from reconciler.journal import journal
 from reconciler.journal.entry import JournalEntry
 from reconciler.journal.file import JournalFile
@@ -149,6 +150,7 @@ def plan(
             cluster=manifests.cluster,
             policies=manifests.policies,
             waivers=manifests.waivers,
+            readers=manifests.readers,
             snapshot=snapshot,
             source=source,
             expires_after_ms=expires_after_ms,
@@ -214,7 +216,11 @@ def apply(
         kept = [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail=detail) for action in remaining]
         return _result(planned, run, [*unsent, *kept, *deferred], refused=refused)
     context = ApplyContext(
-        gateway=KafkaGateway(run.session, cluster_id=planned.cluster_id),
+        gateway=KafkaGateway(
+            run.session,
+            cluster_id=planned.cluster_id,
+            read_external=partial(read_positions, run.session, run.manifests.reader_requests),
+        ),
         journal=action_journal,
         run_id=run.run_id,
         plan_digest=plan_file.digest(planned),
@@ -391,6 +397,7 @@ def _scan(
     check_packages(request, engine)
     from reconciler.scan import read_chunks, scan
 
+    request = replace(request, external=run.manifests.reader_requests)
     with read_chunks.started(request, engine):
         session = run.session
         last_purges: Mapping[TopicPartition, int] | Unknown = NOT_ASKED

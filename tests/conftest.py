@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stop
 from reconciler.companions.sandbox.registry import status
 from reconciler.scan.engine_choice import Engine
 from reconciler.scan.spark_process import close
@@ -37,7 +37,7 @@ signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
+def cluster() -> Iterator[SandboxCluster]:
     """Three brokers for all tests of this process.
 
     A topic has one replica by default. Use unique names, leave all brokers running, and leave no group that blocks other tests. Each

@@ -15,7 +15,7 @@ import pyspark
 from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaGateway
 
 from reconciler.companions.sandbox import client, config
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.java import find_java
 from reconciler.companions.sandbox.tools import tool_class
 
@@ -26,7 +26,7 @@ class Toolbox:
     A lock allows one tool at a time, because a tool prints to the JVM's standard output.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: SandboxCluster) -> None:
         self._cluster = cluster
         self._lock = threading.Lock()
         (jar,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
@@ -123,7 +123,7 @@ _TOOLBOXES: dict[str, Toolbox] = {}
 """Bootstrap servers → the toolbox of this process for that cluster."""
 
 
-def run_kafka_tool(cluster: Cluster, tool: str, *arguments: str) -> str:
+def run_kafka_tool(cluster: SandboxCluster, tool: str, *arguments: str) -> str:
     """Run a tool in this process's JVM for a cluster and return its output.
 
     Raises RuntimeError if the exit code is not 0.
@@ -140,31 +140,31 @@ def close_toolboxes() -> None:
         _TOOLBOXES.popitem()[1].close()
 
 
-def log_start_offsets(cluster: Cluster, topic: str) -> dict[int, int]:
+def log_start_offsets(cluster: SandboxCluster, topic: str) -> dict[int, int]:
     """Map partitions to log start offsets, from kafka-get-offsets."""
     rows = run_kafka_tool(cluster, "kafka-get-offsets", "--topic", topic, "--time", "earliest").split()
     return {int(row.split(":")[1]): int(row.split(":")[2]) for row in rows}
 
 
-def list_groups(cluster: Cluster) -> set[str]:
+def list_groups(cluster: SandboxCluster) -> set[str]:
     """Names of all consumer groups, from kafka-consumer-groups."""
     return set(run_kafka_tool(cluster, "kafka-consumer-groups", "--list").split())
 
 
-def committed_offsets(cluster: Cluster, group: str, topic: str) -> dict[int, int]:
+def committed_offsets(cluster: SandboxCluster, group: str, topic: str) -> dict[int, int]:
     """Map partitions to committed offsets of a group, from kafka-consumer-groups."""
     rows = run_kafka_tool(cluster, "kafka-consumer-groups", "--describe", "--offsets", "--group", group)
     return {int(number): int(offset) for number, offset in re.findall(rf"{re.escape(topic)}\s+(\d+)\s+(\d+)", rows)}
 
 
-def partition_leaders(cluster: Cluster, topic: str) -> dict[int, tuple[int, int]]:
+def partition_leaders(cluster: SandboxCluster, topic: str) -> dict[int, tuple[int, int]]:
     """Map partitions to (leader, preferred leader), from kafka-topics."""
     rows = run_kafka_tool(cluster, "kafka-topics", "--describe", "--topic", topic)
     matches = re.findall(r"Partition: (\d+)\s+Leader: (\d+)\s+Replicas: (\d+)", rows)
     return {int(number): (int(leader), int(preferred)) for number, leader, preferred in matches}
 
 
-def await_leader(cluster: Cluster, topic: str, partition: int, leader: int) -> None:
+def await_leader(cluster: SandboxCluster, topic: str, partition: int, leader: int) -> None:
     """Wait until kafka-topics shows this leader: the tool may ask a broker that learns of an election last."""
     client.wait_until(
         lambda: partition_leaders(cluster, topic)[partition][0] == leader, 30, f"leader {leader} of {topic}"

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from reconciler.cli.progress import Bar, Progress, StepLines, hidden, shown, shows_bar
+from reconciler.cli.progress import ProgressBar, ProgressDisplay, StepLines, hidden, shown, shows_bar
 from reconciler.cli.settings import Settings
 from reconciler.errors import ExitCode, OutputUnwritten, ReconcilerError, UsageError
 from reconciler.report.annotations import write_annotations
@@ -236,16 +236,16 @@ def prepare(settings: Settings, kind: Kind, *files: Path | None) -> None:
 
 
 @contextmanager
-def progress(settings: Settings, is_interrupted: Callable[[], bool] = lambda: False) -> Iterator[Progress]:
+def progress(settings: Settings, is_interrupted: Callable[[], bool] = lambda: False) -> Iterator[ProgressDisplay]:
     """Yield what shows the steps of a command: a bar on a terminal, otherwise lines.
 
     `is_interrupted`: as in `shown`.
     """
 
-    def create() -> Progress:
+    def create() -> ProgressDisplay:
         if settings.quiet:
-            return Progress()
-        return Bar(color=use_color(settings, sys.stderr)) if shows_bar() else StepLines(print_stderr)
+            return ProgressDisplay()
+        return ProgressBar(color=use_color(settings, sys.stderr)) if shows_bar() else StepLines(print_stderr)
 
     with shown(create, is_interrupted=is_interrupted) as current:
         yield current

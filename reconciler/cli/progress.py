@@ -20,7 +20,7 @@ ERASE_LINE = "\r\x1b[K\x1b[?25h"
 """Removes the line of a bar from a terminal, and shows the cursor again."""
 
 
-class Progress:
+class ProgressDisplay:
     """What a command shows of its steps: nothing, as with -q. Any thread may call it."""
 
     def __call__(self, message: str, done: int = 0, total: int = 0, /) -> None:
@@ -45,7 +45,7 @@ def shows_bar() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
-class StepLines(Progress):
+class StepLines(ProgressDisplay):
     """Prints a line when a step begins, and again while it continues, so that no log looks dead.
 
     `print_line` must not fail. Nothing is repeated while the command is idle.
@@ -103,7 +103,7 @@ class StepLines(Progress):
             self.repeat()
 
 
-class Bar(Progress):
+class ProgressBar(ProgressDisplay):
     """One line at the bottom of a terminal: the step, a bar where it counts, the elapsed time."""
 
     def __init__(self, *, color: bool) -> None:
@@ -163,12 +163,14 @@ class Bar(Progress):
                     self._display.start()
 
 
-_NOTHING = Progress()
+_NOTHING = ProgressDisplay()
 _current = _NOTHING
 
 
 @contextmanager
-def shown(create: Callable[[], Progress], *, is_interrupted: Callable[[], bool] = lambda: False) -> Iterator[Progress]:
+def shown(
+    create: Callable[[], ProgressDisplay], *, is_interrupted: Callable[[], bool] = lambda: False
+) -> Iterator[ProgressDisplay]:
     """Yield the progress of the command; inside another block, that one, with a new clock.
 
     `is_interrupted`: at the end, whether a signal ended the block before it was done.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from threading import current_thread
 from typing import Any
@@ -27,7 +28,14 @@ from reconciler.kafka.offsets import with_watermarks
 from reconciler.kafka.session import REQUEST_GRACE_S, Argument, Item, KafkaSession, Work
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election, ItemResult
-from reconciler.model.snapshot import CommittedOffset, Consumers, GroupFacts, PartitionFacts, Unknown
+from reconciler.model.snapshot import (
+    CommittedOffset,
+    Consumers,
+    ExternalPositions,
+    GroupFacts,
+    PartitionFacts,
+    Unknown,
+)
 
 _FAILURES = (ClusterUnreachable, ProgramFailed)
 # The broker gives up first: REQUEST_TIMED_OUT from a leader says more than silence.
@@ -39,12 +47,19 @@ class KafkaGateway:
 
     A call takes at most the session's timeout, `read_consumers` for each of its steps, and besides four
     seconds for late results and the start of a worker process where it needs one. `cluster_id`: of the plan, because a group of another cluster
-    is another group; None: any cluster.
+    is another group; None: any cluster. `read_external`: reads the positions of readers that are no groups.
     """
 
-    def __init__(self, session: KafkaSession, *, cluster_id: str | None = None) -> None:
+    def __init__(
+        self,
+        session: KafkaSession,
+        *,
+        cluster_id: str | None = None,
+        read_external: Callable[[], ExternalPositions] = dict,
+    ) -> None:
         self.session = session
         self._cluster_id = cluster_id
+        self._read_external = read_external
 
     def read_partitions(
         self, partitions: Iterable[TopicPartition], *, offsets: bool
@@ -75,7 +90,8 @@ class KafkaGateway:
 
     def read_consumers(self, topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
         try:
-            return read_consumers(self.session, topics, cluster_id=self._cluster_id, log_starts=log_starts)
+            consumers = read_consumers(self.session, topics, cluster_id=self._cluster_id, log_starts=log_starts)
+            return replace(consumers, external=self._read_external())
         except (*_FAILURES, KafkaException) as error:
             return Consumers(groups={}, commits={}, incomplete=Unknown(str(error)))
 

@@ -22,7 +22,7 @@ from reconciler.kafka.coordinators import NO_ANSWER
 from reconciler.kafka.futures import DENIED, GONE, Deadline, failed_with, failure_of
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, send_descriptions
-from reconciler.model.scan_request import ScanRequest
+from reconciler.model.scan_request import PositionKind, ScanRequest
 from reconciler.model.selector import Selector, select
 from reconciler.model.snapshot import Unknown
 
@@ -43,7 +43,7 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class NameSelection:
     """Names that some policies select. `excluding`: excepted or protected names."""
 
     selectors: tuple[Selector, ...]
@@ -59,7 +59,7 @@ class Selection:
         return tuple(select(names, self.selectors, excluding=self.excluding, patterns_skip_underscore=skip))
 
 
-EVERY = Selection(selectors=(Selector("*"),))
+EVERY = NameSelection(selectors=(Selector("*"),))
 """Every name; also the selection of a cluster."""
 
 
@@ -74,7 +74,7 @@ class Permission:
     purpose: Role
     operation: str
     resource: str
-    selections: Sequence[Selection] = ()
+    selections: Sequence[NameSelection] = ()
     breaks: str = ""
     total: int = 0
     missing: tuple[str, ...] = ()
@@ -105,18 +105,25 @@ def requirements(required: RequiredAccess) -> list[Permission]:
     """All permissions that the manifests require. Applying also needs those of planning."""
     plan, apply, elections = Role
     request = required.needs
-    topics = [(Selection(selectors=n.topics, excluding=n.except_topics), n.offsets) for n in request.topics]
+    topics = [(NameSelection(selectors=n.topics, excluding=n.except_topics), n.offsets) for n in request.topics]
     floors = [selection for selection, with_offsets in topics if with_offsets]
     with_records = [
-        Selection(selectors=n.topics, excluding=n.except_topics, patterns_skip_underscore=n.patterns_skip_underscore)
+        NameSelection(
+            selectors=n.topics, excluding=n.except_topics, patterns_skip_underscore=n.patterns_skip_underscore
+        )
         for n in request.topics
         if n.records
     ]
-    groups = [Selection(selectors=n.groups, excluding=n.except_groups) for n in request.groups]
-    journal = [Selection(selectors=(Selector(required.journal_topic),))] if required.journal_topic else []
+    groups = [NameSelection(selectors=n.groups, excluding=n.except_groups) for n in request.groups]
+    journal = [NameSelection(selectors=(Selector(required.journal_topic),))] if required.journal_topic else []
     of_elections = journal if any(change.purpose is elections for change in required.changes) else []
     described = [*(selection for selection, _ in topics), *([EVERY] if request.cluster_records else [])]
-    commit_log = [Selection(selectors=(Selector(COMMIT_LOG_TOPIC),))] if request.commit_log else []
+    commit_log = [NameSelection(selectors=(Selector(COMMIT_LOG_TOPIC),))] if request.commit_log else []
+    syncs = [
+        NameSelection(selectors=(Selector.literal(reader.at),))
+        for reader in request.external
+        if reader.kind is PositionKind.MIRROR_MAKER_SYNCS
+    ]
     # A policy with `every` reads the journal.
     has_clock = any(part.every_ms is not None for part in request.topics)
     # What does not work without each of them.
@@ -130,6 +137,7 @@ def requirements(required: RequiredAccess) -> list[Permission]:
         "the last activity of groups cannot be read, nor groups that no list shows: removals and floors are blocked"
     )
     no_record = "records cannot be looked up: rules by time are blocked, and a group counts as behind until it commits the floor"
+    no_position = "positions of external readers cannot be read: floors on their topics are blocked"
     no_clock = "the purge clock cannot be read: policies with `every` are blocked"
     no_intent = "no intent can be stored, so apply sends nothing"
     no_history = "the actions of an interrupted run cannot be read: the next run does not report them"
@@ -141,6 +149,7 @@ def requirements(required: RequiredAccess) -> list[Permission]:
         Permission(plan, "READ", "topic", commit_log, no_commit_log),
         Permission(plan, "READ", "topic", journal if has_clock else [], no_clock),
         Permission(plan, "READ", "topic", with_records, no_record),
+        Permission(plan, "READ", "topic", syncs, no_position),
         *required.changes,
         Permission(apply, "READ", "topic", [] if has_clock else journal, no_history),
         Permission(apply, "WRITE", "topic", journal, no_intent),
@@ -313,7 +322,7 @@ def _resources(permission: Permission, names: Mapping[str, Sequence[str]]) -> It
                 yield Resource(kind, ALL if selector.is_pattern else selector.text)
 
 
-def _may_except(selection: Selection, prefix: str) -> bool:
+def _may_except(selection: NameSelection, prefix: str) -> bool:
     """Whether the selection may leave out a name with this prefix."""
 
     def may_match(selector: Selector) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from reconciler.manifest.yaml import Document, ManifestError, TextRange, lines_of, read
+from reconciler.manifest.yaml import ManifestError, TextRange, YamlDocument, lines_of, read
 from reconciler.model.names import SourceLocation
 from reconciler.policies.client_properties import holds_credentials, is_reference, is_secret_property
 from reconciler.text.suggest import did_you_mean
@@ -101,7 +101,7 @@ class SourceFile:
     sha256: str
 
     @cached_property
-    def documents(self) -> list[Document]:
+    def documents(self) -> list[YamlDocument]:
         """The documents of the file; an incomplete one is the last."""
         return read(self.text)
 
@@ -137,7 +137,7 @@ class SourceFile:
         return [redact(line) for line in lines]
 
 
-def _secrets(document: Document) -> Iterable[TextRange]:
+def _secrets(document: YamlDocument) -> Iterable[TextRange]:
     pending = [*document.dropped, *([("<<", document.root)] if document.root else [])]
     while pending:
         key, node = pending.pop()

@@ -16,10 +16,12 @@ from reconciler.manifest.parse import ParsedManifest, address_of, parse_manifest
 from reconciler.manifest.yaml import MOST_SHOWN
 from reconciler.model.names import SourceLocation
 from reconciler.model.plan import ManifestFile
+from reconciler.model.scan_request import ExternalReaderRequest
 from reconciler.model.selector import Selector
 from reconciler.plan.rules import RuleSet
 from reconciler.policies import Policy
 from reconciler.policies.cluster import Cluster
+from reconciler.policies.external_reader import ExternalReader
 from reconciler.policies.waiver import Waiver
 from reconciler.text.escape import display_name
 from reconciler.text.suggest import did_you_mean
@@ -34,7 +36,7 @@ _CITED_MAX = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterManifests:
-    """The input of one plan. Policies and waivers are sorted by address, files by path.
+    """The input of one plan. Policies, waivers and readers are sorted by address, files by path.
 
     `connection_changes`: fields of the connection that the files change, and that are not followed.
     `base`: the trusted manifests of the cluster; None: there are none. `proposed`: the Cluster with the
@@ -45,14 +47,20 @@ class ClusterManifests:
     policies: tuple[Policy, ...]
     waivers: tuple[Waiver, ...]
     files: tuple[ManifestFile, ...]
+    readers: tuple[ExternalReader, ...] = ()
     connection_changes: tuple[str, ...] = ()
     base: RuleSet | None = None
     proposed: Cluster | None = None
 
     @property
+    def reader_requests(self) -> tuple[ExternalReaderRequest, ...]:
+        """What a scan reads of the readers that are no groups."""
+        return tuple(reader.request for reader in self.readers)
+
+    @property
     def rules(self) -> RuleSet:
         """The manifests as they are after a merge."""
-        return RuleSet(self.proposed or self.cluster, self.policies, self.waivers)
+        return RuleSet(self.proposed or self.cluster, self.policies, self.waivers, self.readers)
 
     def connect_as(self, trusted: "ManifestSet") -> "ClusterManifests":
         """Return the manifests with the connection of trusted ones.
@@ -94,15 +102,18 @@ class ClusterManifests:
     def while_pending(self, changed: "ClusterManifests") -> "ClusterManifests":
         """Return what is in force while it is open whether somebody wrote `changed` as it is.
 
-        What either protects is protected. A policy acts if both have it; of every other one, only its
-        claims and the groups that it awaits count.
+        What either protects is protected, and the readers of both count. A policy acts if both have it; of
+        every other one, only its claims and the groups that it awaits count.
         """
         theirs = {policy.address: (policy.mode, policy.spec) for policy in changed.policies}
         same = {policy.address for policy in self.policies if theirs.get(policy.address) == (policy.mode, policy.spec)}
         ours = [policy if policy.address in same else policy.without_actions() for policy in self.policies]
         more = [policy.without_actions(" (changed)") for policy in changed.policies if policy.address not in same]
         policies = sorted(ours + more, key=attrgetter("address"))
-        return replace(self.with_protections(changed.cluster), policies=tuple(policies))
+        known = {replace(reader.request, name="") for reader in self.readers}
+        moved = [reader for reader in changed.readers if replace(reader.request, name="") not in known]
+        readers = (*self.readers, *(reader.with_suffix(" (changed)") for reader in moved))
+        return replace(self.with_protections(changed.cluster), policies=tuple(policies), readers=readers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +238,7 @@ def _of_cluster(name: str, items: Sequence[ParsedManifest]) -> ClusterManifests:
         cluster=next(manifest for manifest in manifests if isinstance(manifest, Cluster)),
         policies=tuple(manifest for manifest in manifests if isinstance(manifest, Policy)),
         waivers=tuple(manifest for manifest in manifests if isinstance(manifest, Waiver)),
+        readers=tuple(manifest for manifest in manifests if isinstance(manifest, ExternalReader)),
         files=_manifest_files(sources[path] for path in sorted(sources)),
     )
 

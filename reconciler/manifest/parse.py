@@ -14,9 +14,10 @@ from pydantic.fields import FieldInfo
 
 from reconciler import policies
 from reconciler.manifest.diagnostics import Diagnostic, Related, SourceFile, suggestion
-from reconciler.manifest.yaml import INVALID, Document, ManifestError, Node, TextRange
+from reconciler.manifest.yaml import INVALID, ManifestError, Node, TextRange, YamlDocument
 from reconciler.policies.base import Envelope
 from reconciler.policies.cluster import Cluster
+from reconciler.policies.external_reader import ExternalReader
 from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.policies.waiver import Waiver
 from reconciler.text.suggest import did_you_mean
@@ -49,12 +50,12 @@ _TYPE_NAMES = {bool: "true or false", int: "a number", float: "a number", list: 
 
 
 def kinds() -> Mapping[str, type[Envelope]]:
-    """Return the classes of all kinds by name: Cluster, policies, Waiver."""
-    classes: tuple[type[Envelope], ...] = (Cluster, *policies.POLICIES, Waiver)
+    """Return the classes of all kinds by name: Cluster, policies, and the other settings."""
+    classes: tuple[type[Envelope], ...] = (Cluster, *policies.POLICIES, ExternalReader, Waiver)
     return {kind.__name__: kind for kind in classes}
 
 
-def parse_manifest(source: SourceFile, document: Document, *, now_ms: int) -> "ParsedManifest | None":
+def parse_manifest(source: SourceFile, document: YamlDocument, *, now_ms: int) -> "ParsedManifest | None":
     """Return the manifest in `document`, and add its errors to those of the document.
 
     None: the document has no known kind or no name, or a syntax error ended it.
@@ -84,7 +85,7 @@ class ParsedManifest:
     `spelling`: path of a known field → the misspelt key in the text.
     """
 
-    def __init__(self, source: SourceFile, document: Document, root: Node) -> None:
+    def __init__(self, source: SourceFile, document: YamlDocument, root: Node) -> None:
         self.source = source
         self.document = document
         self.root = root

@@ -98,7 +98,7 @@ class ManifestError:
 
 
 @dataclass(slots=True)
-class Document:
+class YamlDocument:
     """One YAML document and its errors; `root.value` is a dict unless an error says otherwise.
 
     `root` None: all errors are before the first value. `complete` False: reading ended here.
@@ -133,7 +133,7 @@ def lines_of(text: str) -> list[str]:
     return re.split(r"\r\n|\n|\r", text)
 
 
-def read(text: str) -> list[Document]:
+def read(text: str) -> list[YamlDocument]:
     """Read all documents of a file. A syntax error ends the last one."""
     reader = _Reader(text)
     try:
@@ -155,7 +155,7 @@ class _Reader:
             text = _NOT_ASCII_TEXT.sub(lambda match: _STAND_IN if is_invisible(match[0]) else match[0], text)
         self.events = YAML(typ="safe", pure=True).parse(text)
         self.position = TextRange(1, 1, 1, 1)
-        self.document = Document()
+        self.document = YamlDocument()
         self.documents = [self.document]
         self.path: list[str | int] = []
 
@@ -176,7 +176,7 @@ class _Reader:
                 elif not isinstance(root.value, dict) and root.value is not INVALID:
                     hint = "a manifest begins with `apiVersion: reconciler/v1`"
                     self._error("M106", "a document that is not a mapping", root.span, hint)
-                self.document = Document()
+                self.document = YamlDocument()
                 self.documents.append(self.document)
             end_line = event.end_mark.line
 

@@ -6,8 +6,10 @@ exist.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
 
-from reconciler.model.selector import Selector
+from reconciler.model.selector import Selector, SelectorSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,33 @@ class GroupRequest:
     """Only these groups of the selected ones; None: all."""
 
 
+class PositionKind(StrEnum):
+    """What holds the position of an external reader; the value is the field of its manifest."""
+
+    SPARK_CHECKPOINT = "sparkCheckpoint"
+    MIRROR_MAKER_SYNCS = "mirrorMakerSyncs"
+    TABLE = "table"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalReaderRequest:
+    """The position of a reader outside of Kafka's groups. `at`: a place, or a topic of syncs."""
+
+    name: str
+    topics: tuple[Selector, ...]
+    kind: PositionKind
+    at: str
+
+    def selects(self, topic: str) -> bool:
+        """Whether the manifest names the topic, which counts where the position is unknown, too."""
+        return _selector_set(self.topics).covering(topic) is not None
+
+
+@lru_cache(maxsize=64)
+def _selector_set(selectors: tuple[Selector, ...]) -> SelectorSet:
+    return SelectorSet(selectors)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanRequest:
     """Everything that one plan or one recheck needs."""
@@ -66,6 +95,8 @@ class ScanRequest:
     """Records of the whole cluster."""
     commit_records: bool = False
     """The newest record of each commit of the groups whose activity is requested."""
+    external: tuple[ExternalReaderRequest, ...] = ()
+    """Readers that are no groups, wherever they are; read if any consumers are."""
 
     @property
     def offsets(self) -> bool:

@@ -4,10 +4,12 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 from reconciler.model.bounds import OMIT_DEFAULT, Int32, Int64, NonEmpty
 from reconciler.model.names import TopicPartition
+from reconciler.model.scan_request import ExternalReaderRequest
 
 
 class Cause(StrEnum):
@@ -129,6 +131,28 @@ class ConsumerPosition:
     refuted: int | None = None
     """The group's commit where it is no position; `committed` is the log start then."""
     pending: PendingCommit | None = None
+    written_at_ms: int | None = None
+    """Of an external reader: when its position was written; `group` is its address then. None: a group."""
+
+
+@dataclass(frozen=True)
+class ExternalPosition:
+    """The next offsets that an external reader needs. A partition that is absent counts from its log start.
+
+    `written_at_ms`: when the newest of them was written, by the clock of what wrote it.
+    """
+
+    offsets: Mapping[TopicPartition, int]
+    written_at_ms: int
+
+    @cached_property
+    def topics(self) -> frozenset[str]:
+        """The topics that the position names."""
+        return frozenset(partition.topic for partition in self.offsets)
+
+
+ExternalPositions = Mapping[ExternalReaderRequest, ExternalPosition | Unknown]
+"""The position of each reader that a manifest declares."""
 
 
 class LookupKind(StrEnum):
@@ -269,6 +293,7 @@ class Consumers:
     subscriptions: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
     log_ends: Mapping[int, int] = field(default_factory=dict)
     incomplete: Unknown | None = None
+    external: ExternalPositions = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,6 +314,7 @@ class ClusterSnapshot:
     groups: Mapping[str, GroupFacts]
     partitions: Mapping[TopicPartition, PartitionFacts]
     commit_log_ends: Mapping[int, int] = field(default_factory=dict)
+    external: ExternalPositions = field(default_factory=dict)
     topics_incomplete: Unknown | None = None
     groups_incomplete: Unknown | None = None
     readers_incomplete: Unknown | None = NOT_ASKED

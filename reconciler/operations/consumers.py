@@ -10,9 +10,17 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from reconciler.model.block_reason import BlockReason, unknown_fact
+from reconciler.model.names import TopicPartition
 from reconciler.model.selector import Selector, SelectorSet
-from reconciler.model.snapshot import ClusterSnapshot, ConsumerPosition, GroupType, PartitionFacts, Unknown
-from reconciler.text.escape import quoted
+from reconciler.model.snapshot import (
+    ClusterSnapshot,
+    ConsumerPosition,
+    ExternalPosition,
+    GroupType,
+    PartitionFacts,
+    Unknown,
+)
+from reconciler.text.escape import display_name, quoted
 
 _READABLE = frozenset({GroupType.CLASSIC, GroupType.CONSUMER})
 """Types whose positions a client can read. Share groups answer `[]`, and have positions."""
@@ -160,6 +168,44 @@ def verified_positions(
             yield reader
 
 
+def external_positions(
+    snapshot: ClusterSnapshot, partition: TopicPartition, log_start: int, high_watermark: int
+) -> Iterator[ConsumerPosition]:
+    """Yield where each reader of a partition stands that a manifest declares. Raises BlockReason for Unknown.
+
+    It stands at the log start without an entry, and with one above the end, which is of another log.
+    """
+    for reader, position in snapshot.external.items():
+        if isinstance(position, Unknown):
+            if reader.selects(partition.topic):
+                reason = f"{reader.name} reads {partition.topic}, and its position is not known: {position.reason}"
+                raise BlockReason("B218", reason, unread=True)
+        elif partition.topic in position.topics or reader.selects(partition.topic):
+            offset = position.offsets.get(partition)
+            is_true = offset is not None and offset <= high_watermark
+            yield ConsumerPosition(
+                group=reader.name,
+                committed=offset if offset is not None and is_true else log_start,
+                implied=offset is None,
+                refuted=None if is_true else offset,
+                written_at_ms=position.written_at_ms,
+            )
+
+
+def external_names(snapshot: ClusterSnapshot, topic: str) -> frozenset[str]:
+    """Return the external readers of a topic: its manifest names it, or its position does."""
+    return frozenset(
+        reader.name
+        for reader, position in snapshot.external.items()
+        if reader.selects(topic) or (isinstance(position, ExternalPosition) and topic in position.topics)
+    )
+
+
+def name_consumer(position: ConsumerPosition) -> str:
+    """Return what messages call a group or an external reader, whose names are apart."""
+    return f"group {quoted(position.group)}" if position.written_at_ms is None else display_name(position.group)
+
+
 def describe_pending(reader: ConsumerPosition) -> str:
     """Return which transaction a position of `verified_positions` rests on; empty: on none."""
     if reader.pending is None or reader.refuted is not None:
@@ -176,18 +222,23 @@ def find_lagging(
     return tuple(reader for reader in readers if reader.committed < before_offset and reader.group not in named)
 
 
+def undeclared_syncs(snapshot: ClusterSnapshot) -> list[str]:
+    """Return the topics of offset syncs of MirrorMaker 2 that no external reader names (KIP-382)."""
+    declared = {reader.at for reader in snapshot.external}
+    return [topic for topic in sorted(snapshot.topics) if _MIRROR_MAKER.fullmatch(topic) and topic not in declared]
+
+
 def traces_of_unlisted_readers(snapshot: ClusterSnapshot) -> list[str]:
     """Return topics and groups of programs that may read without a consumer group.
 
     MirrorMaker 2 keeps the offset syncs of a target on the source cluster (KIP-382). Kafka Connect has
-    three topics of one beginning, and a group of its workers.
+    three topics of one beginning, and a group of its workers. A topic that an external reader names is
+    no trace.
     """
     connect: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    traces = []
+    traces = undeclared_syncs(snapshot)
     for topic in sorted(snapshot.topics):
-        if _MIRROR_MAKER.fullmatch(topic):
-            traces.append(topic)
-        elif match := _CONNECT_TOPIC.fullmatch(topic):
+        if match := _CONNECT_TOPIC.fullmatch(topic):
             connect[match[1]][match[2]] = topic
     traces += [of_worker["offset"] for of_worker in connect.values() if len(of_worker) == 3]
     workers = (name for name, group in snapshot.groups.items() if group.type is GroupType.CONNECT)

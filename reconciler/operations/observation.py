@@ -2,13 +2,14 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Self
 
 from reconciler.model.block_reason import known
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, PartitionFacts, Unknown
+from reconciler.model.snapshot import ClusterSnapshot, ExternalPositions, GroupFacts, PartitionFacts, Unknown
 from reconciler.operations.consumers import GroupExcluder, UnknownConsumers, group_excluder, unknown_consumers
 
 
@@ -51,6 +52,7 @@ class Observation:
         partitions: Mapping[TopicPartition, PartitionFacts | None] | None = None,
         groups: Mapping[str, GroupFacts] | None = None,
         groups_incomplete: Unknown | None = None,
+        external: ExternalPositions = MappingProxyType({}),
         removed_groups: Collection[str] = (),
         positions: Mapping[tuple[str, TopicPartition], int | Unknown | None] | None = None,
     ) -> Self:
@@ -63,6 +65,7 @@ class Observation:
             groups=groups or {},
             partitions={name: facts for name, facts in (partitions or {}).items() if facts is not None},
             groups_incomplete=groups_incomplete,
+            external=external,
             readers_incomplete=None,
         )
         return cls(

@@ -22,7 +22,7 @@ from reconciler.plan.plan_file import SavedPlan, approved_fields
 from reconciler.text.escape import quoted
 
 
-class Change(StrEnum):
+class DecisionChange(StrEnum):
     """What became of an action between two plans. LARGER, SMALLER: only its size differs."""
 
     NEW = "new"
@@ -45,7 +45,7 @@ class ActionDiff:
     """One address at which two plans differ."""
 
     address: Address
-    change: Change
+    change: DecisionChange
     old: Operation | None
     new: Operation | None
 
@@ -62,7 +62,7 @@ class ActionDiff:
     @property
     def differences(self) -> tuple[Difference, ...]:
         """The approved values that differ, of a CHANGED action, by path."""
-        if self.change is not Change.CHANGED or self.old is None or self.new is None:
+        if self.change is not DecisionChange.CHANGED or self.old is None or self.new is None:
             return ()
         old, new = approved_fields(self.old), approved_fields(self.new)
         names = [name for name in old if old[name] != new[name]]
@@ -83,7 +83,7 @@ class Comparison:
 
     old: SavedPlan
     new: SavedPlan
-    tally: Mapping[Change, int]
+    tally: Mapping[DecisionChange, int]
 
     def entries(self) -> Iterator[ActionDiff]:
         """Yield the differences in address order. Holds one action of each saved plan."""
@@ -93,7 +93,7 @@ class Comparison:
 def compare(old: SavedPlan, new: SavedPlan) -> Comparison:
     """Compare two plans. Reads both to their end, where a saved plan proves its digest."""
     tally = Counter(entry.change for entry in diff_actions(old.actions, new.actions))
-    return Comparison(old, new, {change: tally[change] for change in Change})
+    return Comparison(old, new, {change: tally[change] for change in DecisionChange})
 
 
 def diff_actions(old: Iterable[Action], new: Iterable[Action]) -> Iterator[ActionDiff]:
@@ -118,14 +118,14 @@ def pair_up(first: Iterable[Decision], second: Iterable[Action]) -> Iterator[tup
         after = next(seconds, None) if has_second else after
 
 
-def _change(old: Operation | None, new: Operation | None) -> Change | None:
+def _change(old: Operation | None, new: Operation | None) -> DecisionChange | None:
     if old is None or new is None:
-        return Change.NEW if old is None else Change.GONE
+        return DecisionChange.NEW if old is None else DecisionChange.GONE
     if old == new:
         return None
     if (size_change := new.compare_size(old)) is not None:
-        return Change.LARGER if size_change.larger else Change.SMALLER
-    return None if approved_fields(old) == approved_fields(new) else Change.CHANGED
+        return DecisionChange.LARGER if size_change.larger else DecisionChange.SMALLER
+    return None if approved_fields(old) == approved_fields(new) else DecisionChange.CHANGED
 
 
 @lru_cache(maxsize=4096)

@@ -29,10 +29,11 @@ from reconciler.plan import limits
 from reconciler.plan.conflicts import ConflictIndex
 from reconciler.plan.expiry_and_cluster import check_cluster_id
 from reconciler.plan.targets import find_targets, restrict_request, with_parents
-from reconciler.plan.unmatched import unmatched, unmatched_guards
+from reconciler.plan.unmatched import unmatched, unmatched_guards, unmatched_readers
 from reconciler.policies import Policy
 from reconciler.policies.base import Selection
 from reconciler.policies.cluster import Cluster
+from reconciler.policies.external_reader import ExternalReader
 from reconciler.policies.waiver import Waiver
 from reconciler.text.escape import display_name
 from reconciler.text.formatting import count
@@ -71,6 +72,7 @@ def plan(
     policies: Iterable[Policy],
     waivers: Iterable[Waiver],
     snapshot: ClusterSnapshot,
+    readers: Sequence[ExternalReader] = (),
     source: Source | None = None,
     expires_after_ms: int = DAY_MS,
     targets: Sequence[str] = (),
@@ -108,7 +110,7 @@ def plan(
         source=source or Source(),
         targets=tuple(sorted(map(str, decided_targets.union(candidates or ())))),
         incomplete=tuple(_incomplete(planned_policies, decisions, snapshot)),
-        unmatched=tuple(_warnings(None if addresses is not None else cluster, planned, snapshot)),
+        unmatched=tuple(_warnings(None if addresses is not None else cluster, readers, planned, snapshot)),
         notes=tuple(
             PolicyInfo(policy=policy.address, owner=policy.metadata.owner, reason=policy.metadata.reason)
             for policy in planned_policies
@@ -154,10 +156,13 @@ def asked_lookups(decisions: Iterable[Decision]) -> Lookups:
     return {partition: tuple(dict.fromkeys(lookups)) for partition, lookups in asked.items()}
 
 
-def _warnings(cluster: Cluster | None, planned: Iterable[Selection], snapshot: ClusterSnapshot) -> Iterator[Unmatched]:
+def _warnings(
+    cluster: Cluster | None, readers: Sequence[ExternalReader], planned: Sequence[Selection], snapshot: ClusterSnapshot
+) -> Iterator[Unmatched]:
     """Yield the warnings about policies and guards. `cluster` None: the plan is narrowed."""
     if cluster is not None:
         yield from unmatched_guards(cluster, snapshot)
+        yield from unmatched_readers(cluster, readers, planned, snapshot)
     for selection in planned:
         if (warning := unmatched(selection, snapshot)) is not None:
             yield warning

@@ -13,12 +13,13 @@ from reconciler.model.plan import Change, Rule, Setting
 from reconciler.model.selector import may_share_name
 from reconciler.policies import Policy
 from reconciler.policies.cluster import Cluster
+from reconciler.policies.external_reader import ExternalReader
 from reconciler.policies.waiver import Waiver
 from reconciler.text.formatting import format_duration, format_instant
 
 _Settings = Mapping[str, tuple[str, ...]]
-_Manifest = Cluster | Policy | Waiver
-_M = TypeVar("_M", Policy, Waiver)
+_Manifest = Cluster | Policy | Waiver | ExternalReader
+_M = TypeVar("_M", Policy, Waiver, ExternalReader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class RuleSet:
     cluster: Cluster
     policies: Sequence[Policy]
     waivers: Sequence[Waiver]
+    readers: Sequence[ExternalReader] = ()
 
 
 def continuous_policies(rules: RuleSet, base: RuleSet | None = None) -> tuple[Rule, ...]:
@@ -57,14 +59,15 @@ def continuous_policies(rules: RuleSet, base: RuleSet | None = None) -> tuple[Ru
 
 
 def rule_changes(rules: RuleSet, base: RuleSet) -> tuple[Rule, ...]:
-    """Return the Cluster, the waivers and the policies that hold a continuous one back, where they differ
-    from the base, each with the fields that do.
+    """Return the Cluster, the waivers, the readers and the policies that hold a continuous one back, where
+    they differ from the base, each with the fields that do.
 
     Without continuous policies, which `continuous_policies` returns.
     """
     continuous = [policy for of in (rules, base) for policy in of.policies if policy.mode is Mode.CONTINUOUS]
     pairs: list[tuple[_Manifest | None, _Manifest | None]] = [(rules.cluster, base.cluster)]
     pairs += _pairs(rules.waivers, base.waivers)
+    pairs += _pairs(rules.readers, base.readers)
     pairs += [
         pair
         for pair in _pairs(rules.policies, base.policies)

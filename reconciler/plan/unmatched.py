@@ -10,10 +10,12 @@ from itertools import islice
 
 from reconciler.model.plan import Unmatched
 from reconciler.model.selector import Selector, SelectorSet, select
-from reconciler.model.snapshot import ClusterSnapshot
+from reconciler.model.snapshot import ClusterSnapshot, ExternalPosition
+from reconciler.operations.consumers import undeclared_syncs
 from reconciler.policies import Policy
 from reconciler.policies.base import Selection
 from reconciler.policies.cluster import Cluster
+from reconciler.policies.external_reader import ExternalReader
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import count
 from reconciler.text.suggest import did_you_mean
@@ -55,7 +57,7 @@ def unmatched(selection: Selection, snapshot: ClusterSnapshot) -> Unmatched | No
     return Unmatched(policy=policy.address, declared_at=policy.declared_at, reason=reason, next_step=next_step)
 
 
-def unmatched_guards(manifest: Cluster | Policy, snapshot: ClusterSnapshot) -> Iterator[Unmatched]:
+def unmatched_guards(manifest: Cluster | Policy | ExternalReader, snapshot: ClusterSnapshot) -> Iterator[Unmatched]:
     """Yield a warning for each list of guards of a manifest with some that match no name of the cluster.
 
     Nothing is said of those under `metadata.expectNone`, or where the list of names is incomplete.
@@ -82,6 +84,39 @@ def unmatched_guards(manifest: Cluster | Policy, snapshot: ClusterSnapshot) -> I
                 reason=f"{field} guards nothing: of {count(len(names), subjects.removesuffix('s'))}, none matches {cited}",
                 next_step=f"correct {field}, or write the same text under metadata.expectNone while none is expected",
             )
+
+
+def unmatched_readers(
+    cluster: Cluster, readers: Sequence[ExternalReader], planned: Sequence[Selection], snapshot: ClusterSnapshot
+) -> Iterator[Unmatched]:
+    """Yield the warnings about external readers, and about offset syncs of MirrorMaker 2 that none names.
+
+    `planned`: what the policies select. A reader guards only where a policy waits for consumers.
+    """
+    waiting = [selection for selection in planned if selection.policy.waits_for_consumers is not None]
+    for reader in readers:
+        yield from unmatched_guards(reader, snapshot)
+        position = snapshot.external.get(reader.request)
+        named = position.topics if isinstance(position, ExternalPosition) else frozenset[str]()
+        unlisted = sorted(topic for topic in named & snapshot.topics.keys() if not reader.request.selects(topic))
+        if unlisted:
+            reason = f"its position names more topics than its manifest, and they count, too: {_cite(unlisted)}"
+            yield _warning(reader, reason, "add them to topics: while the position cannot be read, only these are held")
+        of_reader = [s for s in waiting if any(reader.request.selects(topic) or topic in named for topic in s.subjects)]
+        if of_reader and not any(selection.policy.waits_for_consumers for selection in of_reader):
+            reason = "it guards nothing: every floor of its topics says consumers: ignore"
+            yield _warning(reader, reason, "say consumers: block or clamp, or remove the reader")
+    syncs = [topic for topic in undeclared_syncs(snapshot) if topic not in (cluster.metadata.expect_none or ())]
+    if syncs and any(selection.subjects for selection in waiting):
+        reason = (
+            f"MirrorMaker 2 reads topics of this cluster, and no ExternalReader holds their records: {_cite(syncs)}"
+        )
+        next_step = "declare it (reconciler suggest drafts one), or write the topic under metadata.expectNone"
+        yield _warning(cluster, reason, next_step)
+
+
+def _warning(manifest: Cluster | ExternalReader, reason: str, next_step: str) -> Unmatched:
+    return Unmatched(policy=manifest.address, declared_at=manifest.declared_at, reason=reason, next_step=next_step)
 
 
 def _nothing_selected(selection: Selection, names: Collection[str]) -> str:

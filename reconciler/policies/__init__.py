@@ -1,7 +1,7 @@
 """The policies: kinds of manifests that state desired state, one class in one file each.
 
-Everything iterates POLICIES. The two other kinds, `cluster.Cluster` and `waiver.Waiver`, state no
-desired state.
+Everything iterates POLICIES. The other kinds, `cluster.Cluster`, `external_reader.ExternalReader` and
+`waiver.Waiver`, state no desired state.
 """
 
 from reconciler.policies.base import Policy

@@ -135,6 +135,11 @@ class Envelope(ManifestModel):
         copy._declared_at = place
         return copy
 
+    def with_suffix(self, suffix: str) -> Self:
+        """Return a copy with another name."""
+        metadata = self.metadata.model_copy(update={"name": f"{self.metadata.name}{suffix}"})
+        return self.model_copy(update={"metadata": metadata})
+
     @property
     def address(self) -> Address:
         return Address(type(self).__name__, self.metadata.name)
@@ -251,6 +256,11 @@ class Policy(Envelope, ABC):
         return ()
 
     @property
+    def waits_for_consumers(self) -> bool | None:
+        """Whether it holds records for consumers that are behind; None: it deletes no records."""
+        return None
+
+    @property
     def compares_subjects(self) -> bool:
         """Whether a decision depends on the facts of the policy's other subjects."""
         return False
@@ -261,8 +271,7 @@ class Policy(Envelope, ABC):
 
     def without_actions(self, suffix: str = "") -> Self:
         """Return a copy that no run without a review carries out. `suffix`: of its name."""
-        metadata = self.metadata.model_copy(update={"name": f"{self.metadata.name}{suffix}"})
-        return self.model_copy(update={"mode": Mode.MERGE, "metadata": metadata})
+        return self.with_suffix(suffix).model_copy(update={"mode": Mode.MERGE})
 
     def exact_claims(self) -> Iterator[ExactClaim]:
         """Yield the subjects that the manifest names exactly and does not except."""

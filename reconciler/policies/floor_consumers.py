@@ -16,7 +16,10 @@ from reconciler.model.snapshot import (
 from reconciler.operations.consumers import (
     GroupExcluder,
     describe_pending,
+    external_names,
+    external_positions,
     find_lagging,
+    name_consumer,
     traces_of_unlisted_readers,
     unknown_consumers,
     verified_positions,
@@ -24,8 +27,7 @@ from reconciler.operations.consumers import (
 from reconciler.operations.delete_records import AcceptedLag, LagPolicy, ObservedPartition, Preconditions
 from reconciler.operations.idle_groups import state_elsewhere, topics_of_streams
 from reconciler.operations.offsets_without_records import next_record
-from reconciler.text.escape import quoted
-from reconciler.text.formatting import count, first_few
+from reconciler.text.formatting import count, first_few, format_instant
 
 _HELD_BY_MAX = 20
 """Groups that a decision names as holding a partition back. A plan of many partitions repeats them."""
@@ -82,7 +84,7 @@ class FloorConsumers:
         positions = verified_positions(readers, observed.topic_id, observed.log_start, observed.high_watermark)
         behind = find_lagging(positions, floor, frozenset(self.guard.named))
         lagging = [reader for reader in behind if not self.is_excluded(reader.group)]
-        holding = [] if self.guard.consumers is LagPolicy.IGNORE else lagging
+        holding = [] if self.guard.consumers is LagPolicy.IGNORE else lagging + self._external(floor, facts, observed)
         holding.sort(key=lambda reader: (reader.committed, reader.group))
         target = read_from = floor
         if holding:
@@ -95,6 +97,12 @@ class FloorConsumers:
         accepted = (AcceptedLag(reader.group, reader.committed) for reader in behind if reader.committed < read_from)
         return FloorTarget(target, tuple(sorted(accepted)), holding, target - read_from)
 
+    def _external(self, floor: int, facts: PartitionFacts, observed: ObservedPartition) -> list[ConsumerPosition]:
+        """Return the external readers that are behind the floor. Raises BlockReason."""
+        log_start, high_watermark = observed.log_start, observed.high_watermark
+        readers = external_positions(self.snapshot, facts.partition, log_start, high_watermark)
+        return [reader for reader in readers if reader.committed < floor]
+
     def _lag_block(self, lagging: Sequence[ConsumerPosition], floor: int, next_record: int, note: str) -> BlockReason:
         """Return the block of groups behind the floor, the last one first. `next_record`: the first it would skip."""
         last, more_groups = lagging[0], len(lagging) - 1
@@ -102,11 +110,10 @@ class FloorConsumers:
         if last.refuted is not None:
             at = f"has committed {last.refuted}, which is no offset of this log, so it restarts at {last.committed}"
         words, next_step = self.advice(lagging)
-        more = (
-            f"; {count(more_groups, 'more group')} {'is' if more_groups == 1 else 'are'} behind" if more_groups else ""
-        )
+        kind = "more group" if all(reader.written_at_ms is None for reader in lagging) else "more consumer"
+        more = f"; {count(more_groups, kind)} {'is' if more_groups == 1 else 'are'} behind" if more_groups else ""
         skipped = f"would skip {floor - next_record:,} records below {floor}"
-        reason = f"group {quoted(last.group)} {at} and {skipped}{words}{more}{note}"
+        reason = f"{name_consumer(last)} {at} and {skipped}{words}{more}{note}"
         return BlockReason("B204", reason, next_step=next_step, held_by=names_of(lagging))
 
     def advice(self, lagging: Sequence[ConsumerPosition]) -> tuple[str, str]:
@@ -115,6 +122,10 @@ class FloorConsumers:
         A group with members is in use, and one whose application keeps state elsewhere is idle on
         purpose: neither is proposed for removal.
         """
+        clamp = "" if self.guard.consumers is LagPolicy.CLAMP else "say consumers: clamp, "
+        if (written_at_ms := lagging[0].written_at_ms) is not None:
+            since = f"; it has not moved since {format_instant(written_at_ms)}"
+            return since, f"let it catch up, {clamp}or remove its manifest if it is gone"
         if transaction := describe_pending(lagging[0]):
             return transaction, _END_TRANSACTION
         groups, topics = self.snapshot.groups, self.streams
@@ -123,10 +134,10 @@ class FloorConsumers:
             group: state_elsewhere(group, NOT_ASKED if of_group is None else of_group.type, topics.get(group))
             for group, of_group in facts.items()
         }
-        clamp = "" if self.guard.consumers is LagPolicy.CLAMP else "say consumers: clamp, "
         if (elsewhere := kept[lagging[0].group]) is not None:
             return f"; {elsewhere[0]}", f"{elsewhere[1]}, {clamp}or name it in exceptGroups"
-        are_idle = all(of_group is not None and of_group.state is GroupState.EMPTY for of_group in facts.values())
+        are_groups = all(reader.written_at_ms is None for reader in lagging)
+        are_idle = are_groups and all(of is not None and of.state is GroupState.EMPTY for of in facts.values())
         if are_idle and not any(kept.values()):
             return "", f"let it catch up, {clamp}name it in exceptGroups, or remove it if nothing uses it"
         return "", f"let it catch up, {clamp}or name it in exceptGroups"
@@ -135,10 +146,12 @@ class FloorConsumers:
         """Return why no consumer of a topic can hold its floor back; empty: at least one can."""
         facts, rule = self.snapshot.topics.get(topic), self.guard.consumers
         consumers = NOT_ASKED if facts is None else facts.consumers
-        if self.guard.named:
+        external = external_names(self.snapshot, topic)
+        if self.guard.named or (external and rule is not LagPolicy.IGNORE):
             return ""
         if isinstance(consumers, Unknown):
             return f"whether any consumer guards it is not known: {consumers.reason}"
+        consumers |= external
         if not consumers:
             reason = "no consumer is known"
         elif rule is LagPolicy.IGNORE:
@@ -151,6 +164,8 @@ class FloorConsumers:
 
 
 def names_of(readers: Iterable[ConsumerPosition]) -> tuple[str, ...]:
-    """Return the groups that hold a partition back; none where too many do to remove them all."""
+    """Return the groups that hold a partition back; none where too many do, or others, to remove them all."""
+    readers = list(readers)
     names = sorted({reader.group for reader in readers})
-    return tuple(names) if len(names) <= _HELD_BY_MAX else ()
+    are_groups = all(reader.written_at_ms is None for reader in readers)
+    return tuple(names) if are_groups and len(names) <= _HELD_BY_MAX else ()

@@ -17,7 +17,7 @@ from reconciler.model.plan import Decision, Satisfied, Waiting
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, KeptForever, PartitionFacts, TopicFacts, Unknown
 from reconciler.operations import Operation
-from reconciler.operations.consumers import group_excluder, unknown_consumers, verified_offset
+from reconciler.operations.consumers import group_excluder, name_consumer, unknown_consumers, verified_offset
 from reconciler.operations.delete_records import DeleteRecords, LagPolicy, ObservedPartition, Preconditions
 from reconciler.operations.delete_records.deletion import observe_partition
 from reconciler.operations.delete_records.rule import purge_wait
@@ -226,6 +226,10 @@ class RetentionFloor(Policy):
     def awaited_groups(self) -> tuple[str, ...]:
         return self.spec.keep.unread_by or ()
 
+    @property
+    def waits_for_consumers(self) -> bool:
+        return self.spec.consumers is not LagPolicy.IGNORE
+
     def reviewed_only(self) -> Iterator[tuple[FieldPath, str, str]]:
         keep = self.spec.keep
         if keep.from_offset is not None and keep.topic_id is None:
@@ -359,7 +363,7 @@ class FloorEvaluator:
         before_offset, accepted, lagging = target.before_offset, target.accepted, target.holding
         words, next_step = self.consumers.advice(lagging) if lagging else ("", "")
         needs = "still needs everything from"
-        clamp = (f"group {quoted(lagging[0].group)} {needs} {before_offset}{words}",) if lagging else ()
+        clamp = (f"{name_consumer(lagging[0])} {needs} {before_offset}{words}",) if lagging else ()
         higher = (f"{rule.name} alone: {rule.offset}" for rule in rules if rule is not lowest)
         topic = self.snapshot.topics.get(partition.topic)
         by_default = topic is not None and topic.kept_forever is KeptForever.BROKER

@@ -7,7 +7,7 @@ from typing import Any
 from reconciler.codec import document
 from reconciler.model.names import format_address, format_subject
 from reconciler.operations.base import Operation
-from reconciler.plan.diff import ActionDiff, Change, Comparison, Difference
+from reconciler.plan.diff import ActionDiff, Comparison, DecisionChange, Difference
 from reconciler.plan.plan_file import SavedPlan, action_row, digest
 from reconciler.report.document import DIFF, Document
 from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal
@@ -16,11 +16,11 @@ from reconciler.text.escape import display_name
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
 
 _CHANGES = {
-    Change.NEW: Severity.LOSS,
-    Change.GONE: Severity.PLAIN,
-    Change.LARGER: Severity.LOSS,
-    Change.SMALLER: Severity.PLAIN,
-    Change.CHANGED: Severity.CHANGE,
+    DecisionChange.NEW: Severity.LOSS,
+    DecisionChange.GONE: Severity.PLAIN,
+    DecisionChange.LARGER: Severity.LOSS,
+    DecisionChange.SMALLER: Severity.PLAIN,
+    DecisionChange.CHANGED: Severity.CHANGE,
 }
 """Severity of each change, in the order in which a topic lists them."""
 

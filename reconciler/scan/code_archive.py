@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _MODULES = ("__init__.py", "class_archive.py", "errors.py", "references.py", "companions/__init__.py")
-_PACKAGES = ("companions/sources", "kafka", "model", "scan", "text")
+_PACKAGES = ("companions/sources", "external", "kafka", "model", "scan", "text")
 """What the tasks import of this program."""
 
 

@@ -3,6 +3,8 @@
 Imports nothing of pyspark.
 """
 
+import os
+import pwd
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -65,7 +67,7 @@ class Engine:
 
 
 def check_packages(request: ScanRequest, engine: Engine) -> None:
-    """Raise ScanFailed if this installation lacks a package that this scan needs."""
+    """Raise ScanFailed if this installation lacks a package that this scan needs, or its user has no name."""
     if lacking := _lacking("pyarrow"):
         raise ScanFailed(
             f"a scan needs {lacking}, and this installation has only the packages of `validate`: install the program with "
@@ -77,6 +79,18 @@ def check_packages(request: ScanRequest, engine: Engine) -> None:
             f"Spark needs {lacking}, and this installation has the extra `inline` only: add --engine auto, write "
             "`scan: {engine: auto}` into the Cluster's spec, or install the extra `spark`"
         )
+    if starts_spark_first(request, engine) and engine.remote is None and not _has_user_entry():
+        raise ScanFailed(
+            f"Spark needs the name of its user, and user id {os.getuid()} has no entry in /etc/passwd: add --engine auto or "
+            "inline, use --spark-remote, or add an entry for this id to the image"
+        )
+
+
+def _has_user_entry() -> bool:
+    """Whether the user of this process has a name, which Hadoop's login in Spark's JVM asks for."""
+    with suppress(KeyError):
+        return bool(pwd.getpwuid(os.getuid()).pw_name)
+    return False
 
 
 def _lacking(*packages: str) -> str:
@@ -103,7 +117,7 @@ def _can_start_spark(engine: Engine) -> bool:
     if _lacking(*_SPARK_PACKAGES):
         return False
     with suppress(ScanFailed):
-        return engine.remote is not None or find_java().is_file()
+        return engine.remote is not None or (_has_user_entry() and find_java().is_file())
     return False
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
+from reconciler.external.read import read_positions
 from reconciler.kafka import futures
 from reconciler.kafka.group_listing import GroupListing, list_groups, with_members
 from reconciler.kafka.offsets import read_ends, read_stable_ends, read_watermarks, requests_by_leader
@@ -29,6 +30,7 @@ from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
     NOT_ASKED,
     ClusterSnapshot,
+    ExternalPositions,
     PartitionFacts,
     Unknown,
 )
@@ -58,6 +60,7 @@ class Listings:
     partition_requests: tuple[PartitionRequest, ...]
     counted: frozenset[str]
     log: CommitLog
+    external: ExternalPositions
     reads_log: bool
 
 
@@ -107,6 +110,7 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
     # In parallel: with a frozen broker each step takes its whole patience.
     not_listed = GroupListing(groups={}, incomplete=NOT_ASKED)
     groups = futures.submit(lambda: list_groups(session, hidden=True) if with_groups else not_listed)
+    external = futures.submit(lambda: read_positions(session, request.external if request.readers else ()))
     listed = list_topics(session)
     log = futures.submit(lambda: describe_log(session, listed) if with_groups else CommitLog(missing=NOT_ASKED))
     topics = describe_topics(session, listed, select.topics_to_describe(request, listed.topics))
@@ -125,6 +129,7 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
         partition_requests=tuple(select.partition_requests(selected, topics, group_listing.groups)),
         counted=counted,
         log=commit_log,
+        external=external.result(),
         # Without types, only the log shows that all groups are classic.
         reads_log=request.commit_log or group_listing.without_types,
     )
@@ -239,6 +244,7 @@ def _snapshot(
         groups=snapshot_builder.group_facts(request, listings.groups, rows, log),
         partitions=refresh_watermarks(session, partitions),
         commit_log_ends=log.ends,
+        external=listings.external,
         topics_incomplete=listings.topics.incomplete,
         groups_incomplete=listings.groups.incomplete,
         readers_incomplete=snapshot_builder.readers_incomplete(request, listings.groups, rows, log),

@@ -65,6 +65,9 @@ _INTERRUPT = "interrupt"
 _SPARK_VARIABLES = ("RECONCILER_ENGINE", "RECONCILER_SPARK_MASTER", "SPARK_REMOTE", "RECONCILER_PAUSED")
 _JAVA_OPTIONS = "JAVA_TOOL_OPTIONS"
 _SUBMIT_VARIABLES = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS")
+_LOOPBACK = r"(local|spark://(127\.|localhost))"
+"""Masters whose executors are on this machine."""
+_LOCAL_HOST = {"SPARK_LOCAL_HOSTNAME": os.environ.get("SPARK_LOCAL_HOSTNAME", "localhost")}
 _DRIVER_FLAGS = "spark.driver.extraJavaOptions"
 # Short runs: no second compiler, one collector thread. Both measured, see docs/scaling.md.
 _DRIVER_MEMORY = "768m"
@@ -102,6 +105,9 @@ class SparkProcess:
                         _JAVA_OPTIONS: java_options,
                         # Spark's workers would import modules of the current folder, which in CI is a checkout.
                         "PYTHONSAFEPATH": "1",
+                        # Spark looks the name of this host up before it reads its properties, and a container's
+                        # name need not resolve.
+                        **(_LOCAL_HOST if _is_on_loopback(engine) else {}),
                     },
                     new_session=True,
                 )
@@ -430,9 +436,14 @@ def spark_properties(engine: Engine, archive_flags: Sequence[str] = ()) -> dict[
             "spark.driver.memory": _DRIVER_MEMORY,
             "spark.ui.enabled": "false",
         }
-    if re.match(r"(local|spark://(127\.|localhost))", master):
+    if _is_on_loopback(engine):
         properties |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return properties | {"spark.master": master} | dict(engine.conf)
+
+
+def _is_on_loopback(engine: Engine) -> bool:
+    """Whether driver and executors are on this machine."""
+    return engine.remote is None and re.match(_LOOPBACK, engine.master) is not None
 
 
 def needs_spark_submit(engine: Engine, home: Path) -> bool:

@@ -16,7 +16,7 @@ from bench.scan_cluster import FIRST_COMMIT, ScanCluster
 from bench.scan_rows import SPARK_MASTER, Bench
 from bench.sizes import TOY
 from reconciler.companions.sandbox.client import admin_client
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.scan.engine_choice import Engine
 from tests import kafka_client
 
@@ -30,7 +30,7 @@ def ignore_progress(_message: str, *_count: int) -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _remove_topics_and_groups(cluster: Cluster) -> Iterator[None]:
+def _remove_topics_and_groups(cluster: SandboxCluster) -> Iterator[None]:
     yield
     admin = admin_client(cluster.bootstrap_servers)
     groups = [group.group_id for group in admin.list_consumer_groups(request_timeout=30).result().valid]
@@ -50,7 +50,7 @@ def keep_leader_policy_only(manifests: Path) -> None:
 
 
 @pytest.mark.usefixtures("engine")
-def test_the_scan_is_measured(cluster: Cluster, tmp_path: Path) -> None:
+def test_the_scan_is_measured(cluster: SandboxCluster, tmp_path: Path) -> None:
     """The bench was broken for a while, because a function of the scan got another argument."""
     scan_cluster = ScanCluster(cluster, ignore_progress)
     scan_cluster.create_commit_log()
@@ -76,12 +76,12 @@ def test_the_scan_is_measured(cluster: Cluster, tmp_path: Path) -> None:
     }
 
 
-def test_stalls_of_clients_are_counted(cluster: Cluster) -> None:
+def test_stalls_of_clients_are_counted(cluster: SandboxCluster) -> None:
     rows = list(demo.stall_rows(cluster.bootstrap_servers, TOY.demo.clients, ignore_progress))
     assert [row[1].split(" took")[0].partition(" of ")[2] for row in rows] == [str(TOY.demo.clients)] * 3
 
 
-def test_applying_is_measured(cluster: Cluster, tmp_path: Path) -> None:
+def test_applying_is_measured(cluster: SandboxCluster, tmp_path: Path) -> None:
     sizes = TOY.apply
     apply_cluster = ApplyCluster(
         cluster, ignore_progress, topic_names(sizes.topics), sizes.partitions, apply.records_per_partition(sizes)
@@ -94,6 +94,6 @@ def test_applying_is_measured(cluster: Cluster, tmp_path: Path) -> None:
     assert apply_command.measure(apply_cluster, apply_command.elections(partitions), len(partitions)) > 0
 
 
-def test_a_hundred_scans_are_measured(cluster: Cluster, engine: Engine) -> None:
+def test_a_hundred_scans_are_measured(cluster: SandboxCluster, engine: Engine) -> None:
     lines = hundred_scans.measure(cluster.bootstrap_servers, TOY.hundred_scans)
     assert [line.split(" | ")[0] for line in lines[-2:]] == ["| 1", "| after a rest"]

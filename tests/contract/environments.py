@@ -9,13 +9,14 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from reconciler.companions.sandbox import client, tools
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, list_topics
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import GroupState, GroupType
+from reconciler.model.scan_request import ExternalReaderRequest
+from reconciler.model.snapshot import ExternalPosition, GroupState, GroupType, Unknown
 from tests import kafka_client
 from tests.e2e import raw_groups
 from tests.fakes.cluster import LOG_PARTITIONS, FakeCluster, FakeGroup
@@ -26,6 +27,7 @@ class Environment(Protocol):
     """The changes that a contract test makes to a cluster."""
 
     gateway: InterpretingGateway
+    external: dict[ExternalReaderRequest, ExternalPosition | Unknown]
 
     def create_topic(self, partitions: int, *, compacted: bool = False) -> str:
         """Create a topic with replicas on all brokers and return its name."""
@@ -77,6 +79,7 @@ class Environment(Protocol):
 class FakeEnvironment:
     def __init__(self) -> None:
         self.cluster = FakeCluster()
+        self.external = self.cluster.external
         self.gateway = InterpretingGateway(self.cluster)
 
     def create_topic(self, partitions: int, *, compacted: bool = False) -> str:
@@ -143,10 +146,12 @@ class FakeEnvironment:
 
 
 class RealEnvironment:
-    def __init__(self, cluster: Cluster, *, timeout_s: float = 20.0) -> None:
+    def __init__(self, cluster: SandboxCluster, *, timeout_s: float = 20.0) -> None:
         self.cluster = cluster
         self.servers = cluster.bootstrap_servers
-        self.gateway = InterpretingGateway(KafkaGateway(KafkaSession(connection_to(cluster, timeout_s=timeout_s))))
+        self.external: dict[ExternalReaderRequest, ExternalPosition | Unknown] = {}
+        session = KafkaSession(connection_to(cluster, timeout_s=timeout_s))
+        self.gateway = InterpretingGateway(KafkaGateway(session, read_external=lambda: dict(self.external)))
 
     def create_topic(self, partitions: int, *, compacted: bool = False) -> str:
         """Create a topic with replicas on all brokers and return its name."""
@@ -230,5 +235,5 @@ class RealEnvironment:
         client.wait_until(lambda: self.gateway.read_groups([group])[group].listed is True, 30, f"{group} to be listed")
 
 
-def connection_to(cluster: Cluster, *, timeout_s: float = 20.0) -> Connection:
+def connection_to(cluster: SandboxCluster, *, timeout_s: float = 20.0) -> Connection:
     return Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=timeout_s)

@@ -8,7 +8,9 @@ from reconciler.companions.sandbox.client import wait_until
 from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election
-from reconciler.model.snapshot import GroupState, GroupType, PartitionFacts, PendingCommit, Unknown
+from reconciler.model.scan_request import ExternalReaderRequest, PositionKind
+from reconciler.model.selector import Selector
+from reconciler.model.snapshot import ExternalPosition, GroupState, GroupType, PartitionFacts, PendingCommit, Unknown
 from reconciler.operations.error_meanings import ResponseAction
 from tests.contract.environments import Environment
 
@@ -203,6 +205,17 @@ def test_contract_a_member_without_commits_is_a_consumer(environment: Environmen
         assert consumers.commits == {topic: {group: {}, committed: {0: 3}}, other: {}}
         assert consumers.groups[group].consumption_unread is None
         assert consumers.groups[group].state is GroupState.STABLE
+
+
+def test_contract_readers_outside_of_groups_are_read_with_the_groups(environment: Environment) -> None:
+    """Each reading has their positions of that moment, unknown ones as such."""
+    topic = environment.create_topic(1)
+    reader = ExternalReaderRequest(
+        name="ExternalReader/lake", topics=(Selector(topic),), kind=PositionKind.TABLE, at="/data/x.csv"
+    )
+    for position in (ExternalPosition({TopicPartition(topic, 0): 3}, 1), Unknown("it is garbled")):
+        environment.external[reader] = position
+        assert environment.gateway.read_consumers([topic], {}).external == {reader: position}
 
 
 def test_contract_a_pending_commit_is_told_until_the_end_of_its_transaction(environment: Environment) -> None:

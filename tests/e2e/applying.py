@@ -19,7 +19,7 @@ import pytest
 
 from reconciler.companions.sandbox import client, tools
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
 from reconciler.journal.entry import JournalEntry
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
@@ -42,7 +42,7 @@ class ApplyScenario:
     The leaders of its first `ELECTIONS` partitions are not the preferred ones.
     """
 
-    cluster: Cluster
+    cluster: SandboxCluster
     folder: Path
     topic: str
     bystander: str
@@ -82,7 +82,7 @@ class ApplyScenario:
         assert self.non_preferred() == set(range(ELECTIONS))
 
 
-def create_and_plan(cluster: Cluster, folder: Path, *, cluster_spec: str = "") -> ApplyScenario:
+def create_and_plan(cluster: SandboxCluster, folder: Path, *, cluster_spec: str = "") -> ApplyScenario:
     """Create the cluster content and a plan.json in its folder.
 
     `cluster_spec` are lines of the Cluster's spec.

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.text.formatting import format_instant
 
 MINUTE_MS = 60_000
@@ -30,7 +30,7 @@ class PageText:
     the page.
     """
 
-    def __init__(self, cluster: Cluster, addresses: Mapping[str, str]) -> None:
+    def __init__(self, cluster: SandboxCluster, addresses: Mapping[str, str]) -> None:
         self._start_ms = int(time.time() * 1000)
         self._here = {**addresses, PAGE_CLUSTER_ID: cluster.cluster_id}
         self._digests: dict[str, str] = {}

@@ -12,7 +12,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.operations import Operation
 from reconciler.plan import plan_file
 from tests.command import reconciler
@@ -46,7 +46,7 @@ spec: {topics: [%s]}
 
 
 @pytest.fixture
-def topic(cluster: Cluster) -> str:
+def topic(cluster: SandboxCluster) -> str:
     """A topic of one partition with 100 records, and a group with a commit on another topic."""
     topic = f"trust-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic), Topic(f"other-{topic}")])
@@ -56,7 +56,7 @@ def topic(cluster: Cluster) -> str:
     return topic
 
 
-def write_and_plan(folder: Path, cluster: Cluster, topic: str) -> None:
+def write_and_plan(folder: Path, cluster: SandboxCluster, topic: str) -> None:
     """A plan that deletes records of the topic and removes the dead group."""
     write_manifests(folder, cluster, f"{FLOOR % ('floor', topic, '')}---\n{REMOVAL % ('dead', f'dead-{topic}')}")
     assert len(read_plan(folder)["actions"]) == 2
@@ -69,7 +69,7 @@ def apply(folder: Path, code: int) -> str:
     return answer.stdout + answer.stderr
 
 
-def assert_untouched(cluster: Cluster, topic: str) -> None:
+def assert_untouched(cluster: SandboxCluster, topic: str) -> None:
     assert log_start_offsets(cluster, topic) == {0: 0}
     assert f"dead-{topic}" in list_groups(cluster)
 
@@ -107,7 +107,7 @@ def assert_untouched(cluster: Cluster, topic: str) -> None:
     ],
 )
 def test_an_action_that_no_manifest_asks_for_is_blocked(
-    cluster: Cluster, topic: str, tmp_path: Path, policies: Callable[[str], str], reasons: tuple[str, ...]
+    cluster: SandboxCluster, topic: str, tmp_path: Path, policies: Callable[[str], str], reasons: tuple[str, ...]
 ) -> None:
     """It was carried out whatever the manifests said by then."""
     write_and_plan(tmp_path, cluster, topic)
@@ -118,7 +118,9 @@ def test_an_action_that_no_manifest_asks_for_is_blocked(
     assert_untouched(cluster, topic)
 
 
-def test_an_action_under_a_policy_of_another_kind_is_blocked(cluster: Cluster, topic: str, tmp_path: Path) -> None:
+def test_an_action_under_a_policy_of_another_kind_is_blocked(
+    cluster: SandboxCluster, topic: str, tmp_path: Path
+) -> None:
     """A forged plan whose digest is right: a LeaderPolicy of the same topic asks for no deletion."""
     write_and_plan(tmp_path, cluster, topic)
     plan = plan_file.read(tmp_path / "plan.json")
@@ -134,7 +136,7 @@ def test_an_action_under_a_policy_of_another_kind_is_blocked(cluster: Cluster, t
 
 
 def test_a_removal_of_a_group_that_a_floor_awaits_by_now_is_blocked(
-    cluster: Cluster, topic: str, tmp_path: Path
+    cluster: SandboxCluster, topic: str, tmp_path: Path
 ) -> None:
     write_and_plan(tmp_path, cluster, topic)
     awaiting = FLOOR.replace("last: 10", f"unreadBy: [dead-{topic}]") % ("awaiting", f"other-{topic}", "")
@@ -148,7 +150,7 @@ def test_a_removal_of_a_group_that_a_floor_awaits_by_now_is_blocked(
     [("compact,delete", 3, "is compacted, and only a pattern selects it"), ("compact", 4, "cleanup.policy")],
 )
 def test_a_topic_that_became_a_changelog_after_the_plan_loses_nothing(
-    cluster: Cluster, topic: str, tmp_path: Path, cleanup_policy: str, code: int, reason: str
+    cluster: SandboxCluster, topic: str, tmp_path: Path, cleanup_policy: str, code: int, reason: str
 ) -> None:
     """A pattern selects no topic with this policy, neither in the plan nor in the recheck."""
     write_manifests(tmp_path, cluster, FLOOR % ("floor", f'"{topic}*"', ", expectAtMost: 9"))
@@ -160,7 +162,9 @@ def test_a_topic_that_became_a_changelog_after_the_plan_loses_nothing(
 
 
 @pytest.mark.parametrize("part", ["request", "guard", "seen"])
-def test_a_condition_of_a_later_version_is_refused(cluster: Cluster, topic: str, tmp_path: Path, part: str) -> None:
+def test_a_condition_of_a_later_version_is_refused(
+    cluster: SandboxCluster, topic: str, tmp_path: Path, part: str
+) -> None:
     """A later minor version may add fields to the file, but none that bounds an action.
 
     Such a plan was applied without the condition that this version does not know.
@@ -180,7 +184,7 @@ def test_a_condition_of_a_later_version_is_refused(cluster: Cluster, topic: str,
 
 
 def test_an_excepted_group_of_unknown_position_answers_for_nothing(
-    cluster: Cluster, topic: str, tmp_path: Path
+    cluster: SandboxCluster, topic: str, tmp_path: Path
 ) -> None:
     """It may miss the records that `unreadBy` allows to go, so that they count towards the limits."""
     servers, reader, unknown = cluster.bootstrap_servers, f"reader-{topic}", f"unknown-{topic}"

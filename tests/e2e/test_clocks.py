@@ -10,7 +10,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
 from reconciler.kafka import journal_topic
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
@@ -46,7 +46,7 @@ spec:
 """
 
 
-def write_manifests(cluster: Cluster, folder: Path, journal: str) -> str:
+def write_manifests(cluster: SandboxCluster, folder: Path, journal: str) -> str:
     """Write a policy that keeps the records of a day, and return its topic, whose records are new."""
     topic = f"young-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
@@ -75,7 +75,7 @@ def run_two_days_ahead(folder: Path, *words: str) -> subprocess.CompletedProcess
 
 @pytest.mark.parametrize("verb", [("converge",), ("watch", "--rounds", "1")])
 def test_converge_on_a_machine_two_days_ahead_does_nothing(
-    cluster: Cluster, tmp_path: Path, verb: tuple[str, ...]
+    cluster: SandboxCluster, tmp_path: Path, verb: tuple[str, ...]
 ) -> None:
     """To it, records of this minute are two days old. The brokers' stamp of its own intent says no."""
     journal = f"_journal.{uuid4().hex[:12]}"
@@ -95,7 +95,9 @@ def test_converge_on_a_machine_two_days_ahead_does_nothing(
     ]
 
 
-def test_converge_refuses_a_journal_topic_that_the_brokers_do_not_stamp(cluster: Cluster, tmp_path: Path) -> None:
+def test_converge_refuses_a_journal_topic_that_the_brokers_do_not_stamp(
+    cluster: SandboxCluster, tmp_path: Path
+) -> None:
     """Its message has the command that sets the topic right. A reviewed plan is applied with it."""
     journal = f"_journal.{uuid4().hex[:12]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(journal)])

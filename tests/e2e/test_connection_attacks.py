@@ -20,7 +20,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
 from tests.command import TIMEOUT_S, environment, reconciler, reconciler_process
 from tests.fakes.listener import Listener
 
@@ -170,7 +170,7 @@ def waiver(value: int, expires_s: float) -> str:
     ],
 )
 def test_a_proposed_connection_is_shown_and_not_followed(
-    cluster: Cluster,
+    cluster: SandboxCluster,
     listener: Listener,
     tmp_path: Path,
     properties: dict[str, str],
@@ -208,7 +208,7 @@ def test_a_proposed_connection_is_shown_and_not_followed(
 
 @pytest.mark.brokers
 @pytest.mark.spark
-def test_no_module_of_the_checkout_runs(cluster: Cluster, tmp_path: Path) -> None:
+def test_no_module_of_the_checkout_runs(cluster: SandboxCluster, tmp_path: Path) -> None:
     """A pull request with a folder named pyspark once ran in Spark's workers, beside the secrets."""
     client.create_topics(cluster.bootstrap_servers, [Topic(unique := f"t{uuid4().hex[:8]}")])
     write(tmp_path / "manifests", cluster.bootstrap_servers.split(","), {}, cluster_id=cluster.cluster_id)

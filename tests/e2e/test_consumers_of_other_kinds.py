@@ -13,7 +13,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from tests.command import reconciler
 from tests.e2e import raw_groups
 from tests.e2e.test_unseen_consumers import blocks, read_plan, write_floor, write_manifests
@@ -31,7 +31,7 @@ spec: {groups: %s, idleFor: 1s, expectAtMost: 1000}
 
 
 @pytest.fixture
-def topic(cluster: Cluster) -> str:
+def topic(cluster: SandboxCluster) -> str:
     topic = f"kinds-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
     client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * RECORDS})
@@ -40,14 +40,14 @@ def topic(cluster: Cluster) -> str:
     return topic
 
 
-def group_types(cluster: Cluster) -> dict[str, str]:
+def group_types(cluster: SandboxCluster) -> dict[str, str]:
     """The type of each group, from kafka-groups."""
     listing = run_kafka_tool(cluster, "kafka-groups", "--list")
     return {cells[0]: cells[1].lower() for line in listing.splitlines() if len(cells := line.split()) > 2}
 
 
 @pytest.fixture
-def streams_group(cluster: Cluster, topic: str) -> Iterator[str]:
+def streams_group(cluster: SandboxCluster, topic: str) -> Iterator[str]:
     """A stopped Streams application that has read 30 records of the topic."""
     group = f"streams-{topic}"
     raw_groups.join_streams_group(cluster.bootstrap_servers, group, topic)
@@ -58,7 +58,9 @@ def streams_group(cluster: Cluster, topic: str) -> Iterator[str]:
     raw_groups.delete(cluster.bootstrap_servers, group)
 
 
-def test_a_streams_group_has_a_position(cluster: Cluster, topic: str, streams_group: str, tmp_path: Path) -> None:
+def test_a_streams_group_has_a_position(
+    cluster: SandboxCluster, topic: str, streams_group: str, tmp_path: Path
+) -> None:
     """It blocks a floor above its position and vouches for one below it; its removal stays refused.
 
     Its type once left the scan with the rows that no policy needs, and it blocked every floor.
@@ -80,7 +82,7 @@ def test_a_streams_group_has_a_position(cluster: Cluster, topic: str, streams_gr
     assert blocks(plan)[f"GroupRemoval/dead/{streams_group}"]["code"] == "B302"
 
 
-def test_a_streams_group_without_a_commit_blocks(cluster: Cluster, topic: str, tmp_path: Path) -> None:
+def test_a_streams_group_without_a_commit_blocks(cluster: SandboxCluster, topic: str, tmp_path: Path) -> None:
     """Its members cannot be described, so it may have joined and be about to read from the log start."""
     group, address = f"starting-{topic}", f"RetentionFloor/floor/{topic}[0]"
     raw_groups.join_streams_group(cluster.bootstrap_servers, group, topic)
@@ -98,7 +100,7 @@ def test_a_streams_group_without_a_commit_blocks(cluster: Cluster, topic: str, t
     assert [action["address"] for action in plan_without_group["actions"]] == [address]
 
 
-def test_groups_that_never_commit_block_no_floor(cluster: Cluster, topic: str, tmp_path: Path) -> None:
+def test_groups_that_never_commit_block_no_floor(cluster: SandboxCluster, topic: str, tmp_path: Path) -> None:
     """A Connect worker's group and a group without a name, which are never removed either."""
     connect = f"connect-{topic}"
     raw_groups.commit(cluster.bootstrap_servers, "", topic, 0, 5)

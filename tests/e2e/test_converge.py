@@ -16,7 +16,7 @@ import pytest
 from reconciler import pipeline
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.manifest import files
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
@@ -55,7 +55,7 @@ def produce_records(servers: str, topic: str) -> Iterator[None]:
 
 
 def test_purges_keep_their_interval_and_unread_records(
-    cluster: Cluster, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: SandboxCluster, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over many intervals, `every` holds between deletions and no unread record of the named group
     is deleted.
@@ -112,7 +112,7 @@ spec:
 
 
 def test_a_loop_remembers_its_purges_and_needs_no_journal_for_it(
-    cluster: Cluster, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: SandboxCluster, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first round purges at once, as Kafka Streams does after a start, and the second one waits.
 

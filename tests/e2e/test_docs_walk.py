@@ -18,7 +18,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stop
 from reconciler.companions.sandbox.java import find_java
 from tests.command import reconciler
 from tests.e2e.samples import PageText, check_page, wait_until_idle
@@ -32,7 +32,7 @@ ACTION = f"OWNER/NAME@{'0123456789' * 4}"
 
 
 @pytest.fixture(scope="module")
-def docs_cluster() -> Iterator[Cluster]:
+def docs_cluster() -> Iterator[SandboxCluster]:
     """A broker for these pages only, because they use arbitrary names of topics and groups."""
     cluster = start(1, name="docs", heap_mib=256)
     try:
@@ -44,7 +44,7 @@ def docs_cluster() -> Iterator[Cluster]:
 class NewUser:
     """A user with a folder, an empty HOME, and the program on PATH."""
 
-    def __init__(self, folder: Path, cluster: Cluster) -> None:
+    def __init__(self, folder: Path, cluster: SandboxCluster) -> None:
         self.folder = folder / "repository"
         self.page_text = PageText(cluster, {"broker-1:9093": cluster.bootstrap_servers})
         self._home = folder / "home"
@@ -96,7 +96,7 @@ def samples_of_github(new_user: NewUser) -> dict[str, str]:
     return {name: f"```markdown\n{new_user.page_text.output(result)}```\n" for name, result in texts.items()}
 
 
-def test_five_minutes_to_the_first_plan(docs_cluster: Cluster, tmp_path: Path) -> None:
+def test_five_minutes_to_the_first_plan(docs_cluster: SandboxCluster, tmp_path: Path) -> None:
     """getting-started.md from `init` to `apply`: the page shows what each command prints, github.md
     shows the same plan and its drift, apply deletes the old records and the dead group, and no
     action remains.
@@ -148,7 +148,7 @@ def test_five_minutes_to_the_first_plan(docs_cluster: Cluster, tmp_path: Path) -
         check_page(path, fill_sections(path.read_text(encoding="utf-8"), sections), test=__file__)
 
 
-def test_the_crontab_prints_nothing_without_drift(docs_cluster: Cluster, tmp_path: Path) -> None:
+def test_the_crontab_prints_nothing_without_drift(docs_cluster: SandboxCluster, tmp_path: Path) -> None:
     """`sh` runs the lines of cron.md: converge deletes, later runs print nothing, and drift writes
     report and metrics.
 

@@ -19,7 +19,7 @@ from reconciler import pipeline
 from reconciler.cli.app import run as command_line
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Topic
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.manifest import files
 from reconciler.model.plan import Plan
 from reconciler.pipeline import Run
@@ -70,7 +70,7 @@ class Schedule:
 
 
 @pytest.fixture
-def constant_traffic(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def constant_traffic(cluster: SandboxCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Three topics with constant traffic, one of them with a consumer, and a moving floor of each
     type on them.
     """

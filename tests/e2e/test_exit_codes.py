@@ -19,7 +19,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
 from reconciler.model.names import Address
 from reconciler.model.plan import LimitVerdict
 from reconciler.plan import plan_file
@@ -212,7 +212,7 @@ def test_a_full_disk_is_an_error_of_one_line(folder: Path, arguments: list[str])
 
 
 @pytest.mark.brokers
-def test_exit_codes_on_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
+def test_exit_codes_on_a_cluster(cluster: SandboxCluster, tmp_path: Path) -> None:
     """Plan, drift, apply and converge exit with 0, 2, 3 and 4, with and without a reader."""
     mark = uuid4().hex[:8]
     topic = f"codes-{mark}"

@@ -17,7 +17,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.tools import run_tool
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
@@ -46,7 +46,7 @@ class HiddenGroups:
 
 
 @pytest.fixture
-def hidden_groups(cluster: Cluster) -> Iterator[HiddenGroups]:
+def hidden_groups(cluster: SandboxCluster) -> Iterator[HiddenGroups]:
     mark = uuid4().hex[:8]
     hidden_groups = HiddenGroups(*(f"{name}-{mark}" for name in ("hidden", "share", "streams", "connect", "dead")))
     servers = cluster.bootstrap_servers
@@ -77,7 +77,7 @@ def hidden_groups(cluster: Cluster) -> Iterator[HiddenGroups]:
         gateway.session.close()
 
 
-def write_plan(folder: Path, cluster: Cluster, policies: str) -> dict[str, Any]:
+def write_plan(folder: Path, cluster: SandboxCluster, policies: str) -> dict[str, Any]:
     """The plan file of the command line for these policies."""
     write_manifests(folder, cluster.bootstrap_servers, policies)
     result = reconciler(folder, "plan", "--out", "plan.json", "--full")
@@ -100,7 +100,7 @@ spec: {groups: %s, %s}
 
 
 def test_hidden_groups_block_purges_and_are_never_removed(
-    cluster: Cluster, hidden_groups: HiddenGroups, tmp_path: Path
+    cluster: SandboxCluster, hidden_groups: HiddenGroups, tmp_path: Path
 ) -> None:
     """The broker knows the types, the program only the ids; no manifest can plan a removal.
 

@@ -18,7 +18,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
 from reconciler.model.names import Address, format_address
 from reconciler.text.escape import quoted
 from tests.build import head, write_manifests
@@ -68,7 +68,7 @@ def unwrap(text: str) -> str:
     return re.sub(r"\n {4,}", " ", text)
 
 
-def create_hostile_groups(cluster: Cluster, folder: Path) -> HostileGroups:
+def create_hostile_groups(cluster: SandboxCluster, folder: Path) -> HostileGroups:
     """Create each id twice, as an idle group and as a group below a floor, and manifests that
     select them.
     """
@@ -111,7 +111,7 @@ spec: {{groups: {json.dumps([*exact, f"regex:(?s).*{live}"])}, idleFor: 30d, exp
     return HostileGroups(folder, topic, removable, behind)
 
 
-def test_hostile_group_ids_are_harmless_in_commands_that_only_read(cluster: Cluster, tmp_path: Path) -> None:
+def test_hostile_group_ids_are_harmless_in_commands_that_only_read(cluster: SandboxCluster, tmp_path: Path) -> None:
     """Plan in every format, logs as text and JSON, drift with metrics, scan: each id is distinct in
     each of them.
     """
@@ -173,7 +173,7 @@ def test_hostile_group_ids_are_harmless_in_commands_that_only_read(cluster: Clus
     assert {*hostile.removable, *hostile.behind} <= {row["group"] for row in groups}
 
 
-def test_hostile_group_ids_are_harmless_in_saved_plans_and_in_apply(cluster: Cluster, tmp_path: Path) -> None:
+def test_hostile_group_ids_are_harmless_in_saved_plans_and_in_apply(cluster: SandboxCluster, tmp_path: Path) -> None:
     """Show, explain, diff, wrong targets, apply, results and journal: exactly the named groups are
     removed.
     """
@@ -230,7 +230,7 @@ def test_hostile_group_ids_are_harmless_in_saved_plans_and_in_apply(cluster: Clu
     assert json.loads(decode_harmless(second_plan.stdout))["actions"] == []
 
 
-def test_an_id_that_the_client_cannot_represent_is_not_changed(cluster: Cluster, tmp_path: Path) -> None:
+def test_an_id_that_the_client_cannot_represent_is_not_changed(cluster: SandboxCluster, tmp_path: Path) -> None:
     """librdkafka cuts an id at a null character, so the group is listed under a wrong name.
 
     No action depends on this group, on the group with that name, or on a complete list of groups.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.companions.github import workflows
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
 from tests.command import reconciler
 
 pytestmark = pytest.mark.brokers
@@ -22,7 +22,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_init_writes_manifests_that_validate_accepts(cluster: Cluster, tmp_path: Path) -> None:
+def test_init_writes_manifests_that_validate_accepts(cluster: SandboxCluster, tmp_path: Path) -> None:
     """The first manifests name the cluster of the brokers; `validate` accepts them without a
     warning.
 
@@ -52,7 +52,7 @@ def test_init_writes_manifests_that_validate_accepts(cluster: Cluster, tmp_path:
     assert reconciler(tmp_path, "validate").returncode == 0
 
 
-def test_init_refuses_a_cluster_that_the_manifests_declare(cluster: Cluster, tmp_path: Path) -> None:
+def test_init_refuses_a_cluster_that_the_manifests_declare(cluster: SandboxCluster, tmp_path: Path) -> None:
     """The same name, or the cluster id under another name. Two of one id were once written, and
     `validate` refused both (M307).
     """
@@ -82,7 +82,7 @@ def largest_file(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def test_init_removes_what_it_wrote_if_a_file_cannot_be_written(cluster: Cluster, tmp_path: Path) -> None:
+def test_init_removes_what_it_wrote_if_a_file_cannot_be_written(cluster: SandboxCluster, tmp_path: Path) -> None:
     """A file in place of a folder, and a disk that is full in the middle of a file: once, the first
     files stayed, and the next `init` was refused because of them.
     """
@@ -103,7 +103,7 @@ def test_init_removes_what_it_wrote_if_a_file_cannot_be_written(cluster: Cluster
     assert list(tmp_path.iterdir()) == []
 
 
-def test_init_leaves_no_folder_that_validate_refuses(cluster: Cluster, tmp_path: Path) -> None:
+def test_init_leaves_no_folder_that_validate_refuses(cluster: SandboxCluster, tmp_path: Path) -> None:
     """A policy that names no cluster is valid beside one cluster, and invalid beside two (M304)."""
     (tmp_path / "manifests").mkdir()
     (tmp_path / "manifests" / "own.yaml").write_text(
@@ -131,7 +131,7 @@ spec: {topics: ["*"]}
     assert reconciler(tmp_path, "validate").returncode == 0
 
 
-def test_a_file_of_the_user_stays(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_file_of_the_user_stays(cluster: SandboxCluster, tmp_path: Path) -> None:
     """A manifest with other content is refused before anything is written. A .gitignore stays, and
     the lines that it lacks are named.
     """
@@ -159,7 +159,7 @@ def test_a_file_of_the_user_stays(cluster: Cluster, tmp_path: Path) -> None:
     ],
 )
 def test_init_writes_nothing_for_invalid_arguments(
-    arguments: tuple[str, ...], message: str, cluster: Cluster, tmp_path: Path
+    arguments: tuple[str, ...], message: str, cluster: SandboxCluster, tmp_path: Path
 ) -> None:
     """Invalid arguments are found before the command connects, writes a file or creates a topic."""
     refused = reconciler(
@@ -170,7 +170,7 @@ def test_init_writes_nothing_for_invalid_arguments(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_of_dependabot_stays(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_file_of_dependabot_stays(cluster: SandboxCluster, tmp_path: Path) -> None:
     """Many repositories have one, for packages of their own: init says what it should have, and
     writes all other files.
     """
@@ -183,7 +183,7 @@ def test_a_file_of_dependabot_stays(cluster: Cluster, tmp_path: Path) -> None:
     assert (tmp_path / ".github" / "workflows" / "apply.yml").exists()
 
 
-def test_init_writes_nothing_if_the_source_of_the_workflows_is_unknown(cluster: Cluster, tmp_path: Path) -> None:
+def test_init_writes_nothing_if_the_source_of_the_workflows_is_unknown(cluster: SandboxCluster, tmp_path: Path) -> None:
     """A branch instead of a commit is wrong usage, and init writes nothing.
 
     With --no-workflows init needs no source.

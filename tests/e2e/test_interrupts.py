@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.journal.entry import Event
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
@@ -45,7 +45,7 @@ ELECTION_ENTRIES, GROUP_ENTRIES = 2 * ELECTIONS, 2 * GROUPS
 
 
 @pytest.fixture
-def scenario(cluster: Cluster, tmp_path: Path) -> ApplyScenario:
+def scenario(cluster: SandboxCluster, tmp_path: Path) -> ApplyScenario:
     return create_and_plan(cluster, tmp_path)
 
 

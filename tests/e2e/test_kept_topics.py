@@ -7,7 +7,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from tests.command import reconciler
 from tests.e2e.test_unseen_consumers import read_plan, write_manifests
 from tests.toolbox import log_start_offsets
@@ -36,7 +36,7 @@ FOREVER = {"retention.ms": "-1"}
     ids=["-1", "the largest number", "without a size", "with a size", "a week", "the default"],
 )
 def test_a_pattern_skips_what_the_topic_keeps(
-    cluster: Cluster, tmp_path: Path, configs: dict[str, str], is_kept: bool
+    cluster: SandboxCluster, tmp_path: Path, configs: dict[str, str], is_kept: bool
 ) -> None:
     """An exact name still says what may go."""
     topic = f"kept-{uuid4().hex[:8]}"

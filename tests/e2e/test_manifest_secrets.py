@@ -8,7 +8,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
 from tests.command import reconciler
 
 pytestmark = pytest.mark.brokers
@@ -17,7 +17,7 @@ SECRET = "secret-4f2c9aa-hunter2"
 DAY_MS = 86_400_000
 
 
-def test_no_output_of_a_run_has_the_secret(cluster: Cluster, tmp_path: Path) -> None:
+def test_no_output_of_a_run_has_the_secret(cluster: SandboxCluster, tmp_path: Path) -> None:
     """validate, plan, show, apply, results, journal and the scan's export, with full logging, show
     no secret.
     """

@@ -23,7 +23,7 @@ from reconciler.companions.sandbox.client import (
     consumer_properties,
     producer_properties,
 )
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from tests import other_client
 from tests.build import head, write_manifests
 from tests.command import reconciler
@@ -51,7 +51,7 @@ EXACT = {name: (text or "").encode() for name, text in TEXTS.items()}
 class Scenario:
     """A topic of this test, and commands in its folder. Groups are removed after a second without a commit."""
 
-    def __init__(self, cluster: Cluster, folder: Path, partitions: int, idle_for: str = "1s") -> None:
+    def __init__(self, cluster: SandboxCluster, folder: Path, partitions: int, idle_for: str = "1s") -> None:
         self.cluster, self.folder, self.servers = cluster, folder, cluster.bootstrap_servers
         self.mark = uuid4().hex[:8]
         self.topic = f"orders-{self.mark}"
@@ -101,7 +101,7 @@ def metadata_of(commits: list[dict[str, Any]]) -> dict[int, bytes | None]:
     return {number: None if text is None else base64.b64decode(text) for number, text in texts.items()}
 
 
-def test_metadata_of_some_groups_keeps_no_group_from_being_removed(cluster: Cluster, tmp_path: Path) -> None:
+def test_metadata_of_some_groups_keeps_no_group_from_being_removed(cluster: SandboxCluster, tmp_path: Path) -> None:
     """30 groups with 12 characters of metadata once kept 300 others from being removed, as "the group's
     coordinator did not answer".
     """
@@ -124,7 +124,7 @@ def test_metadata_of_some_groups_keeps_no_group_from_being_removed(cluster: Clus
         assert after[scenario.group(n)] == dict.fromkeys(ats, (n % 10, b""))
 
 
-def test_a_removal_keeps_the_bytes_of_each_kind_of_metadata(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_removal_keeps_the_bytes_of_each_kind_of_metadata(cluster: SandboxCluster, tmp_path: Path) -> None:
     """A broker stores bytes that are not UTF-8 as replacement characters, so the log is always UTF-8.
 
     The client library reads the NUL byte as the end, and some values not at all.
@@ -149,7 +149,7 @@ def test_a_removal_keeps_the_bytes_of_each_kind_of_metadata(cluster: Cluster, tm
     assert {entry["request"]["partition"] for entry in lost} == {at for at, metadata in exact.items() if metadata}
 
 
-def test_without_the_log_metadata_is_not_known(cluster: Cluster, tmp_path: Path) -> None:
+def test_without_the_log_metadata_is_not_known(cluster: SandboxCluster, tmp_path: Path) -> None:
     """`idleFor: 0s` reads no log, and needs no right to it. Not known is said, and is not "none"."""
     scenario = Scenario(cluster, tmp_path, partitions=1, idle_for="0s")
     manifest = scenario.folder / "manifests" / "all.yaml"
@@ -164,7 +164,7 @@ def test_without_the_log_metadata_is_not_known(cluster: Cluster, tmp_path: Path)
 
 @pytest.mark.parametrize(("aborted", "known"), [(3, None), (5, None)], ids=["the same offset", "another offset"])
 def test_metadata_of_an_aborted_transaction_is_not_that_of_the_commit(
-    cluster: Cluster, tmp_path: Path, aborted: int, known: bytes | None
+    cluster: SandboxCluster, tmp_path: Path, aborted: int, known: bytes | None
 ) -> None:
     """Its record is the newest in the log, and the coordinator has the commit before it.
 
@@ -191,7 +191,7 @@ def test_metadata_of_an_aborted_transaction_is_not_that_of_the_commit(
 
 
 def test_metadata_of_an_earlier_group_of_the_name_is_not_that_of_the_present_one(
-    cluster: Cluster, tmp_path: Path
+    cluster: SandboxCluster, tmp_path: Path
 ) -> None:
     """The group was deleted and created again; the log has the records of both."""
     scenario = Scenario(cluster, tmp_path, partitions=1)
@@ -205,7 +205,9 @@ def test_metadata_of_an_earlier_group_of_the_name_is_not_that_of_the_present_one
 
 @pytest.mark.parametrize("text", ["note", ""])
 @pytest.mark.parametrize("call", ["commit", "alter"])
-def test_the_client_library_cannot_write_metadata(cluster: Cluster, tmp_path: Path, text: str, call: str) -> None:
+def test_the_client_library_cannot_write_metadata(
+    cluster: SandboxCluster, tmp_path: Path, text: str, call: str
+) -> None:
     """It writes a NUL byte behind each text. If this fails, restore-group can write metadata: see ADR 23."""
     scenario = Scenario(cluster, tmp_path, partitions=1)
     group = scenario.group(1)

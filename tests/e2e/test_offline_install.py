@@ -34,7 +34,7 @@ from ruamel.yaml import YAML
 from reconciler import __version__
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.companions.suggest.starter import starter_manifests
 from tests.build import head
 from tests.e2e.github import expressions
@@ -70,7 +70,7 @@ def git(folder: Path, *words: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def cluster() -> Iterator[SandboxCluster]:
     """A broker of this file: pip works for two minutes, and three would idle meanwhile."""
     cluster = start(1, name="offline", heap_mib=256)
     try:
@@ -344,7 +344,7 @@ def released(release: Path, image: Path, offline: Mapping[str, str], tmp_path_fa
 @pytest.mark.brokers
 @pytest.mark.spark
 def test_a_release_validates_and_plans_with_the_network_closed(
-    released: Path, offline: Mapping[str, str], tmp_path: Path, cluster: Cluster
+    released: Path, offline: Mapping[str, str], tmp_path: Path, cluster: SandboxCluster
 ) -> None:
     """A wheel of the release workflow's commands, beside the packages of the run lock: Spark and its
     workers import the installed package, and the plan of a floor has one record to delete.
@@ -380,7 +380,13 @@ def test_the_image_runs_as_its_entry_point_says(image: Path, offline: Mapping[st
 @pytest.mark.brokers
 @pytest.mark.parametrize("way", ["wheel", "image", "clone"])
 def test_init_ends_with_workflows_that_install_what_they_name(
-    way: str, request: pytest.FixtureRequest, clone: Path, commit: str, image: Path, tmp_path: Path, cluster: Cluster
+    way: str,
+    request: pytest.FixtureRequest,
+    clone: Path,
+    commit: str,
+    image: Path,
+    tmp_path: Path,
+    cluster: SandboxCluster,
 ) -> None:
     """A wheel and an image carry their commit, and a clone is at it. That commit has the action which
     the workflows name. A wheel once ended with a question for --action.

@@ -8,7 +8,7 @@ import pytest
 
 from reconciler.companions.sandbox import client, tools
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.journal.release import Release
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.brokers
 
 
 @pytest.mark.spark
-def test_two_runs_finish_one_plan(cluster: Cluster, tmp_path: Path) -> None:
+def test_two_runs_finish_one_plan(cluster: SandboxCluster, tmp_path: Path) -> None:
     """Each run does its operations, and says of the others that another run does them.
 
     The deletion accepts a group that the first run has removed. It was once stale without that
@@ -87,7 +87,7 @@ spec: {{topics: [{topic}]}}
     assert {entry.approver for entry in entries} == {"ann"}
 
 
-def test_an_empty_plan_releases_its_manifests(cluster: Cluster, tmp_path: Path) -> None:
+def test_an_empty_plan_releases_its_manifests(cluster: SandboxCluster, tmp_path: Path) -> None:
     """A merge may change only what runs later. Its plan has no action, and converge waits for the
     record.
 

@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.journal_topic import create_topic
 from reconciler.kafka.session import KafkaSession
@@ -56,7 +56,7 @@ spec:
 class Repository:
     """A repository with the manifests of one cluster, and the clones that jobs get."""
 
-    def __init__(self, folder: Path, cluster: Cluster) -> None:
+    def __init__(self, folder: Path, cluster: SandboxCluster) -> None:
         self.folder = folder
         self.origin = folder / "origin"
         self.origin.mkdir()
@@ -97,12 +97,12 @@ class Repository:
 
 
 @pytest.fixture
-def repository(tmp_path: Path, cluster: Cluster) -> Repository:
+def repository(tmp_path: Path, cluster: SandboxCluster) -> Repository:
     return Repository(tmp_path, cluster)
 
 
 @pytest.fixture
-def group(cluster: Cluster) -> str:
+def group(cluster: SandboxCluster) -> str:
     """A group without members on a topic of its own."""
     name = f"dead-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(name)])
@@ -144,7 +144,7 @@ class GitLab:
 
 
 def test_gitlab_plans_a_merge_request_and_applies_the_digest_that_a_person_types_in(
-    repository: Repository, group: str, cluster: Cluster
+    repository: Repository, group: str, cluster: SandboxCluster
 ) -> None:
     """Each job in a clone of its own; a digest of another plan applies nothing."""
     gitlab = GitLab(repository)
@@ -216,7 +216,7 @@ def test_the_drift_job_fails_while_something_drifts(repository: Repository, grou
 
 
 def test_the_converge_job_acts_on_reviewed_manifests_only(
-    repository: Repository, group: str, cluster: Cluster, tmp_path: Path
+    repository: Repository, group: str, cluster: SandboxCluster, tmp_path: Path
 ) -> None:
     """A continuous policy waits until an apply has released its manifests in the journal topic."""
     servers = cluster.bootstrap_servers

@@ -15,7 +15,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.tools import kafka_version
 from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.gateway import KafkaGateway
@@ -32,12 +32,12 @@ BLOCK, CLAMP, IGNORE = (f"keep: {{last: 10}}, consumers: {policy}" for policy in
 
 
 @pytest.fixture
-def topic(cluster: Cluster) -> str:
+def topic(cluster: SandboxCluster) -> str:
     """A topic of one partition with 100 records, on a cluster that has `__consumer_offsets`."""
     return create_topic(cluster)
 
 
-def create_topic(cluster: Cluster) -> str:
+def create_topic(cluster: SandboxCluster) -> str:
     topic = f"pending-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
     client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * RECORDS})
@@ -45,7 +45,7 @@ def create_topic(cluster: Cluster) -> str:
     return topic
 
 
-def target(folder: Path, cluster: Cluster, topic: str, rule: str = CLAMP) -> int | str:
+def target(folder: Path, cluster: SandboxCluster, topic: str, rule: str = CLAMP) -> int | str:
     """The first offset that a plan keeps, or the code of its block; 0: nothing may go."""
     write_floor(folder, cluster, topic, rule)
     plan = read_plan(folder)
@@ -58,7 +58,7 @@ def target(folder: Path, cluster: Cluster, topic: str, rule: str = CLAMP) -> int
 # --- pending commits
 
 
-def test_the_first_commit_of_a_group_is_pending(cluster: Cluster, topic: str, tmp_path: Path) -> None:
+def test_the_first_commit_of_a_group_is_pending(cluster: SandboxCluster, topic: str, tmp_path: Path) -> None:
     """The group counts from the log start, and the reason names the partition of the transaction.
 
     Once the transaction is aborted, its record counts for nothing, although it stays in the log. After the
@@ -81,7 +81,7 @@ def test_the_first_commit_of_a_group_is_pending(cluster: Cluster, topic: str, tm
 
 @pytest.mark.parametrize(("visible", "pending", "kept"), [(50, 20, 20), (50, 80, 50)], ids=["lower", "higher"])
 def test_the_lower_of_both_commits_counts(
-    cluster: Cluster, topic: str, tmp_path: Path, visible: int, pending: int, kept: int
+    cluster: SandboxCluster, topic: str, tmp_path: Path, visible: int, pending: int, kept: int
 ) -> None:
     """An application that goes back commits a lower offset; until the end of the transaction both are possible."""
     servers, group = cluster.bootstrap_servers, f"eos-{topic}"
@@ -95,7 +95,7 @@ def test_the_lower_of_both_commits_counts(
 
 
 def test_a_transaction_holds_back_no_other_topic_and_no_other_group(
-    cluster: Cluster, topic: str, tmp_path: Path
+    cluster: SandboxCluster, topic: str, tmp_path: Path
 ) -> None:
     """A hanging transaction stops the last stable offset of its partition of `__consumer_offsets`.
 
@@ -113,7 +113,7 @@ def test_a_transaction_holds_back_no_other_topic_and_no_other_group(
 
 
 def test_a_commit_that_becomes_pending_after_the_recheck_stops_the_request(
-    cluster: Cluster, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: SandboxCluster, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The look before the request reads the end of `__consumer_offsets` once more."""
     servers, group = cluster.bootstrap_servers, f"late-{topic}"
@@ -147,7 +147,7 @@ def apply_after(monkeypatch: pytest.MonkeyPatch, folder: Path, change: Any) -> A
 
 
 @pytest.fixture
-def share_group(cluster: Cluster, topic: str) -> Iterator[str]:
+def share_group(cluster: SandboxCluster, topic: str) -> Iterator[str]:
     """The name of a share group; it is removed at the end, because its topics stay blocked."""
     if kafka_version(cluster) < (4, 1):
         pytest.skip("no share groups before Kafka 4.1")
@@ -156,7 +156,9 @@ def share_group(cluster: Cluster, topic: str) -> Iterator[str]:
     remove_group(cluster.bootstrap_servers, group)
 
 
-def test_a_share_group_blocks_its_topics_only(cluster: Cluster, topic: str, share_group: str, tmp_path: Path) -> None:
+def test_a_share_group_blocks_its_topics_only(
+    cluster: SandboxCluster, topic: str, share_group: str, tmp_path: Path
+) -> None:
     """Those that its members subscribe to, and those that it has a position on once they have left.
 
     `consumers: ignore` blocks there, too: nothing says what the group would lose.
@@ -180,7 +182,7 @@ def test_a_share_group_blocks_its_topics_only(cluster: Cluster, topic: str, shar
 
 
 def test_a_share_group_that_waits_for_its_topic_blocks_no_other(
-    cluster: Cluster, topic: str, share_group: str, tmp_path: Path
+    cluster: SandboxCluster, topic: str, share_group: str, tmp_path: Path
 ) -> None:
     """It has a member and no position: only the key of the member says what it reads."""
     with share_member(cluster.bootstrap_servers, share_group, [f"to-come-{topic}"]):
@@ -192,7 +194,12 @@ def test_a_share_group_that_waits_for_its_topic_blocks_no_other(
 
 @pytest.mark.parametrize("knows_group", [False, True], ids=["a new group", "a group of another topic"])
 def test_a_share_group_that_subscribes_after_the_recheck_stops_the_request(
-    cluster: Cluster, topic: str, share_group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, knows_group: bool
+    cluster: SandboxCluster,
+    topic: str,
+    share_group: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    knows_group: bool,
 ) -> None:
     """The records of share groups since the recheck are read before the request."""
     servers = cluster.bootstrap_servers

@@ -14,7 +14,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.plan import plan_file
 from tests.command import reconciler
 from tests.e2e.test_unseen_consumers import write_manifests
@@ -39,7 +39,7 @@ spec: {groups: [%s], idleFor: %s%s}
 
 
 @pytest.fixture
-def topic(cluster: Cluster) -> str:
+def topic(cluster: SandboxCluster) -> str:
     """A topic with 100 records and a group at 20, and a group of another topic that has ended."""
     topic = f"changed-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic), Topic(f"other-{topic}")])
@@ -51,7 +51,7 @@ def topic(cluster: Cluster) -> str:
     return topic
 
 
-def plan(folder: Path, cluster: Cluster, policies: str) -> int:
+def plan(folder: Path, cluster: SandboxCluster, policies: str) -> int:
     """Plan these policies into plan.json, and return how many actions that are."""
     write_manifests(folder, cluster, policies)
     answer = reconciler(folder, "plan", "--out", "plan.json")
@@ -59,7 +59,7 @@ def plan(folder: Path, cluster: Cluster, policies: str) -> int:
     return len(json.loads((folder / "plan.json").read_text())["actions"])
 
 
-def plan_removal(folder: Path, cluster: Cluster, group: str) -> None:
+def plan_removal(folder: Path, cluster: SandboxCluster, group: str) -> None:
     """Plan the removal of a group once it is idle for a second."""
     client.wait_until(lambda: plan(folder, cluster, REMOVAL % (group, "1s", "")) == 1, 60, "an idle group")
 
@@ -87,7 +87,13 @@ IGNORING = ", consumers: ignore"
     ids=["a lower target", "nothing", "another rule", "block", "clamp", "fewer topics", "a higher target"],
 )
 def test_a_floor_that_keeps_more_by_now_keeps_it(
-    cluster: Cluster, topic: str, tmp_path: Path, tightened: Callable[[str], str], code: int, log_start: int, words: str
+    cluster: SandboxCluster,
+    topic: str,
+    tmp_path: Path,
+    tightened: Callable[[str], str],
+    code: int,
+    log_start: int,
+    words: str,
 ) -> None:
     """The plan deletes up to 90 and lets the group skip. Its file once did so whatever the policy said."""
     assert plan(tmp_path, cluster, FLOOR % (topic, "last: 10", IGNORING)) == 1
@@ -106,7 +112,7 @@ def test_a_floor_that_keeps_more_by_now_keeps_it(
     ids=["a longer idleFor", "another type", "excepted"],
 )
 def test_a_removal_that_asks_for_more_by_now_waits_for_it(
-    cluster: Cluster, topic: str, tmp_path: Path, idle_for: str, more: str, code: int, words: str
+    cluster: SandboxCluster, topic: str, tmp_path: Path, idle_for: str, more: str, code: int, words: str
 ) -> None:
     """The group stays, and the exit code says why."""
     group = f"dead-{topic}"
@@ -117,7 +123,9 @@ def test_a_removal_that_asks_for_more_by_now_waits_for_it(
 
 
 @pytest.mark.parametrize("minutes", [2 * 24 * 60, 2])
-def test_a_plan_of_a_clock_that_is_ahead_is_refused(cluster: Cluster, topic: str, tmp_path: Path, minutes: int) -> None:
+def test_a_plan_of_a_clock_that_is_ahead_is_refused(
+    cluster: SandboxCluster, topic: str, tmp_path: Path, minutes: int
+) -> None:
     """Such a plan once removed a group that had committed seconds before."""
     group = f"dead-{topic}"
     plan_removal(tmp_path, cluster, group)
@@ -131,7 +139,7 @@ def test_a_plan_of_a_clock_that_is_ahead_is_refused(cluster: Cluster, topic: str
 
 
 def test_a_continued_plan_finds_done_what_a_tightened_policy_no_longer_asks_for(
-    cluster: Cluster, topic: str, tmp_path: Path
+    cluster: SandboxCluster, topic: str, tmp_path: Path
 ) -> None:
     """What has reached its saved target is done, whatever the floor says by now."""
     assert plan(tmp_path, cluster, FLOOR % (topic, "last: 10", IGNORING)) == 1

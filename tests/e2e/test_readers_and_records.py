@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from tests.command import reconciler
 from tests.e2e import raw_groups
 from tests.e2e.test_consumers_of_other_kinds import group_types
@@ -31,7 +31,7 @@ spec: {groups: [%s], types: [streams], idleFor: 1s}
 """
 
 
-def create_topic(cluster: Cluster, name: str, records: int = 100, **settings: Any) -> str:
+def create_topic(cluster: SandboxCluster, name: str, records: int = 100, **settings: Any) -> str:
     client.create_topics(cluster.bootstrap_servers, [Topic(name, **settings)])
     client.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")] * records})
     return name
@@ -49,7 +49,7 @@ def plan_once_idle(folder: Path) -> dict[str, Any]:
     return plans[-1]
 
 
-def test_a_streams_group_is_removed_once_it_is_empty_and_comes_back(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_streams_group_is_removed_once_it_is_empty_and_comes_back(cluster: SandboxCluster, tmp_path: Path) -> None:
     """With a member it is in use; one that joins after the plan keeps it; its offsets can be written back.
 
     Streams groups were never removed, although a changed topology needs it.
@@ -93,7 +93,7 @@ def test_a_streams_group_is_removed_once_it_is_empty_and_comes_back(cluster: Clu
         raw_groups.delete(cluster.bootstrap_servers, group)
 
 
-def test_a_topic_without_known_consumers_is_named(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_topic_without_known_consumers_is_named(cluster: SandboxCluster, tmp_path: Path) -> None:
     """Text, comment, page, plan file and results say so; a group that has read everything guards.
 
     A paused MirrorMaker 2 lost 800 of 2,000 records, and the plan had not a word about readers.
@@ -126,7 +126,7 @@ def test_a_topic_without_known_consumers_is_named(cluster: Cluster, tmp_path: Pa
     assert action["caveat"].startswith('exceptGroups names the 1 known consumer: "consumers: block" guards nobody')
 
 
-def test_a_consumer_that_appears_after_the_plan_is_no_larger_change(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_consumer_that_appears_after_the_plan_is_no_larger_change(cluster: SandboxCluster, tmp_path: Path) -> None:
     """The reviewed plan said that no consumer is known. One that has read enough changes nothing; one behind blocks."""
     topic = create_topic(cluster, f"appears-{uuid4().hex[:8]}")
     write_floor(tmp_path, cluster, topic, "keep: {last: 60}")
@@ -141,7 +141,7 @@ def test_a_consumer_that_appears_after_the_plan_is_no_larger_change(cluster: Clu
     assert log_start_offsets(cluster, topic) == {0: 40}
 
 
-def test_aborted_records_are_offsets(cluster: Cluster, tmp_path: Path) -> None:
+def test_aborted_records_are_offsets(cluster: SandboxCluster, tmp_path: Path) -> None:
     """30,000 aborted records hid that 1,000 of 1,000 records go: the plan said `at most 1,000 records (3.3 %)`.
 
     While the transaction is open its records do not count, so the limit refuses. Afterwards no call tells

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from reconciler.companions.sandbox import client, tools
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from tests.command import environment, reconciler
 from tests.e2e.samples import PageText, check_page, wait_until_idle
 
@@ -31,7 +31,7 @@ COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
-def recipe_cluster() -> Iterator[Cluster]:
+def recipe_cluster() -> Iterator[SandboxCluster]:
     """Brokers for these pages only: they use plain names, and shares of everything in the cluster."""
     # As in conftest.py: idle brokers need less of a core.
     properties = {"default.replication.factor": "1", "replica.fetch.wait.max.ms": "2000"}
@@ -81,7 +81,7 @@ def commit(servers: str, group: str, name: str, offset: int, partitions: int = 2
     client.commit(servers, group, {(name, partition): offset for partition in range(partitions)})
 
 
-def dead_groups(cluster: Cluster) -> None:
+def dead_groups(cluster: SandboxCluster) -> None:
     servers = cluster.bootstrap_servers
     topic(servers, "orders", 0, 100, old_etl=40, billing=100, shipping=100, invoicing=90, search=100)
     for number in (17, 4711):
@@ -89,26 +89,26 @@ def dead_groups(cluster: Cluster) -> None:
     wait_until_idle(time.monotonic())
 
 
-def restarted_broker(cluster: Cluster) -> None:
+def restarted_broker(cluster: SandboxCluster) -> None:
     servers = cluster.bootstrap_servers
     assignment = [(1, 2), (2, 1), (2, 1), (1, 2)]
     client.create_topics(servers, [Topic("orders", assignment=assignment), Topic("payments", assignment=[(2, 1)])])
     tools.change_preferred_leaders(cluster, [("orders", 0), ("orders", 3), ("payments", 0)])
 
 
-def two_topics(cluster: Cluster) -> None:
+def two_topics(cluster: SandboxCluster) -> None:
     topic(cluster.bootstrap_servers, "customers", 400, 600)
     topic(cluster.bootstrap_servers, "visits", 200, 800)
 
 
-def repartition_topic(cluster: Cluster) -> None:
+def repartition_topic(cluster: SandboxCluster) -> None:
     servers = cluster.bootstrap_servers
     topic(servers, "shop-orders-repartition", 0, 500, shop=480)
     configs = {"retention.ms": "-1", "message.timestamp.type": "LogAppendTime"}
     client.create_topics(servers, [Topic("_reconciler.journal", 1, configs=configs)])
 
 
-PREPARATIONS: Mapping[str, Callable[[Cluster], None]] = {
+PREPARATIONS: Mapping[str, Callable[[SandboxCluster], None]] = {
     "after-a-broker-restart": restarted_broker,
     "check-for-drift": lambda cluster: topic(cluster.bootstrap_servers, "orders", 400, 600, billing=1000),
     "dead-groups": dead_groups,
@@ -138,7 +138,7 @@ PREPARATIONS: Mapping[str, Callable[[Cluster], None]] = {
 class Recipe:
     """One page, its folder and what stands for what on this machine."""
 
-    def __init__(self, page: Path, folder: Path, cluster: Cluster) -> None:
+    def __init__(self, page: Path, folder: Path, cluster: SandboxCluster) -> None:
         self.page = page
         self._folder = folder
         self._code = 0
@@ -202,7 +202,7 @@ def test_every_recipe_has_its_preparation() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_recipe_shows_real_output(page: Path, recipe_cluster: Cluster, tmp_path: Path) -> None:
+def test_a_recipe_shows_real_output(page: Path, recipe_cluster: SandboxCluster, tmp_path: Path) -> None:
     """Each command prints what the page shows (UPDATE_DOCS=1 writes it into the page)."""
     remove_everything(recipe_cluster.bootstrap_servers)
     PREPARATIONS[page.stem](recipe_cluster)

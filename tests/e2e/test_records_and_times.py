@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic, producer_properties
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from tests.command import reconciler
 from tests.e2e import raw_records
 from tests.e2e.raw_records import NO_TIMESTAMP
@@ -30,7 +30,7 @@ ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
 
 
 @pytest.fixture
-def topic(cluster: Cluster) -> str:
+def topic(cluster: SandboxCluster) -> str:
     """An empty topic of one partition that takes timestamps of the future."""
     name = f"times-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(name, configs=ANY_TIME)])
@@ -41,12 +41,12 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def produce(cluster: Cluster, topic: str, count: int, *, age_ms: int = 0) -> None:
+def produce(cluster: SandboxCluster, topic: str, count: int, *, age_ms: int = 0) -> None:
     stamp = now_ms() - age_ms
     client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x", timestamp_ms=stamp)] * count})
 
 
-def write_transaction(cluster: Cluster, topic: str, count: int, *, commit: bool) -> None:
+def write_transaction(cluster: SandboxCluster, topic: str, count: int, *, commit: bool) -> None:
     """Write records in one transaction, and wait for its marker, which follows the answer of the coordinator."""
     _start, end = client.watermarks(cluster.bootstrap_servers, topic, 0)
     settings = producer_properties(cluster.bootstrap_servers) | {"transactional.id": f"tx-{uuid4().hex[:8]}"}
@@ -65,7 +65,7 @@ def write_transaction(cluster: Cluster, topic: str, count: int, *, commit: bool)
     )
 
 
-def apply_and_read(cluster: Cluster, folder: Path, topic: str) -> int:
+def apply_and_read(cluster: SandboxCluster, folder: Path, topic: str) -> int:
     """Apply the plan of `read_plan` and return the log start of partition 0."""
     answer = reconciler(folder, "apply", "plan.json")
     assert answer.returncode == 0, answer.stderr
@@ -82,7 +82,7 @@ def apply_and_read(cluster: Cluster, folder: Path, topic: str) -> int:
     ids=["none", "seconds", "zero"],
 )
 def test_records_of_an_unknown_age_stay(
-    cluster: Cluster, tmp_path: Path, topic: str, stamps: list[int], words: str
+    cluster: SandboxCluster, tmp_path: Path, topic: str, stamps: list[int], words: str
 ) -> None:
     """Brokers call such records older than any instant, and all were written seconds ago."""
     raw_records.produce(cluster.bootstrap_servers, topic, stamps)
@@ -96,7 +96,7 @@ def test_records_of_an_unknown_age_stay(
     assert "last or fromOffset" in blocked["next_step"]
 
 
-def test_the_last_record_below_the_floor_is_looked_at_too(cluster: Cluster, tmp_path: Path, topic: str) -> None:
+def test_the_last_record_below_the_floor_is_looked_at_too(cluster: SandboxCluster, tmp_path: Path, topic: str) -> None:
     """Old records come first, and behind them lie records without a timestamp."""
     produce(cluster, topic, 10, age_ms=30 * DAY_MS)
     raw_records.produce(cluster.bootstrap_servers, topic, [NO_TIMESTAMP] * 10)
@@ -106,7 +106,7 @@ def test_the_last_record_below_the_floor_is_looked_at_too(cluster: Cluster, tmp_
     assert "the record at offset 19 has no timestamp" in blocked["reason"]
 
 
-def test_a_rule_without_times_needs_no_timestamps(cluster: Cluster, tmp_path: Path, topic: str) -> None:
+def test_a_rule_without_times_needs_no_timestamps(cluster: SandboxCluster, tmp_path: Path, topic: str) -> None:
     """The way out that the block names."""
     raw_records.produce(cluster.bootstrap_servers, topic, [NO_TIMESTAMP] * 20)
     write_floor(tmp_path, cluster, topic, "keep: {last: 5}")
@@ -114,7 +114,7 @@ def test_a_rule_without_times_needs_no_timestamps(cluster: Cluster, tmp_path: Pa
     assert apply_and_read(cluster, tmp_path, topic) == 15
 
 
-def test_old_records_still_go(cluster: Cluster, tmp_path: Path, topic: str) -> None:
+def test_old_records_still_go(cluster: SandboxCluster, tmp_path: Path, topic: str) -> None:
     """Also those whose batch is larger than what one fetch of a partition asks for."""
     stamp = now_ms() - 30 * DAY_MS
     client.produce(
@@ -126,7 +126,7 @@ def test_old_records_still_go(cluster: Cluster, tmp_path: Path, topic: str) -> N
     assert apply_and_read(cluster, tmp_path, topic) == 5
 
 
-def test_a_marker_behind_a_group_is_no_record(cluster: Cluster, tmp_path: Path, topic: str) -> None:
+def test_a_marker_behind_a_group_is_no_record(cluster: SandboxCluster, tmp_path: Path, topic: str) -> None:
     """The group at 50 has read everything below 51, in the plan and right before the request."""
     write_transaction(cluster, topic, 50, commit=True)
     client.commit(cluster.bootstrap_servers, f"{topic}-group", {(topic, 0): 50})
@@ -137,7 +137,7 @@ def test_a_marker_behind_a_group_is_no_record(cluster: Cluster, tmp_path: Path, 
     assert apply_and_read(cluster, tmp_path, topic) == 51
 
 
-def test_aborted_records_are_no_records(cluster: Cluster, tmp_path: Path, topic: str) -> None:
+def test_aborted_records_are_no_records(cluster: SandboxCluster, tmp_path: Path, topic: str) -> None:
     """No read-committed consumer is given them."""
     produce(cluster, topic, 10)
     client.commit(cluster.bootstrap_servers, f"{topic}-group", {(topic, 0): 10})
@@ -149,7 +149,7 @@ def test_aborted_records_are_no_records(cluster: Cluster, tmp_path: Path, topic:
 
 
 @pytest.mark.parametrize("consumers", ["block", "clamp"])
-def test_a_lag_of_one_record_counts(cluster: Cluster, tmp_path: Path, topic: str, consumers: str) -> None:
+def test_a_lag_of_one_record_counts(cluster: SandboxCluster, tmp_path: Path, topic: str, consumers: str) -> None:
     """One committed record lies between markers and aborted ones."""
     write_transaction(cluster, topic, 50, commit=True)
     client.commit(cluster.bootstrap_servers, f"{topic}-group", {(topic, 0): 50})
@@ -166,7 +166,7 @@ def test_a_lag_of_one_record_counts(cluster: Cluster, tmp_path: Path, topic: str
         assert apply_and_read(cluster, tmp_path, topic) == 72
 
 
-def test_a_busy_transactional_topic_is_not_held(cluster: Cluster, tmp_path: Path, topic: str) -> None:
+def test_a_busy_transactional_topic_is_not_held(cluster: SandboxCluster, tmp_path: Path, topic: str) -> None:
     """The transaction's own record is young, so the rule would stop there anyway."""
     produce(cluster, topic, 10, age_ms=30 * DAY_MS)
     with open_transaction(cluster.bootstrap_servers, topic, [0], transactional_id=f"tx-{topic}"):
@@ -180,7 +180,7 @@ def test_a_busy_transactional_topic_is_not_held(cluster: Cluster, tmp_path: Path
 
 
 @contextmanager
-def hanging(cluster: Cluster, topic: str) -> Iterator[None]:
+def hanging(cluster: SandboxCluster, topic: str) -> Iterator[None]:
     """Hold a transaction open whose records are old, before other old records."""
     settings = producer_properties(cluster.bootstrap_servers) | {
         "transactional.id": f"tx-{topic}",
@@ -199,7 +199,7 @@ def hanging(cluster: Cluster, topic: str) -> Iterator[None]:
 
 @pytest.mark.parametrize(("drift_after", "is_overdue"), [("1h", True), ("60d", False)])
 def test_a_hanging_transaction_is_drift_once_overdue(
-    cluster: Cluster, tmp_path: Path, topic: str, drift_after: str, is_overdue: bool
+    cluster: SandboxCluster, tmp_path: Path, topic: str, drift_after: str, is_overdue: bool
 ) -> None:
     """Drift said "in sync" while 500 records of 30 days lay behind it."""
     with hanging(cluster, topic):
@@ -215,7 +215,7 @@ def test_a_hanging_transaction_is_drift_once_overdue(
 
 @pytest.mark.parametrize(("drift_after", "is_overdue"), [("1h", True), ("60d", False)])
 def test_a_stamp_of_the_future_is_named(
-    cluster: Cluster, tmp_path: Path, topic: str, drift_after: str, is_overdue: bool
+    cluster: SandboxCluster, tmp_path: Path, topic: str, drift_after: str, is_overdue: bool
 ) -> None:
     """One record in microseconds keeps what follows for 56,000 years."""
     raw_records.produce(cluster.bootstrap_servers, topic, [now_ms() * 1_000])
@@ -228,7 +228,7 @@ def test_a_stamp_of_the_future_is_named(
     assert reconciler(tmp_path, "drift").returncode == (2 if is_overdue else 0)
 
 
-def test_another_rule_that_holds_the_floor_is_no_future(cluster: Cluster, tmp_path: Path, topic: str) -> None:
+def test_another_rule_that_holds_the_floor_is_no_future(cluster: SandboxCluster, tmp_path: Path, topic: str) -> None:
     """`last` keeps everything, so the stamp decides nothing."""
     raw_records.produce(cluster.bootstrap_servers, topic, [now_ms() + 3_600_000])
     write_floor(tmp_path, cluster, topic, "keep: {newerThan: 7d, last: 100}")
@@ -236,7 +236,7 @@ def test_another_rule_that_holds_the_floor_is_no_future(cluster: Cluster, tmp_pa
     assert (plan["blocked"], plan["waiting"], plan["summary"]["satisfied"]) == ([], [], 1)
 
 
-def test_a_plan_needs_read_only_where_it_looks(cluster: Cluster, tmp_path: Path, topic: str) -> None:
+def test_a_plan_needs_read_only_where_it_looks(cluster: SandboxCluster, tmp_path: Path, topic: str) -> None:
     """A floor that nothing holds back and that counts offsets looks up no record."""
     produce(cluster, topic, 10)
     write_floor(tmp_path, cluster, topic, "keep: {last: 5}")
@@ -244,7 +244,7 @@ def test_a_plan_needs_read_only_where_it_looks(cluster: Cluster, tmp_path: Path,
     assert "looking up records" not in answer.stderr
 
 
-def test_a_segment_without_timestamps_hides_no_young_records(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_segment_without_timestamps_hides_no_young_records(cluster: SandboxCluster, tmp_path: Path) -> None:
     """It ends the brokers' search by time, and a live producer always has a younger record above the scan's end.
 
     A floor of a week once took records that were seconds old.
@@ -264,7 +264,7 @@ def test_a_segment_without_timestamps_hides_no_young_records(cluster: Cluster, t
     assert all(action["request"]["before_offset"] <= 12 for action in plan["actions"])
 
 
-def test_stamps_of_the_future_in_a_row_are_overdue_too(cluster: Cluster, tmp_path: Path, topic: str) -> None:
+def test_stamps_of_the_future_in_a_row_are_overdue_too(cluster: SandboxCluster, tmp_path: Path, topic: str) -> None:
     """A producer with a wrong clock writes many."""
     for _ in range(3):
         raw_records.produce(cluster.bootstrap_servers, topic, [now_ms() * 1_000])
@@ -273,7 +273,7 @@ def test_stamps_of_the_future_in_a_row_are_overdue_too(cluster: Cluster, tmp_pat
     assert [row["code"] for row in read_plan(tmp_path)["blocked"]] == ["B217"]
 
 
-def test_a_second_rule_hides_no_transaction(cluster: Cluster, tmp_path: Path, topic: str) -> None:
+def test_a_second_rule_hides_no_transaction(cluster: SandboxCluster, tmp_path: Path, topic: str) -> None:
     """`last` counts from the last stable offset, which the transaction holds."""
     with hanging(cluster, topic):
         produce(cluster, topic, 500, age_ms=30 * DAY_MS)

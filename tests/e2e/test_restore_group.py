@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic, admin_client
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
 from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
 from tests import build, kafka_client
@@ -37,7 +37,7 @@ RECORDS = 10
 class RemovedGroup:
     """A group with commits on two topics that `apply` has removed."""
 
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
+    def __init__(self, cluster: SandboxCluster, folder: Path) -> None:
         mark = uuid4().hex[:8]
         self.cluster, self.folder, self.servers = cluster, folder, cluster.bootstrap_servers
         self.topic, self.other, self.group = f"orders-{mark}", f"changed-{mark}", f"old-{mark}"
@@ -75,7 +75,7 @@ class RemovedGroup:
             consumer.close()
 
 
-def write_manifests(folder: Path, cluster: Cluster, group: str, *, idle_for: str = "0s") -> None:
+def write_manifests(folder: Path, cluster: SandboxCluster, group: str, *, idle_for: str = "0s") -> None:
     build.write_manifests(
         folder,
         cluster.bootstrap_servers,
@@ -88,7 +88,7 @@ spec: {{groups: [{group}], idleFor: {idle_for}}}
 
 
 @pytest.fixture
-def removed(cluster: Cluster, tmp_path: Path) -> RemovedGroup:
+def removed(cluster: SandboxCluster, tmp_path: Path) -> RemovedGroup:
     return RemovedGroup(cluster, tmp_path)
 
 
@@ -166,7 +166,7 @@ def test_a_topic_that_was_created_again_is_refused(removed: RemovedGroup) -> Non
     assert removed.commits() == {(removed.topic, 0): 4, (removed.topic, 1): 0, (removed.other, 0): None}
 
 
-def test_a_commit_of_a_deleted_topic_is_not_written_onto_its_namesake(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_commit_of_a_deleted_topic_is_not_written_onto_its_namesake(cluster: SandboxCluster, tmp_path: Path) -> None:
     """The coordinator was frozen while the topic was deleted and created again, so the commit stayed.
 
     The removal recorded the id that the topic had by then, and the offset came back on the new topic.
@@ -228,7 +228,7 @@ def change_topics(servers: str, frozen: int, change: Callable[[AdminClient], dic
     raise AssertionError(f"each metadata calls {frozen} the controller")
 
 
-def is_in_sync(cluster: Cluster) -> bool:
+def is_in_sync(cluster: SandboxCluster) -> bool:
     states = client.partition_states(cluster.bootstrap_servers, COMMIT_LOG_TOPIC).values()
     return all(set(state.in_sync) == set(state.replicas) for state in states)
 

@@ -12,7 +12,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stop
 from tests.build import head
 from tests.command import reconciler
 from tests.e2e.test_unseen_consumers import blocks
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.brokers
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def cluster() -> Iterator[SandboxCluster]:
     """Brokers without topics of other tests, because shares of a whole cluster are tested."""
     brokers = start(3, name="shares")
     try:
@@ -31,14 +31,14 @@ def cluster() -> Iterator[Cluster]:
         stop(brokers)
 
 
-def create_topic(cluster: Cluster, records: int, *, timestamp_ms: int = 0, **settings: Any) -> str:
+def create_topic(cluster: SandboxCluster, records: int, *, timestamp_ms: int = 0, **settings: Any) -> str:
     topic = f"shares-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic, **settings)])
     client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x", b"key", timestamp_ms)] * records})
     return topic
 
 
-def write(folder: Path, cluster: Cluster, limits: str, *policies: str) -> None:
+def write(folder: Path, cluster: SandboxCluster, limits: str, *policies: str) -> None:
     (folder / "manifests").mkdir(exist_ok=True)
     manifest = f"""\
 {head("Cluster", "local")}
@@ -50,7 +50,7 @@ spec:
     (folder / "manifests" / "all.yaml").write_text("---\n".join((manifest, *policies)))
 
 
-def plan(folder: Path, cluster: Cluster, limits: str, *policies: str, code: int = 0) -> dict[str, Any]:
+def plan(folder: Path, cluster: SandboxCluster, limits: str, *policies: str, code: int = 0) -> dict[str, Any]:
     """Plan with the command line, and return the plan file and the text of stderr."""
     write(folder, cluster, limits, *policies)
     answer = reconciler(folder, "plan", "--out", "plan.json", "--full")
@@ -85,7 +85,7 @@ def percent_of(document: dict[str, Any], limit: str) -> float | None:
     return share
 
 
-def test_a_compacted_topic_is_no_part_of_the_whole(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_compacted_topic_is_no_part_of_the_whole(cluster: SandboxCluster, tmp_path: Path) -> None:
     """20,000 offsets of a changelog turned a share of 90 % into less than 1 %."""
     topic = create_topic(cluster, 100)
     changelogs = [
@@ -107,7 +107,7 @@ def test_a_compacted_topic_is_no_part_of_the_whole(cluster: Cluster, tmp_path: P
     assert share < 1
 
 
-def test_a_partition_without_a_leader_refuses_no_plan(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_partition_without_a_leader_refuses_no_plan(cluster: SandboxCluster, tmp_path: Path) -> None:
     """What is not known counts as nothing in the whole; one such partition refused every plan."""
     broker = cluster.brokers[-1].id
     topic = create_topic(cluster, 100, assignment=[(1, 2)])
@@ -130,7 +130,7 @@ def test_a_partition_without_a_leader_refuses_no_plan(cluster: Cluster, tmp_path
     assert log_start_offsets(cluster, topic) == {0: 90}
 
 
-def test_a_pattern_skips_a_compacted_topic_and_an_exact_name_plans_it(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_pattern_skips_a_compacted_topic_and_an_exact_name_plans_it(cluster: SandboxCluster, tmp_path: Path) -> None:
     create_topic(cluster, 100)  # without a topic of another policy, the share of the cluster's records is unknown
     topic = create_topic(cluster, 100, configs={"cleanup.policy": "compact,delete"})
     document = plan(tmp_path, cluster, ALL, floor("a", f'"{topic}*"', "last: 10", ", expectAtMost: 1"))
@@ -145,7 +145,7 @@ def test_a_pattern_skips_a_compacted_topic_and_an_exact_name_plans_it(cluster: C
     assert log_start_offsets(cluster, topic) == {0: 90}
 
 
-def test_a_waiver_caps_the_total(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_waiver_caps_the_total(cluster: SandboxCluster, tmp_path: Path) -> None:
     """Limit 40 and waiver 45 let 85 % of a topic pass: 45 by one policy and 40 by the other."""
     topic = f"shares-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=2)])
@@ -166,7 +166,7 @@ def test_a_waiver_caps_the_total(cluster: Cluster, tmp_path: Path) -> None:
     assert log_start_offsets(cluster, topic) == {0: 45, 1: 40}
 
 
-def test_an_unclean_election_needs_a_waiver_of_at_most_a_day(cluster: Cluster, tmp_path: Path) -> None:
+def test_an_unclean_election_needs_a_waiver_of_at_most_a_day(cluster: SandboxCluster, tmp_path: Path) -> None:
     """The limit of a Cluster is 0, and the Cluster cannot raise it."""
     broker, other = cluster.brokers[-1].id, cluster.brokers[-2].id
     topic = create_topic(cluster, 10, assignment=[(broker, other)])
@@ -205,7 +205,7 @@ spec: {{partitions: {{{topic}: [0]}}, election: unclean}}
     assert "error[M210]: a waiver of `uncleanElections` may last 24 hours at most" in too_long.stderr
 
 
-def test_a_clamped_floor_waits_for_the_group_that_holds_it_back(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_clamped_floor_waits_for_the_group_that_holds_it_back(cluster: SandboxCluster, tmp_path: Path) -> None:
     """It was in sync. It waits, and is drift once it is overdue by `driftAfter`."""
     hour_ago_ms = int(time.time() * 1000) - 3_600_000
     topic = create_topic(cluster, 100, timestamp_ms=hour_ago_ms)

@@ -12,7 +12,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
 from tests.build import head
 from tests.command import WARM_SPARK, reconciler, reconciler_process
 from tests.toolbox import await_leader, list_groups, log_start_offsets, partition_leaders, run_kafka_tool
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.brokers
 DAY_MS = 86_400_000
 
 
-def cluster_manifest(cluster: Cluster, *, cluster_spec: str = "") -> str:
+def cluster_manifest(cluster: SandboxCluster, *, cluster_spec: str = "") -> str:
     servers = json.dumps(cluster.bootstrap_servers.split(","))
     return f"""\
 {head("Cluster", "local")}
@@ -32,13 +32,13 @@ spec:
 {cluster_spec}"""
 
 
-def write_manifests(folder: Path, cluster: Cluster, policies: str, *, cluster_spec: str = "") -> None:
+def write_manifests(folder: Path, cluster: SandboxCluster, policies: str, *, cluster_spec: str = "") -> None:
     (folder / "manifests").mkdir()
     (folder / "manifests" / "cluster.yaml").write_text(cluster_manifest(cluster, cluster_spec=cluster_spec))
     (folder / "manifests" / "policies.yaml").write_text(policies)
 
 
-def test_plan_apply_plan_on_all_three_kinds(cluster: Cluster, tmp_path: Path) -> None:
+def test_plan_apply_plan_on_all_three_kinds(cluster: SandboxCluster, tmp_path: Path) -> None:
     """Exactly the planned changes happen, and the next plan is empty.
 
     A second apply of the file changes nothing.
@@ -104,7 +104,7 @@ spec:
     assert second_plan.returncode == 0, second_plan.stderr + second_plan.stdout
 
 
-def test_elections_move_leaders_back(cluster: Cluster, tmp_path: Path) -> None:
+def test_elections_move_leaders_back(cluster: SandboxCluster, tmp_path: Path) -> None:
     """A LeaderPolicy plan needs no Spark; afterwards kafka-topics shows the first replica as leader
     everywhere.
     """
@@ -129,7 +129,7 @@ def test_elections_move_leaders_back(cluster: Cluster, tmp_path: Path) -> None:
     await_leader(cluster, topic, 0, 2)
 
 
-def test_a_wrong_cluster_id_is_refused(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_wrong_cluster_id_is_refused(cluster: SandboxCluster, tmp_path: Path) -> None:
     """Exit 4, the error names both ids, and nothing changes."""
     write_manifests(
         tmp_path,
@@ -144,7 +144,7 @@ def test_a_wrong_cluster_id_is_refused(cluster: Cluster, tmp_path: Path) -> None
     assert "AAAAAAAAAAAAAAAAAAAAAA" in result.stderr
 
 
-def test_a_reviewed_plan_and_a_digest_bound_an_apply(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_reviewed_plan_and_a_digest_bound_an_apply(cluster: SandboxCluster, tmp_path: Path) -> None:
     """--within lowers a floor that is higher than reviewed; --expect-digest refuses any other plan."""
     mark = uuid4().hex[:8]
     topic = f"bounded-{mark}"

@@ -21,7 +21,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from reconciler.companions.sandbox import client, config
 from reconciler.companions.sandbox.client import Record, Topic, consumer_properties
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stop
 from reconciler.companions.sandbox.jars import configured_version, fetch
 from reconciler.companions.sandbox.java import find_java
 from reconciler.companions.sandbox.tools import kafka_version
@@ -73,7 +73,7 @@ spec: {{groups: [{group}], idleFor: 1s, types: [{type}]}}
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[Cluster]:
+def broker() -> Iterator[SandboxCluster]:
     """One broker that soon gives up a member and a transaction of a killed application."""
     properties = {
         "group.streams.min.session.timeout.ms": "1000",
@@ -91,7 +91,7 @@ def broker() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def java_command(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def java_command(broker: SandboxCluster, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The argv that starts StreamsApp, which is compiled first."""
     java, folder = find_java(), tmp_path_factory.mktemp("streams")
     modules = subprocess.run([java, "--list-modules"], check=True, capture_output=True, text=True, timeout=60).stdout
@@ -256,7 +256,7 @@ def remove_group(folder: Path, app: Application) -> None:
 
 @pytest.mark.parametrize("protocol", ["classic", "streams"])
 def test_counts_are_those_of_a_twin(
-    protocol: str, broker: Cluster, java_command: Sequence[str], tmp_path: Path
+    protocol: str, broker: SandboxCluster, java_command: Sequence[str], tmp_path: Path
 ) -> None:
     """Neither purges, nor kill -9, nor the removal and the restore of its group change a count.
 

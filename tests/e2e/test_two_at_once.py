@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.journal.entry import Event, JournalEntry, parse
 from reconciler.kafka import journal_topic
 from reconciler.kafka.connect import Connection
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.brokers
 
 
 @pytest.mark.parametrize("journal_type", ["file", "topic"])
-def test_two_simultaneous_applies_do_no_harm(cluster: Cluster, tmp_path: Path, journal_type: str) -> None:
+def test_two_simultaneous_applies_do_no_harm(cluster: SandboxCluster, tmp_path: Path, journal_type: str) -> None:
     """Every action ends applied or satisfied in both processes, and applied in at least one.
 
     The cluster is as planned, and the shared journal is readable and has both runs, also for one

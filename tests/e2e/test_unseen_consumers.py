@@ -16,7 +16,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.kafka.gateway import KafkaGateway
 from tests import build, kafka_client
 from tests.build import head
@@ -30,7 +30,7 @@ WITHOUT_COMMITS = {"enable.auto.commit": "false"}
 
 
 @pytest.fixture
-def topic(cluster: Cluster) -> str:
+def topic(cluster: SandboxCluster) -> str:
     """A topic of one partition with 100 records."""
     topic = f"unseen-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
@@ -38,7 +38,7 @@ def topic(cluster: Cluster) -> str:
     return topic
 
 
-def write_manifests(folder: Path, cluster: Cluster, policies: str) -> None:
+def write_manifests(folder: Path, cluster: SandboxCluster, policies: str) -> None:
     build.write_manifests(
         folder,
         cluster.bootstrap_servers,
@@ -47,7 +47,7 @@ def write_manifests(folder: Path, cluster: Cluster, policies: str) -> None:
     )
 
 
-def write_floor(folder: Path, cluster: Cluster, topic: str, rule: str) -> None:
+def write_floor(folder: Path, cluster: SandboxCluster, topic: str, rule: str) -> None:
     write_manifests(
         folder,
         cluster,
@@ -70,7 +70,7 @@ def blocks(plan: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {row["address"]: row for row in (*plan["blocked"], *plan["unread"])}
 
 
-def test_a_member_without_a_commit_stands_at_the_log_start(cluster: Cluster, topic: str, tmp_path: Path) -> None:
+def test_a_member_without_a_commit_stands_at_the_log_start(cluster: SandboxCluster, topic: str, tmp_path: Path) -> None:
     """It blocks a purge, is the lowest group of `clamp`, and is named by `ignore` with what it skips."""
     address, group = f"RetentionFloor/floor/{topic}[0]", f"new-{topic}"
     with client.member(cluster.bootstrap_servers, group, [topic], properties=WITHOUT_COMMITS):
@@ -88,7 +88,9 @@ def test_a_member_without_a_commit_stands_at_the_log_start(cluster: Cluster, top
     assert action["request"]["before_offset"] == 90
 
 
-def test_a_member_that_joins_after_the_plan_stops_the_purge(cluster: Cluster, topic: str, tmp_path: Path) -> None:
+def test_a_member_that_joins_after_the_plan_stops_the_purge(
+    cluster: SandboxCluster, topic: str, tmp_path: Path
+) -> None:
     write_floor(tmp_path, cluster, topic, "keep: {last: 10}, consumers: block")
     assert len(read_plan(tmp_path)["actions"]) == 1
     with client.member(cluster.bootstrap_servers, f"late-{topic}", [topic], properties=WITHOUT_COMMITS):
@@ -99,7 +101,7 @@ def test_a_member_that_joins_after_the_plan_stops_the_purge(cluster: Cluster, to
 
 
 def test_a_member_that_joins_after_the_recheck_stops_the_purge(
-    cluster: Cluster, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: SandboxCluster, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The look before the request sees what joined since the recheck."""
     write_floor(tmp_path, cluster, topic, "keep: {last: 10}, consumers: block")
@@ -127,7 +129,7 @@ def test_a_member_that_joins_after_the_recheck_stops_the_purge(
 
 
 def test_a_member_that_joins_during_the_run_stops_the_later_requests(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: SandboxCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The consumers are read again every ten seconds; they could be half an hour old.
 
@@ -162,7 +164,7 @@ def test_a_member_that_joins_during_the_run_stops_the_later_requests(
     assert sorted(log_start_offsets(cluster, topic).values()) in ([0, 0, 0, 90], [0, 0, 90, 90])
 
 
-def test_a_commit_above_the_end_is_no_position(cluster: Cluster, topic: str, tmp_path: Path) -> None:
+def test_a_commit_above_the_end_is_no_position(cluster: SandboxCluster, topic: str, tmp_path: Path) -> None:
     """Kafka resets such a consumer when it comes back: it stands at the log start."""
     address, group = f"RetentionFloor/floor/{topic}[0]", f"ahead-{topic}"
     client.commit(cluster.bootstrap_servers, group, {(topic, 0): 1_000_000})
@@ -175,7 +177,9 @@ def test_a_commit_above_the_end_is_no_position(cluster: Cluster, topic: str, tmp
     assert len(read_plan(tmp_path)["actions"]) == 1
 
 
-def test_a_commit_above_the_end_after_the_plan_stops_the_purge(cluster: Cluster, topic: str, tmp_path: Path) -> None:
+def test_a_commit_above_the_end_after_the_plan_stops_the_purge(
+    cluster: SandboxCluster, topic: str, tmp_path: Path
+) -> None:
     group = f"jumped-{topic}"
     client.commit(cluster.bootstrap_servers, group, {(topic, 0): RECORDS})
     write_floor(tmp_path, cluster, topic, "keep: {last: 1}, consumers: block")
@@ -188,7 +192,7 @@ def test_a_commit_above_the_end_after_the_plan_stops_the_purge(cluster: Cluster,
 
 @pytest.mark.parametrize("is_pending", [False, True], ids=["committed", "in an open transaction"])
 def test_a_commit_of_the_same_offset_after_the_recheck_stops_a_removal(
-    cluster: Cluster, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_pending: bool
+    cluster: SandboxCluster, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_pending: bool
 ) -> None:
     """Only the commit log shows it: the group is EMPTY, and its offsets are those of the plan."""
     group = f"quiet-{topic}"

@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan import plan_file
 from tests import kafka_client
@@ -28,7 +28,7 @@ def run_command(folder: Path, *arguments: str, code: int = 0) -> str:
     return result.stdout
 
 
-def test_changes_after_the_review_are_bounded_or_blocked(cluster: Cluster, tmp_path: Path) -> None:
+def test_changes_after_the_review_are_bounded_or_blocked(cluster: SandboxCluster, tmp_path: Path) -> None:
     """A higher floor becomes the reviewed one; new subjects and edits of the file are beyond the
     review.
 

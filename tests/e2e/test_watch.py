@@ -12,7 +12,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
 from tests.command import command, environment
 from tests.terminal import run_on_terminal, screen
 from tests.toolbox import log_start_offsets
@@ -41,7 +41,7 @@ spec:
 """
 
 
-def test_a_protection_holds_for_a_watch_that_began_before_it(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_protection_holds_for_a_watch_that_began_before_it(cluster: SandboxCluster, tmp_path: Path) -> None:
     """The manifests are invalid in the same moment: the old policies go on, without the protected topic."""
     mark = uuid4().hex[:8]
     protected, purged = f"protected-{mark}", f"purged-{mark}"
@@ -85,7 +85,7 @@ def test_a_protection_holds_for_a_watch_that_began_before_it(cluster: Cluster, t
     assert "lsat" in errors.read_text()
 
 
-def test_a_half_written_checkout_purges_nothing(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_half_written_checkout_purges_nothing(cluster: SandboxCluster, tmp_path: Path) -> None:
     """Git writes a new floor before the Cluster that protects its topic, and neither commit purges it.
 
     The last set stays in force in the meantime, except where the new floor claims a topic, too.
@@ -155,7 +155,7 @@ def test_a_half_written_checkout_purges_nothing(cluster: Cluster, tmp_path: Path
     assert log_start_offsets(cluster, audit) == {0: 0}
 
 
-def test_a_watch_on_a_terminal_leaves_no_spinner(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_watch_on_a_terminal_leaves_no_spinner(cluster: SandboxCluster, tmp_path: Path) -> None:
     """The plan of a round once began behind a spinner, and nothing said when the next round is."""
     topic = f"shown-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
@@ -173,7 +173,7 @@ def test_a_watch_on_a_terminal_leaves_no_spinner(cluster: Cluster, tmp_path: Pat
     assert log_start_offsets(cluster, topic) == {0: 60}
 
 
-def test_a_limit_that_refuses_each_round_is_in_the_status_line(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_limit_that_refuses_each_round_is_in_the_status_line(cluster: SandboxCluster, tmp_path: Path) -> None:
     """It said `0 blocked` while a limit refused every round, so nothing was ever done."""
     topic = f"refused-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
@@ -193,7 +193,7 @@ def write_file(path: Path, text: str) -> None:
     path.with_suffix(".new").replace(path)
 
 
-def wait_for_log_start(cluster: Cluster, topic: str, offset: int) -> None:
+def wait_for_log_start(cluster: SandboxCluster, topic: str, offset: int) -> None:
     client.wait_until(
         lambda: log_start_offsets(cluster, topic) == {0: offset}, 180, f"the log start {offset} of {topic}", every_s=0.5
     )

@@ -14,7 +14,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Topic
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from tests.command import reconciler
 from tests.e2e.github.repository import PULL, Repository, cluster_manifest, removal
 from tests.e2e.github.runner import WorkflowRun
@@ -59,7 +59,7 @@ jobs:
 class Attack:
     """A pull request that is planned and approved, and a group that appears after the review."""
 
-    def __init__(self, folder: Path, cluster: Cluster) -> None:
+    def __init__(self, folder: Path, cluster: SandboxCluster) -> None:
         self.repository = Repository(folder, {"eu": cluster})
         self.cluster = cluster
         self.topic = f"attack-{uuid4().hex[:8]}"
@@ -92,7 +92,7 @@ class Attack:
 
 
 @pytest.fixture
-def attack(tmp_path: Path, cluster: Cluster) -> Attack:
+def attack(tmp_path: Path, cluster: SandboxCluster) -> Attack:
     return Attack(tmp_path, cluster)
 
 

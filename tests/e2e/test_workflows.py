@@ -13,7 +13,7 @@ import pytest
 
 from reconciler.companions.sandbox import client, tools
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.plan import plan_file
 from tests.command import reconciler
 from tests.e2e.github.gh import REPOSITORY
@@ -29,7 +29,7 @@ PLANNED = dict.fromkeys(("Find the pull request", "Validate", "Plan eu", "Commen
 
 
 @pytest.fixture(scope="module")
-def other_cluster() -> Iterator[Cluster]:
+def other_cluster() -> Iterator[SandboxCluster]:
     """Another cluster, because two manifests must not name the same one."""
     cluster = start(1, name="workflows", cluster_id="d29ya2Zsb3dzLS1vdGhlcg", heap_mib=256)
     try:
@@ -39,12 +39,12 @@ def other_cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def repository(tmp_path: Path, cluster: Cluster) -> Repository:
+def repository(tmp_path: Path, cluster: SandboxCluster) -> Repository:
     return Repository(tmp_path, {"eu": cluster})
 
 
 @pytest.fixture
-def topic(cluster: Cluster) -> str:
+def topic(cluster: SandboxCluster) -> str:
     """Create a topic with 100 records."""
     name = f"flow-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(name)])
@@ -52,11 +52,11 @@ def topic(cluster: Cluster) -> str:
     return name
 
 
-def _log_start(cluster: Cluster, topic: str) -> int:
+def _log_start(cluster: SandboxCluster, topic: str) -> int:
     return client.watermarks(cluster.bootstrap_servers, topic, 0)[0]
 
 
-def _create_group(cluster: Cluster, name: str, topic: str) -> str:
+def _create_group(cluster: SandboxCluster, name: str, topic: str) -> str:
     client.commit(cluster.bootstrap_servers, name, {(topic, 0): 1})
     return name
 
@@ -66,7 +66,9 @@ def _commands(repository: Repository, name: str) -> list[dict[str, Any]]:
     return [row for row in repository.state.read("commands") if row["arguments"][0] == name]
 
 
-def test_a_pull_request_and_its_merge(tmp_path: Path, cluster: Cluster, other_cluster: Cluster, topic: str) -> None:
+def test_a_pull_request_and_its_merge(
+    tmp_path: Path, cluster: SandboxCluster, other_cluster: SandboxCluster, topic: str
+) -> None:
     """Each cluster has one comment, edited in place; the merge applies the reviewed plan after one
     approval, and posts the results.
 
@@ -277,7 +279,7 @@ def test_a_cluster_that_vanishes_is_shown(repository: Repository) -> None:
 
 
 def test_a_group_that_appears_after_the_review_is_not_removed(
-    repository: Repository, cluster: Cluster, topic: str
+    repository: Repository, cluster: SandboxCluster, topic: str
 ) -> None:
     """A group that appears after the review is beyond it: only the reviewed group is removed.
 
@@ -294,7 +296,7 @@ def test_a_group_that_appears_after_the_review_is_not_removed(
 
 
 def test_a_refused_limit_fails_the_check_and_bounds_nothing(
-    repository: Repository, cluster: Cluster, topic: str
+    repository: Repository, cluster: SandboxCluster, topic: str
 ) -> None:
     """The plan is visible and the gate is red with the limit's name; a merge applies nothing and
     asks for no approval.
@@ -317,7 +319,7 @@ def test_a_refused_limit_fails_the_check_and_bounds_nothing(
 
 
 def test_an_unreachable_cluster_replaces_the_plan_and_stops_the_merge(
-    repository: Repository, cluster: Cluster, topic: str
+    repository: Repository, cluster: SandboxCluster, topic: str
 ) -> None:
     """An outdated plan does not stay in the comment; without a plan nothing is applied."""
     group = _create_group(cluster, f"away-{topic}", topic)
@@ -343,7 +345,7 @@ def test_an_unreachable_cluster_replaces_the_plan_and_stops_the_merge(
 
 
 def test_one_cluster_that_fails_stops_no_other(
-    tmp_path: Path, cluster: Cluster, other_cluster: Cluster, topic: str
+    tmp_path: Path, cluster: SandboxCluster, other_cluster: SandboxCluster, topic: str
 ) -> None:
     """The plan, the merge and the drift of eu go on while us is not reachable, and the red run has an
     issue, which the next green run closes.
@@ -371,7 +373,7 @@ def test_one_cluster_that_fails_stops_no_other(
     assert repository.state.read("issues")[0]["state"] == "closed"
 
 
-def test_drift_opens_keeps_and_closes_one_issue(repository: Repository, cluster: Cluster, topic: str) -> None:
+def test_drift_opens_keeps_and_closes_one_issue(repository: Repository, cluster: SandboxCluster, topic: str) -> None:
     """Each cluster has one issue: opened on drift, unchanged while nothing changes, closed in sync.
 
     It links the run by hand. A run that could not read the cluster keeps it.
@@ -404,7 +406,9 @@ def test_drift_opens_keeps_and_closes_one_issue(repository: Repository, cluster:
     assert repository.state.read("comments")[-1]["body"] == "In sync again."
 
 
-def test_a_push_without_a_pull_request_applies_nothing(repository: Repository, cluster: Cluster, topic: str) -> None:
+def test_a_push_without_a_pull_request_applies_nothing(
+    repository: Repository, cluster: SandboxCluster, topic: str
+) -> None:
     """Without a reviewed plan nothing is applied."""
     group = _create_group(cluster, f"pushed-{topic}", topic)
     repository.commit("pushed", branch="change", start="main", groups=removal(group))
@@ -417,7 +421,7 @@ def test_a_push_without_a_pull_request_applies_nothing(repository: Repository, c
     assert group in list_groups(cluster)
 
 
-def test_a_run_by_hand_brings_drift_back(repository: Repository, cluster: Cluster, topic: str) -> None:
+def test_a_run_by_hand_brings_drift_back(repository: Repository, cluster: SandboxCluster, topic: str) -> None:
     """It plans the default branch, waits for the environment's approval, and applies.
 
     It has no pull request that bounds it: the approval of its digest does.
@@ -439,7 +443,7 @@ def test_a_run_by_hand_brings_drift_back(repository: Repository, cluster: Cluste
 
 
 def test_without_reviewers_only_a_run_with_the_digest_applies(
-    repository: Repository, cluster: Cluster, topic: str
+    repository: Repository, cluster: SandboxCluster, topic: str
 ) -> None:
     """An environment that does not exist, which GitHub creates without protection, applies nothing.
 
@@ -468,7 +472,7 @@ def test_without_reviewers_only_a_run_with_the_digest_applies(
     assert (group in list_groups(cluster), later in list_groups(cluster)) == (False, True)
 
 
-def test_elections_have_a_job_and_an_environment_of_their_own(repository: Repository, cluster: Cluster) -> None:
+def test_elections_have_a_job_and_an_environment_of_their_own(repository: Repository, cluster: SandboxCluster) -> None:
     """One reviewed plan with an election enters the environment of elections and no other."""
     plan = example_plan(election(), cluster="eu")
     digest = plan_file.digest(plan)
@@ -488,7 +492,7 @@ def test_elections_have_a_job_and_an_environment_of_their_own(repository: Reposi
 
 
 def test_an_approval_of_elections_releases_no_later_deletion(
-    repository: Repository, cluster: Cluster, topic: str
+    repository: Repository, cluster: SandboxCluster, topic: str
 ) -> None:
     """Its approvers are others than those of deletions. Until those approve, the manifests
     are not released, so `converge` deletes nothing.
@@ -515,7 +519,7 @@ def test_an_approval_of_elections_releases_no_later_deletion(
     assert "not released: the newest release in the journal of Cluster/eu" in refused.jobs["Converge eu"].log
 
 
-def test_only_the_approved_plan_is_applied(repository: Repository, cluster: Cluster, topic: str) -> None:
+def test_only_the_approved_plan_is_applied(repository: Repository, cluster: SandboxCluster, topic: str) -> None:
     """A plan that was replaced during the approval is refused by its digest, even if it is valid."""
     approved, replaced = (_create_group(cluster, f"{name}-{topic}", topic) for name in ("approved", "replaced"))
     repository.propose(groups=removal(approved, replaced))
@@ -536,7 +540,7 @@ def test_only_the_approved_plan_is_applied(repository: Repository, cluster: Clus
 
 
 def test_a_protection_that_was_merged_since_the_plan_holds(
-    repository: Repository, cluster: Cluster, topic: str
+    repository: Repository, cluster: SandboxCluster, topic: str
 ) -> None:
     """A protection that is merged during the approval prevents the apply.
 
@@ -563,7 +567,7 @@ def test_a_protection_that_was_merged_since_the_plan_holds(
 
 
 def test_a_continuous_policy_is_approved_once_and_then_converges(
-    repository: Repository, cluster: Cluster, topic: str
+    repository: Repository, cluster: SandboxCluster, topic: str
 ) -> None:
     """Its merge asks for an approval although its plan is empty, because what converges later has no
     other approval.
@@ -598,7 +602,7 @@ def test_a_continuous_policy_is_approved_once_and_then_converges(
 
 
 def test_a_target_may_belong_to_one_of_two_clusters(
-    tmp_path: Path, cluster: Cluster, other_cluster: Cluster, topic: str
+    tmp_path: Path, cluster: SandboxCluster, other_cluster: SandboxCluster, topic: str
 ) -> None:
     """A target without a decision on one of two clusters is valid; without any decision it is wrong
     usage.

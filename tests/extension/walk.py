@@ -38,7 +38,7 @@ from reconciler.model.outcome import Outcome, Status  # noqa: E402
 from reconciler.model.plan import Blocked, Plan, Satisfied  # noqa: E402
 from reconciler.model.snapshot import ClusterSnapshot, CommittedOffset, TopicFacts  # noqa: E402
 from reconciler.plan import drift, plan_file, planner, recheck  # noqa: E402
-from reconciler.plan.diff import Change, compare  # noqa: E402
+from reconciler.plan.diff import DecisionChange, compare  # noqa: E402
 from reconciler.plan.review import restrict_to  # noqa: E402
 from reconciler.report.annotations import write_annotations  # noqa: E402
 from reconciler.report.diff import diff_report  # noqa: E402
@@ -154,7 +154,7 @@ def main(folder: Path) -> None:
     assert [action.address.name for action in restricted.actions] == ["clicks"]
     assert [d.code for d in restricted.decisions if isinstance(d, Blocked)] == ["B108"]
     comparison = compare(reviewed, first_plan)
-    assert [(entry.change, entry.address.name) for entry in comparison.entries()] == [(Change.NEW, "orders")]
+    assert [(entry.change, entry.address.name) for entry in comparison.entries()] == [(DecisionChange.NEW, "orders")]
 
     # Recheck: another client altered one topic meanwhile, and the action of the other remains.
     cluster.alter_cleanup({"orders": "delete"})

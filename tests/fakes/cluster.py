@@ -15,9 +15,11 @@ from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.gateway import error_name
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election, ItemResult
+from reconciler.model.scan_request import ExternalReaderRequest
 from reconciler.model.snapshot import (
     CommittedOffset,
     Consumers,
+    ExternalPosition,
     GroupFacts,
     GroupState,
     GroupType,
@@ -112,6 +114,8 @@ class FakeCluster:
         self.subscriptions: dict[tuple[int, int], frozenset[str]] = {}
         """Topics in records of share groups, by partition and offset of the commit log."""
         self.silent: set[int] = set()
+        self.external: dict[ExternalReaderRequest, ExternalPosition | Unknown] = {}
+        """Positions of readers that are no groups."""
         self.moving: set[str] = set()
         """Groups whose coordinator moves: no broker lists them, and no error says so."""
         self.may_describe = True
@@ -262,7 +266,14 @@ class FakeCluster:
             if at >= log_starts.get(number, 0):
                 subscriptions[group] = read | (subscriptions.get(group) or frozenset())
         log_ends = {number: len(records) for number, records in self.commit_log.items()}
-        return Consumers(groups=facts, commits=commits, pending=pending, subscriptions=subscriptions, log_ends=log_ends)
+        return Consumers(
+            groups=facts,
+            commits=commits,
+            pending=pending,
+            subscriptions=subscriptions,
+            log_ends=log_ends,
+            external=dict(self.external),
+        )
 
     def read_groups(
         self, groups: Sequence[str], *, removed: Collection[str] = (), hidden: bool = False

@@ -101,6 +101,7 @@ class TimedCluster:
             brokers=self.cluster.brokers,
             groups_incomplete=silent,
             readers_incomplete=silent,
+            external=dict(self.cluster.external),
             cluster_records=cluster_records,
             commit_log_ends={number: len(records) for number, records in self.cluster.commit_log.items()},
         )

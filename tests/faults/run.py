@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.scan import spark_process
 from reconciler.scan.engine_choice import Engine
 from tests.faults.fault_types import FaultType
@@ -28,7 +28,7 @@ from tests.toolbox import Toolbox
 OPERATIONS = ("elect_leader", "delete_group", "delete_records")
 
 
-def create_commit_log(cluster: Cluster) -> None:
+def create_commit_log(cluster: SandboxCluster) -> None:
     """Create the commit log, so that the first trial starts like the last one."""
     client.create_topics(cluster.bootstrap_servers, [client.Topic("warm", 1, 3)])
     client.produce(cluster.bootstrap_servers, "warm", {0: [client.Record(b"x")]})

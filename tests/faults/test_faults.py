@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.scan.engine_choice import Engine
 from tests.faults.run import create_commit_log
 from tests.faults.trial import run_trial
@@ -18,7 +18,7 @@ SEED = 7
 
 
 @pytest.fixture(scope="module")
-def brokers() -> Iterator[Cluster]:
+def brokers() -> Iterator[SandboxCluster]:
     cluster = start(3, name="fault-tests", heap_mib=384)
     try:
         create_commit_log(cluster)
@@ -28,14 +28,16 @@ def brokers() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def toolbox(brokers: Cluster) -> Iterator[Toolbox]:
+def toolbox(brokers: SandboxCluster) -> Iterator[Toolbox]:
     with Toolbox(brokers) as toolbox:
         yield toolbox
 
 
 # Trial five moves leaders and interrupts the client.
 @pytest.mark.parametrize("number", range(5, 5 + repeats(1, 10)))
-def test_a_fault_trial_shows_no_violation(brokers: Cluster, toolbox: Toolbox, tmp_path: Path, number: int) -> None:
+def test_a_fault_trial_shows_no_violation(
+    brokers: SandboxCluster, toolbox: Toolbox, tmp_path: Path, number: int
+) -> None:
     """Apply removes no more than the plan, its outcomes are true, and a second apply converges."""
     report = run_trial(brokers, toolbox, number, SEED, tmp_path, Engine(master="local[2]"))
     assert report.violations == [], f"seed {SEED}, trial {number}: {', '.join(report.faults)}"

@@ -7,7 +7,7 @@ from confluent_kafka import TopicPartition
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.tools import kafka_version
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy
 from tests.faults import witness as module
@@ -91,7 +91,7 @@ def test_losses_of_a_topic_that_the_trial_itself_changed_do_not_count() -> None:
         "standalone",
     ],
 )
-def test_a_deletion_that_ignores_a_witness_is_a_violation(cluster: Cluster, kind: str) -> None:
+def test_a_deletion_that_ignores_a_witness_is_a_violation(cluster: SandboxCluster, kind: str) -> None:
     """A plain admin client deletes records between its position and the target of a plan."""
     servers, topic = cluster.bootstrap_servers, f"witnessed-{uuid4().hex[:8]}"
     key = (topic, 0)
@@ -121,7 +121,7 @@ def test_a_deletion_that_ignores_a_witness_is_a_violation(cluster: Cluster, kind
 
 
 @pytest.mark.brokers
-def test_a_deletion_under_a_share_group_is_a_violation(cluster: Cluster) -> None:
+def test_a_deletion_under_a_share_group_is_a_violation(cluster: SandboxCluster) -> None:
     """Its position is not known, so it stands at the log start; its group goes with it."""
     if kafka_version(cluster) < (4, 2):
         pytest.skip("share groups are a preview there")
@@ -141,7 +141,7 @@ def test_a_deletion_under_a_share_group_is_a_violation(cluster: Cluster) -> None
 
 
 @pytest.mark.brokers
-def test_a_witness_that_goes_back_reads_again_from_there(cluster: Cluster) -> None:
+def test_a_witness_that_goes_back_reads_again_from_there(cluster: SandboxCluster) -> None:
     """Its commit is lower before it reads again, so a plan can see it there."""
     servers, topic = cluster.bootstrap_servers, f"witnessed-{uuid4().hex[:8]}"
     key = (topic, 0)
@@ -159,7 +159,7 @@ def test_a_witness_that_goes_back_reads_again_from_there(cluster: Cluster) -> No
 @pytest.mark.brokers
 @pytest.mark.parametrize("commits", [False, True])
 def test_a_witness_that_stands_still_is_restarted(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, commits: bool
+    cluster: SandboxCluster, monkeypatch: pytest.MonkeyPatch, commits: bool
 ) -> None:
     """Of two partitions the client library never fetched one again after its leader had been away."""
     servers, topic = cluster.bootstrap_servers, f"witnessed-{uuid4().hex[:8]}"

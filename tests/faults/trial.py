@@ -24,7 +24,7 @@ from reconciler import pipeline
 from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.errors import ReconcilerError
 from reconciler.journal.entry import create, dump_batch
 from reconciler.journal.file import JournalFile
@@ -85,7 +85,9 @@ def choose_faults(number: int, seed: int) -> tuple[FaultType, ...]:
     return (main_fault, *(fault for fault in additional_faults if fault not in client_faults[1:]))
 
 
-def run_trial(cluster: Cluster, toolbox: Toolbox, number: int, seed: int, folder: Path, engine: Engine) -> TrialReport:
+def run_trial(
+    cluster: SandboxCluster, toolbox: Toolbox, number: int, seed: int, folder: Path, engine: Engine
+) -> TrialReport:
     """Run one trial. An error is a violation of the trial, not an exception."""
     start = time.monotonic()
     report = TrialReport(number, choose_faults(number, seed))

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
 from tests import kafka_client
 from tests.faults.witness import PartitionKey, Witness
 from tests.toolbox import Toolbox
@@ -80,7 +80,7 @@ class TrialSetup:
     `ignored` accepts it, `excepted` names it in exceptGroups.
     """
 
-    cluster: Cluster
+    cluster: SandboxCluster
     name: str
     folder: Path
     rng: random.Random

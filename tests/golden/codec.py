@@ -4,7 +4,8 @@
       "topics": {"orders": {"partitions": [
         {"log_start": 1000, "end": 250000, "at": {"7d": 98213}, "readers": {"billing": 52000}}
       ]}},
-      "groups": {"old-etl": {"commits": 12, "topics": 3, "idle": "6d"}}
+      "groups": {"old-etl": {"commits": 12, "topics": 3, "idle": "6d"}},
+      "external": {"lake": {"orders": {"0": 52000}, "written": "3d"}}
     }
 
 Facts that are not listed are healthy. Ages are before 2026-11-21T10:00:00Z. `at` maps an age to
@@ -24,6 +25,7 @@ from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
     ClusterSnapshot,
     ConsumerPosition,
+    ExternalPosition,
     GroupFacts,
     GroupState,
     GroupType,
@@ -41,6 +43,7 @@ _TOP = {
     "brokers",
     "topics",
     "groups",
+    "external",
     "topics_incomplete",
     "groups_incomplete",
     "readers_incomplete",
@@ -77,6 +80,9 @@ def snapshot(path: Path, request: ScanRequest) -> ClusterSnapshot:
             name: _group(name, _check_names(facts, _GROUP, name)) for name, facts in document.get("groups", {}).items()
         },
         partitions=partitions,
+        external={
+            reader: _external(document["external"][reader.name.partition("/")[2]]) for reader in request.external
+        },
         topics_incomplete=_incomplete(document, "topics_incomplete"),
         groups_incomplete=_incomplete(document, "groups_incomplete"),
         readers_incomplete=_incomplete(document, "readers_incomplete"),
@@ -87,6 +93,15 @@ def snapshot(path: Path, request: ScanRequest) -> ClusterSnapshot:
 def topic_id(name: str) -> str:
     """The default id of a topic: 22 characters, the same in every run."""
     return hashlib.sha256(name.encode()).hexdigest()[:22]
+
+
+def _external(row: Mapping[str, Any]) -> ExternalPosition | Unknown:
+    """Return a position: offsets by topic and partition, and the age of their writing."""
+    if isinstance(fact := _fact(row), Unknown):
+        return fact
+    topics = {topic: of for topic, of in row.items() if topic != "written"}
+    offsets = {TopicPartition(topic, int(number)): at for topic, of in topics.items() for number, at in of.items()}
+    return ExternalPosition(offsets, NOW_MS - duration_ms(row["written"]))
 
 
 def _check_names(row: Mapping[str, Any], names: set[str], location: str) -> Mapping[str, Any]:

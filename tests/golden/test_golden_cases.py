@@ -11,6 +11,7 @@ writes the sentences.
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ SNAPSHOTS = (
     "56-nobody-guards-it",
     "57-idle-is-not-dead",
     "58-offsets-that-are-not-records",
+    "59-external-readers",
 )
 COMMIT = "4f2c9aa0d1e2f3a4b5c6d7e8f901234567890abc"
 WRITE = os.environ.get("RECONCILER_GOLDEN") == "write"
@@ -46,11 +48,13 @@ def plan_case(case: str, monkeypatch: pytest.MonkeyPatch) -> Plan:
     """Plan a case; source locations are relative to its folder."""
     monkeypatch.chdir(HERE / case)
     manifests = files.load([Path("manifests")], now_ms=codec.NOW_MS).for_cluster()
-    facts = codec.snapshot(Path("snapshot.json"), planner.scan_request(manifests.policies, codec.NOW_MS))
+    request = replace(planner.scan_request(manifests.policies, codec.NOW_MS), external=manifests.reader_requests)
+    facts = codec.snapshot(Path("snapshot.json"), request)
     return planner.plan(
         cluster=manifests.cluster,
         policies=manifests.policies,
         waivers=manifests.waivers,
+        readers=manifests.readers,
         snapshot=facts,
         source=Source(commit=COMMIT, manifests=manifests.files),
     )

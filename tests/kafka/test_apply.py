@@ -14,7 +14,7 @@ from reconciler.apply import restore
 from reconciler.apply.context import ApplyContext
 from reconciler.apply.executor import apply
 from reconciler.companions.sandbox import client, tools
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.kafka import journal_topic
@@ -35,13 +35,13 @@ pytestmark = pytest.mark.brokers
 
 
 @pytest.fixture
-def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
+def gateway(cluster: SandboxCluster) -> Iterator[KafkaGateway]:
     gateway = KafkaGateway(KafkaSession(connection(cluster)))
     yield gateway
     gateway.session.close()
 
 
-def connection(cluster: Cluster) -> Connection:
+def connection(cluster: SandboxCluster) -> Connection:
     return Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0)
 
 
@@ -110,7 +110,7 @@ def plan_actions(gateway: KafkaGateway, topic: str, group: str, before_offset: i
     ]
 
 
-def create_disorder(cluster: Cluster) -> tuple[str, str, str]:
+def create_disorder(cluster: SandboxCluster) -> tuple[str, str, str]:
     """Create a topic with ten records in each of three partitions, a dead group and a bystander.
 
     The leader of the second partition is not the preferred one. Both groups have read eight records.
@@ -128,7 +128,7 @@ def create_disorder(cluster: Cluster) -> tuple[str, str, str]:
 
 @pytest.mark.parametrize("journal_type", ["file", "topic"])
 def test_apply_does_what_was_planned_and_nothing_else(
-    cluster: Cluster, gateway: KafkaGateway, tmp_path: Path, journal_type: str
+    cluster: SandboxCluster, gateway: KafkaGateway, tmp_path: Path, journal_type: str
 ) -> None:
     """All three operations work with either journal, according to Kafka's tools.
 
@@ -173,7 +173,7 @@ def test_apply_does_what_was_planned_and_nothing_else(
     assert journal.open_intents("sha256:plan") == {}
 
 
-def test_apply_leaves_a_changed_cluster_alone(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
+def test_apply_leaves_a_changed_cluster_alone(cluster: SandboxCluster, gateway: KafkaGateway, tmp_path: Path) -> None:
     """After a new topic with the same name and new activity of the group, both actions are stale.
 
     The new topic keeps every record and commit.
@@ -191,7 +191,7 @@ def test_apply_leaves_a_changed_cluster_alone(cluster: Cluster, gateway: KafkaGa
     assert kafka_client.committed_offsets(servers, group, [(topic, 2)]) == {(topic, 2): 1}
 
 
-def test_apply_keeps_a_live_group(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
+def test_apply_keeps_a_live_group(cluster: SandboxCluster, gateway: KafkaGateway, tmp_path: Path) -> None:
     """A member joins between plan and apply, so the group stays; records that it has read go."""
     topic, group, _ = create_disorder(cluster)
     actions = plan_actions(gateway, topic, group, 6)
@@ -204,7 +204,7 @@ def test_apply_keeps_a_live_group(cluster: Cluster, gateway: KafkaGateway, tmp_p
     assert statuses["RetentionFloor"] is Status.APPLIED
 
 
-def test_apply_without_a_journal_topic_sends_nothing(cluster: Cluster, gateway: KafkaGateway) -> None:
+def test_apply_without_a_journal_topic_sends_nothing(cluster: SandboxCluster, gateway: KafkaGateway) -> None:
     """Without the journal's topic apply attempts nothing, and nothing creates the topic by
     accident.
     """
@@ -222,7 +222,7 @@ def test_apply_without_a_journal_topic_sends_nothing(cluster: Cluster, gateway: 
 
 
 def test_offsets_beyond_one_batch_of_the_commit_log_are_restored(
-    cluster: Cluster, gateway: KafkaGateway, tmp_path: Path
+    cluster: SandboxCluster, gateway: KafkaGateway, tmp_path: Path
 ) -> None:
     """One request with all of them is refused whole: it would be a batch of more than a megabyte."""
     servers, topic, count = cluster.bootstrap_servers, f"wide-{uuid.uuid4().hex[:12]}", 300

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from reconciler.companions.sandbox import client, tools
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.companions.sandbox.security import Security
 from tests.build import head
 from tests.command import reconciler
@@ -33,7 +33,7 @@ LEADER_TOPIC = "payments"
 
 
 @pytest.fixture(scope="module")
-def secure_cluster() -> Iterator[Cluster]:
+def secure_cluster() -> Iterator[SandboxCluster]:
     """Two brokers with an authorizer.
 
     Both users may describe everything; one of them may also delete in one topic and one group.
@@ -74,7 +74,7 @@ def as_user(folder: Path, user: str, *arguments: str) -> subprocess.CompletedPro
     return reconciler(folder, *arguments, KAFKA_USERNAME=user, KAFKA_PASSWORD=USERS[user])
 
 
-def write_manifests(folder: Path, cluster: Cluster, policies: str) -> None:
+def write_manifests(folder: Path, cluster: SandboxCluster, policies: str) -> None:
     assert cluster.secure is not None
     properties = cluster.secure.client("ci-some") | {
         "sasl.username": "${env:KAFKA_USERNAME}",
@@ -118,7 +118,9 @@ REFUSALS = {
 APPLIED = (f"RetentionFloor/floor/{PERMITTED}[0]", f"GroupRemoval/dead/{PERMITTED_GROUP}")
 
 
-def test_an_action_without_permission_fails_and_the_others_go_on(secure_cluster: Cluster, tmp_path: Path) -> None:
+def test_an_action_without_permission_fails_and_the_others_go_on(
+    secure_cluster: SandboxCluster, tmp_path: Path
+) -> None:
     """Without write permissions all actions fail, exit 1; with some of them, the others fail, exit
     5.
 
@@ -158,7 +160,9 @@ def test_an_action_without_permission_fails_and_the_others_go_on(secure_cluster:
     assert state.leader != state.replicas[0]
 
 
-def test_a_restored_group_needs_read_on_the_group_and_its_topics(secure_cluster: Cluster, tmp_path: Path) -> None:
+def test_a_restored_group_needs_read_on_the_group_and_its_topics(
+    secure_cluster: SandboxCluster, tmp_path: Path
+) -> None:
     """Without either right nothing is written, and the message names both."""
     servers, group = secure_cluster.bootstrap_servers, "dead-by-mistake"
     client.commit(servers, group, {(LEADER_TOPIC, 0): 0})

@@ -18,7 +18,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import admin_client
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.kafka.gateway import KafkaGateway
@@ -64,7 +64,7 @@ class ChangingGateway:
 
 
 @pytest.fixture
-def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
+def gateway(cluster: SandboxCluster) -> Iterator[KafkaGateway]:
     gateway = KafkaGateway(KafkaSession(connection(cluster)))
     yield gateway
     gateway.session.close()
@@ -81,7 +81,7 @@ def apply_after(
     return outcome
 
 
-def test_offset_out_of_range_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
+def test_offset_out_of_range_is_stale(cluster: SandboxCluster, gateway: KafkaGateway, tmp_path: Path) -> None:
     """The topic is created again with fewer records; the broker refuses, and the new topic keeps
     all of them.
 
@@ -101,7 +101,7 @@ def test_offset_out_of_range_is_stale(cluster: Cluster, gateway: KafkaGateway, t
     assert log_start_offsets(cluster, topic)[0] == 0
 
 
-def test_a_deleted_topic_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
+def test_a_deleted_topic_is_stale(cluster: SandboxCluster, gateway: KafkaGateway, tmp_path: Path) -> None:
     """After a deletion of the topic the client or the broker does not know the partition, for both
     operations.
     """
@@ -121,7 +121,7 @@ def test_a_deleted_topic_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_p
         assert outcome.removed_max == 0
 
 
-def test_policy_violation_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
+def test_policy_violation_is_failed(cluster: SandboxCluster, gateway: KafkaGateway, tmp_path: Path) -> None:
     """A topic that is only compacted fails at once, and the other topic of the request is
     truncated.
     """
@@ -150,7 +150,7 @@ def test_policy_violation_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp
     assert log_start_offsets(cluster, compacted)[0] == 0
 
 
-def test_invalid_topic_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
+def test_invalid_topic_is_failed(cluster: SandboxCluster, gateway: KafkaGateway, tmp_path: Path) -> None:
     """An internal topic loses nothing, even if a forged plan names it and no recheck runs."""
     topic, group, _ = create_disorder(cluster)
     valid = plan_actions(gateway, topic, group, 6)[RECORDS]
@@ -183,7 +183,7 @@ def with_partition(gateway: KafkaGateway, action: DeleteRecords, partition: Topi
     )
 
 
-def test_non_empty_group_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
+def test_non_empty_group_is_stale(cluster: SandboxCluster, gateway: KafkaGateway, tmp_path: Path) -> None:
     """A member joins between check and request: the broker refuses, and the group keeps its
     commits.
     """
@@ -206,7 +206,7 @@ def test_non_empty_group_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_p
     assert bystander != group
 
 
-def test_group_id_not_found_is_satisfied(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
+def test_group_id_not_found_is_satisfied(cluster: SandboxCluster, gateway: KafkaGateway, tmp_path: Path) -> None:
     """Another client removes the group between check and request: satisfied, not applied."""
     topic, group, _ = create_disorder(cluster)
     actions = plan_actions(gateway, topic, group, 6)
@@ -219,7 +219,7 @@ def test_group_id_not_found_is_satisfied(cluster: Cluster, gateway: KafkaGateway
     assert (outcome.status, outcome.code) == (Status.SATISFIED, "GROUP_ID_NOT_FOUND")
 
 
-def test_election_not_needed_is_satisfied(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
+def test_election_not_needed_is_satisfied(cluster: SandboxCluster, gateway: KafkaGateway, tmp_path: Path) -> None:
     """Another client elects between check and request: satisfied, not applied."""
     topic, group, _ = create_disorder(cluster)
     actions = plan_actions(gateway, topic, group, 6)
@@ -232,7 +232,7 @@ def test_election_not_needed_is_satisfied(cluster: Cluster, gateway: KafkaGatewa
     assert (outcome.status, outcome.code) == (Status.SATISFIED, "ELECTION_NOT_NEEDED")
 
 
-def test_preferred_leader_not_available_waits(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
+def test_preferred_leader_not_available_waits(cluster: SandboxCluster, gateway: KafkaGateway, tmp_path: Path) -> None:
     """The preferred leader's broker ends between check and request: waiting, which is no failure.
 
     After the broker's restart the same action is applied.

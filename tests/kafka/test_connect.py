@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 
 import pytest
 
-from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.companions.sandbox.security import Security
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka.connect import ConnectAttempt, Connection, open_client
@@ -22,7 +22,7 @@ LISTENER = "check security.protocol in the Cluster's spec.client, and the ports 
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["sasl", "sasl-tls"])
-def guarded(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+def guarded(request: pytest.FixtureRequest) -> Iterator[SandboxCluster]:
     """One broker with a listener without protection, and one with SASL, without and with TLS."""
     security = Security({SCRAM["sasl.username"]: SCRAM["sasl.password"]}, tls=request.param)
     cluster = start(1, name="listeners", heap_mib=256, security=security)
@@ -146,7 +146,7 @@ def test_a_lookup_that_failed_for_now_is_tried_again() -> None:
 
 
 @pytest.mark.brokers
-def test_a_server_that_answers_late_is_waited_for(guarded: Cluster) -> None:
+def test_a_server_that_answers_late_is_waited_for(guarded: SandboxCluster) -> None:
     """One bootstrap server closes every connection; the other one answers after the third of these."""
     closing_server = Server(close)
     passed_on = forward(guarded.bootstrap_servers)
@@ -161,7 +161,7 @@ def test_a_server_that_answers_late_is_waited_for(guarded: Cluster) -> None:
 
 
 @pytest.mark.brokers
-def test_a_listener_of_another_protocol_is_named(guarded: Cluster) -> None:
+def test_a_listener_of_another_protocol_is_named(guarded: SandboxCluster) -> None:
     """TLS, SASL or nothing where the listener wants something else: early, with the setting to change."""
     secure = guarded.secure
     assert secure is not None
@@ -188,7 +188,7 @@ def test_a_listener_of_another_protocol_is_named(guarded: Cluster) -> None:
 
 
 @pytest.mark.brokers
-def test_brokers_that_advertise_addresses_without_a_listener_are_named(guarded: Cluster) -> None:
+def test_brokers_that_advertise_addresses_without_a_listener_are_named(guarded: SandboxCluster) -> None:
     """A bootstrap address answers, as a port that is forwarded does, and no broker is at the addresses it names."""
     host, _, port = guarded.bootstrap_servers.rpartition(":")
     advertised = closed_port()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.companions.sandbox import client, demo_data
-from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from tests import kafka_client
 from tests.command import reconciler
 from tests.toolbox import run_kafka_tool
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.brokers
 
 
 @pytest.fixture(scope="module")
-def demo() -> Iterator[tuple[Cluster, demo_data.DemoData]]:
+def demo() -> Iterator[tuple[SandboxCluster, demo_data.DemoData]]:
     cluster = start(2, name="demo", heap_mib=384)
     try:
         with demo_data.create_demo_data(cluster) as data:
@@ -29,7 +29,7 @@ def demo() -> Iterator[tuple[Cluster, demo_data.DemoData]]:
 
 
 def test_a_third_of_the_partitions_is_not_led_by_the_preferred_replica(
-    demo: tuple[Cluster, demo_data.DemoData],
+    demo: tuple[SandboxCluster, demo_data.DemoData],
 ) -> None:
     """The result names exactly the partitions whose leader is not the preferred one."""
     cluster, data = demo
@@ -43,7 +43,7 @@ def test_a_third_of_the_partitions_is_not_led_by_the_preferred_replica(
     assert len(data.non_preferred) == len(states) / 3
 
 
-def test_the_backlog_is_old_by_its_timestamps(demo: tuple[Cluster, demo_data.DemoData]) -> None:
+def test_the_backlog_is_old_by_its_timestamps(demo: tuple[SandboxCluster, demo_data.DemoData]) -> None:
     """Records are older or newer than a week; partition 4 has only old ones, partition 5 only new
     ones.
     """
@@ -56,7 +56,7 @@ def test_the_backlog_is_old_by_its_timestamps(demo: tuple[Cluster, demo_data.Dem
     ]  # the tool leaves out partitions without such a record
 
 
-def test_one_group_has_read_all_and_another_half(demo: tuple[Cluster, demo_data.DemoData]) -> None:
+def test_one_group_has_read_all_and_another_half(demo: tuple[SandboxCluster, demo_data.DemoData]) -> None:
     """`shop` has read each partition to its end, `audit` to the middle."""
     rows = positions(demo[0])
     for partition in "0123":
@@ -64,7 +64,7 @@ def test_one_group_has_read_all_and_another_half(demo: tuple[Cluster, demo_data.
         assert rows["audit", "shop-orders-repartition", partition] == str(demo_data.SHOP_RECORDS // 2)
 
 
-def test_one_group_has_a_member_and_the_others_are_empty(demo: tuple[Cluster, demo_data.DemoData]) -> None:
+def test_one_group_has_a_member_and_the_others_are_empty(demo: tuple[SandboxCluster, demo_data.DemoData]) -> None:
     """The dead group and the committing group are both EMPTY; only `billing` has a member."""
     output = run_kafka_tool(demo[0], "kafka-consumer-groups", "--list", "--state")
     states = dict(line.split() for line in output.splitlines()[1:] if line.strip())
@@ -74,7 +74,7 @@ def test_one_group_has_a_member_and_the_others_are_empty(demo: tuple[Cluster, de
     }
 
 
-def test_the_stream_goes_on_and_its_reader_follows(demo: tuple[Cluster, demo_data.DemoData]) -> None:
+def test_the_stream_goes_on_and_its_reader_follows(demo: tuple[SandboxCluster, demo_data.DemoData]) -> None:
     """The records that `billing` allows to delete grow, so that a second purge has to wait."""
     cluster, _ = demo
     key = ("billing-invoices-repartition", 0)
@@ -86,13 +86,15 @@ def test_the_stream_goes_on_and_its_reader_follows(demo: tuple[Cluster, demo_dat
     )
 
 
-def positions(cluster: Cluster) -> dict[tuple[str, str, str], str]:
+def positions(cluster: SandboxCluster) -> dict[tuple[str, str, str], str]:
     output = run_kafka_tool(cluster, "kafka-consumer-groups", "--describe", "--all-groups")
     rows = [line.split() for line in output.splitlines() if line.strip() and not line.startswith("GROUP")]
     return {(row[0], row[1], row[2]): row[3] for row in rows}
 
 
-def test_two_commands_lead_from_an_address_to_a_plan(demo: tuple[Cluster, demo_data.DemoData], tmp_path: Path) -> None:
+def test_two_commands_lead_from_an_address_to_a_plan(
+    demo: tuple[SandboxCluster, demo_data.DemoData], tmp_path: Path
+) -> None:
     """`suggest --bootstrap-server … --write FILE` finds what the demo has hidden; `plan FILE` acts on
     that and is refused by no limit. The commands change nothing.
     """
@@ -120,7 +122,7 @@ def test_two_commands_lead_from_an_address_to_a_plan(demo: tuple[Cluster, demo_d
 
 
 def test_declared_policies_and_ignored_ids_are_left_out(
-    demo: tuple[Cluster, demo_data.DemoData], tmp_path: Path
+    demo: tuple[SandboxCluster, demo_data.DemoData], tmp_path: Path
 ) -> None:
     """With manifests, the connection is that of the Cluster. The default of idleFor is days, so every
     group counts as a reader.

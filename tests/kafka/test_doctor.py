@@ -19,13 +19,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from reconciler.cli.app import run as command_line
 from reconciler.companions.sandbox import client as workload
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.companions.sandbox.security import SecureAccess, Security
 from reconciler.companions.sandbox.tools import kafka_version
 from reconciler.doctor import write_permission
 from reconciler.kafka import doctor
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.permissions import RequiredAccess, Role, Selection
+from reconciler.kafka.permissions import NameSelection, RequiredAccess, Role
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
@@ -69,7 +69,7 @@ spec: {topics: ["*"]}
 
 
 @pytest.fixture(scope="module")
-def secure_cluster() -> Iterator[Cluster]:
+def secure_cluster() -> Iterator[SandboxCluster]:
     """One broker with TLS and an authorizer, with topics, groups and a journal; no user has a
     permission yet.
     """
@@ -86,16 +86,16 @@ def secure_cluster() -> Iterator[Cluster]:
         stop(cluster)
 
 
-def access(cluster: Cluster) -> SecureAccess:
+def access(cluster: SandboxCluster) -> SecureAccess:
     assert cluster.secure is not None
     return cluster.secure
 
 
-def connection(cluster: Cluster, user: str) -> Connection:
+def connection(cluster: SandboxCluster, user: str) -> Connection:
     return Connection((access(cluster).bootstrap_servers,), access(cluster).client(user), timeout_s=10)
 
 
-def admin(cluster: Cluster, user: str) -> AdminClient:
+def admin(cluster: SandboxCluster, user: str) -> AdminClient:
     return AdminClient(
         SILENT | {"bootstrap.servers": access(cluster).bootstrap_servers, **access(cluster).client(user)}
     )
@@ -107,7 +107,7 @@ def as_user(folder: Path, user: str, *arguments: str) -> subprocess.CompletedPro
     return reconciler(folder, *arguments, **variables)
 
 
-def write_manifests(folder: Path, cluster: Cluster) -> None:
+def write_manifests(folder: Path, cluster: SandboxCluster) -> None:
     properties = access(cluster).client("ci-plan") | {
         "sasl.username": "${env:KAFKA_USERNAME}",
         "sasl.password": "${env:KAFKA_PASSWORD}",
@@ -151,7 +151,7 @@ def refusal(client: AdminClient, call: str) -> str:
 
 
 def test_principals_with_the_printed_grants_can_do_their_part_and_nothing_else(
-    secure_cluster: Cluster, tmp_path: Path
+    secure_cluster: SandboxCluster, tmp_path: Path
 ) -> None:
     """Without permissions the doctor names the missing ones and their effects.
 
@@ -209,7 +209,7 @@ def test_principals_with_the_printed_grants_can_do_their_part_and_nothing_else(
         )
 
 
-def test_a_plan_principal_of_an_earlier_version_lacks_read(secure_cluster: Cluster, tmp_path: Path) -> None:
+def test_a_plan_principal_of_an_earlier_version_lacks_read(secure_cluster: SandboxCluster, tmp_path: Path) -> None:
     """Its rules by time are blocked, a group stays behind, and each block names the right; doctor too."""
     write_manifests(tmp_path, secure_cluster)
     floor = "apiVersion: reconciler/v1\nkind: RetentionFloor\nmetadata: {name: %s}\nspec: {topics: [%s], keep: {%s}}\n"
@@ -237,7 +237,7 @@ def test_a_plan_principal_of_an_earlier_version_lacks_read(secure_cluster: Clust
     assert "MISSING  READ on topic clicks-eu, payments" in report.stdout, report.stdout
 
 
-def grant_permissions(folder: Path, cluster: Cluster) -> list[str]:
+def grant_permissions(folder: Path, cluster: SandboxCluster) -> list[str]:
     """Run the commands that `doctor --acls` prints, and return them."""
     commands = printed_grants(folder, cluster, "User:ci")
     for line in commands:
@@ -247,7 +247,7 @@ def grant_permissions(folder: Path, cluster: Cluster) -> list[str]:
     return commands
 
 
-def printed_grants(folder: Path, cluster: Cluster, principal: str) -> list[str]:
+def printed_grants(folder: Path, cluster: SandboxCluster, principal: str) -> list[str]:
     """The commands that `doctor --acls` prints."""
     # Only a principal that sees every topic knows which topics a pattern selects.
     manifest = (folder / "manifests" / "cluster.yaml").read_text()
@@ -261,7 +261,7 @@ def printed_grants(folder: Path, cluster: Cluster, principal: str) -> list[str]:
 
 
 def test_each_printed_grant_is_needed_and_a_missing_one_is_reported(
-    secure_cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    secure_cluster: SandboxCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Every printed grant is necessary: without it the doctor of that role fails or sees fewer
     topics.
@@ -342,7 +342,7 @@ def test_each_printed_grant_is_needed_and_a_missing_one_is_reported(
     ]
 
 
-def produce_error(cluster: Cluster, user: str, topic: str) -> str:
+def produce_error(cluster: SandboxCluster, user: str, topic: str) -> str:
     """The error of one record that a principal tries to write; empty if it succeeds."""
     errors: list[str] = []
     servers = {"bootstrap.servers": access(cluster).bootstrap_servers}
@@ -352,7 +352,7 @@ def produce_error(cluster: Cluster, user: str, topic: str) -> str:
     return errors[0]
 
 
-def test_elections_are_granted_to_the_elections_principal_alone(secure_cluster: Cluster) -> None:
+def test_elections_are_granted_to_the_elections_principal_alone(secure_cluster: SandboxCluster) -> None:
     """After these grants only the third principal has ALTER on the cluster; the doctor says what
     else it allows.
     """
@@ -375,7 +375,7 @@ def test_elections_are_granted_to_the_elections_principal_alone(secure_cluster: 
     assert not any("can grant every permission" in sentence for sentence in reports["ci-apply"].beyond)
 
 
-def test_the_doctor_reports_versions_clock_and_absent_names(secure_cluster: Cluster) -> None:
+def test_the_doctor_reports_versions_clock_and_absent_names(secure_cluster: SandboxCluster) -> None:
     """The report has the version and the operations of each broker, and the clock.
 
     A topic that does not exist has no permissions in the result.
@@ -387,7 +387,7 @@ def test_the_doctor_reports_versions_clock_and_absent_names(secure_cluster: Clus
             topics=(TopicRequest(topics=(Selector("orders"), Selector("not-there")), offsets=True, readers=True),),
             groups=(GroupRequest(groups=(Selector("old-etl"),), activity=True),),
         ),
-        changes=(write_permission(DeleteRecords, Selection(selectors=(Selector("not-there"),))),),
+        changes=(write_permission(DeleteRecords, NameSelection(selectors=(Selector("not-there"),))),),
         journal_topic="no-journal",
         requests=tuple(operation.API for operation in OPERATIONS),
     )

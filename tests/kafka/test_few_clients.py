@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from reconciler import pipeline
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import files
@@ -39,7 +39,7 @@ def opened(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_a_plan_and_an_apply_list_with_one_client(
-    cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    cluster: SandboxCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A plan once opened about ten clients, and one in twenty waited for one or three seconds.
 
@@ -69,7 +69,7 @@ def test_a_plan_and_an_apply_list_with_one_client(
     assert opened(caplog) == ["AdminClient", "AdminClient", "Consumer"]
 
 
-def test_a_new_client_knows_the_brokers_before_its_first_use(cluster: Cluster) -> None:
+def test_a_new_client_knows_the_brokers_before_its_first_use(cluster: SandboxCluster) -> None:
     """Without metadata a first call for offsets sometimes waits for the library's next look at its timers."""
     topic = f"known-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [client.Topic(topic, partitions=1)])

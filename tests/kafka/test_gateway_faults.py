@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.kafka import session as sessions
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets_layout import log_partition
@@ -36,14 +36,14 @@ pytestmark = pytest.mark.brokers
 
 
 @pytest.fixture
-def gateway(cluster: Cluster) -> Iterator[InterpretingGateway]:
+def gateway(cluster: SandboxCluster) -> Iterator[InterpretingGateway]:
     connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=6.0)
     gateway = InterpretingGateway(KafkaGateway(KafkaSession(connection)))
     yield gateway
     gateway.session.close()
 
 
-def topic_on(cluster: Cluster, *assignment: tuple[int, ...]) -> str:
+def topic_on(cluster: SandboxCluster, *assignment: tuple[int, ...]) -> str:
     """A topic with ten records in each partition and these replicas."""
     name = f"faulty-{uuid.uuid4().hex[:12]}"
     client.create_topics(cluster.bootstrap_servers, [client.Topic(name, assignment=assignment)])
@@ -52,7 +52,7 @@ def topic_on(cluster: Cluster, *assignment: tuple[int, ...]) -> str:
     return name
 
 
-def wait_for_brokers(cluster: Cluster) -> None:
+def wait_for_brokers(cluster: SandboxCluster) -> None:
     """Wait until all brokers see each other."""
     broker_ids = {broker.id for broker in cluster.brokers}
     client.wait_until(
@@ -62,7 +62,9 @@ def wait_for_brokers(cluster: Cluster) -> None:
     )
 
 
-def test_gateway_a_silent_leader_affects_only_its_partitions(cluster: Cluster, gateway: InterpretingGateway) -> None:
+def test_gateway_a_silent_leader_affects_only_its_partitions(
+    cluster: SandboxCluster, gateway: InterpretingGateway
+) -> None:
     """DeleteRecords to a paused broker is read back; its offsets are Unknown, never -1001.
 
     Other leaders respond.
@@ -87,7 +89,7 @@ def test_gateway_a_silent_leader_affects_only_its_partitions(cluster: Cluster, g
         assert facts[healthy].log_start == 5
 
 
-def test_a_silent_broker_is_named_with_its_address_and_the_patience(cluster: Cluster) -> None:
+def test_a_silent_broker_is_named_with_its_address_and_the_patience(cluster: SandboxCluster) -> None:
     """Exactly the frozen broker, whatever the caller may do; without a frozen broker, none."""
     addresses = {broker.id: f"127.0.0.1:{broker.port}" for broker in cluster.brokers}
     with closing(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=30.0))) as session:
@@ -104,7 +106,7 @@ def test_a_silent_broker_is_named_with_its_address_and_the_patience(cluster: Clu
     assert silent == {3: Unknown(sentence, Cause.SILENT_BROKER)}
 
 
-def test_a_broker_that_is_down_is_named_so_and_a_lost_quorum_too(cluster: Cluster) -> None:
+def test_a_broker_that_is_down_is_named_so_and_a_lost_quorum_too(cluster: SandboxCluster) -> None:
     """One sentence for each broker that accepts no connection; where it stays in the metadata, the controllers are named.
 
     One of three brokers is fenced, or soon will be. Without a second one, no majority of controllers fences it.
@@ -134,7 +136,9 @@ def test_a_broker_that_is_down_is_named_so_and_a_lost_quorum_too(cluster: Cluste
     }
 
 
-def test_gateway_a_slow_follower_is_a_timeout_with_an_effect(cluster: Cluster, gateway: InterpretingGateway) -> None:
+def test_gateway_a_slow_follower_is_a_timeout_with_an_effect(
+    cluster: SandboxCluster, gateway: InterpretingGateway
+) -> None:
     """REQUEST_TIMED_OUT is read back: the slowest live replica delays the response, but the leader
     has moved its log start.
     """
@@ -155,7 +159,7 @@ def test_gateway_a_slow_follower_is_a_timeout_with_an_effect(cluster: Cluster, g
     assert gateway.read_partitions([partition], offsets=True)[partition].log_start == 5
 
 
-def test_gateway_reads_do_not_wait_behind_a_delete(cluster: Cluster, gateway: InterpretingGateway) -> None:
+def test_gateway_reads_do_not_wait_behind_a_delete(cluster: SandboxCluster, gateway: InterpretingGateway) -> None:
     """While DeleteRecords waits for a slow replica, the leader's offsets are read at once.
 
     The read uses another client and connection; on a shared connection no attempt could succeed.
@@ -167,7 +171,7 @@ def test_gateway_reads_do_not_wait_behind_a_delete(cluster: Cluster, gateway: In
     assert any(_read_during_a_delete(cluster, gateway, TopicPartition(name, number)) for number in range(tries))
 
 
-def _read_during_a_delete(cluster: Cluster, gateway: InterpretingGateway, partition: TopicPartition) -> bool:
+def _read_during_a_delete(cluster: SandboxCluster, gateway: InterpretingGateway, partition: TopicPartition) -> bool:
     """Return whether the log start was read before the response to the deletion."""
     gateway.refresh()
     gateway.read_partitions([partition], offsets=True)
@@ -186,7 +190,9 @@ def _read_during_a_delete(cluster: Cluster, gateway: InterpretingGateway, partit
         wait_for_brokers(cluster)
 
 
-def test_gateway_no_leader_means_retry_and_elections_wait(cluster: Cluster, gateway: InterpretingGateway) -> None:
+def test_gateway_no_leader_means_retry_and_elections_wait(
+    cluster: SandboxCluster, gateway: InterpretingGateway
+) -> None:
     """Without the broker of the only replica offsets are Unknown, deletions retry, elections wait."""
     name = topic_on(cluster, (3,), (2,))
     leaderless, healthy = TopicPartition(name, 0), TopicPartition(name, 1)
@@ -217,7 +223,9 @@ def test_gateway_no_leader_means_retry_and_elections_wait(cluster: Cluster, gate
     )
 
 
-def test_gateway_listings_without_a_broker_prove_no_absence(cluster: Cluster, gateway: InterpretingGateway) -> None:
+def test_gateway_listings_without_a_broker_prove_no_absence(
+    cluster: SandboxCluster, gateway: InterpretingGateway
+) -> None:
     """With a silent broker an unlisted group is not absent: that broker may be its coordinator.
 
     Seconds after its last heartbeat, and under load soon after the pause, the controller fences the
@@ -241,7 +249,7 @@ def test_gateway_listings_without_a_broker_prove_no_absence(cluster: Cluster, ga
     assert isinstance(listed, Unknown)
 
 
-def test_gateway_a_crashed_worker_is_replaced(cluster: Cluster) -> None:
+def test_gateway_a_crashed_worker_is_replaced(cluster: SandboxCluster) -> None:
     """A worker process that crashes, as with a moving coordinator, is replaced by one that answers."""
     name = topic_on(cluster, (1, 2, 3))
     group = f"reader-{uuid.uuid4().hex[:12]}"
@@ -258,7 +266,7 @@ def test_gateway_a_crashed_worker_is_replaced(cluster: Cluster) -> None:
         session.close()
 
 
-def test_gateway_a_worker_that_hangs_is_abandoned(cluster: Cluster) -> None:
+def test_gateway_a_worker_that_hangs_is_abandoned(cluster: SandboxCluster) -> None:
     """A worker process that hangs costs its deadline and no more."""
     session = KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
     try:
@@ -273,7 +281,7 @@ def test_gateway_a_worker_that_hangs_is_abandoned(cluster: Cluster) -> None:
         session.close()
 
 
-def test_a_moved_coordinator_is_found_without_a_refresh(cluster: Cluster, gateway: InterpretingGateway) -> None:
+def test_a_moved_coordinator_is_found_without_a_refresh(cluster: SandboxCluster, gateway: InterpretingGateway) -> None:
     """The library remembers a coordinator, and repeats a request to it that answers NOT_COORDINATOR.
 
     Every read of the group through the same worker process timed out once its coordinator had moved.
@@ -300,7 +308,7 @@ def test_a_moved_coordinator_is_found_without_a_refresh(cluster: Cluster, gatewa
 
 
 @pytest.mark.parametrize("isolated", [False, True])
-def test_commits_of_a_group_without_a_name_are_unknown(cluster: Cluster, *, isolated: bool) -> None:
+def test_commits_of_a_group_without_a_name_are_unknown(cluster: SandboxCluster, *, isolated: bool) -> None:
     """The client library cannot read such commits; the scan reads the other groups.
 
     The failure once ended the scan.
@@ -315,7 +323,7 @@ def test_commits_of_a_group_without_a_name_are_unknown(cluster: Cluster, *, isol
 
 
 @pytest.mark.parametrize("isolated", [False, True])
-def test_the_topics_of_members_are_read_without_a_commit(cluster: Cluster, *, isolated: bool) -> None:
+def test_the_topics_of_members_are_read_without_a_commit(cluster: SandboxCluster, *, isolated: bool) -> None:
     """A group of the classic protocol, one of the consumer protocol, and one that does not exist."""
     name = topic_on(cluster, (1, 2, 3))
     classic, consumer, absent = (f"{kind}-{uuid.uuid4().hex[:12]}" for kind in ("classic", "consumer", "absent"))
@@ -334,7 +342,7 @@ def test_the_topics_of_members_are_read_without_a_commit(cluster: Cluster, *, is
 
 
 @pytest.mark.parametrize("isolated", [False, True])
-def test_the_topics_of_a_rebalancing_group_are_unknown(cluster: Cluster, *, isolated: bool) -> None:
+def test_the_topics_of_a_rebalancing_group_are_unknown(cluster: SandboxCluster, *, isolated: bool) -> None:
     """The leader of the group never sends assignments, so that the group completes no rebalance."""
     group = f"rebalancing-{uuid.uuid4().hex[:12]}"
     name = topic_on(cluster, (1, 2, 3))
@@ -346,7 +354,7 @@ def test_the_topics_of_a_rebalancing_group_are_unknown(cluster: Cluster, *, isol
     assert read == {group: Consumption([(name, 0, 0)], REBALANCING)}
 
 
-def test_answers_of_a_worker_are_read_above_descriptor_1023(cluster: Cluster) -> None:
+def test_answers_of_a_worker_are_read_above_descriptor_1023(cluster: SandboxCluster) -> None:
     """`select` fails above descriptor 1023. That once ended an apply after its request was sent."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4_096, before[1]), before[1]))
@@ -376,7 +384,7 @@ def test_a_worker_with_an_outstanding_answer_is_not_reused(monkeypatch: pytest.M
     assert session._idle_workers == []
 
 
-def test_gateway_a_crash_during_a_removal_is_read_back(cluster: Cluster, gateway: InterpretingGateway) -> None:
+def test_gateway_a_crash_during_a_removal_is_read_back(cluster: SandboxCluster, gateway: InterpretingGateway) -> None:
     """An assertion in the client library ends the worker, and the group is read back.
 
     It once ended the apply.
@@ -409,7 +417,7 @@ def test_gateway_a_crash_during_a_removal_is_read_back(cluster: Cluster, gateway
     assert gateway.delete_groups([group])[group].answer is ResponseAction.DONE
 
 
-def test_gateway_an_orphaned_request_ends(cluster: Cluster) -> None:
+def test_gateway_an_orphaned_request_ends(cluster: SandboxCluster) -> None:
     """A worker whose parent is killed during a request ends, and removes no group in the next run."""
     script = (
         "import sys, os, threading, time\n"

@@ -10,7 +10,7 @@ import pytest
 
 from reconciler import pipeline
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.errors import JournalUnavailable
 from reconciler.journal.entry import create, dump_batch
 from reconciler.journal.journal import ActionJournal
@@ -34,7 +34,7 @@ AT = TopicPartition("orders", 0)
 
 
 @pytest.fixture
-def connection(cluster: Cluster) -> Connection:
+def connection(cluster: SandboxCluster) -> Connection:
     return Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0)
 
 
@@ -55,7 +55,7 @@ def unused_topic() -> str:
 
 
 def test_journal_topic_is_never_created_by_accident(
-    cluster: Cluster, connection: Connection, fake: FakeCluster
+    cluster: SandboxCluster, connection: Connection, fake: FakeCluster
 ) -> None:
     """A missing topic is an error that shows the command for its creation.
 
@@ -78,7 +78,7 @@ def test_journal_topic_is_never_created_by_accident(
     assert name not in run_kafka_tool(cluster, "kafka-topics", "--list").split()
 
 
-def test_create_topic_creates_the_journal_topic_once(cluster: Cluster, connection: Connection) -> None:
+def test_create_topic_creates_the_journal_topic_once(cluster: SandboxCluster, connection: Connection) -> None:
     """It has one partition, is never compacted, and a second creation changes nothing."""
     name = unused_topic()
     for _ in range(2):
@@ -93,7 +93,7 @@ def test_create_topic_creates_the_journal_topic_once(cluster: Cluster, connectio
     assert "retention.ms=-1" in text
 
 
-def wait_for_topic(cluster: Cluster, name: str) -> None:
+def wait_for_topic(cluster: SandboxCluster, name: str) -> None:
     """Wait until every broker's metadata has the topic; Kafka 3.9 takes longer than Kafka 4."""
     client.wait_until(
         lambda: all(client.partition_states(server, name) for server in cluster.bootstrap_servers.split(",")),
@@ -102,7 +102,9 @@ def wait_for_topic(cluster: Cluster, name: str) -> None:
     )
 
 
-def test_journal_topic_keeps_the_purge_clock(cluster: Cluster, connection: Connection, fake: FakeCluster) -> None:
+def test_journal_topic_keeps_the_purge_clock(
+    cluster: SandboxCluster, connection: Connection, fake: FakeCluster
+) -> None:
     """Two runs share a topic with a thousand actions, half of them unsent; each call reads new lines."""
     name = unused_topic()
     journal_topic.create_topic(KafkaSession(connection), name)
@@ -127,7 +129,7 @@ def test_journal_topic_keeps_the_purge_clock(cluster: Cluster, connection: Conne
 
 
 def test_journal_topic_that_was_created_again_is_not_trusted(
-    cluster: Cluster, connection: Connection, fake: FakeCluster
+    cluster: SandboxCluster, connection: Connection, fake: FakeCluster
 ) -> None:
     """A new topic of the same name is another journal."""
     name = unused_topic()
@@ -143,7 +145,7 @@ def test_journal_topic_that_was_created_again_is_not_trusted(
 
 
 def test_journal_topic_that_is_compacted_is_not_trusted(
-    cluster: Cluster, connection: Connection, fake: FakeCluster
+    cluster: SandboxCluster, connection: Connection, fake: FakeCluster
 ) -> None:
     """An intent and its outcome share a key, so compaction would remove the intent."""
     name = unused_topic()
@@ -157,7 +159,7 @@ def test_journal_topic_that_is_compacted_is_not_trusted(
         journal.record([purge(fake, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
 
 
-def test_journal_topic_with_foreign_records_is_not_trusted(cluster: Cluster, connection: Connection) -> None:
+def test_journal_topic_with_foreign_records_is_not_trusted(cluster: SandboxCluster, connection: Connection) -> None:
     """With records of another writer the purge clock is unknown, so the read is an error."""
     name = unused_topic()
     journal_topic.create_topic(KafkaSession(connection), name)
@@ -167,7 +169,7 @@ def test_journal_topic_with_foreign_records_is_not_trusted(cluster: Cluster, con
         last_purges(ActionJournal(JournalTopic(KafkaSession(connection), name)))
 
 
-def test_the_broker_stamps_the_journal(cluster: Cluster, connection: Connection, fake: FakeCluster) -> None:
+def test_the_broker_stamps_the_journal(cluster: SandboxCluster, connection: Connection, fake: FakeCluster) -> None:
     """A machine whose clock is a day ahead shortens no interval, and holds none back for a day."""
     name = unused_topic()
     journal_topic.create_topic(KafkaSession(connection), name)
@@ -181,7 +183,7 @@ def test_the_broker_stamps_the_journal(cluster: Cluster, connection: Connection,
 
 
 def test_only_brokers_tell_when_they_stored_an_entry(
-    cluster: Cluster, connection: Connection, fake: FakeCluster
+    cluster: SandboxCluster, connection: Connection, fake: FakeCluster
 ) -> None:
     """The delivery report has the append time of the leader, or the time of this machine, which tells nothing.
 
@@ -209,7 +211,9 @@ def test_only_brokers_tell_when_they_stored_an_entry(
     assert mentions(str(refused.value), unstamped, "CreateTime", "kafka-configs --alter", command)
 
 
-def test_only_the_records_of_the_interval_are_read(cluster: Cluster, connection: Connection, fake: FakeCluster) -> None:
+def test_only_the_records_of_the_interval_are_read(
+    cluster: SandboxCluster, connection: Connection, fake: FakeCluster
+) -> None:
     """The broker finds the first record of the interval by its time."""
     name = unused_topic()
     client.create_topics(cluster.bootstrap_servers, [client.Topic(name)])
@@ -233,7 +237,7 @@ def test_only_the_records_of_the_interval_are_read(cluster: Cluster, connection:
 
 
 def test_a_topic_that_forgets_purges_is_not_trusted(
-    cluster: Cluster, connection: Connection, fake: FakeCluster
+    cluster: SandboxCluster, connection: Connection, fake: FakeCluster
 ) -> None:
     """With an hour of retention, a purge of yesterday is forgotten, and `every: 1d` would not hold."""
     name = unused_topic()
@@ -248,7 +252,7 @@ def test_a_topic_that_forgets_purges_is_not_trusted(
     assert len(list(journal.entries())) == 1
 
 
-def test_doctor_names_what_may_lose_entries(cluster: Cluster, connection: Connection) -> None:
+def test_doctor_names_what_may_lose_entries(cluster: SandboxCluster, connection: Connection) -> None:
     """One replica, a week of retention and the clocks of producers: each has a sentence and a remedy."""
     name = unused_topic()
     client.create_topics(
@@ -271,7 +275,7 @@ def test_doctor_names_what_may_lose_entries(cluster: Cluster, connection: Connec
     assert journal_topic.check_topic(session, good) == []
 
 
-def test_a_release_outlives_the_machine_and_a_short_retention(cluster: Cluster, connection: Connection) -> None:
+def test_a_release_outlives_the_machine_and_a_short_retention(cluster: SandboxCluster, connection: Connection) -> None:
     """A run on another machine reads the record, also long after it; records and purges do not mix.
 
     A topic that forgets the records of a day is refused, because the schedule could not keep one

@@ -5,7 +5,7 @@ from uuid import uuid4
 import pytest
 
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
@@ -30,7 +30,7 @@ def facts(partition: TopicPartition, *, end: int | Unknown, committed: int, lead
     )
 
 
-def test_a_commit_of_a_live_group_is_compared_with_the_current_end(cluster: Cluster) -> None:
+def test_a_commit_of_a_live_group_is_compared_with_the_current_end(cluster: SandboxCluster) -> None:
     """A commit above the high watermark causes a second read of the high watermark.
 
     The last stable offset stays, and a commit above the new high watermark stays above it. A live group

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from reconciler.companions.sandbox import client, registry
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stop
 from reconciler.companions.sandbox.process import Process, identify, read_process
 from reconciler.companions.sandbox.tools import run_tool
 from reconciler.errors import SandboxError
@@ -34,7 +34,7 @@ time.sleep(600)
 
 
 @pytest.fixture(scope="module")
-def single() -> Iterator[Cluster]:
+def single() -> Iterator[SandboxCluster]:
     cluster = start(1, name="single", heap_mib=256)
     try:
         yield cluster
@@ -43,14 +43,14 @@ def single() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def named(single: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+def named(single: SandboxCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SandboxCluster:
     """`single`, as a sandbox that commands find by its name: no further broker has to start."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     registry._write(single)
     return single
 
 
-def test_kafkas_own_tools_read_a_sandbox(single: Cluster) -> None:
+def test_kafkas_own_tools_read_a_sandbox(single: SandboxCluster) -> None:
     """Kafka's tools, which check the results of other tests, read topics and offsets of a sandbox."""
     client.create_topics(single.bootstrap_servers, [client.Topic("tooltopic")])
     client.produce(single.bootstrap_servers, "tooltopic", {0: [client.Record(b"x")] * 3})
@@ -58,7 +58,7 @@ def test_kafkas_own_tools_read_a_sandbox(single: Cluster) -> None:
     assert (result.returncode, result.stdout.strip()) == (0, "tooltopic:0:3"), result.stderr
 
 
-def test_a_broker_that_crashed_comes_back_with_its_data(named: Cluster, tmp_path: Path) -> None:
+def test_a_broker_that_crashed_comes_back_with_its_data(named: SandboxCluster, tmp_path: Path) -> None:
     """After a restart the broker has the same port and records, and a new pid."""
     client.create_topics(named.bootstrap_servers, [client.Topic("survives")])
     client.produce(named.bootstrap_servers, "survives", {0: [client.Record(b"x")] * 3})
@@ -74,7 +74,7 @@ def test_a_broker_that_crashed_comes_back_with_its_data(named: Cluster, tmp_path
     assert client.watermarks(named.bootstrap_servers, "survives", 0) == (0, 3)
 
 
-def test_a_paused_broker_runs_and_does_not_respond(single: Cluster) -> None:
+def test_a_paused_broker_runs_and_does_not_respond(single: SandboxCluster) -> None:
     """SIGSTOP makes a broker slow, as timeouts need it; SIGCONT lets it continue."""
     single.pause(1)
     try:
@@ -85,7 +85,7 @@ def test_a_paused_broker_runs_and_does_not_respond(single: Cluster) -> None:
     client.wait_until(lambda: client.visible_brokers(single.bootstrap_servers) == {1}, 30, "the resumed broker answers")
 
 
-def test_commands_stop_and_start_a_broker(named: Cluster, tmp_path: Path) -> None:
+def test_commands_stop_and_start_a_broker(named: SandboxCluster, tmp_path: Path) -> None:
     """`sandbox stop` ends a broker, and `sandbox start` starts it with its port and data.
 
     A broker that is stopped or runs already is an error that names the other command. A running
@@ -117,7 +117,9 @@ def test_commands_stop_and_start_a_broker(named: Cluster, tmp_path: Path) -> Non
     client.wait_until(has_its_records, 30, "the records of the topic")
 
 
-def test_a_command_runs_kafkas_tools_and_passes_their_output_and_exit_code(named: Cluster, tmp_path: Path) -> None:
+def test_a_command_runs_kafkas_tools_and_passes_their_output_and_exit_code(
+    named: SandboxCluster, tmp_path: Path
+) -> None:
     """The tool needs no address, and `--` is not necessary: all words after the tool are its own."""
     client.create_topics(named.bootstrap_servers, [client.Topic("typed")])
     tools = ("sandbox", "tools", "--name", "single")

@@ -7,7 +7,7 @@ from confluent_kafka import KafkaException
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.tools import change_preferred_leaders
 from tests import kafka_client
 from tests.toolbox import run_kafka_tool
@@ -15,7 +15,7 @@ from tests.toolbox import run_kafka_tool
 pytestmark = pytest.mark.brokers
 
 
-def test_records_carry_their_timestamps(cluster: Cluster) -> None:
+def test_records_carry_their_timestamps(cluster: SandboxCluster) -> None:
     """A lookup by timestamp finds the first record of that time or later."""
     name = unique_name("stamped")
     client.create_topics(cluster.bootstrap_servers, [Topic(name, 2)])
@@ -27,7 +27,7 @@ def test_records_carry_their_timestamps(cluster: Cluster) -> None:
     assert output.split() == [f"{name}:0:10"]  # the tool leaves out partitions without such a record
 
 
-def test_a_commit_creates_an_empty_group(cluster: Cluster) -> None:
+def test_a_commit_creates_an_empty_group(cluster: SandboxCluster) -> None:
     """The group of a standalone consumer has committed offsets and no member."""
     name, group = unique_name("read"), unique_name("group")
     client.create_topics(cluster.bootstrap_servers, [Topic(name, 2)])
@@ -40,7 +40,7 @@ def test_a_commit_creates_an_empty_group(cluster: Cluster) -> None:
     assert state(cluster, group) == "Empty"
 
 
-def test_a_member_reads_and_commits_during_its_block(cluster: Cluster) -> None:
+def test_a_member_reads_and_commits_during_its_block(cluster: SandboxCluster) -> None:
     """The group is Stable inside the block and Empty after it; its reads are committed.
 
     Meanwhile a broker refuses the commit of another client.
@@ -60,7 +60,7 @@ def test_a_member_reads_and_commits_during_its_block(cluster: Cluster) -> None:
     assert state(cluster, group) == "Empty"
 
 
-def test_a_standalone_committer_commits_again_and_again_and_looks_empty(cluster: Cluster) -> None:
+def test_a_standalone_committer_commits_again_and_again_and_looks_empty(cluster: SandboxCluster) -> None:
     """The commit log grows while the offsets stay: the only evidence of activity of such a group."""
     name, group = unique_name("standalone"), unique_name("group")
     client.create_topics(cluster.bootstrap_servers, [Topic(name)])
@@ -70,7 +70,7 @@ def test_a_standalone_committer_commits_again_and_again_and_looks_empty(cluster:
         assert state(cluster, group) == "Empty"
 
 
-def test_an_open_transaction_keeps_the_last_stable_offset_below_the_high_watermark(cluster: Cluster) -> None:
+def test_an_open_transaction_keeps_the_last_stable_offset_below_the_high_watermark(cluster: SandboxCluster) -> None:
     """During the block the last stable offset is below the high watermark; afterwards they are
     equal.
     """
@@ -88,7 +88,7 @@ def test_an_open_transaction_keeps_the_last_stable_offset_below_the_high_waterma
     client.wait_until(lambda: ends() == (6, 6), 30, "the abort marker")
 
 
-def test_a_new_preferred_leader_does_not_move_the_leader(cluster: Cluster) -> None:
+def test_a_new_preferred_leader_does_not_move_the_leader(cluster: SandboxCluster) -> None:
     """The preferred leader changes, the leader stays, and all replicas are in sync."""
     name = unique_name("preference")
     client.create_topics(cluster.bootstrap_servers, [Topic(name, 2, assignment=[[1, 2, 3], [2, 3, 1]])])
@@ -98,7 +98,7 @@ def test_a_new_preferred_leader_does_not_move_the_leader(cluster: Cluster) -> No
     assert "Leader: 2\tReplicas: 2,3,1" in described[2]
 
 
-def test_a_deleted_topic_is_gone_from_every_broker(cluster: Cluster) -> None:
+def test_a_deleted_topic_is_gone_from_every_broker(cluster: SandboxCluster) -> None:
     """A topic with the same name is new only if no broker knows the old one."""
     name = unique_name("deleted")
     client.create_topics(cluster.bootstrap_servers, [Topic(name)])
@@ -117,13 +117,13 @@ def unique_name(prefix: str) -> str:
     return f"client-{prefix}-{uuid4().hex[:8]}"
 
 
-def state(cluster: Cluster, group: str) -> str:
+def state(cluster: SandboxCluster, group: str) -> str:
     rows = run_kafka_tool(cluster, "kafka-consumer-groups", "--describe", "--group", group, "--state").splitlines()
     (row,) = (row.split() for row in rows if row.startswith(group))
     return row[-2]
 
 
-def commits_logged(cluster: Cluster) -> int:
+def commits_logged(cluster: SandboxCluster) -> int:
     partitions = client.partition_states(cluster.bootstrap_servers, "__consumer_offsets")
     return sum(
         client.watermarks(cluster.bootstrap_servers, "__consumer_offsets", partition)[1] for partition in partitions

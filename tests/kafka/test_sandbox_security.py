@@ -9,7 +9,7 @@ from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 
 from reconciler.companions.sandbox import client as sandbox_client
 from reconciler.companions.sandbox.client import Topic
-from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.companions.sandbox.security import SecureAccess, Security
 from tests.kafka.acls import Grant, grant
 
@@ -19,7 +19,7 @@ USERS = {"reader": "r3ader", "powerless": "p0werless"}
 
 
 @pytest.fixture(scope="module")
-def secure_cluster() -> Iterator[Cluster]:
+def secure_cluster() -> Iterator[SandboxCluster]:
     cluster = start(1, name="guarded", heap_mib=256, security=Security(USERS, tls=True))
     try:
         yield cluster
@@ -28,7 +28,7 @@ def secure_cluster() -> Iterator[Cluster]:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-def test_a_user_sees_only_the_granted_topic(secure_cluster: Cluster, mechanism: str) -> None:
+def test_a_user_sees_only_the_granted_topic(secure_cluster: SandboxCluster, mechanism: str) -> None:
     """Over TLS, with either mechanism, a user with DESCRIBE on one topic sees only that topic."""
     visible, hidden = f"visible-{mechanism}", f"hidden-{mechanism}"
     sandbox_client.create_topics(secure_cluster.bootstrap_servers, [Topic(visible), Topic(hidden)])
@@ -46,7 +46,7 @@ def test_a_user_sees_only_the_granted_topic(secure_cluster: Cluster, mechanism: 
     assert metadata.topics == {}
 
 
-def test_a_wrong_password_and_a_missing_certificate_are_refused(secure_cluster: Cluster, tmp_path: Path) -> None:
+def test_a_wrong_password_and_a_missing_certificate_are_refused(secure_cluster: SandboxCluster, tmp_path: Path) -> None:
     """A client with a wrong password or without the certificate gets no answer."""
     properties = access(secure_cluster).client("reader")
     without_certificate = {name: value for name, value in properties.items() if name != "ssl.ca.location"}
@@ -59,19 +59,19 @@ def test_a_wrong_password_and_a_missing_certificate_are_refused(secure_cluster: 
             client(access(secure_cluster), client_properties).list_topics(timeout=3)
 
 
-def test_the_plain_listener_allows_every_operation(secure_cluster: Cluster) -> None:
+def test_the_plain_listener_allows_every_operation(secure_cluster: SandboxCluster) -> None:
     """Tools and client calls work as on any sandbox."""
     sandbox_client.create_topics(secure_cluster.bootstrap_servers, [Topic("plain")])
     sandbox_client.commit(secure_cluster.bootstrap_servers, "plain", {("plain", 0): 0})
 
 
-def test_passwords_are_not_shown(secure_cluster: Cluster) -> None:
+def test_passwords_are_not_shown(secure_cluster: SandboxCluster) -> None:
     """The output of a failing test must not contain a password."""
     assert "r3ader" not in repr(secure_cluster)
     assert "r3ader" not in repr(Security(USERS))
 
 
-def access(cluster: Cluster) -> SecureAccess:
+def access(cluster: SandboxCluster) -> SecureAccess:
     assert cluster.secure is not None
     return cluster.secure
 

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from reconciler.companions.sandbox.client import wait_until
-from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.companions.sandbox.java import find_java
 from reconciler.companions.sandbox.security import SecureAccess, Security
 from tests.build import head
@@ -30,7 +30,7 @@ KEYSTORE = re.compile(rf"^{re.escape(SECURE)}\.ssl\.keystore\.password=(.*)$", r
 
 
 @pytest.fixture(scope="module")
-def secure_cluster() -> Iterator[Cluster]:
+def secure_cluster() -> Iterator[SandboxCluster]:
     """One broker with TLS whose certificate can change while it runs.
 
     `doctor` is a super user, because another test covers permissions.
@@ -48,14 +48,14 @@ def secure_cluster() -> Iterator[Cluster]:
         stop(cluster)
 
 
-def access(cluster: Cluster) -> SecureAccess:
+def access(cluster: SandboxCluster) -> SecureAccess:
     assert cluster.secure is not None
     return cluster.secure
 
 
 def plan(
     folder: Path,
-    cluster: Cluster,
+    cluster: SandboxCluster,
     *arguments: str,
     password: str = PASSWORD,
     insecure: bool = False,
@@ -96,7 +96,7 @@ def one_error(result: subprocess.CompletedProcess[str]) -> str:
     return line
 
 
-def change_certificate(cluster: Cluster, name: str, *options: str) -> str:
+def change_certificate(cluster: SandboxCluster, name: str, *options: str) -> str:
     """Change the broker's certificate, and return the file that clients must trust."""
     [server] = cluster.dir.glob("server-1.properties")
     match = KEYSTORE.search(server.read_text())
@@ -130,14 +130,14 @@ def change_certificate(cluster: Cluster, name: str, *options: str) -> str:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-def test_a_plan_over_tls_by_either_mechanism(secure_cluster: Cluster, tmp_path: Path, mechanism: str) -> None:
+def test_a_plan_over_tls_by_either_mechanism(secure_cluster: SandboxCluster, tmp_path: Path, mechanism: str) -> None:
     """The brokers get the manifest's client properties, with the password from the environment."""
     result = plan(tmp_path, secure_cluster, "-q", sasl_mechanism=mechanism)
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("Cluster guarded")
 
 
-def test_a_wrong_password_is_one_line_without_it(secure_cluster: Cluster, tmp_path: Path) -> None:
+def test_a_wrong_password_is_one_line_without_it(secure_cluster: SandboxCluster, tmp_path: Path) -> None:
     """The error names the thing to check, within seconds; even -v shows no password."""
     message = one_error(plan(tmp_path, secure_cluster, "-q", password=WRONG))
     assert "authentication failed" in message
@@ -146,7 +146,7 @@ def test_a_wrong_password_is_one_line_without_it(secure_cluster: Cluster, tmp_pa
     assert verbose.returncode == 1
 
 
-def test_a_missing_password_names_the_variable(secure_cluster: Cluster, tmp_path: Path) -> None:
+def test_a_missing_password_names_the_variable(secure_cluster: SandboxCluster, tmp_path: Path) -> None:
     """An empty variable is not a password: the error names the manifest and the variable before any
     connection.
     """
@@ -155,7 +155,7 @@ def test_a_missing_password_names_the_variable(secure_cluster: Cluster, tmp_path
     assert "KAFKA_PASSWORD is empty" in result.stderr
 
 
-def test_an_unknown_authority_is_one_line(secure_cluster: Cluster, tmp_path: Path) -> None:
+def test_an_unknown_authority_is_one_line(secure_cluster: SandboxCluster, tmp_path: Path) -> None:
     """The client does not talk to a broker with an untrusted certificate, and the error names the
     setting to check.
     """
@@ -168,7 +168,7 @@ def test_an_unknown_authority_is_one_line(secure_cluster: Cluster, tmp_path: Pat
     assert "check ssl.ca.location" in message
 
 
-def test_an_expired_certificate_is_one_line(secure_cluster: Cluster, tmp_path: Path) -> None:
+def test_an_expired_certificate_is_one_line(secure_cluster: SandboxCluster, tmp_path: Path) -> None:
     """The error says that the certificate is expired, not that it is untrusted."""
     certificate = change_certificate(
         secure_cluster,
@@ -179,7 +179,7 @@ def test_an_expired_certificate_is_one_line(secure_cluster: Cluster, tmp_path: P
     assert "has expired or is not valid yet; renew it" in message
 
 
-def test_a_certificate_for_another_name_is_one_line(secure_cluster: Cluster, tmp_path: Path) -> None:
+def test_a_certificate_for_another_name_is_one_line(secure_cluster: SandboxCluster, tmp_path: Path) -> None:
     """For a trusted certificate of another host the error says what bootstrapServers must contain."""
     certificate = change_certificate(
         secure_cluster,

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
-from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.companions.sandbox.security import Security
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import tokens
@@ -115,7 +115,7 @@ def _tokens_of_one_test() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[Cluster]:
+def broker() -> Iterator[SandboxCluster]:
     """One broker whose second listener accepts tokens without a signature."""
     listener, module = "listener.name.secure", "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
     properties = {
@@ -130,7 +130,7 @@ def broker() -> Iterator[Cluster]:
         stop(cluster)
 
 
-def plan(folder: Path, broker: Cluster, properties: dict[str, str]) -> tuple[int, str]:
+def plan(folder: Path, broker: SandboxCluster, properties: dict[str, str]) -> tuple[int, str]:
     """Exit code and output of a plan of all leaders. No output has the secret or a token."""
     assert broker.secure is not None
     (folder / "manifests").mkdir(exist_ok=True)
@@ -154,7 +154,7 @@ def plan(folder: Path, broker: Cluster, properties: dict[str, str]) -> tuple[int
 
 
 @pytest.mark.brokers
-def test_a_plan_with_a_token_of_an_endpoint(broker: Cluster, endpoint: Endpoint, tmp_path: Path) -> None:
+def test_a_plan_with_a_token_of_an_endpoint(broker: SandboxCluster, endpoint: Endpoint, tmp_path: Path) -> None:
     """Client credentials, an assertion from a file of secrets, and Azure's metadata: each gets a token that brokers accept.
 
     `https.ca.pem` is the authority of the endpoint.
@@ -186,7 +186,9 @@ def test_a_plan_with_a_token_of_an_endpoint(broker: Cluster, endpoint: Endpoint,
 
 
 @pytest.mark.brokers
-def test_a_token_that_does_not_come_or_is_refused_is_said(broker: Cluster, endpoint: Endpoint, tmp_path: Path) -> None:
+def test_a_token_that_does_not_come_or_is_refused_is_said(
+    broker: SandboxCluster, endpoint: Endpoint, tmp_path: Path
+) -> None:
     """The error is about the endpoint, or about the token; a user name and a password have no part in either."""
     oidc = {**OIDC, **CREDENTIALS, "sasl.oauthbearer.token.endpoint.url": endpoint.url}
     code, output = plan(tmp_path, broker, oidc)

@@ -16,7 +16,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.tools import kafka_version, run_tool
 from reconciler.errors import SandboxError
 from reconciler.kafka.connect import Connection
@@ -34,11 +34,13 @@ DAY_MS = 86_400_000
 
 
 @pytest.fixture
-def connection(cluster: Cluster) -> Connection:
+def connection(cluster: SandboxCluster) -> Connection:
     return Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0)
 
 
-def test_trap_3_a_share_group_is_seen_as_hidden_and_is_no_candidate(cluster: Cluster, connection: Connection) -> None:
+def test_trap_3_a_share_group_is_seen_as_hidden_and_is_no_candidate(
+    cluster: SandboxCluster, connection: Connection
+) -> None:
     """The listing of consumer groups omits share groups, so "every EMPTY group" would include them.
 
     The program gets the id from the old list call and reports it as no consumer group; the check
@@ -75,7 +77,7 @@ def test_trap_3_a_share_group_is_seen_as_hidden_and_is_no_candidate(cluster: Clu
         gateway.session.close()
 
 
-def test_trap_12_no_record_at_or_after_never_means_a_later_end(cluster: Cluster, connection: Connection) -> None:
+def test_trap_12_no_record_at_or_after_never_means_a_later_end(cluster: SandboxCluster, connection: Connection) -> None:
     """The end offset is read before the lookup by timestamp, so new records stay.
 
     For 100 old records the lookup answers "no such record", and new records arrive at that moment.
@@ -110,7 +112,7 @@ def test_trap_12_no_record_at_or_after_never_means_a_later_end(cluster: Cluster,
 
 
 def test_trap_13_no_pattern_selects_a_system_topic_without_a_reserved_name(
-    cluster: Cluster, connection: Connection
+    cluster: SandboxCluster, connection: Connection
 ) -> None:
     """A broker does not call `_schemas-…` internal; only its name shows it.
 

@@ -10,7 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Topic
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.tools import kafka_version, run_tool
 from reconciler.errors import SandboxError
 from reconciler.kafka.api_versions import tell_no_types
@@ -23,7 +23,7 @@ from reconciler.model.snapshot import GroupType
 pytestmark = pytest.mark.brokers
 
 
-def commits_of(cluster: Cluster, group: str) -> list[bytes]:
+def commits_of(cluster: SandboxCluster, group: str) -> list[bytes]:
     """The values of a group's commits in the log."""
     consumer = Consumer(
         {"bootstrap.servers": cluster.bootstrap_servers, "group.id": uuid4().hex, "enable.partition.eof": True}
@@ -46,7 +46,7 @@ def commits_of(cluster: Cluster, group: str) -> list[bytes]:
         consumer.close()
 
 
-def test_commits_carry_the_id_of_their_topic_from_kafka_4_2_on(cluster: Cluster) -> None:
+def test_commits_carry_the_id_of_their_topic_from_kafka_4_2_on(cluster: SandboxCluster) -> None:
     """Value version 4 has the topic id, version 3 does not; the program reads both.
 
     With version 3 only the offset shows a commit for an earlier topic of the same name.
@@ -62,7 +62,7 @@ def test_commits_carry_the_id_of_their_topic_from_kafka_4_2_on(cluster: Cluster)
     assert (read.topic_id != NO_TOPIC_ID) == has_topic_id
 
 
-def test_brokers_before_kafka_3_8_tell_no_types(cluster: Cluster) -> None:
+def test_brokers_before_kafka_3_8_tell_no_types(cluster: SandboxCluster) -> None:
     """ListGroups has types from version 5 on; before it, the brokers' versions show that all are classic."""
     session = KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0))
     group = f"typed-{uuid4().hex[:8]}"
@@ -76,7 +76,7 @@ def test_brokers_before_kafka_3_8_tell_no_types(cluster: Cluster) -> None:
     assert tell_no_types(session.api_versions()) is is_old
 
 
-def test_no_group_is_hidden_before_kafka_4(cluster: Cluster) -> None:
+def test_no_group_is_hidden_before_kafka_4(cluster: SandboxCluster) -> None:
     """Share and Streams groups exist from Kafka 4 on.
 
     Earlier versions have no tools for them, and no ids that only the old list call returns.

@@ -5,11 +5,12 @@ and belongs to the present topic. Every other group that is known to consume it 
 start: a member without a commit, a commit above the end, a commit for an earlier topic. A commit in an
 open transaction can only lower a position, and a group whose first commit it is stands at the log start.
 A share group may read the topics of its keys only; without keys, what a group reads that is hidden, or
-rebalancing, is not known. Groups without a name and Connect workers are
+rebalancing, is not known. A reader that a manifest declares stands where its position says, and at the log
+start without an entry or with one above the end; an unknown position holds its topics. Groups without a name and Connect workers are
 left out by their type alone, and only as long as they have neither commits nor partitions.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -22,8 +23,10 @@ from hypothesis import strategies as st
 from reconciler.apply.context import Tuning
 from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import ClusterSnapshot, GroupType
-from reconciler.operations.delete_records import DeleteRecords
+from reconciler.model.scan_request import ExternalReaderRequest, PositionKind
+from reconciler.model.selector import Selector
+from reconciler.model.snapshot import ClusterSnapshot, ExternalPosition, GroupType, Unknown
+from reconciler.operations.delete_records import DeleteRecords, LagPolicy
 from reconciler.plan import planner, recheck
 from reconciler.policies import RetentionFloor
 from tests.fakes.cluster import FakeCluster, FakeGroup, Fault
@@ -37,6 +40,13 @@ TOPIC = "orders"
 PARTITIONS = [TopicPartition(TOPIC, number) for number in range(3)]
 GROUPS = ("billing", "shipping", "console-1", "connect-sink", "")
 SHARE_GROUP = "workers"
+READERS = tuple(
+    ExternalReaderRequest(
+        name=f"ExternalReader/{name}", topics=(Selector(topic),), kind=PositionKind.TABLE, at="/x.csv"
+    )
+    for name, topic in (("billing", TOPIC), ("lake", "clicks"))
+)
+"""One of them has the name of a group, and the other one names another topic than its position."""
 NO_LIMITS = {"recordsPercentPerTopic": 100, "recordsPercent": 100}
 TYPES = (GroupType.CLASSIC, GroupType.CONSUMER, GroupType.STREAMS, GroupType.CONNECT, GroupType.OTHER, GroupType.SHARE)
 
@@ -63,7 +73,7 @@ class Scenario:
         for _ in range(r.randint(0, 3)):
             at, name = r.choice(PARTITIONS), r.choice(GROUPS)
             group = self.cluster.groups.get(name)
-            match r.randrange(10):
+            match r.randrange(11):
                 case 0:
                     self.timed.produce(at, r.randint(1, 9))
                 case 1 | 2:
@@ -86,6 +96,17 @@ class Scenario:
                     self.cluster.end_transaction(name, committed=chance(r, 2))
                 case 9:
                     self.subscribe(SHARE_GROUP)
+                case 10:
+                    self.move_reader()
+
+    def move_reader(self) -> None:
+        """Move a reader outside of Kafka's groups, also above the end; or garble or forget its position."""
+        ends = {at: self.cluster.partition(at).high_watermark for at in PARTITIONS}
+        offsets = {
+            at: max(0, end + self.random.randint(-9, 2)) for at, end in ends.items() if not chance(self.random, 4)
+        }
+        position = Unknown("it is garbled") if chance(self.random, 4) else ExternalPosition(offsets, self.timed.now_ms)
+        self.cluster.external[self.random.choice(READERS)] = position
 
     def commit_pending(self, at: TopicPartition) -> None:
         """Let a group, if possible one with a commit here, go anywhere in a transaction that stays open."""
@@ -103,6 +124,8 @@ class Scenario:
         """No purge takes what a group has not read, unless the manifest or the plan accepts that."""
         by_partition = {action.partition: action for action in actions if isinstance(action, DeleteRecords)}
         for at, target in targets.items():
+            for position in self.reader_positions(at):
+                assert position >= target, f"a reader is at {position}, and {at} loses what is below {target}"
             accepted = {lag.group: lag.committed for lag in by_partition[at].guard.accepted}
             for name, group in self.cluster.groups.items():
                 if any(s.matches(name) for s in self.policy.spec.except_groups or ()):
@@ -111,6 +134,16 @@ class Scenario:
                 assert position is None or position >= min(target, accepted.get(name, target)), (
                     f"{name!r} is at {position}, and {at} loses what is below {target}"
                 )
+
+    def reader_positions(self, at: TopicPartition) -> Iterator[int]:
+        """The first offset that each declared reader of the partition still needs."""
+        partition = self.cluster.partition(at)
+        for reader, position in self.cluster.external.items():
+            offset = position.offsets.get(at) if isinstance(position, ExternalPosition) else None
+            reads = reader.selects(at.topic) or offset is not None
+            if reads and self.policy.spec.consumers is not LagPolicy.IGNORE:
+                is_true = offset is not None and offset <= partition.high_watermark
+                yield offset if offset is not None and is_true else partition.log_start
 
     def real_position(self, name: str, group: FakeGroup, at: TopicPartition) -> int | None:
         """The first offset that the group still needs; None: it needs none of this topic."""
@@ -197,6 +230,10 @@ def scenario(seed: int) -> Scenario:
         timed.cluster.subscribe(SHARE_GROUP, r.choice((TOPIC, "clicks")))
         timed.active[SHARE_GROUP] = NOW_MS
     timed.pass_time(60 * SECOND)
+    for reader in r.sample(READERS, r.choice((0, 0, 1, 2))):
+        ends = {at: timed.cluster.partition(at).high_watermark for at in PARTITIONS}
+        full = {at: max(0, end - (r.randint(0, 9) if chance(r, 3) else 0)) for at, end in ends.items()}
+        timed.cluster.external[reader] = ExternalPosition(full, NOW_MS)
     spec = {"consumers": r.choice(("block", "block", "clamp", "ignore"))}
     if chance(r, 3):
         spec["exceptGroups"] = r.choice((["console-*"], ["shipping"], ["*"]))

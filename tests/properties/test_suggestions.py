@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from reconciler.companions.suggest import drafts, findings, rules
 from reconciler.companions.suggest.command import LINES_MAX, fitting_lines
-from reconciler.companions.suggest.findings import Finding, Kind, Section, Suggestions
+from reconciler.companions.suggest.findings import Finding, FindingKind, FindingSection, Suggestions
 from reconciler.companions.suggest.report import suggest_report
 from reconciler.manifest.files import source_of, validate_sources
 from reconciler.model.action import Mode
@@ -71,14 +71,14 @@ def _depends_on(finding: Finding, snapshot: ClusterSnapshot) -> Iterable[object]
     topic = finding.id.split("/")[-1]
     partitions = [facts for name, facts in snapshot.partitions.items() if name.topic == topic]
     match finding.kind:
-        case Kind.IDLE_GROUP:
+        case FindingKind.IDLE_GROUP:
             group = snapshot.groups[finding.subject]
             yield from (group.type, group.state, group.last_activity_ms, group.newest_record, group.fingerprint)
             yield from (group.commits, group.commit_topics, *of_groups[:1])
-        case Kind.LEADER:
+        case FindingKind.LEADER:
             for partition in partitions:
                 yield from (partition.leader, partition.replicas, partition.in_sync, partition.topic_id)
-        case Kind.READ_RECORDS | Kind.LAGGING_GROUP | Kind.UNREAD_TOPIC:
+        case FindingKind.READ_RECORDS | FindingKind.LAGGING_GROUP | FindingKind.UNREAD_TOPIC:
             yield from of_groups
             yield from (snapshot.topics[topic].cleanup_policy, snapshot.topics[topic].records)
             assert snapshot.topics[topic].partitions == len(partitions)
@@ -103,7 +103,7 @@ def test_no_finding_rests_on_an_unknown_fact(planner_input: PlannerInput) -> Non
 @given(inputs)
 def test_only_questions_and_what_comes_later_have_no_manifest(planner_input: PlannerInput) -> None:
     suggestions = suggest(planner_input)
-    questions = {Kind.UNREAD_TOPIC, Kind.LAGGING_GROUP}
+    questions = {FindingKind.UNREAD_TOPIC, FindingKind.LAGGING_GROUP}
     for finding in suggestions.findings:
         is_later = any("not in a manifest now" in text for text in finding.counter_evidence)
         assert (finding.manifest is None) == (finding.kind in questions or is_later)
@@ -183,6 +183,6 @@ def test_a_report_never_has_more_than_200_lines(planner_input: PlannerInput, wid
     assert all(line.plain.isprintable() for line in write_lines(suggest_report(suggestions)))
 
 
-def _repeat(section: Section) -> Section:
+def _repeat(section: FindingSection) -> FindingSection:
     findings = (replace(f, id=f"{f.id}-{n}", subject=f"{f.subject}-{n}") for f in section.findings for n in range(100))
     return replace(section, findings=tuple(findings), unknown=section.unknown * 300)

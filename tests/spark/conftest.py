@@ -11,7 +11,7 @@ from contextlib import closing
 
 import pytest
 
-from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
@@ -25,7 +25,7 @@ Scan = Callable[..., ClusterSnapshot]
 
 
 @pytest.fixture(scope="module")
-def one_broker() -> Iterator[Cluster]:
+def one_broker() -> Iterator[SandboxCluster]:
     """A broker of the module's own: as its `cluster`, any worker can run the module."""
     cluster = start(1, name="one-broker")
     try:
@@ -35,7 +35,7 @@ def one_broker() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def connection(cluster: Cluster) -> Connection:
+def connection(cluster: SandboxCluster) -> Connection:
     return Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0)
 
 

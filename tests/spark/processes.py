@@ -7,7 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 
 MARK = "RECONCILER_TEST_MARK"
 """A variable of the environment, which the processes of a command inherit."""
@@ -32,7 +32,7 @@ spec:
 
 
 def write_manifests(
-    folder: Path, cluster: Cluster, topic: str, *, servers: str | None = None, keep: str = "newerThan: 7d"
+    folder: Path, cluster: SandboxCluster, topic: str, *, servers: str | None = None, keep: str = "newerThan: 7d"
 ) -> None:
     """Write manifests.yaml, with a policy that needs the scan."""
     servers = servers or cluster.bootstrap_servers.split(",")[0]

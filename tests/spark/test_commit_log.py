@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_commit_log
 from reconciler.kafka.consumer_offsets_layout import log_partition
@@ -76,7 +76,7 @@ def commit_in_transaction(
                 producer.commit_transaction(60)
 
 
-def offsets_from_kafka(cluster: Cluster, groups: list[str]) -> dict[tuple[str, int], int]:
+def offsets_from_kafka(cluster: SandboxCluster, groups: list[str]) -> dict[tuple[str, int], int]:
     """CURRENT-OFFSET by group and partition, from `kafka-consumer-groups --describe --offsets`."""
     group_arguments = [word for group in groups for word in ("--group", group)]
     output = run_kafka_tool(cluster, "kafka-consumer-groups", "--describe", "--offsets", *group_arguments)
@@ -92,7 +92,7 @@ def offsets_from_kafka(cluster: Cluster, groups: list[str]) -> dict[tuple[str, i
     return offsets
 
 
-def test_decoder_agrees_with_kafkas_own_tool(cluster: Cluster, connection: Connection, unique: str) -> None:
+def test_decoder_agrees_with_kafkas_own_tool(cluster: SandboxCluster, connection: Connection, unique: str) -> None:
     """Classic and consumer-protocol members, standalone and transactional commits give equal
     offsets.
 
@@ -149,7 +149,7 @@ def activities(connection: Connection, servers: str) -> dict[str, int]:
     return {row["group"]: row["last_activity_ms"] for row in rows if "last_activity_ms" in row}
 
 
-def test_an_aborted_commit_counts_as_activity(cluster: Cluster, connection: Connection, unique: str) -> None:
+def test_an_aborted_commit_counts_as_activity(cluster: SandboxCluster, connection: Connection, unique: str) -> None:
     """An aborted transaction moves no offset, and Kafka shows none; it still counts as activity."""
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
@@ -161,7 +161,7 @@ def test_an_aborted_commit_counts_as_activity(cluster: Cluster, connection: Conn
     assert activities(connection, servers)[group] >= start_ms - 1
 
 
-def test_an_open_transaction_hides_no_group(cluster: Cluster, connection: Connection, unique: str) -> None:
+def test_an_open_transaction_hides_no_group(cluster: SandboxCluster, connection: Connection, unique: str) -> None:
     """Commits after an open transaction are read.
 
     The log was once read only up to the last stable offset and called complete, so that active
@@ -183,7 +183,9 @@ def test_an_open_transaction_hides_no_group(cluster: Cluster, connection: Connec
     assert by_group[transactional_group] >= start_ms - 1
 
 
-def test_records_that_a_new_leader_gets_late_are_read(cluster: Cluster, connection: Connection, unique: str) -> None:
+def test_records_that_a_new_leader_gets_late_are_read(
+    cluster: SandboxCluster, connection: Connection, unique: str
+) -> None:
     """Records that a new leader gets late are read, too: three exist at first, seven are expected,
     four come later.
 
@@ -215,7 +217,7 @@ def test_records_that_a_new_leader_gets_late_are_read(cluster: Cluster, connecti
 
 
 def test_a_log_partition_without_its_last_records_is_unread(
-    cluster: Cluster, connection: Connection, unique: str
+    cluster: SandboxCluster, connection: Connection, unique: str
 ) -> None:
     """If expected records never come, the partition is unread after the connection's timeout."""
     servers = cluster.bootstrap_servers

@@ -19,7 +19,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.errors import ScanFailed
 from reconciler.scan import code_archive
 from reconciler.scan.engine_choice import Engine
@@ -71,7 +71,7 @@ class ConnectServer:
 
 
 @pytest.fixture(scope="module")
-def cluster(one_broker: Cluster) -> Cluster:
+def cluster(one_broker: SandboxCluster) -> SandboxCluster:
     return one_broker
 
 
@@ -98,7 +98,7 @@ def spark_cluster(tmp_path_factory: pytest.TempPathFactory, python: OtherPython)
 
 
 @pytest.fixture(scope="module")
-def topic(cluster: Cluster) -> str:
+def topic(cluster: SandboxCluster) -> str:
     """A topic with positions of two groups: ends, evidence and positions differ between its partitions."""
     name = f"t{uuid4().hex[:10]}"
     servers = cluster.bootstrap_servers
@@ -111,7 +111,7 @@ def topic(cluster: Cluster) -> str:
 
 
 @pytest.fixture(scope="module")
-def expected(cluster: Cluster, topic: str) -> list[str]:
+def expected(cluster: SandboxCluster, topic: str) -> list[str]:
     """The snapshot of the engine without Spark, a line per subject."""
     rows = scan_with(cluster, topic, "inline")
     partitions = [row for row in rows if row.startswith(f"(TopicPartition(topic='{topic}'")]
@@ -121,7 +121,7 @@ def expected(cluster: Cluster, topic: str) -> list[str]:
     return rows
 
 
-def scan_command(cluster: Cluster, topic: str, engine: str, *conf: str) -> list[str]:
+def scan_command(cluster: SandboxCluster, topic: str, engine: str, *conf: str) -> list[str]:
     return [
         sys.executable,
         "-m",
@@ -152,7 +152,7 @@ def next_snapshot(process: "subprocess.Popen[str]", *, is_first: bool = False) -
     raise AssertionError(process.communicate(timeout=LIMIT_S)[1])
 
 
-def scan_with(cluster: Cluster, topic: str, engine: str, *conf: str) -> list[str]:
+def scan_with(cluster: SandboxCluster, topic: str, engine: str, *conf: str) -> list[str]:
     """Scan in a new process, which shows progress only, and return the snapshot, a line per subject."""
     result = subprocess.run(
         scan_command(cluster, topic, engine, *conf),
@@ -191,7 +191,7 @@ def assert_code_was_sent(imports: list[WorkerImport], python: OtherPython) -> No
 
 
 def test_a_local_master_reads_each_source_once(
-    cluster: Cluster, topic: str, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: SandboxCluster, topic: str, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The scan is one job of one stage with one task per chunk, and gives the snapshot of `inline`.
 
@@ -212,7 +212,7 @@ def test_a_local_master_reads_each_source_once(
 
 
 def test_a_cluster_with_other_interpreters_agrees(
-    cluster: Cluster, topic: str, expected: list[str], spark_cluster: StandaloneCluster, python: OtherPython
+    cluster: SandboxCluster, topic: str, expected: list[str], spark_cluster: StandaloneCluster, python: OtherPython
 ) -> None:
     """Executors run their own interpreter, and a context that was stopped is replaced.
 
@@ -260,7 +260,7 @@ def drivers(process: "subprocess.Popen[str]") -> dict[int, str]:
 
 
 def test_a_connect_server_agrees_cold_and_warm(
-    cluster: Cluster, topic: str, expected: list[str], connect: ConnectServer
+    cluster: SandboxCluster, topic: str, expected: list[str], connect: ConnectServer
 ) -> None:
     """The first scan starts the session and its workers; the second one has them already."""
     before = len(connect.python.imports())

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.companions.sandbox.security import Security
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import connect
@@ -65,7 +65,7 @@ spec: {{topics: [purged], keep: {{last: 4}}}}
 
 
 @pytest.fixture(scope="module")
-def fragile() -> Iterator[Cluster]:
+def fragile() -> Iterator[SandboxCluster]:
     cluster = start(
         2,
         name="fragile",
@@ -80,7 +80,7 @@ def fragile() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def cluster_with_groups(fragile: Cluster) -> Cluster:
+def cluster_with_groups(fragile: SandboxCluster) -> SandboxCluster:
     """The same cluster with a topic on both brokers and groups with commits."""
     servers = fragile.bootstrap_servers
     client.create_topics(servers, [Topic("spread", assignment=[[1], [2]])])
@@ -97,13 +97,15 @@ def any_engine(request: pytest.FixtureRequest, engine: Engine) -> Engine:
 
 
 def scanned(
-    cluster: Cluster, engine: Engine, needs: ScanRequest = NEEDS, *, user: str | None = None
+    cluster: SandboxCluster, engine: Engine, needs: ScanRequest = NEEDS, *, user: str | None = None
 ) -> ClusterSnapshot:
     with closing(open_session(cluster, user=user)) as session:
         return scan_with(session, engine, needs)
 
 
-def open_session(cluster: Cluster, *, user: str | None = None, timeout_s: float = NO_SILENCE_TIMEOUT_S) -> KafkaSession:
+def open_session(
+    cluster: SandboxCluster, *, user: str | None = None, timeout_s: float = NO_SILENCE_TIMEOUT_S
+) -> KafkaSession:
     servers, properties = cluster.bootstrap_servers, {}
     if user is not None:
         assert cluster.secure is not None
@@ -127,7 +129,7 @@ def reason(fact: object) -> str:
     return fact.reason
 
 
-def test_1_scan_of_a_cluster_without_commits_creates_no_commit_log(fragile: Cluster, engine: Engine) -> None:
+def test_1_scan_of_a_cluster_without_commits_creates_no_commit_log(fragile: SandboxCluster, engine: Engine) -> None:
     """Before the first commit there are provably no groups and no consumers.
 
     A request for a coordinator would have created the commit log (trap 16).
@@ -145,7 +147,7 @@ def test_1_scan_of_a_cluster_without_commits_creates_no_commit_log(fragile: Clus
         assert snapshot.partitions[TopicPartition("untouched", 0)].readers == ()
 
 
-def test_2_scan_with_all_rights_reads_everything(cluster_with_groups: Cluster, any_engine: Engine) -> None:
+def test_2_scan_with_all_rights_reads_everything(cluster_with_groups: SandboxCluster, any_engine: Engine) -> None:
     """The facts that later tests remove are readable at first, also for a caller with only the read
     permissions.
     """
@@ -175,7 +177,7 @@ def test_2_scan_with_all_rights_reads_everything(cluster_with_groups: Cluster, a
 
 
 def test_3_scan_with_few_rights_names_the_right_that_is_missing(
-    cluster_with_groups: Cluster, any_engine: Engine
+    cluster_with_groups: SandboxCluster, any_engine: Engine
 ) -> None:
     """Without DESCRIBE on the cluster the group list is short and has no error: it is called
     incomplete.
@@ -200,7 +202,9 @@ def test_3_scan_with_few_rights_names_the_right_that_is_missing(
     assert "right DESCRIBE on the topic" in reason(snapshot.groups["g0"].last_activity_ms)
 
 
-def test_4_scan_that_may_describe_but_not_read_the_commit_log(cluster_with_groups: Cluster, any_engine: Engine) -> None:
+def test_4_scan_that_may_describe_but_not_read_the_commit_log(
+    cluster_with_groups: SandboxCluster, any_engine: Engine
+) -> None:
     """READ on the commit log is a separate permission: without it activity is unread, with the
     reason.
     """
@@ -221,14 +225,14 @@ def test_4_scan_that_may_describe_but_not_read_the_commit_log(cluster_with_group
     assert "READ on __consumer_offsets" in reason(snapshot.readers_incomplete)
 
 
-def test_5_scan_without_the_right_to_see_a_topic(cluster_with_groups: Cluster, engine: Engine) -> None:
+def test_5_scan_without_the_right_to_see_a_topic(cluster_with_groups: SandboxCluster, engine: Engine) -> None:
     """A topic without DESCRIBE permission is not called absent."""
     snapshot = scanned(cluster_with_groups, engine, user="blind")
     assert "spread" not in snapshot.topics
     assert "DESCRIBE on the topic" in reason(snapshot.topics_incomplete)
 
 
-def test_6_wrong_password_says_so_at_once(cluster_with_groups: Cluster) -> None:
+def test_6_wrong_password_says_so_at_once(cluster_with_groups: SandboxCluster) -> None:
     """A wrong password fails at once: one line with the servers, the reason and the next step,
     without the password.
     """
@@ -245,7 +249,7 @@ def test_6_wrong_password_says_so_at_once(cluster_with_groups: Cluster) -> None:
 
 
 @contextmanager
-def frozen_broker(cluster: Cluster, session: KafkaSession, engine: Engine) -> Iterator[frozenset[str]]:
+def frozen_broker(cluster: SandboxCluster, session: KafkaSession, engine: Engine) -> Iterator[frozenset[str]]:
     """Pause broker FROZEN for the block, once all can be read. Yields the groups that it coordinates."""
     # With the engine of the block, so that the worker process of `inline` has started.
     client.wait_until(lambda: scan_with(session, engine).readers_incomplete is None, 120, "a complete scan", every_s=1)
@@ -260,13 +264,15 @@ def frozen_broker(cluster: Cluster, session: KafkaSession, engine: Engine) -> It
         cluster.resume(FROZEN)
 
 
-def silence(cluster: Cluster) -> str:
+def silence(cluster: SandboxCluster) -> str:
     """The one reason for all facts of the frozen broker: once 14 sentences, and the advice to grant a right."""
     address = next(f"127.0.0.1:{broker.port}" for broker in cluster.brokers if broker.id == FROZEN)
     return f"broker {FROZEN} ({address}) did not answer a test request within 5 s"
 
 
-def assert_only_its_facts_are_unread(snapshot: ClusterSnapshot, cluster: Cluster, silent: frozenset[str]) -> None:
+def assert_only_its_facts_are_unread(
+    snapshot: ClusterSnapshot, cluster: SandboxCluster, silent: frozenset[str]
+) -> None:
     """The frozen broker's facts are its partitions and the groups that it coordinates."""
     unread, readable = (snapshot.partitions[TopicPartition("spread", number)] for number in (1, 0))
     assert_unknown(unread)
@@ -294,7 +300,7 @@ def assert_only_its_facts_are_unread(snapshot: ClusterSnapshot, cluster: Cluster
     assert set(positions) == set(GROUPS) - silent
 
 
-def test_7_scan_with_a_frozen_broker(cluster_with_groups: Cluster, engine: Engine) -> None:
+def test_7_scan_with_a_frozen_broker(cluster_with_groups: SandboxCluster, engine: Engine) -> None:
     """Exactly the paused broker's facts are unread, with one reason."""
     with (
         closing(open_session(cluster_with_groups, timeout_s=TIMEOUT_S)) as session,
@@ -304,7 +310,7 @@ def test_7_scan_with_a_frozen_broker(cluster_with_groups: Cluster, engine: Engin
     assert_only_its_facts_are_unread(snapshot, cluster_with_groups, silent)
 
 
-def test_7_inline_scan_and_commands_with_a_frozen_broker(cluster_with_groups: Cluster, tmp_path: Path) -> None:
+def test_7_inline_scan_and_commands_with_a_frozen_broker(cluster_with_groups: SandboxCluster, tmp_path: Path) -> None:
     """`apply`, `drift` and `doctor` name the silent leader of a partition, with address and patience.
 
     They once named a missing right, and `apply` called failed what it had not sent. Nothing is sent to
@@ -354,7 +360,7 @@ def test_7_inline_scan_and_commands_with_a_frozen_broker(cluster_with_groups: Cl
 
 
 def test_8_groups_of_a_log_partition_without_a_leader_are_in_no_list(
-    cluster_with_groups: Cluster, engine: Engine
+    cluster_with_groups: SandboxCluster, engine: Engine
 ) -> None:
     """If a broker is gone, the group listing is incomplete, although no answer has an error.
 

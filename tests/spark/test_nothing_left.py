@@ -8,7 +8,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.ports import free_addresses
 from tests.spark.processes import ReconcilerProcess, write_manifests
 
@@ -18,7 +18,7 @@ PLAN = ("plan", "manifests.yaml")
 
 
 @pytest.fixture(autouse=True)
-def _topic(cluster: Cluster, unique: str, tmp_path: Path) -> None:
+def _topic(cluster: SandboxCluster, unique: str, tmp_path: Path) -> None:
     client.create_topics(cluster.bootstrap_servers, [Topic(unique)])
     client.produce(cluster.bootstrap_servers, unique, {0: [Record(b"x")] * 3})
     write_manifests(tmp_path, cluster, unique)
@@ -76,7 +76,7 @@ def test_a_plan_without_java(
     command.assert_nothing_left()
 
 
-def test_apply_rechecks_without_a_jvm(cluster: Cluster, unique: str, tmp_path: Path) -> None:
+def test_apply_rechecks_without_a_jvm(cluster: SandboxCluster, unique: str, tmp_path: Path) -> None:
     """The recheck reads a few subjects inline, whatever the engine of the plan is: here without Java."""
     write_manifests(tmp_path, cluster, unique, keep="fromOffset: {0: 2}")
     plan = ReconcilerProcess(tmp_path, unique, *PLAN, "--out", "plan.json", "--engine", "inline")
@@ -105,7 +105,7 @@ def test_a_session_that_fails_leaves_nothing(unique: str, tmp_path: Path, conf: 
     command.assert_nothing_left(except_named_in=stderr)
 
 
-def test_an_unreachable_cluster_leaves_no_session(cluster: Cluster, unique: str, tmp_path: Path) -> None:
+def test_an_unreachable_cluster_leaves_no_session(cluster: SandboxCluster, unique: str, tmp_path: Path) -> None:
     """The session starts before the program knows that no broker answers; it ends with the plan."""
     (address,) = free_addresses(1)
     write_manifests(tmp_path, cluster, unique, servers=f"127.0.0.1:{address.port}")

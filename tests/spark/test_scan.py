@@ -9,7 +9,7 @@ from confluent_kafka import Consumer
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
@@ -49,7 +49,7 @@ def new_protocol_member(servers: str, group: str, topic: str) -> Iterator[None]:
         consumer.close()
 
 
-def test_scan_offsets_and_instants(cluster: Cluster, scanned: Scan, unique: str) -> None:
+def test_scan_offsets_and_instants(cluster: SandboxCluster, scanned: Scan, unique: str) -> None:
     """Log start, ends and the first offset at or after an instant; a missing record is None, never
     -1.
 
@@ -73,7 +73,9 @@ def test_scan_offsets_and_instants(cluster: Cluster, scanned: Scan, unique: str)
     assert first.last_purge is NOT_ASKED
 
 
-def test_scan_last_stable_offset_stays_below_an_open_transaction(cluster: Cluster, scanned: Scan, unique: str) -> None:
+def test_scan_last_stable_offset_stays_below_an_open_transaction(
+    cluster: SandboxCluster, scanned: Scan, unique: str
+) -> None:
     """The last stable offset is the read-committed one: records of an open transaction are above it (trap
     8).
     """
@@ -87,7 +89,7 @@ def test_scan_last_stable_offset_stays_below_an_open_transaction(cluster: Cluste
     assert (partition.last_stable_offset, partition.high_watermark) == (4, 7)
 
 
-def test_scan_readers(cluster: Cluster, scanned: Scan, unique: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scan_readers(cluster: SandboxCluster, scanned: Scan, unique: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups below the last stable offset are listed, a missing commit counts as the log start.
 
     A named group is always listed. A scan in two jobs, as of very many commits, finds the same.
@@ -125,7 +127,7 @@ def test_scan_readers(cluster: Cluster, scanned: Scan, unique: str, monkeypatch:
 
 
 def test_scan_recognizes_a_commit_for_an_earlier_topic_of_that_name(
-    cluster: Cluster, scanned: Scan, unique: str
+    cluster: SandboxCluster, scanned: Scan, unique: str
 ) -> None:
     """A commit outlives its topic: then the topic id of the commit differs from the topic's (trap
     15).
@@ -156,7 +158,7 @@ def test_scan_recognizes_a_commit_for_an_earlier_topic_of_that_name(
     assert after.topics[unique].topic_id != before.topics[unique].topic_id
 
 
-def test_scan_group_evidence(cluster: Cluster, scanned: Scan, unique: str) -> None:
+def test_scan_group_evidence(cluster: SandboxCluster, scanned: Scan, unique: str) -> None:
     """State, type, counts, fingerprint, and the newest activity with the position of its record."""
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique, partitions=2)])
@@ -179,7 +181,9 @@ def test_scan_group_evidence(cluster: Cluster, scanned: Scan, unique: str) -> No
     assert isinstance(consumer.last_activity_ms, int)
 
 
-def test_scan_same_offset_committed_again_moves_the_evidence(cluster: Cluster, scanned: Scan, unique: str) -> None:
+def test_scan_same_offset_committed_again_moves_the_evidence(
+    cluster: SandboxCluster, scanned: Scan, unique: str
+) -> None:
     """A quiet consumer that assigns its own partitions looks EMPTY and unchanged; only the commit
     log shows it.
 
@@ -197,7 +201,7 @@ def test_scan_same_offset_committed_again_moves_the_evidence(cluster: Cluster, s
     assert first.last_activity_ms <= second.last_activity_ms
 
 
-def test_scan_reads_only_requested_facts(cluster: Cluster, scanned: Scan, unique: str) -> None:
+def test_scan_reads_only_requested_facts(cluster: SandboxCluster, scanned: Scan, unique: str) -> None:
     """Leaders need no offsets, groups or Spark; all topics are listed, and the last deletion comes
     from the journal.
     """
@@ -221,7 +225,9 @@ def test_scan_reads_only_requested_facts(cluster: Cluster, scanned: Scan, unique
     assert not any("Spark" in line for line in messages)
 
 
-def test_scan_partitions_of_one_topic_may_have_different_requests(cluster: Cluster, scanned: Scan, unique: str) -> None:
+def test_scan_partitions_of_one_topic_may_have_different_requests(
+    cluster: SandboxCluster, scanned: Scan, unique: str
+) -> None:
     """If two requests select a topic, each partition has every fact that one of them requests."""
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique, partitions=3)])
@@ -243,7 +249,7 @@ def test_scan_partitions_of_one_topic_may_have_different_requests(cluster: Clust
     assert snapshot.cluster_records >= 6
 
 
-def test_scan_of_names_that_do_not_exist_creates_nothing(cluster: Cluster, scanned: Scan, unique: str) -> None:
+def test_scan_of_names_that_do_not_exist_creates_nothing(cluster: SandboxCluster, scanned: Scan, unique: str) -> None:
     """A topic that does not exist is absent from a complete listing, and the scan does not create
     it (trap 16).
     """

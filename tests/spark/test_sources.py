@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sources import data_sources, export
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
@@ -42,7 +42,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "lag.py"
 
 
 @pytest.fixture(scope="module")
-def cluster(one_broker: Cluster) -> Cluster:
+def cluster(one_broker: SandboxCluster) -> SandboxCluster:
     return one_broker
 
 
@@ -77,14 +77,14 @@ def session(jvm: None) -> Iterator[SparkSession]:
     own.stop()
 
 
-def half_read_topic(cluster: Cluster, name: str) -> None:
+def half_read_topic(cluster: SandboxCluster, name: str) -> None:
     """Create two partitions with ten records and a group with offsets 4 and 10."""
     client.create_topics(cluster.bootstrap_servers, [Topic(name, partitions=2)])
     client.produce(cluster.bootstrap_servers, name, {number: [Record(b"x")] * 10 for number in (0, 1)})
     client.commit(cluster.bootstrap_servers, f"{name}-g", {(name, 0): 4, (name, 1): 10})
 
 
-def test_sources_work_in_any_session(cluster: Cluster, session: SparkSession, unique: str) -> None:
+def test_sources_work_in_any_session(cluster: SandboxCluster, session: SparkSession, unique: str) -> None:
     """Each format has the documented columns and options, and the cluster's facts."""
     half_read_topic(cluster, unique)
     data_sources.register(session)
@@ -158,7 +158,7 @@ session.stop()
 """Runs the example as the program that it is, and then a job of its session that is not its own."""
 
 
-def test_example_runs_as_it_is_documented(cluster: Cluster, jvm: None, unique: str) -> None:
+def test_example_runs_as_it_is_documented(cluster: SandboxCluster, jvm: None, unique: str) -> None:
     """The example runs as a process, in a session that it creates, and computes the lag of Kafka's tool.
 
     Executors once found no code, because the file was removed before their first task. After a
@@ -181,7 +181,7 @@ def test_example_runs_as_it_is_documented(cluster: Cluster, jvm: None, unique: s
     assert jobs == "4"
 
 
-def test_commit_log_is_divided_by_its_size(cluster: Cluster, connection: Connection, unique: str) -> None:
+def test_commit_log_is_divided_by_its_size(cluster: SandboxCluster, connection: Connection, unique: str) -> None:
     """The commit log is divided by its size.
 
     Each partition once counted as one record, so that one task read the whole log.
@@ -196,7 +196,7 @@ def test_commit_log_is_divided_by_its_size(cluster: Cluster, connection: Connect
 
 
 def test_export_writes_documented_parquet(
-    cluster: Cluster, connection: Connection, unique: str, tmp_path: Path
+    cluster: SandboxCluster, connection: Connection, unique: str, tmp_path: Path
 ) -> None:
     """Partitions with consumers, groups, topics and the run; a null has its reason in `unread`."""
     half_read_topic(cluster, unique)

@@ -195,11 +195,26 @@ def _cluster(draw: st.DrawFn) -> dict[str, Any]:
     return spec | draw(_optional(client=client, limits=limits, protect=protect, journal=journal))
 
 
+@st.composite
+def _reader(draw: st.DrawFn) -> dict[str, Any]:
+    position = draw(
+        st.sampled_from(
+            (
+                {"sparkCheckpoint": "s3://lake/checkpoints/orders"},
+                {"mirrorMakerSyncs": "mm2-offset-syncs.B.internal"},
+                {"table": "/data/positions.parquet"},
+            )
+        )
+    )
+    return {"topics": draw(_unique_list(st.one_of(_words, _patterns))), "position": position}
+
+
 _SPECS: dict[str, Callable[[], st.SearchStrategy[dict[str, Any]]]] = {
     "Cluster": _cluster,
     "RetentionFloor": _floor,
     "GroupRemoval": _removal,
     "LeaderPolicy": _leaders,
+    "ExternalReader": _reader,
     "Waiver": _waiver,
 }
 
@@ -216,7 +231,7 @@ def valid_manifests(draw: st.DrawFn) -> dict[str, Any]:
     kind = draw(st.sampled_from(sorted(_SPECS)))
     metadata = {"name": draw(_names)} | draw(_optional(owner=st.text("Zoë 7", min_size=1), reason=st.just("because")))
     document = {"apiVersion": "reconciler/v1", "kind": kind, "metadata": metadata, "spec": draw(_SPECS[kind]())}
-    if kind not in ("Cluster", "Waiver"):
+    if kind not in ("Cluster", "ExternalReader", "Waiver"):
         modes = ("merge",) if _needs_a_review(document["spec"]) else ("merge", "continuous")
         document |= draw(_optional(mode=st.sampled_from(modes)))
     return document

@@ -42,7 +42,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class RunAttempt:
     """An attempt of `plan.yml` that ended. `plans`: cluster → artifact; `lost`: planned, and no plan is left."""
 
     run: int
@@ -139,7 +139,7 @@ def lost_plans(jobs: Sequence[Answer], *, started: datetime, plans: Collection[s
     return {match[1] for job in ran if (match := re.fullmatch(f"Plan ({_CLUSTER})", job["name"]))} - set(plans)
 
 
-def bound_of(cluster: str, attempts: Sequence[Attempt], approved: datetime | None) -> Bound:
+def bound_of(cluster: str, attempts: Sequence[RunAttempt], approved: datetime | None) -> Bound:
     """Return the plan of the newest attempt before the approval that planned the cluster, or why there is none.
 
     `approved`: the last approval; None: there is none. Of one second, nothing tells which came first.
@@ -264,7 +264,7 @@ class Finder:
                 return submitted
         return None
 
-    def _attempts(self, number: int, head: str) -> Iterator[Attempt]:
+    def _attempts(self, number: int, head: str) -> Iterator[RunAttempt]:
         """Yield the attempts of `plan.yml` that ended for this head, of each run that names the pull request."""
         for run in sorted({artifact["workflow_run"]["id"] for artifact in self._artifacts(f"pull_{number}_{head}")}):
             if (facts := self._run_of(run, "plan.yml", "workflow_run")) is None:
@@ -278,7 +278,7 @@ class Finder:
                 plans = plans_of(artifacts, number=number, head=head, attempt=attempt)
                 jobs = self.run.github.get_all(f"{path}/jobs", "jobs") if set(self.clusters) - plans.keys() else []
                 lost = lost_plans(jobs, started=instant(state["run_started_at"]), plans=plans)
-                yield Attempt(run=run, number=attempt, ended=instant(state["updated_at"]), plans=plans, lost=lost)
+                yield RunAttempt(run=run, number=attempt, ended=instant(state["updated_at"]), plans=plans, lost=lost)
 
     def _artifacts(self, name: str) -> Sequence[Answer]:
         return self.run.github.get_all("actions/artifacts", "artifacts", name=name)

@@ -12,7 +12,7 @@ from reconciler.companions.github.api import GitHub
 from reconciler.companions.github.protection import (
     UNREVIEWED,
     ClusterNeeds,
-    Finding,
+    ProtectionFinding,
     State,
     check_environment,
     check_repository,
@@ -42,7 +42,7 @@ def check_github(settings: Settings, paths: Sequence[Path] | None, repository: s
     try:
         findings = check_environment(api, environment, unreviewed=unreviewed)
     except GitHubUnavailable as error:
-        findings = [Finding(state=State.UNKNOWN, subject=f"environment {environment}", text=str(error))]
+        findings = [ProtectionFinding(state=State.UNKNOWN, subject=f"environment {environment}", text=str(error))]
     failed = [finding for finding in findings if finding.state in (State.GAP, State.UNKNOWN)]
     if failed and settings.output is Format.TEXT:
         reasons = "; ".join(dict.fromkeys(f"{finding.subject}: {finding.text}" for finding in failed))
@@ -56,7 +56,7 @@ def unreviewed_clusters() -> set[str]:
     return {name.strip() for name in os.environ.get(UNREVIEWED, "").split(",")} - {""}
 
 
-def _show_findings(settings: Settings, repository: str, findings: Sequence[Finding]) -> None:
+def _show_findings(settings: Settings, repository: str, findings: Sequence[ProtectionFinding]) -> None:
     def text() -> Iterator[str]:
         for finding in findings:
             yield f"{finding.state:<8} {escape_text(f'{finding.subject}: {finding.text}')}\n"

@@ -41,7 +41,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class ProtectionFinding:
     """One fact about the repository. `command`: the call that mends it; empty: nothing to mend."""
 
     state: State
@@ -66,7 +66,7 @@ class ClusterNeeds:
         return tuple(f"reconciler-{role}-{self.name}" for role in roles)
 
 
-def check_environment(github: GitHub, name: str, *, unreviewed: Collection[str] = ()) -> Sequence[Finding]:
+def check_environment(github: GitHub, name: str, *, unreviewed: Collection[str] = ()) -> Sequence[ProtectionFinding]:
     """Return who may use an environment.
 
     `unreviewed`: clusters that an operator accepts without reviewers.
@@ -78,11 +78,11 @@ def check_environment(github: GitHub, name: str, *, unreviewed: Collection[str] 
 
 def check_repository(
     github: GitHub, clusters: Sequence[ClusterNeeds], *, unreviewed: Collection[str] = (), folder: str = "manifests"
-) -> Sequence[Finding]:
+) -> Sequence[ProtectionFinding]:
     """Return what protects the clusters' environments, their secrets, the default branch and the
     manifests.
     """
-    findings: list[Finding] = []
+    findings: list[ProtectionFinding] = []
     for cluster in clusters:
         for name in cluster.environments:
             findings += check_environment(github, name, unreviewed=unreviewed)
@@ -96,7 +96,7 @@ def check_repository(
     ]
 
 
-def _guarded(findings: Iterator[Finding]) -> Sequence[Finding]:
+def _guarded(findings: Iterator[ProtectionFinding]) -> Sequence[ProtectionFinding]:
     """Return the findings.
 
     Raises GitHubUnavailable for an answer of another form than GitHub documents.
@@ -105,7 +105,7 @@ def _guarded(findings: Iterator[Finding]) -> Sequence[Finding]:
         return list(findings)
 
 
-def _environment(github: GitHub, name: str, *, reviewed: bool, accepted: bool) -> Iterator[Finding]:
+def _environment(github: GitHub, name: str, *, reviewed: bool, accepted: bool) -> Iterator[ProtectionFinding]:
     subject, path = f"environment {name}", f"environments/{quote(name, safe='')}"
     _ = github.default_branch  # of a repository that the token may not see, every path is 404
     try:
@@ -115,33 +115,35 @@ def _environment(github: GitHub, name: str, *, reviewed: bool, accepted: bool) -
             yield _unseen(subject, error)
             return
         command = _put_environment(github, path, {}, reviewed=reviewed and not accepted)
-        yield Finding(state=State.GAP, subject=subject, text="does not exist", command=command)
+        yield ProtectionFinding(state=State.GAP, subject=subject, text="does not exist", command=command)
         yield _no_rule(github, subject, path)
         return
     rules = [rule for rule in present["protection_rules"] if rule["type"] == "required_reviewers" and rule["reviewers"]]
     mend = _put_environment(github, path, present, reviewed=reviewed and not accepted)
     if reviewed and not rules and accepted:
-        yield Finding(state=State.NOTE, subject=subject, text=f"has no required reviewers, and {UNREVIEWED} accepts it")
+        yield ProtectionFinding(
+            state=State.NOTE, subject=subject, text=f"has no required reviewers, and {UNREVIEWED} accepts it"
+        )
     elif reviewed and not rules:
         text = "has no required reviewers: a run goes on without an approval"
-        yield Finding(state=State.GAP, subject=subject, text=text, command=mend)
+        yield ProtectionFinding(state=State.GAP, subject=subject, text=text, command=mend)
     elif reviewed:
-        yield Finding(state=State.OK, subject=subject, text="has required reviewers")
+        yield ProtectionFinding(state=State.OK, subject=subject, text="has required reviewers")
         if not all(rule.get("prevent_self_review") for rule in rules):
             text = "does not prevent self-review: who starts a run may approve it"
-            yield Finding(state=State.NOTE, subject=subject, text=text, command=mend)
+            yield ProtectionFinding(state=State.NOTE, subject=subject, text=text, command=mend)
         if present.get("can_admins_bypass"):
             text = "administrators may bypass the approval (Settings, Environments: allow administrators to bypass)"
-            yield Finding(state=State.NOTE, subject=subject, text=text)
+            yield ProtectionFinding(state=State.NOTE, subject=subject, text=text)
     yield from _branch_rule(github, subject, path, present.get("deployment_branch_policy"), mend)
 
 
-def _branch_rule(github: GitHub, subject: str, path: str, policy: Any, mend: str) -> Iterator[Finding]:
+def _branch_rule(github: GitHub, subject: str, path: str, policy: Any, mend: str) -> Iterator[ProtectionFinding]:
     branch = github.default_branch
     if not policy or not policy["custom_branch_policies"]:
         allowed = "every protected branch" if policy else "every branch"
         text = f"{allowed} may use it and read its secrets, expected only {branch}"
-        yield Finding(state=State.GAP, subject=subject, text=text, command=mend)
+        yield ProtectionFinding(state=State.GAP, subject=subject, text=text, command=mend)
     try:
         rows = github.get_all(f"{path}/deployment-branch-policies", "branch_policies") if policy else []
     except Hidden as error:
@@ -154,16 +156,16 @@ def _branch_rule(github: GitHub, subject: str, path: str, policy: Any, mend: str
     for row in others:
         remove = github.call("DELETE", f"{path}/deployment-branch-policies/{int(row['id'])}")
         text = f"the {row.get('type', 'branch')} rule {row['name']} may use it, too, expected only {branch}"
-        yield Finding(state=State.GAP, subject=subject, text=text, command=remove)
+        yield ProtectionFinding(state=State.GAP, subject=subject, text=text, command=remove)
     if names == {branch} and not others and policy["custom_branch_policies"]:
-        yield Finding(state=State.OK, subject=subject, text=f"only {branch} may use it")
+        yield ProtectionFinding(state=State.OK, subject=subject, text=f"only {branch} may use it")
 
 
-def _no_rule(github: GitHub, subject: str, path: str) -> Finding:
+def _no_rule(github: GitHub, subject: str, path: str) -> ProtectionFinding:
     branch = github.default_branch
     words = (f"-f name={shlex.quote(branch)}", "-f type=branch")
     command = github.call("POST", f"{path}/deployment-branch-policies", *words)
-    return Finding(state=State.GAP, subject=subject, text=f"no rule allows {branch}", command=command)
+    return ProtectionFinding(state=State.GAP, subject=subject, text=f"no rule allows {branch}", command=command)
 
 
 def _put_environment(github: GitHub, path: str, present: Mapping[str, Any], *, reviewed: bool) -> str:
@@ -183,7 +185,7 @@ def _put_environment(github: GitHub, path: str, present: Mapping[str, Any], *, r
     return github.call("PUT", path, *words)
 
 
-def _variables(github: GitHub, environment: str, names: Collection[str]) -> Iterator[Finding]:
+def _variables(github: GitHub, environment: str, names: Collection[str]) -> Iterator[ProtectionFinding]:
     """Yield where an environment lacks a variable that the connection reads."""
     path, subject = f"environments/{quote(environment, safe='')}", f"secrets of environment {environment}"
     try:
@@ -193,12 +195,12 @@ def _variables(github: GitHub, environment: str, names: Collection[str]) -> Iter
         return
     for name in sorted(set(names) - there):
         command = f"gh secret set {name} --repo {shlex.quote(github.repository)} --env {shlex.quote(environment)}"
-        yield Finding(state=State.GAP, subject=subject, text=f"{name} is not set there", command=command)
+        yield ProtectionFinding(state=State.GAP, subject=subject, text=f"{name} is not set there", command=command)
     if there >= set(names):
-        yield Finding(state=State.OK, subject=subject, text="all that the connection reads is set there")
+        yield ProtectionFinding(state=State.OK, subject=subject, text="all that the connection reads is set there")
 
 
-def _shared_secrets(github: GitHub, names: Collection[str]) -> Iterator[Finding]:
+def _shared_secrets(github: GitHub, names: Collection[str]) -> Iterator[ProtectionFinding]:
     """Yield which of the secrets every workflow of every branch may read."""
     for level, path in (("repository", "actions/secrets"), ("organization", "actions/organization-secrets")):
         subject = f"secrets of the {level}"
@@ -214,12 +216,12 @@ def _shared_secrets(github: GitHub, names: Collection[str]) -> Iterator[Finding]
                 else f"gh secret delete {name} --org {github.repository.partition('/')[0]}"
             )
             text = f"{name} is there, so every workflow on every branch reads it: set it in the environments only"
-            yield Finding(state=State.GAP, subject=subject, text=text, command=command)
+            yield ProtectionFinding(state=State.GAP, subject=subject, text=text, command=command)
         if not shared:
-            yield Finding(state=State.OK, subject=subject, text="none of them belongs to a connection")
+            yield ProtectionFinding(state=State.OK, subject=subject, text="none of them belongs to a connection")
 
 
-def _branch(github: GitHub) -> Iterator[Finding]:
+def _branch(github: GitHub) -> Iterator[ProtectionFinding]:
     """Yield what a merge into the default branch needs, by its protection and by rulesets together."""
     branch = github.default_branch
     subject, path = f"branch {branch}", quote(branch, safe="")
@@ -255,21 +257,23 @@ def _branch(github: GitHub) -> Iterator[Finding]:
     }
     for text, holds in expected.items():
         if holds:
-            yield Finding(state=State.OK, subject=subject, text=text)
+            yield ProtectionFinding(state=State.OK, subject=subject, text=text)
         elif hidden is not None:
-            yield Finding(state=State.UNKNOWN, subject=subject, text=f"whether it {text}: {_reason(hidden)}")
+            yield ProtectionFinding(state=State.UNKNOWN, subject=subject, text=f"whether it {text}: {_reason(hidden)}")
         else:
-            yield Finding(state=State.GAP, subject=subject, text=f"nothing {text}", command=_post_ruleset(github))
+            yield ProtectionFinding(
+                state=State.GAP, subject=subject, text=f"nothing {text}", command=_post_ruleset(github)
+            )
     if protection and not (protection.get("enforce_admins") or {}).get("enabled"):
         command = github.call("POST", f"branches/{path}/protection/enforce_admins")
-        yield Finding(
+        yield ProtectionFinding(
             state=State.NOTE, subject=subject, text="administrators may merge without all that", command=command
         )
     for number in sorted({int(rule["ruleset_id"]) for rule in rules if "ruleset_id" in rule}):
         yield _bypass(github, number)
 
 
-def _bypass(github: GitHub, number: int) -> Finding:
+def _bypass(github: GitHub, number: int) -> ProtectionFinding:
     """Return how many may bypass a ruleset. GitHub tells only a token that may change the ruleset."""
     path, subject = f"rulesets/{number}", f"ruleset {number}"
     try:
@@ -278,11 +282,11 @@ def _bypass(github: GitHub, number: int) -> Finding:
         return _unseen(subject, error)
     if actors is None:
         text = "who may bypass it cannot be seen with this token, which may not change the ruleset"
-        return Finding(state=State.UNKNOWN, subject=subject, text=text)
+        return ProtectionFinding(state=State.UNKNOWN, subject=subject, text=text)
     if not actors:
-        return Finding(state=State.OK, subject=subject, text="nothing may bypass it")
+        return ProtectionFinding(state=State.OK, subject=subject, text="nothing may bypass it")
     text = f"{len(actors)} roles, teams, apps or keys may bypass it"
-    return Finding(state=State.NOTE, subject=subject, text=text, command=github.call("GET", path))
+    return ProtectionFinding(state=State.NOTE, subject=subject, text=text, command=github.call("GET", path))
 
 
 def _post_ruleset(github: GitHub) -> str:
@@ -308,7 +312,7 @@ def _post_ruleset(github: GitHub) -> str:
     return github.call("POST", "rulesets", f"--input - <<< {shlex.quote(json.dumps(ruleset))}")
 
 
-def _owners(github: GitHub, folder: str) -> Iterator[Finding]:
+def _owners(github: GitHub, folder: str) -> Iterator[ProtectionFinding]:
     """Yield whether code owners review the manifests, the workflows and the list of owners itself.
 
     The files of the default branch need an owner, and so do files that a pull request may add.
@@ -343,7 +347,7 @@ def _owners(github: GitHub, folder: str) -> Iterator[Finding]:
         reason = (
             f"GitHub lists only {count:,} entries of {github.default_branch}: owners of other files were not checked"
         )
-        yield Finding(state=State.UNKNOWN, subject=subject, text=reason)
+        yield ProtectionFinding(state=State.UNKNOWN, subject=subject, text=reason)
     reviewed = (f"{folder}/", ".github/workflows/")
     files = [row["path"] for row in listing["tree"] if row["type"] != "tree" and row["path"].startswith(reviewed)]
     for parent in sorted({f"/{PurePosixPath(name).parent}/" for name in files if not _has_owner(text, name)}):
@@ -353,11 +357,11 @@ def _owners(github: GitHub, folder: str) -> Iterator[Finding]:
         lines = " ".join(shlex.quote(f"{pattern} @OWNER/TEAM") for pattern in lacking)
         what = f"{path} names no owner of {', '.join(lacking)}" if text else "there is no such file"
         command = f"printf '%s\\n' {lines} >> {path}"
-        yield Finding(
+        yield ProtectionFinding(
             state=State.GAP, subject=subject, text=f"{what}: add the lines in a pull request", command=command
         )
     else:
-        yield Finding(state=State.OK, subject=subject, text=f"{path} covers {', '.join(samples)}")
+        yield ProtectionFinding(state=State.OK, subject=subject, text=f"{path} covers {', '.join(samples)}")
     try:
         errors = github.get("codeowners/errors")["errors"] if text else []
     except Hidden as error:
@@ -365,7 +369,9 @@ def _owners(github: GitHub, folder: str) -> Iterator[Finding]:
         return
     if errors:
         text = f"{path} has {len(errors)} errors, and GitHub ignores such lines"
-        yield Finding(state=State.GAP, subject=subject, text=text, command=github.call("GET", "codeowners/errors"))
+        yield ProtectionFinding(
+            state=State.GAP, subject=subject, text=text, command=github.call("GET", "codeowners/errors")
+        )
 
 
 def _has_owner(text: str, name: str) -> bool:
@@ -390,8 +396,8 @@ def _pattern(pattern: str) -> str:
     return f"{'' if anchored else '(?:.*/)?'}{expression}{below}"
 
 
-def _unseen(subject: str, error: Hidden) -> Finding:
-    return Finding(state=State.UNKNOWN, subject=subject, text=_reason(error))
+def _unseen(subject: str, error: Hidden) -> ProtectionFinding:
+    return ProtectionFinding(state=State.UNKNOWN, subject=subject, text=_reason(error))
 
 
 def _reason(error: Hidden) -> str:

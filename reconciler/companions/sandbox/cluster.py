@@ -70,7 +70,7 @@ class Broker:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class SandboxCluster:
     """A running sandbox.
 
     `jars` is a folder: class path `JARS/*` runs Kafka's own tools. `dir` holds all data. `ports`
@@ -171,7 +171,7 @@ def start(
     timeout_s: float = 90,
     progress: Progress = no_progress,
     archive: Path | None = None,
-) -> Cluster:
+) -> SandboxCluster:
     """Start `nodes` brokers and wait until each of them sees all of them.
 
     `version` is Kafka's, by default `jars.configured_version()`. `properties` override
@@ -194,7 +194,7 @@ def start(
     deadline = time.monotonic() + timeout_s
     for attempt in range(_MAX_ATTEMPTS):
         addresses = free_addresses(nodes, secure=security is not None)
-        cluster = Cluster(
+        cluster = SandboxCluster(
             name=name,
             bootstrap_servers=",".join(f"127.0.0.1:{address.port}" for address in addresses),
             cluster_id=cluster_id,
@@ -234,7 +234,7 @@ def random_id() -> str:
             return text
 
 
-def stop(cluster: Cluster, *, timeout_s: float = 30) -> None:
+def stop(cluster: SandboxCluster, *, timeout_s: float = 30) -> None:
     """Stop the brokers and remove their data; a second call changes nothing.
 
     Raises SandboxError if the supervisor still runs after `timeout_s` seconds.
@@ -252,7 +252,7 @@ def stop(cluster: Cluster, *, timeout_s: float = 30) -> None:
         data_dir.remove(cluster.dir)
 
 
-def wait_ready(cluster: Cluster, broker_ids: Iterable[int], deadline: float) -> None:
+def wait_ready(cluster: SandboxCluster, broker_ids: Iterable[int], deadline: float) -> None:
     """Wait until each of these brokers sees all of them.
 
     Raises SandboxError at `deadline`, or with the log's last lines if one of them died.
@@ -273,7 +273,7 @@ def wait_ready(cluster: Cluster, broker_ids: Iterable[int], deadline: float) -> 
 
 
 def _launch(
-    cluster: Cluster,
+    cluster: SandboxCluster,
     java: Path,
     addresses: Sequence[config.NodeAddress],
     security: Security | None,
@@ -282,7 +282,7 @@ def _launch(
     heap_mib: int,
     deadline: float,
     archive: Path | None,
-) -> Cluster:
+) -> SandboxCluster:
     """Start the brokers and wait for them. After an error, stop all processes and remove the data."""
     parent_pipe = access = None
     try:
@@ -317,15 +317,15 @@ def _launch(
     return replace(cluster, secure=access, parent_pipe=parent_pipe)
 
 
-def _data_dir(cluster: Cluster, node: int) -> Path:
+def _data_dir(cluster: SandboxCluster, node: int) -> Path:
     return cluster.dir / f"data-{node}"
 
 
-def _properties_file(cluster: Cluster, node: int) -> Path:
+def _properties_file(cluster: SandboxCluster, node: int) -> Path:
     return cluster.dir / f"server-{node}.properties"
 
 
-def _format_storage(cluster: Cluster, java: Path, users: Iterable[str], deadline: float) -> None:
+def _format_storage(cluster: SandboxCluster, java: Path, users: Iterable[str], deadline: float) -> None:
     """Format the data folder of the first node with Kafka's own tool, and copy it to the others.
 
     The tool takes 0.7 s of CPU per node, and the folders differ only in two ids. `users` are arguments
@@ -360,7 +360,7 @@ def _format_storage(cluster: Cluster, java: Path, users: Iterable[str], deadline
         (_data_dir(cluster, node) / "meta.properties").write_text(text, encoding="utf-8")
 
 
-def _spawn_supervisor(cluster: Cluster, deadline: float) -> ParentPipe:
+def _spawn_supervisor(cluster: SandboxCluster, deadline: float) -> ParentPipe:
     """Start the supervisor and wait until it has recorded itself and its brokers.
 
     Raises SandboxError if it does not start before `deadline`, an instant of the monotonic clock.
@@ -391,7 +391,7 @@ def _spawn_supervisor(cluster: Cluster, deadline: float) -> ParentPipe:
     return parent_pipe
 
 
-def _wait_recorded(cluster: Cluster, deadline: float) -> bool:
+def _wait_recorded(cluster: SandboxCluster, deadline: float) -> bool:
     files = [supervisor.pid_file(cluster.dir, node) for node, _port in cluster.ports]
     has_record = (cluster.dir / supervisor.SUPERVISOR).exists
     while not (has_record() and all(file.exists() for file in files)):

@@ -16,7 +16,7 @@ from reconciler.cli import common, console
 from reconciler.cli.app import Application
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.companions.sandbox import demo_data, jars, registry
-from reconciler.companions.sandbox.cluster import Cluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.companions.sandbox.java import find_java
 from reconciler.companions.sandbox.registry import DEFAULT_NAME
 from reconciler.companions.sandbox.tools import run_tool, tool_command, tool_names
@@ -32,7 +32,7 @@ BrokerId = Annotated[int, typer.Argument(metavar="BROKER", help="The id of the b
 MANIFESTS = Path(__file__).parent / "demo"
 
 
-def _show(cluster: Cluster, settings: Settings) -> None:
+def _show(cluster: SandboxCluster, settings: Settings) -> None:
     brokers = "".join(
         f"  broker {broker.id}   {f'pid {broker.pid}' if cluster.alive(broker.id) else 'stopped'}   log {broker.log}\n"
         for broker in cluster.brokers
@@ -170,7 +170,7 @@ def demo(settings: Settings) -> None:
     console.print_stderr(f"demo done in {time.monotonic() - started:.0f} s; brokers stopped, data removed")
 
 
-def _run_steps(sandbox: Cluster, settings: Settings, folder: Path) -> None:
+def _run_steps(sandbox: SandboxCluster, settings: Settings, folder: Path) -> None:
     shutil.copytree(MANIFESTS, folder / "manifests")
     with console.progress(settings) as progress:
         data = demo_data.create_demo_data(sandbox, progress)
@@ -196,7 +196,7 @@ def _print_heading(text: str) -> None:
     console.write(f"\n{'=' * 78}\n{text}\n{'=' * 78}\n")
 
 
-def _run_command(words: str, sandbox: Cluster, folder: Path) -> None:
+def _run_command(words: str, sandbox: SandboxCluster, folder: Path) -> None:
     console.write(f"$ reconciler {words}\n")
     command = [sys.executable, "-m", "reconciler", *words.split()]
     environment = os.environ | {"KAFKA_BOOTSTRAP_SERVERS": sandbox.bootstrap_servers, ALLOW_ENV: "KAFKA_*"}

@@ -22,7 +22,7 @@ from reconciler.companions.sandbox.client import (
     run_in_background,
     standalone_committer,
 )
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.jars import no_progress
 from reconciler.companions.sandbox.tools import change_preferred_leaders
 from reconciler.model.progress import Progress
@@ -67,7 +67,7 @@ class DemoData:
         self.active_parts.close()
 
 
-def create_demo_data(cluster: Cluster, progress: Progress = no_progress) -> DemoData:
+def create_demo_data(cluster: SandboxCluster, progress: Progress = no_progress) -> DemoData:
     """Fill a new sandbox of at least two brokers with the demo's data.
 
     - `clicks`: records of 30 to 8 days ago, then records of today; one partition has only old ones,
@@ -123,7 +123,7 @@ def _records(count: int, label: str) -> list[Record]:
     return [Record(f"{label} {number}".encode()) for number in range(count)]
 
 
-def _move_leaders(cluster: Cluster) -> tuple[tuple[str, int], ...]:
+def _move_leaders(cluster: SandboxCluster) -> tuple[tuple[str, int], ...]:
     """Change the preferred leader of every third partition, and return these partitions."""
     partitions = [
         (topic.name, partition, state)

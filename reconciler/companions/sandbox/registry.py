@@ -14,7 +14,7 @@ from pathlib import Path
 import platformdirs
 
 from reconciler.atomic_file import write_file
-from reconciler.companions.sandbox.cluster import Cluster, random_id, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, random_id, start, stop
 from reconciler.companions.sandbox.jars import no_progress
 from reconciler.errors import SandboxError
 from reconciler.model.progress import Progress
@@ -33,7 +33,7 @@ def up(
     properties: Mapping[str, str] | None = None,
     heap_mib: int = 512,
     progress: Progress = no_progress,
-) -> Cluster:
+) -> SandboxCluster:
     """Start a sandbox that runs until `down`, also after the end of this process.
 
     `cluster_id`: by default a random one, so that two sandboxes are two clusters. Raises SandboxError
@@ -76,13 +76,13 @@ def down(name: str = DEFAULT_NAME) -> bool:
         return was_running
 
 
-def status(name: str = DEFAULT_NAME) -> Cluster | None:
+def status(name: str = DEFAULT_NAME) -> SandboxCluster | None:
     """Return the named sandbox if its supervisor or one of its brokers runs."""
     cluster = _read(name)
     return cluster if cluster is not None and _runs(cluster) else None
 
 
-def find(name: str = DEFAULT_NAME) -> Cluster:
+def find(name: str = DEFAULT_NAME) -> SandboxCluster:
     """Return the running sandbox of this name. Raises SandboxError."""
     cluster = status(name)
     if cluster is not None:
@@ -114,7 +114,7 @@ def stop_broker(broker_id: int, name: str = DEFAULT_NAME, *, kill: bool = False)
             )
 
 
-def start_broker(broker_id: int, name: str = DEFAULT_NAME) -> Cluster:
+def start_broker(broker_id: int, name: str = DEFAULT_NAME) -> SandboxCluster:
     """Start a stopped broker of a running sandbox again with the same port and data.
 
     Waits until it answers, unless no majority of the controllers runs (`Cluster.has_quorum`).
@@ -134,7 +134,7 @@ def command(words: str, name: str) -> str:
     return f"`reconciler sandbox {words}{'' if name == DEFAULT_NAME else f' --name {name}'}`"
 
 
-def to_json(cluster: Cluster) -> str:
+def to_json(cluster: SandboxCluster) -> str:
     """Render the document of `sandbox status -o json`: one object, no final newline."""
     document = {
         "name": cluster.name,
@@ -149,16 +149,16 @@ def to_json(cluster: Cluster) -> str:
     return json.dumps(document, indent=2)
 
 
-def _read(name: str) -> Cluster | None:
+def _read(name: str) -> SandboxCluster | None:
     try:
         state = json.loads(_state_file(name).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     paths = {field: Path(state[field]) for field in _PATHS}
-    return Cluster(**state | paths | {"ports": tuple(map(tuple, state["ports"]))})
+    return SandboxCluster(**state | paths | {"ports": tuple(map(tuple, state["ports"]))})
 
 
-def _sandbox_of(broker_id: int, name: str) -> Cluster:
+def _sandbox_of(broker_id: int, name: str) -> SandboxCluster:
     cluster = find(name)
     ids = [node for node, _port in cluster.ports]
     if broker_id not in ids:
@@ -166,11 +166,11 @@ def _sandbox_of(broker_id: int, name: str) -> Cluster:
     return cluster
 
 
-def _runs(cluster: Cluster) -> bool:
+def _runs(cluster: SandboxCluster) -> bool:
     return cluster.supervised() or any(cluster.alive(broker.id) for broker in cluster.brokers)
 
 
-def _write(cluster: Cluster) -> None:
+def _write(cluster: SandboxCluster) -> None:
     state = {field: getattr(cluster, field) for field in ("name", "bootstrap_servers", "cluster_id", "ports")}
     state |= {field: str(getattr(cluster, field)) for field in _PATHS}
     write_file(_state_file(cluster.name), [json.dumps(state)], mode=0o644)

@@ -12,7 +12,7 @@ from functools import partial
 
 from reconciler.companions.sandbox import config
 from reconciler.companions.sandbox.client import partition_states, wait_until
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.java import find_java
 from reconciler.errors import SandboxError
 
@@ -51,13 +51,13 @@ BEFORE: Mapping[tuple[int, int], Mapping[str, str | None]] = {
 _SERVER_OPTIONS = ("--bootstrap-server", "--bootstrap-controller")
 
 
-def kafka_version(cluster: Cluster) -> tuple[int, ...]:
+def kafka_version(cluster: SandboxCluster) -> tuple[int, ...]:
     """Version of the brokers and tools, such as (3, 9, 1), from the name of a jar."""
     (jar,) = cluster.jars.glob("kafka-clients-*.jar")
     return tuple(int(part) for part in jar.stem.removeprefix("kafka-clients-").split("."))
 
 
-def tool_class(cluster: Cluster, tool: str) -> str:
+def tool_class(cluster: SandboxCluster, tool: str) -> str:
     """Return the class of a tool in the sandbox's Kafka version.
 
     `tool` is a name of `TOOLS` or a class. Raises SandboxError if this version has no such tool.
@@ -68,7 +68,7 @@ def tool_class(cluster: Cluster, tool: str) -> str:
     return name
 
 
-def _classes(cluster: Cluster) -> dict[str, str | None]:
+def _classes(cluster: SandboxCluster) -> dict[str, str | None]:
     version = kafka_version(cluster)
     classes: dict[str, str | None] = dict(TOOLS)
     for before, earlier in BEFORE.items():
@@ -88,13 +88,13 @@ SCRIPT_FLAGS = (
 """JVM flags of kafka-run-class.sh, with which Kafka's scripts start the tools. Benches use them."""
 
 
-def tool_names(cluster: Cluster) -> list[str]:
+def tool_names(cluster: SandboxCluster) -> list[str]:
     """Return the names of `TOOLS` that the sandbox's Kafka version has."""
     classes = _classes(cluster)
     return [tool for tool in TOOLS if classes[tool] is not None]
 
 
-def tool_command(cluster: Cluster, tool: str, *args: str, as_script: bool = False) -> list[str]:
+def tool_command(cluster: SandboxCluster, tool: str, *args: str, as_script: bool = False) -> list[str]:
     """Build the argv of a tool, with the sandbox's `--bootstrap-server` unless `args` name a server.
 
     That is the plain listener, whose clients are super users: no tool needs a password. `as_script`:
@@ -109,7 +109,7 @@ def tool_command(cluster: Cluster, tool: str, *args: str, as_script: bool = Fals
 
 
 def run_tool(
-    cluster: Cluster, tool: str, *args: str, timeout_s: float = 60, as_script: bool = False
+    cluster: SandboxCluster, tool: str, *args: str, timeout_s: float = 60, as_script: bool = False
 ) -> subprocess.CompletedProcess[str]:
     """Run a tool and return its output and exit code. Raises SandboxError if it does not end in time."""
     try:
@@ -126,7 +126,9 @@ def run_tool(
         raise SandboxError(f"{tool} {' '.join(args)} did not end within {timeout_s:.0f} s") from None
 
 
-def reassign(cluster: Cluster, replicas: Mapping[tuple[str, int], Sequence[int]], *, timeout_s: float = 60) -> None:
+def reassign(
+    cluster: SandboxCluster, replicas: Mapping[tuple[str, int], Sequence[int]], *, timeout_s: float = 60
+) -> None:
     """Assign replicas, the preferred one first, and wait until they are in sync.
 
     A leader that is still one of the replicas stays the leader: a new order of the same replicas
@@ -152,7 +154,7 @@ def reassign(cluster: Cluster, replicas: Mapping[tuple[str, int], Sequence[int]]
             wait_until(partial(_shows, server, topic, expected), timeout_s, what)
 
 
-def change_preferred_leaders(cluster: Cluster, partitions: Iterable[tuple[str, int]]) -> None:
+def change_preferred_leaders(cluster: SandboxCluster, partitions: Iterable[tuple[str, int]]) -> None:
     """Rotate each partition's replicas by one, so that its leader is not the preferred one.
 
     Raises SandboxError for a partition with one replica, or with another leader already.

@@ -18,10 +18,11 @@ from reconciler.cli.plan import parse_duration
 from reconciler.cli.settings import KeyValue, Settings, accepts_settings, parse_key_value
 from reconciler.companions.suggest import drafts, findings, rules, starter
 from reconciler.companions.suggest.drafts import ManifestText
-from reconciler.companions.suggest.findings import Kind, Suggestions
+from reconciler.companions.suggest.findings import FindingKind, Suggestions
 from reconciler.companions.suggest.report import ITEMS_MAX, suggest_report
 from reconciler.companions.suggest.rules import DEFAULT_IDLE_FOR_MS
 from reconciler.errors import UsageError
+from reconciler.external.read import read_positions
 from reconciler.kafka import connect
 from reconciler.manifest import secrets
 from reconciler.manifest.files import DEFAULT_FOLDER, ClusterManifests
@@ -113,6 +114,8 @@ def suggest(
 def _find_suggestions(run: Run, *, idle_for_ms: int, ignored: Collection[str]) -> Suggestions:
     """Scan the whole cluster. The manifests of the run say what policies cover already."""
     snapshot = pipeline.scan(run, rules.scan_request)
+    mirrors = read_positions(run.session, rules.undeclared_readers(snapshot))
+    snapshot = replace(snapshot, external={**snapshot.external, **mirrors})
     run.progress("comparing groups, records and leaders")
     return rules.suggest(
         snapshot,
@@ -168,7 +171,11 @@ def _undeclared(servers: Sequence[str], name: str, client: dict[str, str], clust
 def _write(path: Path, suggestions: Suggestions, texts: Sequence[ManifestText]) -> None:
     """Write the manifests to a new file. Raises UsageError if there is one by now, OutputUnwritten."""
     of_cluster = any(address.kind == "Cluster" for address, _findings, _text in texts)
-    advice = () if of_cluster else (*suggestions.of(Kind.PROTECTION).findings, *suggestions.of(Kind.LIMIT).findings)
+    advice = (
+        ()
+        if of_cluster
+        else (*suggestions.of(FindingKind.PROTECTION).findings, *suggestions.of(FindingKind.LIMIT).findings)
+    )
     if not texts:
         console.print_stderr(f"{path} is not written: there is no policy to suggest")
         return

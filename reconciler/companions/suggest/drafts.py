@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from reconciler.companions.suggest.findings import Draft, Finding, Kind, Suggestions
+from reconciler.companions.suggest.findings import Draft, Finding, FindingKind, Suggestions
 from reconciler.companions.suggest.starter import cluster_manifest, quoted_scalar
 from reconciler.model.names import Address
 from reconciler.text.escape import escape_sentence
@@ -30,7 +30,7 @@ def cluster_text(
     suggestions: Suggestions, *, cluster: Address, servers: Sequence[str], client: Mapping[str, str]
 ) -> ManifestText:
     """Return a Cluster manifest with the suggested protections and limits, read by any engine."""
-    protections, limits = suggestions.of(Kind.PROTECTION).findings, suggestions.of(Kind.LIMIT).findings
+    protections, limits = suggestions.of(FindingKind.PROTECTION).findings, suggestions.of(FindingKind.LIMIT).findings
     findings = (*protections, *limits)
     text = cluster_manifest(
         suggestions.cluster_id,

@@ -15,6 +15,7 @@ from reconciler.codec import Codec, document
 from reconciler.model.bounds import InstantMs, NonEmpty
 from reconciler.model.names import Address
 from reconciler.policies import Policy
+from reconciler.policies.external_reader import ExternalReader
 from reconciler.text.formatting import first_few
 
 FORMAT_VERSION = "1.0"
@@ -25,7 +26,7 @@ _LONGEST_BEGIN = 150
 """Characters of a name in an id; group ids may be of any length."""
 
 
-class Kind(StrEnum):
+class FindingKind(StrEnum):
     """What a finding is about, in the order of a report. The values begin ids: add, never rename."""
 
     IDLE_GROUP = "idle-group"
@@ -33,6 +34,7 @@ class Kind(StrEnum):
     LEADER = "leader"
     LAGGING_GROUP = "lagging-group"
     UNREAD_TOPIC = "unread-topic"
+    EXTERNAL_READER = "external-reader"
     PROTECTION = "protection"
     LIMIT = "limit"
 
@@ -56,7 +58,7 @@ class Finding:
     """
 
     id: NonEmpty
-    kind: Kind
+    kind: FindingKind
     subject: NonEmpty
     title: str
     confidence: Confidence
@@ -69,14 +71,14 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class FindingSection:
     """The findings of one kind, the best first.
 
     `unknown`: what cannot be told, and why. `is_unknown`: of no subject at all. `ignored`: how many
     findings the ids of a file left out.
     """
 
-    kind: Kind
+    kind: FindingKind
     findings: tuple[Finding, ...] = ()
     unknown: tuple[str, ...] = ()
     is_unknown: bool = False
@@ -87,7 +89,7 @@ class Section:
 class Draft:
     """A manifest to review, and the findings that it is made of."""
 
-    policy: Policy
+    policy: Policy | ExternalReader
     findings: tuple[Finding, ...]
 
 
@@ -114,7 +116,7 @@ class Suggestions:
     observed_at_ms: int
     idle_for_ms: int
     size: Size
-    sections: tuple[Section, ...]
+    sections: tuple[FindingSection, ...]
     drafts: tuple[Draft, ...]
     unmatched: tuple[str, ...] = ()
 
@@ -123,7 +125,7 @@ class Suggestions:
         """All findings, in the order of the sections."""
         return tuple(finding for section in self.sections for finding in section.findings)
 
-    def of(self, kind: Kind) -> Section:
+    def of(self, kind: FindingKind) -> FindingSection:
         """Return the section of a kind."""
         return next(section for section in self.sections if section.kind is kind)
 
@@ -132,7 +134,7 @@ class Suggestions:
 class Collector:
     """Findings of one kind, and what cannot be told: by reason, the subjects."""
 
-    kind: Kind
+    kind: FindingKind
     ignored_ids: frozenset[str]
     findings: list[Finding] = field(default_factory=list)
     unknown: dict[str, list[str]] = field(default_factory=dict)
@@ -167,14 +169,14 @@ class Collector:
             self.findings, key=lambda f: (order.index(f.confidence), -(f.records or 0), -(f.partitions or 0), f.id)
         )
 
-    def section(self, manifests: Mapping[str, Address]) -> Section:
+    def section(self, manifests: Mapping[str, Address]) -> FindingSection:
         """Return the section, with the manifest of each finding id."""
         ranked = [replace(finding, manifest=manifests.get(finding.id)) for finding in self.ranked()]
         unknown = tuple(
             f"{first_few(sorted(subjects))}: {reason}" if subjects else reason
             for reason, subjects in sorted(self.unknown.items())
         )
-        return Section(
+        return FindingSection(
             kind=self.kind,
             findings=tuple(ranked),
             unknown=unknown,
@@ -183,7 +185,7 @@ class Collector:
         )
 
 
-def finding_id(kind: Kind, *subject: str) -> str:
+def finding_id(kind: FindingKind, *subject: str) -> str:
     """Return the id of a finding: one word of ASCII without `#`, such as `idle-group/old-etl`."""
     return "/".join((kind, *map(_part, subject)))
 
@@ -234,7 +236,7 @@ class _Document:
 class _Summary:
     """A section without its findings."""
 
-    kind: Kind
+    kind: FindingKind
     findings: int
     unknown: tuple[str, ...]
     ignored: int

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from reconciler.companions.suggest import findings
-from reconciler.companions.suggest.findings import Finding, Kind, Suggestions
+from reconciler.companions.suggest.findings import Finding, FindingKind, Suggestions
 from reconciler.model.description import Fact
 from reconciler.model.names import format_address
 from reconciler.report.tree import Item, Report, Section, Severity, group_equal
@@ -16,17 +16,18 @@ ITEMS_MAX = 12
 _UNKNOWN_MAX = 5
 _NAMES_MAX = 20
 """Names in one folded item."""
-_GROUP_KINDS = frozenset({Kind.IDLE_GROUP, Kind.LAGGING_GROUP})
-_FOLDED = frozenset({Kind.LEADER, Kind.PROTECTION})
+_GROUP_KINDS = frozenset({FindingKind.IDLE_GROUP, FindingKind.LAGGING_GROUP})
+_FOLDED = frozenset({FindingKind.LEADER, FindingKind.PROTECTION})
 """Kinds whose findings are many and alike: those with the same facts are one item."""
-_HEADINGS: dict[Kind, str] = {
-    Kind.IDLE_GROUP: "Groups without activity for {idle_for} or longer",
-    Kind.READ_RECORDS: "Records that every group has read",
-    Kind.LEADER: "Leaders that are not the preferred ones",
-    Kind.LAGGING_GROUP: "Groups that hold purges back",
-    Kind.UNREAD_TOPIC: "Questions: topics that no group reads",
-    Kind.PROTECTION: "Topics to protect",
-    Kind.LIMIT: "Limits that fit the cluster",
+_HEADINGS: dict[FindingKind, str] = {
+    FindingKind.IDLE_GROUP: "Groups without activity for {idle_for} or longer",
+    FindingKind.READ_RECORDS: "Records that every group has read",
+    FindingKind.LEADER: "Leaders that are not the preferred ones",
+    FindingKind.LAGGING_GROUP: "Groups that hold purges back",
+    FindingKind.UNREAD_TOPIC: "Questions: topics that no group reads",
+    FindingKind.EXTERNAL_READER: "Readers that Kafka does not list",
+    FindingKind.PROTECTION: "Topics to protect",
+    FindingKind.LIMIT: "Limits that fit the cluster",
 }
 
 
@@ -56,7 +57,7 @@ def suggest_report(suggestions: Suggestions, *, next_steps: Sequence[str] = (), 
     )
 
 
-def _section(section: findings.Section, suggestions: Suggestions, items_max: int) -> Section:
+def _section(section: findings.FindingSection, suggestions: Suggestions, items_max: int) -> Section:
     heading = _HEADINGS[section.kind].format(idle_for=format_duration(suggestions.idle_for_ms))
     manifests = sorted({format_address(f.manifest) for f in section.findings if f.manifest is not None})
     number = "cannot tell" if section.is_unknown and not section.findings else f"{len(section.findings):,}"
@@ -69,7 +70,7 @@ def _section(section: findings.Section, suggestions: Suggestions, items_max: int
     )
 
 
-def _items(section: findings.Section, items_max: int) -> Iterator[Item]:
+def _items(section: findings.FindingSection, items_max: int) -> Iterator[Item]:
     is_folded = section.kind in _FOLDED
     shared = _shared_counter_evidence(section.findings)
     groups = list(group_equal(section.findings, _facts if is_folded else lambda finding: finding.id))
@@ -90,7 +91,7 @@ def _items(section: findings.Section, items_max: int) -> Iterator[Item]:
 
 def _facts(finding: Finding) -> tuple[object, ...]:
     """What folded findings have in common."""
-    evidence = finding.evidence if finding.kind is Kind.PROTECTION else None
+    evidence = finding.evidence if finding.kind is FindingKind.PROTECTION else None
     return finding.title, finding.confidence, evidence, finding.counter_evidence
 
 
@@ -109,12 +110,12 @@ def _item(same: Sequence[Finding], shared: Sequence[str]) -> Item:
     """The item of one finding, or of many with the same facts."""
     first = same[0]
     known = sum(finding.partitions or 0 for finding in same)
-    size: Phrase = (f"{count(known, 'partition')} of ",) if first.kind is Kind.LEADER else ()
+    size: Phrase = (f"{count(known, 'partition')} of ",) if first.kind is FindingKind.LEADER else ()
     names = first_few([_subject(finding) for finding in same], limit=_NAMES_MAX)
     evidence = list(first.evidence)
-    if len(same) > 1 and first.kind is not Kind.PROTECTION:
+    if len(same) > 1 and first.kind is not FindingKind.PROTECTION:
         evidence = [f"{_subject(finding)}: {'; '.join(finding.evidence)}" for finding in same[:_UNKNOWN_MAX]]
-    more = len(same) - len(evidence) if len(same) > _UNKNOWN_MAX and first.kind is not Kind.PROTECTION else 0
+    more = len(same) - len(evidence) if len(same) > _UNKNOWN_MAX and first.kind is not FindingKind.PROTECTION else 0
     is_change = first.kind in _FOLDED or first.manifest is not None
     return Item(
         subject=(*size, escaped_name(names)),

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
 from reconciler.companions.suggest.cluster_rules import find_limits, find_protections
 from reconciler.companions.suggest.facts import ClusterFacts, is_changelog, is_repartition
@@ -21,14 +21,20 @@ from reconciler.companions.suggest.findings import (
     Confidence,
     Draft,
     Finding,
-    Kind,
+    FindingKind,
     Size,
     Suggestions,
 )
 from reconciler.model.action import Action, Mode
 from reconciler.model.names import Address
 from reconciler.model.plan import Blocked, Decision, Waiting
-from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
+from reconciler.model.scan_request import (
+    ExternalReaderRequest,
+    GroupRequest,
+    PositionKind,
+    ScanRequest,
+    TopicRequest,
+)
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import (
     NOT_ASKED,
@@ -37,12 +43,14 @@ from reconciler.model.snapshot import (
     Unknown,
 )
 from reconciler.operations.base import DAY_MS
+from reconciler.operations.consumers import external_names, undeclared_syncs
 from reconciler.operations.delete_group import GROUPS, GROUPS_PERCENT, DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords, LagPolicy
 from reconciler.operations.delete_records.deletion import TOPICS
 from reconciler.operations.elect_leader import ELECTIONS, ElectLeader
 from reconciler.policies import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
 from reconciler.policies.cluster import Cluster
+from reconciler.policies.external_reader import ExternalReader
 from reconciler.policies.fields import NAME_TEXT, TOPIC_TEXT
 from reconciler.policies.retention_floor import RetentionFloorSpec
 from reconciler.policies.selector_checks import selector_error
@@ -58,6 +66,9 @@ _LONG_IDLE_MS = 30 * DAY_MS
 _HELD_SHARE = 0.1
 """A group that holds back a smaller share of a topic is not behind, but at work."""
 _UNSEEN = "consumers without commits in Kafka, such as Spark, Flink and MirrorMaker 2, are invisible"
+
+
+_M = TypeVar("_M", Policy, ExternalReader)
 
 
 def scan_request(observed_at_ms: int) -> ScanRequest:
@@ -80,6 +91,15 @@ def scan_request(observed_at_ms: int) -> ScanRequest:
         topic_records=True,
         cluster_records=True,
     )
+
+
+def undeclared_readers(snapshot: ClusterSnapshot) -> Sequence[ExternalReaderRequest]:
+    """Return what to read of the mirrors that no manifest declares; what they read is not known yet."""
+    kind = PositionKind.MIRROR_MAKER_SYNCS
+    return [
+        ExternalReaderRequest(name=f"MirrorMaker 2 ({topic})", topics=(), kind=kind, at=topic)
+        for topic in undeclared_syncs(snapshot)
+    ]
 
 
 def suggest(
@@ -124,25 +144,30 @@ class _Analysis:
     """The findings that the manifests have: as many as the limits of one plan allow."""
     idle: dict[str, DeleteGroup] = field(default_factory=dict)
     """The idle groups that are not ignored."""
+    readers: list[tuple[ExternalReader, Sequence[str]]] = field(default_factory=list)
+    """The manifests of readers that no manifest declares, with the ids of their findings."""
 
     def result(self) -> Suggestions:
         snapshot = self.facts.snapshot
-        rules: Mapping[Kind, Callable[[Collector], None]] = {
-            Kind.IDLE_GROUP: self._idle_groups,
-            Kind.READ_RECORDS: self._read_records,
-            Kind.LEADER: self._leaders,
-            Kind.LAGGING_GROUP: self._lagging_groups,
-            Kind.UNREAD_TOPIC: self._unread_topics,
-            Kind.PROTECTION: partial(find_protections, self.facts),
-            Kind.LIMIT: lambda collector: find_limits(self.facts, collector, self._drafted_actions()),
+        rules: Mapping[FindingKind, Callable[[Collector], None]] = {
+            FindingKind.IDLE_GROUP: self._idle_groups,
+            FindingKind.READ_RECORDS: self._read_records,
+            FindingKind.LEADER: self._leaders,
+            FindingKind.LAGGING_GROUP: self._lagging_groups,
+            FindingKind.UNREAD_TOPIC: self._unread_topics,
+            FindingKind.EXTERNAL_READER: self._external_readers,
+            FindingKind.PROTECTION: partial(find_protections, self.facts),
+            FindingKind.LIMIT: lambda collector: find_limits(self.facts, collector, self._drafted_actions()),
         }
         collectors = []
-        for kind in Kind:  # in this order
+        for kind in FindingKind:  # in this order
             collectors.append(Collector(kind, self.ignored_ids))
             rules[kind](collectors[-1])
-        policies = self._policies()
+        policies: list[tuple[Policy | ExternalReader, Sequence[str]]] = [*self._policies(), *self.readers]
         manifests = {identifier: policy.address for policy, ids in policies for identifier in ids}
-        of_cluster = (f for c in collectors if c.kind in (Kind.PROTECTION, Kind.LIMIT) for f in c.findings)
+        of_cluster = (
+            f for c in collectors if c.kind in (FindingKind.PROTECTION, FindingKind.LIMIT) for f in c.findings
+        )
         manifests |= {finding.id: self.facts.cluster.address for finding in of_cluster}
         sections = tuple(collector.section(manifests) for collector in collectors)
         by_id = {finding.id: finding for section in sections for finding in section.findings}
@@ -382,7 +407,8 @@ class _Analysis:
                 reason = readers.reason if isinstance(readers, Unknown) else ""
                 collector.cannot_tell(reason, display_name(topic))
                 continue
-            if self._active_readers(topic) or collector.is_ignored(topic):
+            is_read = self._active_readers(topic) or external_names(self.facts.snapshot, topic)
+            if is_read or collector.is_ignored(topic):
                 continue
             assert isinstance(facts.records, int)
             assert isinstance(facts.partitions, int)
@@ -397,6 +423,37 @@ class _Analysis:
                 records=facts.records,
                 partitions=facts.partitions,
             )
+
+    # --- readers
+
+    def _external_readers(self, collector: Collector) -> None:
+        """Add the mirrors whose syncs were read and that no manifest declares: these requests name no topic."""
+        snapshot = self.facts.snapshot
+        undeclared = [(reader, position) for reader, position in snapshot.external.items() if not reader.topics]
+        for reader, position in undeclared:
+            if isinstance(position, Unknown):
+                collector.cannot_tell(position.reason, display_name(reader.at))
+                continue
+            topics = sorted(position.topics & snapshot.topics.keys())
+            if not topics or collector.is_ignored(reader.at):
+                continue
+            identifier = collector.add(
+                reader.at,
+                title="declare the mirror, so that floors wait for it",
+                confidence=Confidence.HIGH,
+                evidence=(
+                    f"it has offset syncs of {count(len(topics), 'topic')} here: {first_few(topics)}",
+                    f"the newest one was written at {format_time(position.written_at_ms)}",
+                ),
+                counter_evidence=(
+                    "a sync may be offset.lag.max records behind the mirror",
+                    "topics that it mirrors later have to be added, and a mirror that is gone holds them for ever",
+                ),
+                partitions=len(position.offsets),
+            )
+            spec = {"topics": topics[:NAMES_MAX], "position": {reader.kind.value: reader.at}}
+            name = _manifest_name(reader.at)
+            self.readers.append((self._manifest(ExternalReader, name, spec), [identifier]))
 
     # --- leaders
 
@@ -453,14 +510,14 @@ class _Analysis:
         """Return what the manifests would do now."""
         return [action for identifier in self.drafted for action in self.candidates[identifier][1]]
 
-    def _policy(self, kind: type[Policy], name: str, spec: Mapping[str, Any], reason: str | None = None) -> Policy:
+    def _manifest(self, kind: type[_M], name: str, spec: Mapping[str, Any], reason: str | None = None) -> _M:
         metadata = {"name": name, "cluster": self.facts.cluster.metadata.name, "owner": OWNER}
         return kind.model_validate(
             {
                 "apiVersion": "reconciler/v1",
                 "kind": kind.__name__,
                 "metadata": metadata if reason is None else {**metadata, "reason": reason},
-                "mode": Mode.MERGE.value,
+                **({"mode": Mode.MERGE.value} if "mode" in kind.model_fields else {}),
                 "spec": dict(spec),
             }
         )
@@ -470,7 +527,7 @@ class _Analysis:
     ) -> Mapping[str, Sequence[Decision]]:
         """Return what a policy with these names would do, by topic or group."""
         by_name: defaultdict[str, list[Decision]] = defaultdict(list)
-        policy = self._policy(rule.kind, "suggested", rule.spec(names))
+        policy = self._manifest(rule.kind, "suggested", rule.spec(names))
         for decision in policy.decide(dict.fromkeys(names, True), snapshot):
             by_name[decision.address.name].append(decision)
         return by_name
@@ -497,7 +554,7 @@ class _Analysis:
 
         def order(item: tuple[_Rule, dict[str, str]]) -> tuple[int, str, list[str]]:
             kind = self.drafted[min(item[1].values())].kind
-            return list(Kind).index(kind), item[0].base, sorted(item[1])
+            return list(FindingKind).index(kind), item[0].base, sorted(item[1])
 
         for rule, ids in sorted(subjects.items(), key=order):
             for chunk in _chunks(sorted(ids)):
@@ -506,7 +563,7 @@ class _Analysis:
                     number += 1
                     name = _manifest_name(rule.base, f"-{number}")
                 reason = f"suggested from {count(len(chunk), 'finding')} of a scan, to be reviewed"
-                policy = self._policy(rule.kind, name, rule.spec(chunk), reason)
+                policy = self._manifest(rule.kind, name, rule.spec(chunk), reason)
                 taken.add(policy.address)
                 policies.append((policy, [ids[subject] for subject in chunk]))
         return policies

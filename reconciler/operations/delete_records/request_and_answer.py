@@ -89,6 +89,7 @@ class DeleteRecords(DeletionRule, DeletionTexts):
             },
             groups=consumers.groups,
             groups_incomplete=consumers.incomplete,
+            external=consumers.external,
             removed_groups=_still_removed(context.removed_groups, consumers, positions),
         )
 

@@ -9,8 +9,14 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.snapshot import ClusterSnapshot, PartitionFacts, Unknown
 from reconciler.operations.base import beyond_review
-from reconciler.operations.consumers import describe_pending, find_lagging, verified_offset, verified_positions
-from reconciler.operations.delete_records.deletion import Deletion
+from reconciler.operations.consumers import (
+    describe_pending,
+    external_positions,
+    find_lagging,
+    verified_offset,
+    verified_positions,
+)
+from reconciler.operations.delete_records.deletion import Deletion, LagPolicy
 from reconciler.operations.observation import Observation, RecheckFailure
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import format_duration, format_instant
@@ -126,6 +132,10 @@ class DeletionRule(Deletion):
         for group in self.guard.named:
             position = verified_offset(group, by_group.get(group), facts, self.seen.topic_id, high_watermark)
             _check_position(group, position, self.before_offset, target)
+        if self.guard.consumers is not LagPolicy.IGNORE:
+            for reader in external_positions(observation.snapshot, self.partition, log_start, high_watermark):
+                if reader.committed < self.before_offset - self.empty_tail:
+                    raise RecheckFailure(Status.STALE, f"{reader.group} is at {reader.committed}, {target}")
         accepted = {reader.group: reader.committed for reader in self.guard.accepted}
         positions = verified_positions(readers, self.seen.topic_id, log_start, high_watermark)
         for reader in find_lagging(positions, self.before_offset - self.empty_tail, self.guard.named):

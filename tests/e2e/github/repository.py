@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.companions.github import workflows
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
 from tests.e2e.github import gh
 from tests.e2e.github.runner import HOME, Environment, GitHub, WorkflowRun, write_program
 
@@ -22,7 +22,7 @@ class Repository:
     Its environments are protected as docs/github.md says.
     """
 
-    def __init__(self, folder: Path, clusters: Mapping[str, Cluster]) -> None:
+    def __init__(self, folder: Path, clusters: Mapping[str, SandboxCluster]) -> None:
         self.folder = folder / "origin"
         state = folder / "state"
         environments = {

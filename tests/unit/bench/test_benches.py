@@ -13,7 +13,7 @@ from bench.apply_cluster import ApplyCluster, topic_names
 from bench.delay_proxy import HOST, delay_proxy
 from bench.round_trips import StepTimes, with_listener
 from bench.sizes import TOY
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
 from reconciler.companions.sandbox.config import render_properties
 from reconciler.companions.sandbox.ports import free_addresses
 from reconciler.manifest.files import load
@@ -21,7 +21,7 @@ from reconciler.manifest.files import load
 MODULES = sorted(path.stem for path in Path(results.__file__).parent.glob("*.py"))
 NO_PATH = Path("nowhere")
 CLUSTER = ApplyCluster(
-    Cluster("bench", "127.0.0.1:1", CLUSTER_ID, jars=NO_PATH, dir=NO_PATH, ports=(), logs=NO_PATH),
+    SandboxCluster("bench", "127.0.0.1:1", CLUSTER_ID, jars=NO_PATH, dir=NO_PATH, ports=(), logs=NO_PATH),
     lambda _message: None,
     topic_names(TOY.apply.topics),
     TOY.apply.partitions,

@@ -25,6 +25,12 @@ metadata: {name: %s, cluster: prod}
 mode: continuous
 spec: {topics: [%s], keep: {last: 10}}
 """
+READER = """\
+apiVersion: reconciler/v1
+kind: ExternalReader
+metadata: {name: lake, cluster: prod}
+spec: {topics: [clicks], position: {sparkCheckpoint: %s}}
+"""
 GUARD = """\
 apiVersion: reconciler/v1
 kind: RetentionFloor
@@ -84,6 +90,19 @@ def test_a_policy_that_arrives_before_its_protection_never_acts(folder: Path, mo
         *[f"{pending}billing,audit"] * 4,
         "audit+clicks |  without billing,audit",
     ]
+
+
+def test_readers_of_both_sets_count_while_a_change_is_pending(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that moves or goes keeps its records until the change is in force, and a new one has them at once."""
+    reader = folder / "reader.yaml"
+    reader.write_text(READER % "/a")
+    rounds: list[dict[str, str]] = []
+    words = ["converge", str(folder)]
+    changes = (lambda: reader.write_text(READER % "/b"), lambda: None, reader.unlink, lambda: None)
+    _code, seen = loop(words, monkeypatch, *changes, seconds=40)
+    rounds = [{request.name: request.at for request in manifests.reader_requests} for manifests in seen]
+    name = "ExternalReader/lake"
+    assert rounds == [{name: "/a"}, {name: "/a", f"{name} (changed)": "/b"}, {name: "/b"}, {name: "/b"}, {}]
 
 
 def test_a_file_that_is_absent_for_a_moment_changes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

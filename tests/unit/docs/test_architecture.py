@@ -1,6 +1,7 @@
 """ARCHITECTURE.md: its paths exist, its tree is complete, and its sizes are those of the code."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,13 @@ def test_sizes_are_those_of_the_code(name: str) -> None:
     assert abs(int(after.replace(",", "")) - lines) <= TOLERANCE * lines, (
         f"{name}: {after} on the page, {lines:,} counted"
     )
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    """A name in a traceback or a review leads to one class."""
+    texts = (path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py"))
+    names = Counter(name for text in texts for name in re.findall(r"^class ([A-Z]\w*)", text, re.MULTILINE))
+    assert [name for name, number in names.items() if number > 1] == []
 
 
 def test_it_is_one_page() -> None:

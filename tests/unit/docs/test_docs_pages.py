@@ -21,7 +21,7 @@ from reconciler.companions.suggest.starter import starter_manifests
 from reconciler.doctor import ClusterCheck, doctor_report, write_permission
 from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
 from reconciler.kafka.journal_topic import create_command
-from reconciler.kafka.permissions import Permission, RequiredAccess, Role, Selection
+from reconciler.kafka.permissions import NameSelection, Permission, RequiredAccess, Role
 from reconciler.manifest.files import load
 from reconciler.manifest.schema import schemas
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
@@ -61,8 +61,8 @@ def a_checkup() -> ClusterCheck:
             cluster_records=True,
         ),
         changes=(
-            write_permission(DeleteRecords, Selection(selectors=(Selector("clicks"),))),
-            write_permission(DeleteGroup, Selection(selectors=(Selector("old-etl"),))),
+            write_permission(DeleteRecords, NameSelection(selectors=(Selector("clicks"),))),
+            write_permission(DeleteGroup, NameSelection(selectors=(Selector("old-etl"),))),
             write_permission(ElectLeader),
         ),
         journal_topic="_reconciler.journal",

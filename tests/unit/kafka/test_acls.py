@@ -7,8 +7,14 @@ import shlex
 import pytest
 
 from reconciler.doctor import write_permission
-from reconciler.kafka.permissions import RequiredAccess, Resource, Role, Selection, commands, grants
-from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
+from reconciler.kafka.permissions import NameSelection, RequiredAccess, Resource, Role, commands, grants
+from reconciler.model.scan_request import (
+    ExternalReaderRequest,
+    GroupRequest,
+    PositionKind,
+    ScanRequest,
+    TopicRequest,
+)
 from reconciler.model.selector import Selector
 from reconciler.operations import DeleteGroup, DeleteRecords, ElectLeader
 
@@ -22,7 +28,9 @@ def selectors(*texts: str) -> tuple[Selector, ...]:
 
 def deletable(*texts: str, excluding: tuple[str, ...] = ()) -> set[Resource]:
     """Resources on which apply may DELETE for one floor."""
-    selection = Selection(selectors=selectors(*texts), excluding=selectors(*excluding), patterns_skip_underscore=True)
+    selection = NameSelection(
+        selectors=selectors(*texts), excluding=selectors(*excluding), patterns_skip_underscore=True
+    )
     granted = grants(
         RequiredAccess(needs=ScanRequest(), changes=(write_permission(DeleteRecords, selection),)),
         Role.APPLY,
@@ -78,8 +86,8 @@ def test_each_purpose_adds_its_own_rights_and_no_other() -> None:
     required = RequiredAccess(
         needs=ScanRequest.union([FLOOR_NEEDS, ScanRequest(topics=(TopicRequest(topics=selectors("payments")),))]),
         changes=(
-            write_permission(DeleteRecords, Selection(selectors=selectors("orders"))),
-            write_permission(DeleteGroup, Selection(selectors=selectors("etl", "console-*"))),
+            write_permission(DeleteRecords, NameSelection(selectors=selectors("orders"))),
+            write_permission(DeleteGroup, NameSelection(selectors=selectors("etl", "console-*"))),
             write_permission(ElectLeader),
         ),
         journal_topic="_journal",
@@ -108,12 +116,24 @@ def test_each_purpose_adds_its_own_rights_and_no_other() -> None:
     }
 
 
+def test_offset_syncs_of_a_declared_mirror_are_read() -> None:
+    """An ExternalReader whose position is in a topic needs READ on it, and one with a path needs nothing."""
+    position = {PositionKind.MIRROR_MAKER_SYNCS: "mm2-offset-syncs.B.internal", PositionKind.TABLE: "/data/x.csv"}
+    readers = tuple(
+        ExternalReaderRequest(name=f"ExternalReader/{kind}", topics=selectors("orders"), kind=kind, at=at)
+        for kind, at in position.items()
+    )
+    granted = grants(RequiredAccess(needs=ScanRequest(external=readers)), Role.PLAN, topics=TOPICS, groups=GROUPS)
+    assert granted[Resource("topic", "mm2-offset-syncs.B.internal")] == {"Read"}
+    assert granted.keys() == {Resource("cluster"), Resource("topic", "mm2-offset-syncs.B.internal")}
+
+
 def test_without_a_purge_clock_only_apply_reads_the_journal() -> None:
     """Apply reads the intents of interrupted runs."""
     needs = ScanRequest(groups=(GroupRequest(groups=selectors("etl")),))
     required = RequiredAccess(
         needs=needs,
-        changes=(write_permission(DeleteGroup, Selection(selectors=selectors("etl"))),),
+        changes=(write_permission(DeleteGroup, NameSelection(selectors=selectors("etl"))),),
         journal_topic="_journal",
     )
     plan, apply, _ = (grants(required, purpose, topics=TOPICS, groups=GROUPS) for purpose in Role)
@@ -125,7 +145,7 @@ def test_without_readers_only_the_named_groups_are_described() -> None:
     """Manifests that remove one group, without a journal, need only that group."""
     needs = ScanRequest(groups=(GroupRequest(groups=selectors("etl")),))
     required = RequiredAccess(
-        needs=needs, changes=(write_permission(DeleteGroup, Selection(selectors=selectors("etl"))),)
+        needs=needs, changes=(write_permission(DeleteGroup, NameSelection(selectors=selectors("etl"))),)
     )
     assert grants(required, Role.PLAN, topics=TOPICS, groups=GROUPS) == {
         Resource("cluster"): {"Describe"},
@@ -137,7 +157,8 @@ def test_commands_are_one_line_per_set_of_operations_and_quote_what_a_shell_woul
     """Group names are arbitrary text: a shell must read each as one word."""
     hostile = "x'; rm -rf ~ #"
     required = RequiredAccess(
-        needs=ScanRequest(), changes=(write_permission(DeleteGroup, Selection(selectors=selectors("etl", hostile))),)
+        needs=ScanRequest(),
+        changes=(write_permission(DeleteGroup, NameSelection(selectors=selectors("etl", hostile))),),
     )
     granted = grants(required, Role.APPLY, topics=TOPICS, groups=GROUPS)
     lines = commands("User:CN=apply,O=Acme Inc", granted, bootstrap_servers=("broker-1:9093", "broker-2:9093"))
@@ -153,7 +174,7 @@ def test_prefixes_are_commands_of_their_own() -> None:
     """The pattern type holds for a whole command, so prefixed names never share one with literal
     names.
     """
-    selection = Selection(selectors=selectors("clicks-*", "orders"))
+    selection = NameSelection(selectors=selectors("clicks-*", "orders"))
     granted = grants(
         RequiredAccess(needs=ScanRequest(), changes=(write_permission(DeleteRecords, selection),)),
         Role.APPLY,

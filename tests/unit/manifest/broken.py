@@ -97,6 +97,14 @@ BROKEN: Mapping[str, Mapping[str, str]] = {
         "cluster.yaml": cluster("client:\n  security.protocol: SASL_SSL\n  sasl.mechanism: OAUTHBEARER"),
         "orders.yaml": floor(GOOD),
     },
+    "M221": {
+        "lake.yaml": manifest(
+            "ExternalReader",
+            "orders-lake",
+            "topics: [orders]\nposition: {sparkCheckpoint: 's3://ID:SECRET@lake/orders?endpoint_override=example.org'}",
+        )
+    },
+    "M222": {"lake.yaml": manifest("ExternalReader", "orders-lake", "topics: [orders]\nposition: {}")},
     "M301": {"orders.yaml": floor(GOOD), "more.yaml": floor("topics: [clicks]\nkeep: {newerThan: 7d}")},
     "M302": {"orders.yaml": floor(GOOD), "team.yaml": floor(GOOD, name="team-orders")},
     "M303": {"orders.yaml": manifest("RetentionFloor", "orders", GOOD, metadata="cluster: prod-ue")},

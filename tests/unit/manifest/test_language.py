@@ -120,7 +120,7 @@ def test_an_unknown_kind_without_a_similar_one() -> None:
     """The error lists all kinds, and the fields of the manifest are not validated."""
     (only,) = diagnostics_of(manifest("Deployment", "orders", "replicas: 1"))
     assert only.code == "M120"
-    assert only.hint.endswith("Cluster, RetentionFloor, GroupRemoval, LeaderPolicy, Waiver")
+    assert only.hint.endswith("Cluster, RetentionFloor, GroupRemoval, LeaderPolicy, ExternalReader, Waiver")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reconciler.manifest.yaml import DEEPEST, INVALID, MOST_SHOWN, Document, Node, TextRange, plain_value, read
+from reconciler.manifest.yaml import DEEPEST, INVALID, MOST_SHOWN, Node, TextRange, YamlDocument, plain_value, read
 
 IGNORABLE = (
     *((code, code) for code in (0xAD, 0x34F, 0x61C, 0x3164, 0xFEFF, 0xFFA0)),
@@ -12,7 +12,7 @@ IGNORABLE = (
 """Default_Ignorable_Code_Point of Unicode 16.0 (DerivedCoreProperties.txt)."""
 
 
-def only(text: str) -> Document:
+def only(text: str) -> YamlDocument:
     (document,) = read(text)
     return document
 

@@ -16,7 +16,7 @@ from reconciler.model.plan import Blocked, Decision
 from reconciler.model.snapshot import GroupType
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy
 from reconciler.plan import plan_file
-from reconciler.plan.diff import ActionDiff, Change, compare, diff_actions
+from reconciler.plan.diff import ActionDiff, DecisionChange, compare, diff_actions
 from reconciler.plan.review import intersect, restrict_to
 from tests.strategies.examples import (
     CLUSTER_ID,
@@ -310,7 +310,7 @@ def test_a_plan_from_a_pipe_is_held_in_memory(tmp_path: Path) -> None:
 # --- compare
 
 
-def entries(old: tuple[Decision, ...], new: tuple[Decision, ...]) -> list[tuple[str, Change]]:
+def entries(old: tuple[Decision, ...], new: tuple[Decision, ...]) -> list[tuple[str, DecisionChange]]:
     return [(str(entry.address), entry.change) for entry in compare(plan(*old), plan(*new)).entries()]
 
 
@@ -336,11 +336,11 @@ def test_each_type_of_difference() -> None:
         satisfied("RetentionFloor/x/y[1]"),
     )
     assert entries(old, new) == [
-        ("GroupRemoval/dead-etl/gone", Change.GONE),
-        ("LeaderPolicy/all/new[0]", Change.NEW),
-        ("RetentionFloor/a-gdpr/a[3]", Change.LARGER),
-        ("RetentionFloor/b-gdpr/b[3]", Change.SMALLER),
-        ("RetentionFloor/c-gdpr/c[3]", Change.CHANGED),
+        ("GroupRemoval/dead-etl/gone", DecisionChange.GONE),
+        ("LeaderPolicy/all/new[0]", DecisionChange.NEW),
+        ("RetentionFloor/a-gdpr/a[3]", DecisionChange.LARGER),
+        ("RetentionFloor/b-gdpr/b[3]", DecisionChange.SMALLER),
+        ("RetentionFloor/c-gdpr/c[3]", DecisionChange.CHANGED),
     ]
 
 
@@ -349,7 +349,7 @@ def test_a_comparison_has_both_plans_and_both_actions() -> None:
     comparison = compare(old, new)
     assert (comparison.old, comparison.new) == (old, new)
     assert list(comparison.entries()) == [
-        ActionDiff(purge().address, Change.LARGER, purge(), purge(before_offset=99_000))
+        ActionDiff(purge().address, DecisionChange.LARGER, purge(), purge(before_offset=99_000))
     ]
     (entry,) = compare(plan(purge()), plan()).entries()
     assert (entry.old, entry.new, entry.details) == (purge(), None, ())
@@ -364,7 +364,7 @@ def test_details_show_the_changed_values() -> None:
         ("aaa", 1), ("late", 53_000), before_offset=99_000, named=("billing", "b"), every_ms=30_000, topic_id=OTHER_ID
     )
     (entry,) = compare(plan(old), plan(new)).entries()
-    assert entry.change is Change.CHANGED
+    assert entry.change is DecisionChange.CHANGED
     assert entry.details == (
         'approved.guard.accepted."aaa": none → 1',
         'approved.guard.accepted."late": 52000 → 53000',
@@ -389,7 +389,7 @@ def test_another_operation_at_one_address_is_a_change() -> None:
     """No constructor and no file allows it, and the comparison still works."""
     disguised = disguise(removal(), purge().address)
     (entry,) = diff_actions([purge()], [disguised])
-    assert entry.change is Change.CHANGED
+    assert entry.change is DecisionChange.CHANGED
     assert "operation: delete_records → delete_group" in entry.details
 
 

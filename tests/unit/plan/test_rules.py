@@ -47,7 +47,14 @@ kind: Waiver
 metadata: {name: once}
 spec: {policy: RetentionFloor/stream, limit: recordsPercent, value: 90, expires: "1970-01-20T00:00:00Z"}
 """
-ALL = CLUSTER + STREAM + LEADERS + WAIVER
+READER = """\
+---
+apiVersion: reconciler/v1
+kind: ExternalReader
+metadata: {name: lake}
+spec: {topics: [a-1, b], position: {sparkCheckpoint: "s3://lake/a"}}
+"""
+ALL = CLUSTER + STREAM + LEADERS + WAIVER + READER
 
 
 def manifests(text: str, path: Path) -> files.ManifestSet:
@@ -146,13 +153,15 @@ def test_a_policy_is_marked_against_the_base(
         ("  protect", "  journal: {topic: j}\n  protect", "Cluster/prod", {"journal.topic": (("j",), ())}),
         ("value: 90", "value: 95", "Waiver/once", {"value": (("95",), ("90",))}),
         ("01-20T", "01-21T", "Waiver/once", {"expires": (("1970-01-21T00:00:00Z",), ("1970-01-20T00:00:00Z",))}),
+        ("[a-1, b]", "[b]", "ExternalReader/lake", {"topics": (("b",), ("a-1", "b"))}),
+        ("lake/a", "lake/b", "ExternalReader/lake", {"position.sparkCheckpoint": (("s3://lake/b",), ("s3://lake/a",))}),
     ],
 )  # fmt: skip
 def test_changes_of_rules_have_both_values(
     tmp_path: Path, old: str, new: str, address: str, expected: dict[str, object]
 ) -> None:
-    """A raised limit, a dropped protection, another server and a longer waiver are seen before the
-    merge.
+    """A raised limit, a dropped protection, another server, a longer waiver, fewer topics of a reader and
+    another path are seen before the merge.
     """
     assert old in ALL
     _continuous, changes = compare(tmp_path, ALL.replace(old, new), ALL)
@@ -160,11 +169,15 @@ def test_changes_of_rules_have_both_values(
     assert (str(rule.address), rule.change, settings(rule)) == (address, Change.CHANGED, expected)
 
 
-def test_new_and_removed_waivers_are_shown_with_their_values(tmp_path: Path) -> None:
-    (rule,) = compare(tmp_path, ALL, CLUSTER + STREAM + LEADERS)[1]
-    assert (rule.change, settings(rule)["policy"]) == (Change.NEW, (("RetentionFloor/stream",), None))
-    (rule,) = compare(tmp_path, CLUSTER + STREAM + LEADERS, ALL)[1]
-    assert (rule.change, settings(rule)["value"]) == (Change.REMOVED, (("90",), None))
+@pytest.mark.parametrize(
+    ("document", "name", "value"), [(WAIVER, "policy", "RetentionFloor/stream"), (READER, "topics", "a-1")]
+)
+def test_what_is_new_or_removed_is_shown_with_its_values(tmp_path: Path, document: str, name: str, value: str) -> None:
+    """A waiver that is added and a reader that is removed let more go, and a reviewer sees both."""
+    (rule,) = compare(tmp_path, ALL, ALL.replace(document, ""))[1]
+    assert (rule.change, settings(rule)[name][0][0]) == (Change.NEW, value)
+    (rule,) = compare(tmp_path, ALL.replace(document, ""), ALL)[1]
+    assert (rule.change, settings(rule)[name][0][0]) == (Change.REMOVED, value)
 
 
 def test_every_kind_can_say_what_it_is_set_to(tmp_path: Path) -> None:

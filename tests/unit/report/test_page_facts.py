@@ -15,7 +15,7 @@ from reconciler.model.plan import Blocked, Plan, Satisfied
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import drift
-from reconciler.plan.diff import Change, compare
+from reconciler.plan.diff import DecisionChange, compare
 from reconciler.text import escape, formatting
 from tests import rendering as render
 from tests.golden import report_facts
@@ -247,7 +247,7 @@ def test_results_have_at_most_ten_annotations_of_a_level(make_outcomes: Callable
     assert numbers(notice.rpartition("::")[2]) == outcome_totals(outcomes)
 
 
-def diff_items(old: Plan, new: Plan) -> Iterator[tuple[Change, str, tuple[str, ...]]]:
+def diff_items(old: Plan, new: Plan) -> Iterator[tuple[DecisionChange, str, tuple[str, ...]]]:
     """Return change, address and numbers of each row; topics of more than twenty rows have their
     number instead.
     """
@@ -258,7 +258,7 @@ def diff_items(old: Plan, new: Plan) -> Iterator[tuple[Change, str, tuple[str, .
         count = topics[entry.change, entry.address.policy_address, entry.address.name]
         if count > 20:
             yield entry.change, str(parent), (str(count),)
-        elif entry.change in (Change.LARGER, Change.SMALLER):
+        elif entry.change in (DecisionChange.LARGER, DecisionChange.SMALLER):
             assert isinstance(entry.old, DeleteRecords)
             assert isinstance(entry.new, DeleteRecords)
             yield entry.change, str(entry.address), (str(entry.old.before_offset), str(entry.new.before_offset))
@@ -281,7 +281,7 @@ def test_each_report_of_a_comparison_shows_every_change(old: Plan, new: Plan) ->
         rows = set(diff_items(old, new))
         for change, address, facts in rows:
             assert any(mentions(item, address, change, *facts) for item in text_items), (change, address, facts)
-        assert sum(bool(re.match(f"({'|'.join(Change)}): |- \\*\\*", item)) for item in text_items) == len(rows)
+        assert sum(bool(re.match(f"({'|'.join(DecisionChange)}): |- \\*\\*", item)) for item in text_items) == len(rows)
         for side in (old, new):
             assert any(report_facts.plan_file.digest(side) in line for line in lines)
     details = [line.strip() for line in text if line.startswith("      ")]

@@ -15,7 +15,7 @@ from reconciler.model.plan import Source
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy
 from reconciler.plan import plan_file
-from reconciler.plan.diff import Change, compare
+from reconciler.plan.diff import DecisionChange, compare
 from tests import rendering as report
 from tests.golden.report_facts import items, numbers
 from tests.golden.wording import mentions
@@ -172,7 +172,7 @@ def test_saved_plans_compare_like_the_plans_themselves(tmp_path: Path) -> None:
     assert [line.plain for line in report.diff_text(saved)] == [line.plain for line in report.diff_text(comparison)]
     assert report.diff_markdown(saved) == report.diff_markdown(comparison)
     assert list(report.diff_json(saved)) == list(report.diff_json(comparison))
-    (moved,) = [entry for entry in saved.entries() if entry.change is Change.LARGER]
+    (moved,) = [entry for entry in saved.entries() if entry.change is DecisionChange.LARGER]
     assert moved.details == ("request.before_offset: 98213 → 98214",)
 
 
@@ -234,8 +234,8 @@ def test_a_log_with_a_lower_start_is_larger() -> None:
     (entry,) = compare(plan(old), plan(new)).entries()
     assert entry.details == ("seen.log_start: 900 → 0",)
     (entry,) = compare(plan(old), plan(replace(new, before_offset=98_000))).entries()
-    assert (entry.change, len(entry.details)) == (Change.LARGER, 2)
-    assert compare(plan(new), plan(old)).tally[Change.SMALLER] == 0
+    assert (entry.change, len(entry.details)) == (DecisionChange.LARGER, 2)
+    assert compare(plan(new), plan(old)).tally[DecisionChange.SMALLER] == 0
 
 
 def explained(address: str, *decisions: object) -> str:

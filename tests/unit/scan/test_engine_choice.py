@@ -1,15 +1,16 @@
 """Which engine reads: `--engine` and RECONCILER_ENGINE, the size of the work, and whether there is Java."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from reconciler.cli.app import run
-from reconciler.errors import UsageError
+from reconciler.errors import ScanFailed, UsageError
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.scan.chunks import Chunk
-from reconciler.scan.engine_choice import Engine, EngineName, reads_inline
+from reconciler.scan.engine_choice import Engine, EngineName, check_packages, reads_inline
 
 OFFSETS = ScanRequest(topics=(TopicRequest(topics=(Selector("*"),), offsets=True),))
 LEADERS = ScanRequest(topics=(TopicRequest(topics=(Selector("*"),)),))
@@ -86,3 +87,17 @@ def test_an_unknown_engine_is_a_usage_error(
     error = capsys.readouterr().err
     assert "flink" in error
     assert all(name in error for name in EngineName)
+
+
+def test_a_user_without_a_name_is_told_before_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container may run as a number that /etc/passwd lacks. Hadoop's login then ends Spark's JVM.
+
+    `auto` reads in this process then, and a Spark elsewhere has a user of its own.
+    """
+    check_packages(OFFSETS, Engine())
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000_000)
+    with pytest.raises(ScanFailed, match="user id 4000000000 has no entry in /etc/passwd"):
+        check_packages(OFFSETS, Engine())
+    for engine in (Engine(name=EngineName.AUTO), Engine(name=EngineName.INLINE), Engine(remote="sc://127.0.0.1:1")):
+        check_packages(OFFSETS, engine)
+    assert reads_inline(OFFSETS, Engine(name=EngineName.AUTO), LARGE)

@@ -30,6 +30,7 @@ def planned(partitions: int, log_records: int = 0, timeout_s: float = 30.0) -> t
         counted=frozenset(),
         log=CommitLog(sizes={0: log_records}, partitions=1),
         reads_log=True,
+        external={},
     )
     session = KafkaSession(Connection(("127.0.0.1:1",), timeout_s=timeout_s))
     with pytest.MonkeyPatch.context() as patch:
@@ -78,6 +79,7 @@ def test_the_chunks_of_a_scan_follow_the_leaders_of_the_commit_log() -> None:
         counted=frozenset(),
         log=log,
         reads_log=True,
+        external={},
     )
     session = KafkaSession(Connection(("127.0.0.1:1",)))
     chunks, _task, _limit_s = _divide(NEEDS, session, listings)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from reconciler.companions.github import bounds
-from reconciler.companions.github.bounds import Attempt, Bound, Finder, bound_of
+from reconciler.companions.github.bounds import Bound, Finder, RunAttempt, bound_of
 from reconciler.errors import GitHubUnavailable, Refused
 from tests.unit.companions.github.conftest import FORBIDDEN, NOT_FOUND, FakeApi, workflow_run
 
@@ -47,8 +47,8 @@ def run_of(path: str = "plan.yml", event: str = "workflow_run", **changes: Any) 
     return row | {"run_attempt": 1, "head_repository": {"full_name": "acme/kafka"}} | changes
 
 
-def attempt(hour: int, *, run: int = 5, number: int = 1, lost: set[str] | None = None, **plans: int) -> Attempt:
-    return Attempt(run=run, number=number, ended=time(hour), plans=plans, lost=lost or set())
+def attempt(hour: int, *, run: int = 5, number: int = 1, lost: set[str] | None = None, **plans: int) -> RunAttempt:
+    return RunAttempt(run=run, number=number, ended=time(hour), plans=plans, lost=lost or set())
 
 
 # --- the rules ---
@@ -195,7 +195,7 @@ def test_an_attempt_that_planned_and_has_no_plan_lost_it(row: dict[str, Any], lo
     ],
 )
 def test_the_newest_plan_before_the_approval_bounds(
-    attempts: list[Attempt], approved: datetime | None, expected: int | str
+    attempts: list[RunAttempt], approved: datetime | None, expected: int | str
 ) -> None:
     found = bound_of("eu", attempts, approved)
     if isinstance(expected, int):

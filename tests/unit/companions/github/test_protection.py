@@ -16,7 +16,7 @@ from reconciler.cli.app import run
 from reconciler.companions.github.api import GitHub
 from reconciler.companions.github.protection import (
     ClusterNeeds,
-    Finding,
+    ProtectionFinding,
     State,
     _has_owner,
     check_environment,
@@ -101,7 +101,7 @@ def api(api: FakeApi) -> FakeApi:
     return api
 
 
-def gaps(findings: object) -> list[Finding]:
+def gaps(findings: object) -> list[ProtectionFinding]:
     return [finding for finding in findings if finding.state in (State.GAP, State.UNKNOWN)]  # type: ignore[attr-defined]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.app import run
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster, random_id
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, random_id
 from reconciler.companions.sandbox.tools import tool_command, tool_names
 from reconciler.errors import ExitCode
 
@@ -32,10 +32,10 @@ def test_an_invalid_cluster_id_is_refused_before_anything_starts(
     assert not list(tmp_path.rglob("*.json"))
 
 
-def version(folder: Path, text: str) -> Cluster:
+def version(folder: Path, text: str) -> SandboxCluster:
     """A cluster with the jars of a Kafka version."""
     (folder / f"kafka-clients-{text}.jar").touch()
-    return Cluster("x", "127.0.0.1:1,127.0.0.1:2", "id", folder, folder, ((1, 1),), folder)
+    return SandboxCluster("x", "127.0.0.1:1,127.0.0.1:2", "id", folder, folder, ((1, 1),), folder)
 
 
 @pytest.mark.parametrize("option", ["--bootstrap-server=a:1", "--bootstrap-server a:1", "--bootstrap-controller a:1"])

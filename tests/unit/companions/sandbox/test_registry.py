@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.companions.sandbox import registry
-from reconciler.companions.sandbox.cluster import Cluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.process import write_process
 from reconciler.errors import SandboxError
 
@@ -62,7 +62,7 @@ def one_of_three(state: Path, tmp_path: Path) -> None:
     data = tmp_path / "kafka-sandbox-half-1"
     data.mkdir()
     ports = ((1, 1), (2, 2), (3, 3))
-    registry._write(Cluster("half", "127.0.0.1:1", "x", Path("/jars"), data, ports, Path("/logs")))
+    registry._write(SandboxCluster("half", "127.0.0.1:1", "x", Path("/jars"), data, ports, Path("/logs")))
     write_process(data / "node-1.json", os.getpid())
 
 
@@ -101,7 +101,7 @@ def test_the_status_document_has_what_scripts_need(tmp_path: Path) -> None:
     `brokers`.
     """
     (tmp_path / "node-1.json").write_text(json.dumps({"pid": 7, "started": "never"}))
-    cluster = Cluster("x", "127.0.0.1:1", "id", Path("/jars"), tmp_path, ((1, 1),), Path("/logs"))
+    cluster = SandboxCluster("x", "127.0.0.1:1", "id", Path("/jars"), tmp_path, ((1, 1),), Path("/logs"))
     assert json.loads(registry.to_json(cluster)) == {
         "name": "x",
         "bootstrap_servers": "127.0.0.1:1",

@@ -3,15 +3,15 @@
 import pytest
 
 from reconciler.companions.suggest import drafts
-from reconciler.companions.suggest.findings import Kind, Suggestions
+from reconciler.companions.suggest.findings import FindingKind, Suggestions
 from reconciler.companions.suggest.rules import suggest
 from reconciler.manifest.files import ClusterManifests, source_of, validate_sources
-from reconciler.model.names import Address
-from reconciler.model.snapshot import GroupState
+from reconciler.model.names import Address, TopicPartition
+from reconciler.model.snapshot import ExternalPosition, GroupState
 from reconciler.policies import GroupRemoval, RetentionFloor
 from tests.strategies import facts
 from tests.strategies.facts import HOUR, NOW_MS, group, reader, snapshot
-from tests.unit.companions.suggest.test_rules import SHARED, partition
+from tests.unit.companions.suggest.test_rules import SHARED, mirrored, partition
 
 HOSTILE = (
     "no: yaml",
@@ -40,11 +40,21 @@ def test_the_file_is_a_complete_set_of_manifests() -> None:
     text, loaded = load(suggestions)
     assert loaded.cluster.spec.cluster_id == facts.CLUSTER_ID
     assert loaded.cluster.spec.scan.engine == "auto"
-    limits = {f.subject: f.value for f in suggestions.of(Kind.LIMIT).findings}
+    limits = {f.subject: f.value for f in suggestions.of(FindingKind.LIMIT).findings}
     assert loaded.cluster.spec.limits.model_dump(by_alias=True).items() >= limits.items()
     assert {policy.address for policy in loaded.policies} == {draft.policy.address for draft in suggestions.drafts}
     assert "# idle-group/old-etl (medium confidence): EMPTY, no activity for 6 d" in text
     assert max(len(line) for line in text.splitlines() if line.startswith("#")) <= 100
+
+
+def test_a_drafted_reader_is_a_valid_manifest() -> None:
+    """It loads with the request that was read, now with topics and a name."""
+    _text, loaded = load(
+        suggest(mirrored(ExternalPosition({TopicPartition("orders", 0): 40}, NOW_MS)), cluster=facts.cluster())
+    )
+    assert [(str(r.address), r.request.at) for r in loaded.readers] == [
+        ("ExternalReader/mm2-offset-syncs.b.internal", "mm2-offset-syncs.B.internal")
+    ]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -64,7 +74,7 @@ def test_hostile_group_names_stay_names(name: str) -> None:
 def test_advice_for_a_cluster_of_another_file_is_in_comments() -> None:
     """A second Cluster of one id would be refused."""
     suggestions = suggest(SHARED, cluster=facts.cluster())
-    advice = suggestions.of(Kind.LIMIT).findings
+    advice = suggestions.of(FindingKind.LIMIT).findings
     text = drafts.file_text(suggestions, drafts.policy_texts(suggestions), advice=advice)
     assert "# For the manifest Cluster/prod-eu" in text
     assert "# limit/elections" in text

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from reconciler.companions.suggest.command import LINES_MAX, fitting_lines
-from reconciler.companions.suggest.findings import Kind, Suggestions
+from reconciler.companions.suggest.findings import FindingKind, Suggestions
 from reconciler.companions.suggest.report import suggest_report
 from reconciler.companions.suggest.rules import suggest
 from reconciler.model.snapshot import ClusterSnapshot
@@ -76,7 +76,7 @@ def test_a_narrow_terminal_shows_fewer_findings() -> None:
 
 
 def test_ignored_findings_and_unknown_ids_are_reported() -> None:
-    ids = [f"{Kind.IDLE_GROUP}/old-etl", "leader/gone"]
+    ids = [f"{FindingKind.IDLE_GROUP}/old-etl", "leader/gone"]
     shown = text(of(SHARED, ignored=ids))
     assert "1 finding ignored" in shown
     assert "Ignored ids that no finding has now: leader/gone" in shown

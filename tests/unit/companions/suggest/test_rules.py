@@ -5,12 +5,20 @@ from dataclasses import replace
 import pytest
 
 from reconciler.companions.suggest import rules
-from reconciler.companions.suggest.findings import Confidence, Finding, Kind, Suggestions
+from reconciler.companions.suggest.findings import Confidence, Finding, FindingKind, Suggestions
 from reconciler.model.action import Mode
-from reconciler.model.names import Address
-from reconciler.model.snapshot import ClusterSnapshot, GroupState, GroupType, PartitionFacts, Unknown
+from reconciler.model.names import Address, TopicPartition
+from reconciler.model.snapshot import (
+    ClusterSnapshot,
+    ExternalPosition,
+    GroupState,
+    GroupType,
+    PartitionFacts,
+    Unknown,
+)
 from reconciler.plan import planner
 from reconciler.policies import LeaderPolicy, RetentionFloor
+from reconciler.policies.external_reader import ExternalReader
 from tests.strategies import facts
 from tests.strategies.facts import DAY, HOUR, LOST, NOW_MS, group, reader, snapshot, topic
 
@@ -24,7 +32,7 @@ def suggest(snapshot: ClusterSnapshot, **more: object) -> Suggestions:
     return rules.suggest(snapshot, **({"cluster": facts.cluster()} | more))  # type: ignore[arg-type]
 
 
-def found(suggestions: Suggestions, kind: Kind) -> dict[str, Finding]:
+def found(suggestions: Suggestions, kind: FindingKind) -> dict[str, Finding]:
     return {finding.subject: finding for finding in suggestions.of(kind).findings}
 
 
@@ -49,7 +57,7 @@ def test_the_scan_asks_for_what_the_policies_would_ask_for() -> None:
 
 
 def test_an_idle_group_with_what_it_holds_back() -> None:
-    finding = found(suggest(SHARED), Kind.IDLE_GROUP)["old-etl"]
+    finding = found(suggest(SHARED), FindingKind.IDLE_GROUP)["old-etl"]
     assert finding.id == "idle-group/old-etl"
     assert finding.records == 70
     assert finding.manifest == Address("GroupRemoval", "idle-groups")
@@ -71,19 +79,19 @@ def test_an_idle_group_with_what_it_holds_back() -> None:
 )
 def test_a_group_that_may_be_in_use_is_no_finding(present: facts.GroupFacts) -> None:
     suggestions = suggest(snapshot(present))
-    assert suggestions.of(Kind.IDLE_GROUP).findings == ()
+    assert suggestions.of(FindingKind.IDLE_GROUP).findings == ()
     assert suggestions.drafts == ()
 
 
 def test_nothing_is_said_about_idle_groups_of_an_incomplete_list() -> None:
-    section = suggest(replace(SHARED, groups_incomplete=LOST)).of(Kind.IDLE_GROUP)
+    section = suggest(replace(SHARED, groups_incomplete=LOST)).of(FindingKind.IDLE_GROUP)
     assert section.findings == ()
     assert section.unknown == (f"the list of groups is incomplete: {LOST.reason}",)
 
 
 def test_a_name_that_reads_like_a_pattern_gets_no_manifest() -> None:
     """`[ab]` as a selector would select the groups `a` and `b`."""
-    section = suggest(snapshot(group("[ab]"), group("a", idle=0))).of(Kind.IDLE_GROUP)
+    section = suggest(snapshot(group("[ab]"), group("a", idle=0))).of(FindingKind.IDLE_GROUP)
     assert section.findings == ()
     assert '"[ab]"' in section.unknown[0]
 
@@ -91,7 +99,7 @@ def test_a_name_that_reads_like_a_pattern_gets_no_manifest() -> None:
 def test_records_that_every_remaining_group_has_read() -> None:
     """The floor names `billing` only: no group may be removed while a floor waits for its commits."""
     suggestions = suggest(SHARED)
-    finding = found(suggestions, Kind.READ_RECORDS)["orders"]
+    finding = found(suggestions, FindingKind.READ_RECORDS)["orders"]
     assert finding.records == 190
     assert '"old-etl"' in finding.evidence[1]
     (floor,) = (draft.policy for draft in suggestions.drafts if isinstance(draft.policy, RetentionFloor))
@@ -104,23 +112,23 @@ def test_records_that_every_remaining_group_has_read() -> None:
 
 def test_an_ignored_idle_group_stays_a_reader() -> None:
     suggestions = suggest(SHARED, ignored=["idle-group/old-etl", "leader/gone"])
-    assert suggestions.of(Kind.IDLE_GROUP).findings == ()
-    assert suggestions.of(Kind.IDLE_GROUP).ignored == 1
+    assert suggestions.of(FindingKind.IDLE_GROUP).findings == ()
+    assert suggestions.of(FindingKind.IDLE_GROUP).ignored == 1
     assert suggestions.unmatched == ("leader/gone",)
-    assert found(suggestions, Kind.READ_RECORDS)["orders"].records == 120
+    assert found(suggestions, FindingKind.READ_RECORDS)["orders"].records == 120
 
 
 def test_a_group_that_a_present_policy_removes_is_awaited_by_no_floor() -> None:
     """A floor that names it would block the removal for ever (B306)."""
     suggestions = suggest(SHARED, policies=[facts.removal("old-etl")])
-    assert suggestions.of(Kind.IDLE_GROUP).findings == ()
+    assert suggestions.of(FindingKind.IDLE_GROUP).findings == ()
     (floor,) = (draft.policy for draft in suggestions.drafts if isinstance(draft.policy, RetentionFloor))
     assert floor.awaited_groups == ("billing",)
 
 
 def test_a_group_that_a_present_floor_awaits_is_not_removed() -> None:
     suggestions = suggest(SHARED, policies=[facts.floor("clicks", keep={"unreadBy": ["old-etl"]})])
-    assert suggestions.of(Kind.IDLE_GROUP).findings == ()
+    assert suggestions.of(FindingKind.IDLE_GROUP).findings == ()
 
 
 def test_only_repartition_topics_are_certain() -> None:
@@ -131,7 +139,7 @@ def test_only_repartition_topics_are_certain() -> None:
         partition("clicks", readers=read),
         group("a", idle=HOUR, state=GroupState.EMPTY),
     )
-    findings = found(suggest(snap), Kind.READ_RECORDS)
+    findings = found(suggest(snap), FindingKind.READ_RECORDS)
     assert findings["x-repartition"].confidence is Confidence.HIGH
     assert findings["clicks"].confidence is Confidence.LOW
 
@@ -146,7 +154,7 @@ def test_only_repartition_topics_are_certain() -> None:
 )
 def test_unknown_consumers_leave_no_finding_about_records(changes: dict[str, object]) -> None:
     suggestions = suggest(replace(SHARED, **changes))  # type: ignore[arg-type]
-    for kind in (Kind.READ_RECORDS, Kind.LAGGING_GROUP, Kind.UNREAD_TOPIC):
+    for kind in (FindingKind.READ_RECORDS, FindingKind.LAGGING_GROUP, FindingKind.UNREAD_TOPIC):
         assert suggestions.of(kind).findings == ()
         assert suggestions.of(kind).unknown
     assert not any(isinstance(draft.policy, RetentionFloor) for draft in suggestions.drafts)
@@ -156,11 +164,11 @@ def test_a_share_group_leaves_no_finding_about_the_topics_that_it_may_read() -> 
     """And all findings about others: one share group once left none about any record."""
     workers = group("workers", type=GroupType.SHARE, listed=False, may_read=frozenset({"other"}))
     groups = {**SHARED.groups, "workers": workers}
-    assert "orders" in found(suggest(replace(SHARED, groups=groups)), Kind.READ_RECORDS)
+    assert "orders" in found(suggest(replace(SHARED, groups=groups)), FindingKind.READ_RECORDS)
     groups["workers"] = replace(workers, may_read=frozenset({"orders"}))
     suggestions = suggest(replace(SHARED, groups=groups))
-    assert "orders" not in found(suggestions, Kind.READ_RECORDS)
-    assert any("workers" in line for line in suggestions.of(Kind.READ_RECORDS).unknown)
+    assert "orders" not in found(suggestions, FindingKind.READ_RECORDS)
+    assert any("workers" in line for line in suggestions.of(FindingKind.READ_RECORDS).unknown)
 
 
 @pytest.mark.parametrize("fact", ["log_start", "last_stable_offset", "high_watermark", "readers", "topic_id"])
@@ -169,8 +177,8 @@ def test_one_unknown_partition_leaves_no_finding_about_its_records(fact: str) ->
     first = min(partitions)
     partitions[first] = replace(partitions[first], **{fact: LOST})  # type: ignore[arg-type]
     suggestions = suggest(replace(SHARED, partitions=partitions))
-    assert "orders" not in found(suggestions, Kind.READ_RECORDS)
-    assert suggestions.of(Kind.READ_RECORDS).unknown == (
+    assert "orders" not in found(suggestions, FindingKind.READ_RECORDS)
+    assert suggestions.of(FindingKind.READ_RECORDS).unknown == (
         f"orders: not all offsets and groups could be read: {LOST.reason}",
     )
 
@@ -182,13 +190,13 @@ def test_a_group_that_holds_purges_back_is_a_question() -> None:
         group("audit", idle=HOUR),
         group("billing", idle=HOUR, state=GroupState.STABLE),
     )
-    finding = found(suggest(snap), Kind.LAGGING_GROUP)["audit"]
+    finding = found(suggest(snap), FindingKind.LAGGING_GROUP)["audit"]
     assert (finding.records, finding.manifest, finding.id) == (60, None, "lagging-group/audit/orders")
 
 
 def test_a_topic_that_no_group_reads_is_a_question() -> None:
     suggestions = suggest(snapshot(partition("orders"), topic("compacted", cleanup_policy=frozenset({"compact"}))))
-    finding = found(suggestions, Kind.UNREAD_TOPIC)["orders"]
+    finding = found(suggestions, FindingKind.UNREAD_TOPIC)["orders"]
     assert finding.manifest is None
     assert finding.confidence is Confidence.LOW
     assert suggestions.drafts == ()
@@ -196,7 +204,7 @@ def test_a_topic_that_no_group_reads_is_a_question() -> None:
 
 def test_leaders_that_are_not_preferred() -> None:
     suggestions = suggest(SHARED)
-    finding = found(suggestions, Kind.LEADER)["orders"]
+    finding = found(suggestions, FindingKind.LEADER)["orders"]
     assert finding.partitions == 1
     assert "1 from 2 to 1" in finding.evidence[0]
     (policy,) = (draft.policy for draft in suggestions.drafts if isinstance(draft.policy, LeaderPolicy))
@@ -205,7 +213,9 @@ def test_leaders_that_are_not_preferred() -> None:
 
 @pytest.mark.parametrize("fact", ["leader", "replicas", "in_sync", "topic_id"])
 def test_an_unknown_leader_is_no_finding(fact: str) -> None:
-    section = suggest(snapshot(partition("orders", leader=2), partition("orders", 1, **{fact: LOST}))).of(Kind.LEADER)
+    section = suggest(snapshot(partition("orders", leader=2), partition("orders", 1, **{fact: LOST}))).of(
+        FindingKind.LEADER
+    )
     assert section.findings == ()
     assert LOST.reason in section.unknown[0]
 
@@ -215,15 +225,15 @@ def test_topics_to_protect_and_why() -> None:
     names = [topic("_schemas", cleanup_policy=compact), topic("__consumer_offsets", internal=True)]
     names += [topic("customers", cleanup_policy=compact), topic("app-x-changelog"), topic("orders")]
     suggestions = suggest(snapshot(*names))
-    assert set(found(suggestions, Kind.PROTECTION)) == {"_schemas", "customers", "app-x-changelog"}
+    assert set(found(suggestions, FindingKind.PROTECTION)) == {"_schemas", "customers", "app-x-changelog"}
     protected = facts.cluster(protect={"topics": ["_*", "customers", "*-changelog"]})
-    assert suggest(snapshot(*names), cluster=protected).of(Kind.PROTECTION).findings == ()
+    assert suggest(snapshot(*names), cluster=protected).of(FindingKind.PROTECTION).findings == ()
 
 
 def test_limits_are_lower_than_the_defaults_and_allow_the_drafts() -> None:
     """The suggested manifests pass the suggested limits, and no limit rises."""
     suggestions = suggest(SHARED)
-    limits = {name: finding.value for name, finding in found(suggestions, Kind.LIMIT).items()}
+    limits = {name: finding.value for name, finding in found(suggestions, FindingKind.LIMIT).items()}
     assert set(limits) == {"topics", "groups", "elections"}
     assert "uncleanElections" not in limits
     cluster = facts.cluster(limits=limits)
@@ -234,7 +244,7 @@ def test_limits_are_lower_than_the_defaults_and_allow_the_drafts() -> None:
 
 
 def test_limits_of_a_cluster_with_policies_at_work_cannot_be_told() -> None:
-    section = suggest(SHARED, policies=[facts.leaders("orders")]).of(Kind.LIMIT)
+    section = suggest(SHARED, policies=[facts.leaders("orders")]).of(FindingKind.LIMIT)
     assert section.findings == ()
     assert "LeaderPolicy/all" in section.unknown[0]
 
@@ -250,7 +260,7 @@ def test_what_policies_cover_and_what_is_protected_is_left_out() -> None:
 def test_drafts_have_names_that_no_policy_has() -> None:
     """A draft of an earlier run was reviewed and stays; this run finds another group."""
     suggestions = suggest(SHARED, policies=[facts.removal("other", name="idle-groups")])
-    assert found(suggestions, Kind.IDLE_GROUP)["old-etl"].manifest == Address("GroupRemoval", "idle-groups-2")
+    assert found(suggestions, FindingKind.IDLE_GROUP)["old-etl"].manifest == Address("GroupRemoval", "idle-groups-2")
 
 
 def test_many_subjects_take_several_manifests() -> None:
@@ -266,7 +276,7 @@ def test_the_manifests_hold_what_the_limits_allow_at_once() -> None:
     """A plan that a limit refuses does nothing. The best findings come first, the others later."""
     groups = [group(f"g-{number}", idle=(4 + number) * DAY) for number in range(60)]
     suggestions = suggest(snapshot(*groups))
-    section = suggestions.of(Kind.IDLE_GROUP)
+    section = suggestions.of(FindingKind.IDLE_GROUP)
     assert len(section.findings) == 60
     (draft,) = suggestions.drafts
     assert len(draft.findings) == 20
@@ -282,7 +292,7 @@ def test_an_unknown_cleanup_policy_is_no_finding() -> None:
         group("a", idle=HOUR),
     )
     suggestions = suggest(snap)
-    for kind in (Kind.READ_RECORDS, Kind.UNREAD_TOPIC, Kind.PROTECTION):
+    for kind in (FindingKind.READ_RECORDS, FindingKind.UNREAD_TOPIC, FindingKind.PROTECTION):
         assert suggestions.of(kind).findings == ()
         assert "DESCRIBE_CONFIGS is missing" in suggestions.of(kind).unknown[0]
 
@@ -300,7 +310,7 @@ def test_idle_is_not_dead_where_another_system_holds_the_rest(
 ) -> None:
     """A group that is idle for 40 days was suggested with high confidence, although its connector was paused."""
     snap = snapshot(group(name, idle=40 * DAY), group("old-etl", idle=40 * DAY), *map(topic, topics))
-    findings = found(suggest(snap), Kind.IDLE_GROUP)
+    findings = found(suggest(snap), FindingKind.IDLE_GROUP)
     assert (findings[name].confidence, findings["old-etl"].confidence) == (Confidence.LOW, Confidence.HIGH)
     assert any(next_step in sentence for sentence in findings[name].counter_evidence)
     assert not any(next_step in sentence for sentence in findings["old-etl"].counter_evidence)
@@ -309,7 +319,7 @@ def test_idle_is_not_dead_where_another_system_holds_the_rest(
 def test_the_topics_of_a_stopped_streams_application_are_no_question() -> None:
     """Nothing reads its repartition topic while it is stopped, also once its group has expired."""
     snap = snapshot(partition("app-by-user-repartition"), partition("app-store-changelog"), partition("orders"))
-    assert found(suggest(snap), Kind.UNREAD_TOPIC).keys() == {"orders"}
+    assert found(suggest(snap), FindingKind.UNREAD_TOPIC).keys() == {"orders"}
 
 
 def test_no_floor_is_suggested_past_a_group_with_members() -> None:
@@ -322,6 +332,35 @@ def test_no_floor_is_suggested_past_a_group_with_members() -> None:
         group("billing", idle=HOUR, state=GroupState.STABLE),
         group("slow", idle=HOUR, state=GroupState.STABLE),
     )
-    finding = found(suggest(snap, policies=[facts.removal("slow")]), Kind.READ_RECORDS)["orders"]
+    finding = found(suggest(snap, policies=[facts.removal("slow")]), FindingKind.READ_RECORDS)["orders"]
     assert finding.records == 20
     assert not any("removed" in sentence for sentence in finding.evidence)
+
+
+def mirrored(position: ExternalPosition | Unknown) -> ClusterSnapshot:
+    """A cluster with offset syncs, whose position was read."""
+    snap = snapshot(partition("orders", end=50), topic("mm2-offset-syncs.B.internal"))
+    (request,) = rules.undeclared_readers(snap)
+    return replace(snap, external={request: position})
+
+
+def test_a_mirror_is_drafted_with_the_topics_that_it_mirrors() -> None:
+    """Topics that are gone are left out, a topic that it reads is no question, and the draft declares it."""
+    offsets = {TopicPartition("orders", 0): 40, TopicPartition("gone", 0): 7}
+    suggestions = suggest(mirrored(ExternalPosition(offsets, NOW_MS)))
+    finding = found(suggestions, FindingKind.EXTERNAL_READER)["mm2-offset-syncs.B.internal"]
+    assert finding.manifest == Address("ExternalReader", "mm2-offset-syncs.b.internal")
+    (draft,) = (draft.policy for draft in suggestions.drafts if isinstance(draft.policy, ExternalReader))
+    assert draft.request.at == "mm2-offset-syncs.B.internal"
+    assert [selector.text for selector in draft.request.topics] == ["orders"]
+    assert found(suggestions, FindingKind.UNREAD_TOPIC) == {}
+    ignored = suggest(mirrored(ExternalPosition(offsets, NOW_MS)), ignored=[finding.id])
+    assert found(ignored, FindingKind.EXTERNAL_READER) == {}
+    assert ignored.unmatched == ()
+
+
+def test_a_mirror_that_cannot_be_read_is_named() -> None:
+    """Without its syncs it is not known which topics it reads, so there is no draft."""
+    section = suggest(mirrored(Unknown("the right READ is missing"))).of(FindingKind.EXTERNAL_READER)
+    assert section.findings == ()
+    assert section.unknown == ("mm2-offset-syncs.B.internal: the right READ is missing",)

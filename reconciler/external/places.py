@@ -1,0 +1,164 @@
+"""Lists folders and reads files below the roots of this machine, local ones and those of object stores.
+
+Decided here: what a path cannot do. No link and no device is followed, no file is larger than 16 MiB,
+no error quotes content, and endpoints and credentials are those of the machine's environment.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from reconciler.references import Place, UnresolvedReference, find_place, read_regular
+
+LARGEST_BYTES = 16 * 1024 * 1024
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NONBLOCK
+_CODE = re.compile(r"AWS Error ([A-Z_]+)|\((\d{3}) [A-Za-z ]+\)")
+"""The part of an error of an object store that quotes no answer."""
+
+
+class PositionUnreadable(Exception):
+    """Why a position is not known, as a sentence fragment without a full stop."""
+
+
+class Files(Protocol):
+    """A folder or file. Both methods raise PositionUnreadable."""
+
+    def names(self, *below: str) -> Mapping[str, int]:
+        """Return the files in a folder with their modification times in epoch ms; none where it is absent."""
+        ...
+
+    def read(self, *below: str) -> bytes | None:
+        """Return the bytes of a file; None: there is none."""
+        ...
+
+
+def open_files(text: str, environment: Mapping[str, str], *, limit_s: float) -> Files:
+    """Return the files at a place that a manifest names. Raises PositionUnreadable.
+
+    `limit_s`: seconds for each request to an object store.
+    """
+    try:
+        place, root = find_place(text, environment)
+    except UnresolvedReference as error:
+        raise PositionUnreadable(str(error)) from None
+    if place.scheme == "file":
+        return _LocalFiles("/" + "/".join(root.segments), place.segments[len(root.segments) :])
+    return _StoredFiles(_connect(place, environment, limit_s), place.segments)
+
+
+@dataclass(frozen=True, slots=True)
+class _LocalFiles:
+    """Files of this machine. The root may be a link, nothing below it."""
+
+    root: str
+    segments: tuple[str, ...]
+
+    def names(self, *below: str) -> Mapping[str, int]:
+        try:
+            with ExitStack() as stack, os.scandir(self._folder(stack, below)) as entries:
+                return {
+                    entry.name: entry.stat(follow_symlinks=False).st_mtime_ns // 1_000_000
+                    for entry in entries
+                    if entry.is_file(follow_symlinks=False)
+                }
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise _unreadable(below, error.strerror) from None
+
+    def read(self, *below: str) -> bytes | None:
+        *folders, name = (*self.segments, *below) or (".",)
+        try:
+            with ExitStack() as stack:
+                return read_regular(name, LARGEST_BYTES, folder=self._open(stack, folders))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _unreadable(below, error.strerror) from None
+        except UnresolvedReference as error:
+            raise _unreadable(below, str(error)) from None
+
+    def _folder(self, stack: ExitStack, below: tuple[str, ...]) -> int:
+        return self._open(stack, (*self.segments, *below))
+
+    def _open(self, stack: ExitStack, folders: "tuple[str, ...] | list[str]") -> int:
+        """Open one folder after the other: a link among them leads out of the root. Raises OSError."""
+        descriptor = os.open(self.root, _FOLDER)
+        stack.callback(os.close, descriptor)
+        for name in folders:
+            descriptor = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=descriptor)
+            stack.callback(os.close, descriptor)
+        return descriptor
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredFiles:
+    """Objects of a store, through `pyarrow.fs`."""
+
+    store: Any
+    segments: tuple[str, ...]
+
+    def names(self, *below: str) -> Mapping[str, int]:
+        from pyarrow import fs
+
+        try:
+            found = self.store.get_file_info(fs.FileSelector("/".join((*self.segments, *below)), allow_not_found=True))
+        except Exception as error:  # noqa: BLE001 - pyarrow has an exception for each store
+            raise _unreadable(below, _describe(error)) from None
+        files = [info for info in found if info.type is fs.FileType.File]
+        return {info.base_name: (info.mtime_ns or 0) // 1_000_000 for info in files}
+
+    def read(self, *below: str) -> bytes | None:
+        from pyarrow import fs
+
+        path = "/".join((*self.segments, *below))
+        try:
+            if self.store.get_file_info(path).type is not fs.FileType.File:
+                return None
+            with self.store.open_input_stream(path) as stream:
+                content: bytes = stream.read(LARGEST_BYTES + 1)
+        except FileNotFoundError:
+            return None
+        except Exception as error:  # noqa: BLE001 - pyarrow has an exception for each store
+            raise _unreadable(below, _describe(error)) from None
+        if len(content) > LARGEST_BYTES:
+            raise _unreadable(below, "it is too large")
+        return content
+
+
+def _connect(place: Place, environment: Mapping[str, str], limit_s: float) -> Any:
+    """Return the file system of a store. It takes everything but bucket and path from the environment."""
+    from datetime import timedelta
+
+    from pyarrow import fs
+
+    try:
+        if place.scheme == "s3":
+            # pyarrow takes the endpoint of a URI only, and never that of the SDK's variables.
+            endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or ""
+            scheme, _, host = endpoint.rpartition("://")
+            return fs.S3FileSystem(
+                endpoint_override=host or None,
+                scheme=scheme or "https",
+                request_timeout=limit_s,
+                connect_timeout=limit_s,
+                retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=2),
+            )
+        if place.scheme == "gs":
+            return fs.GcsFileSystem(retry_time_limit=timedelta(seconds=limit_s))
+        return fs.AzureFileSystem(environment.get("AZURE_STORAGE_ACCOUNT", ""))
+    except Exception as error:  # noqa: BLE001 - pyarrow has an exception for each store
+        raise _unreadable((), _describe(error)) from None
+
+
+def _describe(error: Exception) -> str:
+    """Return what a store's error says, without the server's text, which may quote anything."""
+    match = _CODE.search(str(error))
+    return f"the object store answers {match[1] or match[2]}" if match else type(error).__name__
+
+
+def _unreadable(below: tuple[str, ...], reason: str | None) -> PositionUnreadable:
+    return PositionUnreadable(f"{'/'.join(below)}: {reason}" if below else str(reason))

@@ -1,0 +1,203 @@
+"""Positions from checkpoints of real queries, and from what real queries can leave behind.
+
+`checkpoints/*.json` were recorded by `record_checkpoints.py` with Spark 4.2.0: the files of a query in the order of
+their creation, and where the query really restarted after each of them.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.external.places import PositionUnreadable
+from reconciler.external.spark import read_checkpoint
+from reconciler.model.names import TopicPartition
+from reconciler.model.snapshot import ExternalPosition
+
+RECORDED = {path.stem: json.loads(path.read_text()) for path in Path(__file__).parent.glob("checkpoints/*.json")}
+LAYOUTS = sorted(RECORDED)
+ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 0)
+START = '\0v1\n{"orders":{"0":%d}}'
+
+
+class Recording:
+    """The files of a checkpoint: text and time by path. `on_read` acts like the query between two calls."""
+
+    def __init__(self, files: Mapping[str, str], at_ms: int = 0) -> None:
+        self.files = {"metadata": '{"id":"x"}', **files}
+        self.at_ms = at_ms
+        self.after_names: dict[str, Mapping[str, str]] = {}
+
+    def names(self, *below: str) -> Mapping[str, int]:
+        head = "".join(f"{name}/" for name in below)
+        names = {path.removeprefix(head): self.at_ms for path in self.files if path.startswith(head)}
+        self.files = dict(self.after_names.pop(below[0], self.files))
+        return {name: at_ms for name, at_ms in names.items() if "/" not in name}
+
+    def read(self, *below: str) -> bytes | None:
+        text = self.files.get("/".join(below))
+        return None if text is None else text.encode()
+
+
+def position(files: Mapping[str, str]) -> Mapping[TopicPartition, int]:
+    return read_checkpoint(Recording(files)).offsets
+
+
+def refusal(files: Mapping[str, str]) -> str:
+    with pytest.raises(PositionUnreadable) as refused:
+        read_checkpoint(Recording(files))
+    assert "planted" not in str(refused.value)
+    return str(refused.value)
+
+
+def batch(*lines: str, version: str = "v1") -> str:
+    return "\n".join([version, "", *lines])
+
+
+def prefixes(layout: str) -> list[tuple[dict[str, str], Any]]:
+    files, restarts = RECORDED[layout]["files"], RECORDED[layout]["restarts"]
+    return [
+        ({path: text for path, text, _ms in files[:length]}, restart)
+        for length, restart in enumerate(restarts)
+        if length and restart is not None
+    ]
+
+
+def flat(restart: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
+    return {TopicPartition(topic, int(number)): at for topic, of in restart.items() for number, at in of.items()}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_no_prefix_of_a_real_checkpoint_is_above_its_restart(layout: str) -> None:
+    """Wherever a query dies, its position is at or below what it really read first after its restart.
+
+    The newest `offsets/N` is above it, because that batch runs again.
+    """
+    known = 0
+    for files, restart in prefixes(layout):
+        try:
+            found = position(files)
+        except PositionUnreadable:
+            continue
+        known += 1
+        for partition, offset in flat(restart).items():
+            assert found.get(partition, 0) <= offset, (layout, list(files)[-1], partition)
+    assert known >= len(prefixes(layout)) - 4, "a position is unknown only until the first batch is planned"
+
+
+def test_the_newest_offsets_are_above_the_restart() -> None:
+    """The recordings have teeth: the tempting rule, the newest file of `offsets/`, would lose records."""
+    losses = 0
+    for files, restart in prefixes("micro-batch"):
+        newest = max((int(path.rpartition("/")[2]) for path in files if path.startswith("offsets/")), default=None)
+        if newest is not None:
+            tempting = position({**files, f"commits/{newest}": ""})
+            losses += any(tempting[at] > offset for at, offset in flat(restart).items())
+    assert losses >= 3
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_position_of_a_finished_query_is_its_restart(layout: str) -> None:
+    """The bound is exact where nothing is under way: it keeps no record that the query has read."""
+    files, restart = prefixes(layout)[-1]
+    assert position(files) == flat(restart)
+
+
+def test_the_time_of_the_newest_commit_is_that_of_the_position() -> None:
+    """Plans say since when a reader has not moved."""
+    files = {"commits/7": "v1", "offsets/7": batch('{"orders":{"0":5}}')}
+    assert read_checkpoint(Recording(files, at_ms=1234)) == ExternalPosition({ORDERS: 5}, 1234)
+
+
+def test_before_the_first_batch_is_planned_nothing_is_known() -> None:
+    """Of two sources of one topic, only the first has written its start: the second can begin below it."""
+    assert "has not planned" in refusal({})
+    assert "has not planned" in refusal({"sources/0/0": START % 7})
+    both = {"sources/0/0": START % 7, "sources/1/0": START % 2}
+    assert position({**both, "offsets/0": batch('{"orders":{"0":9}}', '{"orders":{"0":9}}')}) == {ORDERS: 2}
+
+
+def test_a_source_without_its_start_is_unknown() -> None:
+    """A planned batch of Kafka without `sources/S/0` runs from where no file says."""
+    assert "sources/1/0" in refusal(
+        {"sources/0/0": START % 7, "offsets/0": batch('{"orders":{"0":9}}', '{"orders":{"0":9}}')}
+    )
+
+
+def test_a_source_without_an_offset_stands_at_its_start() -> None:
+    """`-` is no offset. It is not "read to the end", and no reason to leave the source out."""
+    files = {"commits/0": "v1", "offsets/0": batch('{"orders":{"0":9}}', "-"), "sources/1/0": START % 2}
+    assert position(files) == {ORDERS: 2}
+    assert position({**files, "sources/1/0": "v1\n{}"}) == {ORDERS: 9}
+
+
+def test_two_sources_of_one_topic_give_the_minimum() -> None:
+    """A partition that one of them has not seen counts from its log start, like a new partition."""
+    line = '{"orders":{"0":%d}}'
+    assert position({"commits/0": "", "offsets/0": batch(line % 9, line % 4)}) == {ORDERS: 4}
+    assert position({"commits/0": "", "offsets/0": batch(line % 9, '{"orders":{"1":4},"payments":{"0":1}}')}) == {
+        PAYMENTS: 1
+    }
+
+
+def test_batches_that_run_again_and_gaps_do_not_count() -> None:
+    """Asynchronous progress leaves gaps, so the batch before the newest one may be any number."""
+    line = '{"orders":{"0":%d}}'
+    files = {f"offsets/{number}": batch(line % number) for number in (2, 7, 10, 11)}
+    assert position({**files, "commits/2": "", "commits/10": "", ".11.crc": "", "commits/12.tmp": ""}) == {ORDERS: 10}
+
+
+def test_sources_of_other_kinds_do_not_count() -> None:
+    """Numbers of rates, files, tables of Delta and shards of Kinesis are no offsets of Kafka."""
+    others = ('{"logOffset":3}', "17", '{"reservoirId":"a","index":1}', '{"shard-0":{"iteratorType":"LATEST"}}', "-")
+    assert position({"commits/0": "", "offsets/0": batch(*others, '{"orders":{"0":9}}')}) == {ORDERS: 9}
+    assert "no source of the query reads Kafka" in refusal({"commits/0": "", "offsets/0": batch(*others)})
+
+
+def test_a_query_that_moves_is_listed_again_once() -> None:
+    """A running query removes old batches between the listing and the reading."""
+    line = '{"orders":{"0":%d}}'
+    later = {"metadata": "", "commits/9": "", "offsets/9": batch(line % 9)}
+    moving = Recording({"commits/7": ""})
+    moving.after_names["commits"] = later
+    assert read_checkpoint(moving).offsets == {ORDERS: 9}
+    assert "faster than it can be read" in refusal({"commits/7": "", "offsets/8": batch(line % 8)})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "v1",
+        "v1\n",
+        "v3\n\n{}",
+        batch('{"orders":{"0":9}}', ""),
+        batch('{"orders":{"0":9'),
+        batch('{"orders":{"0":9,"0":8}}'),
+        batch('{"orders":{"0":9},"orders":{"0":8}}'),
+        batch('{"orders":{"0":-1}}'),
+        batch('{"orders":{"0":9.0}}'),
+        batch('{"orders":{"0":true}}'),
+        batch('{"orders":{"0":"planted"}}'),
+        batch('{"orders":{"0":9223372036854775808}}'),
+        batch("[" * 100_000),
+        batch("planted"),
+        batch('{"orders":{"0":9}}', version="v2"),
+        batch('../../x:{"orders":{"0":9}}', version="v2"),
+        batch('0:{"orders":{"0":9}}', '0:{"orders":{"0":8}}', version="v2"),
+        "not a checkpoint",
+    ],
+)
+def test_what_is_garbled_is_unknown(text: str) -> None:
+    """Torn, negative, doubled or of another version: no position, and no word of the content."""
+    refusal({"commits/0": "", "offsets/0": text})
+
+
+def test_a_folder_without_metadata_is_not_a_checkpoint() -> None:
+    """A path with a typing error is not a query that has read nothing."""
+    recording = Recording({"commits/0": "", "offsets/0": batch('{"orders":{"0":9}}')})
+    del recording.files["metadata"]
+    with pytest.raises(PositionUnreadable, match="not a checkpoint"):
+        read_checkpoint(recording)
