@@ -63,13 +63,17 @@ def scan_request(saved: Plan, policies: Iterable[Policy], now_ms: int) -> ScanRe
         address, at = action.address, action.address.policy_address
         if address.name in selected.get(at, ()) and _claims(by_address[at], address):
             continue
-        if address.partition < 0:
+        if address.is_of_group:
             groups.add(address.name)
         else:
             topics[address.name].add(address.partition)
     orphans = ScanRequest(
         topics=tuple(
-            TopicRequest(topics=(Selector.literal(topic),), partitions=frozenset(numbers), offsets=True)
+            TopicRequest(
+                topics=(Selector.literal(topic),),
+                partitions=None if -1 in numbers else frozenset(numbers),  # -1: the topic as a whole
+                offsets=True,
+            )
             for topic, numbers in sorted(topics.items())
         ),
         groups=(GroupRequest(groups=tuple(map(Selector.literal, sorted(groups)))),) if groups else (),

@@ -162,6 +162,8 @@ def main(folder: Path) -> None:
     assert [action.address.name for action in checked.remaining] == ["clicks"]
     assert [(o.action.address.name, o.status) for o in checked.outcomes] == [("orders", Status.SATISFIED)]
     assert recheck.scan_request(first_plan, manifests.policies, NOW_MS).topics
+    orphans = recheck.scan_request(first_plan, (), NOW_MS)  # a topic without a partition is no group
+    assert ([part.partitions for part in orphans.topics], orphans.groups) == ([None, None], ())
 
     # Apply, twice: the second run finds it done.
     journal = ActionJournal(JournalFile(folder / "journal.jsonl"))

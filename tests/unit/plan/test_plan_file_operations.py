@@ -44,3 +44,14 @@ def test_a_new_operation_needs_no_change_of_the_codec(tmp_path: Path, monkeypatc
     monkeypatch.undo()
     with pytest.raises(PlanUnusable, match="operation is 'archive', which is none of"):
         plan_file.read(path)
+
+
+def test_a_plan_of_a_version_without_the_operation_stays_usable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its summary has no number of the operation, which its rows prove to be none."""
+    path = tmp_path / "plan.json"
+    example = plan(removal())
+    plan_file.write(example, path)
+    monkeypatch.setattr(operations, "OPERATIONS", (*operations.OPERATIONS, Archive))
+    assert plan_file.read(path) == example
