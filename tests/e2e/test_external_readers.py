@@ -93,7 +93,7 @@ def plan(folder: Path, **variables: str) -> Mapping[str, object]:
 
 
 def test_a_checkpoint_holds_a_floor_from_plan_to_request(cluster: SandboxCluster, topic: str, tmp_path: Path) -> None:
-    """`block` names it, `clamp` ends at it, and an apply after it went back deletes nothing.
+    """`block` names it, `clamp` ends at it, and an apply after it went back ends at where it is then.
 
     The batch that is not committed runs again, so its end is no position.
     """
